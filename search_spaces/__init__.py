@@ -1,0 +1,1 @@
+"""Named parameters, the values they may take, and who proposes the next point."""

@@ -1,0 +1,1 @@
+"""The sweep service: takes a sweep over REST, runs it on Ray, records it in MLflow and reports which beta is best."""
