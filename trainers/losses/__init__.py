@@ -1,0 +1,74 @@
+"""Policy losses as pure functions: `LOSSES`, the table, and `LossConfig`, the union of their parameters on `name`.
+
+    from trainers.losses import CEGPPOParams, TokenBatch, policy_loss, token_mean
+
+    batch = TokenBatch(logprobs_BT, old_logprobs_BT, advantages_BT, mask_BT)
+    output = policy_loss(batch, CEGPPOParams(beta1=0.5, beta2=1.0))
+    token_mean(output.loss_BT, batch.mask_BT).backward()
+
+Importing this package does not import torch.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from trainers.losses.aggregation import (
+    AGGREGATIONS,
+    Aggregation,
+    AggregationName,
+    seq_mean_token_mean,
+    seq_mean_token_sum,
+    seq_mean_token_sum_norm,
+    token_mean,
+)
+from trainers.losses.base import REGIONS, ClipParams, LossOutput, LossParams, PolicyLoss, Region, TokenBatch
+from trainers.losses.clipped import DAPOParams, GRPOParams, clipped
+from trainers.losses.gradient_preserving import CEGPPOParams, ce_gppo
+
+LossConfig = GRPOParams | DAPOParams | CEGPPOParams
+"""Use it as a field with `Field(discriminator="name")`."""
+
+
+class LossEntry(NamedTuple):
+    """A row of `LOSSES`."""
+
+    params: type[ClipParams]
+    function: PolicyLoss[Any]
+
+
+LOSSES: Final[dict[str, LossEntry]] = {
+    "grpo": LossEntry(GRPOParams, clipped),
+    "dapo": LossEntry(DAPOParams, clipped),
+    "ce_gppo": LossEntry(CEGPPOParams, ce_gppo),
+}
+
+
+def policy_loss(batch: TokenBatch, params: LossConfig) -> LossOutput:
+    """The per-token loss (B, T) that `params.name` stands for, with the region masks."""
+    return LOSSES[params.name].function(batch, params)
+
+
+__all__ = [
+    "AGGREGATIONS",
+    "LOSSES",
+    "REGIONS",
+    "Aggregation",
+    "AggregationName",
+    "CEGPPOParams",
+    "ClipParams",
+    "DAPOParams",
+    "GRPOParams",
+    "LossConfig",
+    "LossEntry",
+    "LossOutput",
+    "LossParams",
+    "PolicyLoss",
+    "Region",
+    "TokenBatch",
+    "ce_gppo",
+    "clipped",
+    "policy_loss",
+    "seq_mean_token_mean",
+    "seq_mean_token_sum",
+    "seq_mean_token_sum_norm",
+    "token_mean",
+]
