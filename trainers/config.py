@@ -22,10 +22,10 @@ class ExpressionsTask(Frozen):
     """Write an arithmetic expression with a given value: the prompt is `N=`, the reward 1 if the answer has value N."""
 
     name: Literal["expressions"] = "expressions"
-    smallest: int = Field(2, ge=0, description="Smallest N.")
-    largest: int = Field(99, le=999, description="Largest N.")
+    smallest: int = Field(default=2, ge=0, description="Smallest N.")
+    largest: int = Field(default=99, le=999, description="Largest N.")
     validation_every: int = Field(
-        5, ge=2, description="Every so many numbers one is kept from training, for validation."
+        default=5, ge=2, description="Every so many numbers one is kept from training, for validation."
     )
 
     @model_validator(mode="after")
@@ -42,11 +42,11 @@ class TinyPolicy(Frozen):
     """A Qwen2 policy made from scratch and warm-started by supervised training; built once, cached by content."""
 
     name: Literal["tiny_qwen2"] = "tiny_qwen2"
-    hidden_size: int = Field(64, ge=8, le=1024)
-    num_layers: int = Field(2, ge=1, le=16)
-    num_heads: int = Field(4, ge=1, le=16)
-    warm_start_steps: int = Field(3000, ge=1, le=100_000, description="Supervised steps of 128 expressions.")
-    warm_start_seed: int = Field(0, ge=0)
+    hidden_size: int = Field(default=64, ge=8, le=1024)
+    num_layers: int = Field(default=2, ge=1, le=16)
+    num_heads: int = Field(default=4, ge=1, le=16)
+    warm_start_steps: int = Field(default=3000, ge=1, le=100_000, description="Supervised steps of 128 expressions.")
+    warm_start_seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _heads(self) -> Self:
@@ -58,12 +58,14 @@ class TinyPolicy(Frozen):
 class RolloutConfig(Frozen):
     """How completions are sampled and how a rollout is cut into minibatches."""
 
-    prompts_per_rollout: int = Field(32, ge=1)
-    completions_per_prompt: int = Field(16, ge=2, description="The group whose mean and spread give the advantage.")
-    prompts_per_minibatch: int = Field(4, ge=1, description="Prompts of one optimizer update.")
-    max_completion_tokens: int = Field(12, ge=1, le=65536)
-    temperature: float = Field(1.0, gt=0, le=5)
-    top_p: float = Field(1.0, gt=0, le=1)
+    prompts_per_rollout: int = Field(default=32, ge=1)
+    completions_per_prompt: int = Field(
+        default=16, ge=2, description="The group whose mean and spread give the advantage."
+    )
+    prompts_per_minibatch: int = Field(default=4, ge=1, description="Prompts of one optimizer update.")
+    max_completion_tokens: int = Field(default=12, ge=1, le=65536)
+    temperature: float = Field(default=1.0, gt=0, le=5)
+    top_p: float = Field(default=1.0, gt=0, le=1)
 
     @property
     def updates_per_rollout(self) -> int:
@@ -83,24 +85,28 @@ class RolloutConfig(Frozen):
 class OptimizerConfig(Frozen):
     """AdamW with linear warm-up to a constant learning rate."""
 
-    learning_rate: float = Field(2e-4, gt=0, le=1)
-    adam_beta1: float = Field(0.9, ge=0, lt=1)
-    adam_beta2: float = Field(0.99, ge=0, lt=1)
-    adam_epsilon: float = Field(1e-8, gt=0)
-    warmup_steps: int = Field(40, ge=0, description="Optimizer updates.")
-    weight_decay: float = Field(0.0, ge=0)
-    max_grad_norm: float = Field(1.0, gt=0)
+    learning_rate: float = Field(default=2e-4, gt=0, le=1)
+    adam_beta1: float = Field(default=0.9, ge=0, lt=1)
+    adam_beta2: float = Field(default=0.99, ge=0, lt=1)
+    adam_epsilon: float = Field(default=1e-8, gt=0)
+    warmup_steps: int = Field(default=40, ge=0, description="Optimizer updates.")
+    weight_decay: float = Field(default=0.0, ge=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
 
 
 class EvaluationConfig(Frozen):
     """Sampling on the held-out validation problems. Separate from training's sampling; changes no training state."""
 
-    every_steps: int = Field(40, ge=1, description="Optimizer updates between evaluations; the last step always counts.")
-    samples_per_problem: int = Field(32, ge=1, description="The k of avg@k.")
-    pass_k: int = Field(8, ge=1, description="The k of the unbiased pass@k.")
-    temperature: float = Field(1.0, gt=0, le=5)
-    top_p: float = Field(1.0, gt=0, le=1)
-    shown_samples: int = Field(8, ge=0, le=64, description="Completions kept with their rewards at each evaluation.")
+    every_steps: int = Field(
+        default=40, ge=1, description="Optimizer updates between evaluations; the last step counts."
+    )
+    samples_per_problem: int = Field(default=32, ge=1, description="The k of avg@k.")
+    pass_k: int = Field(default=8, ge=1, description="The k of the unbiased pass@k.")
+    temperature: float = Field(default=1.0, gt=0, le=5)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    shown_samples: int = Field(
+        default=8, ge=0, le=64, description="Completions kept with their rewards at each evaluation."
+    )
 
     @model_validator(mode="after")
     def _pass_k(self) -> Self:
@@ -118,10 +124,10 @@ class TrainingConfig(Frozen):
     rollout: RolloutConfig = RolloutConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
-    steps: int = Field(480, ge=1, description="Optimizer updates.")
-    device_batch: int = Field(64, ge=1, description="Sequences per forward and backward pass.")
-    checkpoint_every_rollouts: int = Field(10, ge=1)
-    seed: int = Field(0, ge=0, lt=2**32)
+    steps: int = Field(default=480, ge=1, description="Optimizer updates.")
+    device_batch: int = Field(default=64, ge=1, description="Sequences per forward and backward pass.")
+    checkpoint_every_rollouts: int = Field(default=10, ge=1)
+    seed: int = Field(default=0, ge=0, lt=2**32)
 
     @property
     def accumulation_steps(self) -> int:
@@ -140,8 +146,8 @@ class TrainingConfig(Frozen):
             )
         if rollout.updates_per_rollout == 1:
             reasons.append(
-                f"one update per rollout keeps every ratio at 1, so {self.loss.name}'s clip bounds and betas do nothing; "
-                "set rollout.prompts_per_minibatch to a fraction of rollout.prompts_per_rollout"
+                f"one update per rollout keeps every ratio at 1, so {self.loss.name}'s clip bounds and betas "
+                "do nothing; set rollout.prompts_per_minibatch to a fraction of rollout.prompts_per_rollout"
             )
         if self.steps % rollout.updates_per_rollout:
             reasons.append(
