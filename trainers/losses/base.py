@@ -69,11 +69,9 @@ class TokenBatch:
 
 
 class LossParams(BaseModel):
-    """Base of every loss's parameters: immutable, unknown names refused, `name` tells them apart."""
+    """Base of every loss's parameters: immutable, unknown names refused. Each loss adds its literal `name`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    name: str
 
 
 def _document_epsilon(schema: dict[str, Any]) -> None:
@@ -90,13 +88,16 @@ class ClipParams(LossParams):
 
     model_config = ConfigDict(json_schema_extra=_document_epsilon)
 
-    epsilon_low: float = Field(0.2, gt=0, lt=1, description="The ratio's lower bound is 1 - epsilon_low.")
-    epsilon_high: float = Field(0.2, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
+    epsilon_low: float = Field(default=0.2, gt=0, lt=1, description="The ratio's lower bound is 1 - epsilon_low.")
+    epsilon_high: float = Field(default=0.2, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
     dual_clip: float | None = Field(
-        None, description="Bound c on the ratio of tokens with A < 0, above 1 + epsilon_high; null for none."
+        default=None, description="Bound c on the ratio of tokens with A < 0, above 1 + epsilon_high; null for none."
     )
     log_ratio_clamp: float | None = Field(
-        20.0, gt=0, le=80, description="Log-ratios are cut at +-this, in nats, so that float32 stays finite; null for none."
+        20.0,
+        gt=0,
+        le=80,
+        description="Log-ratios are cut at +- this many nats, so that float32 stays finite; null: never.",
     )
 
     @property
@@ -118,12 +119,16 @@ class ClipParams(LossParams):
         epsilon = values.pop("epsilon")
         if also := [name for name in ("epsilon_low", "epsilon_high") if name in values]:
             raise ValueError(f"epsilon {epsilon} sets both bounds, but {' and '.join(also)} is given too; remove one")
+        if isinstance(epsilon, int | float) and not 0 < epsilon < 1:
+            raise ValueError(f"epsilon {epsilon} must lie between 0 and 1; the paper uses 0.2")
         return {**values, "epsilon_low": epsilon, "epsilon_high": epsilon}
 
     @model_validator(mode="after")
     def _dual_clip_above(self) -> Self:
         if self.dual_clip is not None and self.dual_clip <= self.high:
-            raise ValueError(f"dual_clip {self.dual_clip} must exceed 1 + epsilon_high = {self.high:g}; raise it or use null")
+            raise ValueError(
+                f"dual_clip {self.dual_clip} must exceed 1 + epsilon_high = {self.high:g}; raise it or use null"
+            )
         return self
 
 

@@ -9,7 +9,6 @@ from pydantic import Field
 from trainers.losses.base import ClipParams, LossOutput, TokenBatch, dual_clipped, regions
 
 
-
 class GRPOParams(ClipParams):
     """PPO-clip with group-relative advantages. Defaults: arXiv:2402.03300, both sides 0.2, no dual clip."""
 
@@ -20,9 +19,9 @@ class DAPOParams(ClipParams):
     """PPO-clip with a wider upper bound (clip-higher). Defaults: arXiv:2503.14476; dual clip of the verl recipes."""
 
     name: Literal["dapo"] = "dapo"
-    epsilon_high: float = Field(0.28, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
+    epsilon_high: float = Field(default=0.28, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
     dual_clip: float | None = Field(
-        10.0, description="Bound c on the ratio of tokens with A < 0, above 1 + epsilon_high; null for none."
+        default=10.0, description="Bound c on the ratio of tokens with A < 0, above 1 + epsilon_high; null for none."
     )
 
 

@@ -16,10 +16,14 @@ class CEGPPOParams(ClipParams):
     """
 
     name: Literal["ce_gppo"] = "ce_gppo"
-    beta1: float = Field(0.5, ge=0, description="Scale of the gradient where A < 0 and ratio < 1 - epsilon_low.")
-    beta2: float = Field(1.0, ge=0, description="Scale of the gradient where A > 0 and ratio > 1 + epsilon_high.")
+    beta1: float = Field(
+        default=0.5, ge=0, description="Scale of the gradient where A < 0 and ratio < 1 - epsilon_low."
+    )
+    beta2: float = Field(
+        default=1.0, ge=0, description="Scale of the gradient where A > 0 and ratio > 1 + epsilon_high."
+    )
     dual_clip: float | None = Field(
-        10.0, description="Bound c on the ratio of tokens with A < 0, above 1 + epsilon_high; null for none."
+        default=10.0, description="Bound c on the ratio of tokens with A < 0, above 1 + epsilon_high; null for none."
     )
 
 
