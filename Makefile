@@ -1,0 +1,53 @@
+# The project's commands. Each works alone on a fresh clone, without root: .venv is made on first use.
+
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+# Nothing is downloaded or reported while the demo or the tests run.
+QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
+  HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test check format install lock lock-check clean
+
+help: ## Show these commands
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(READY) ## Run a real sweep over beta1 and beta2 from submission to report, then stop everything
+	@$(QUIET) $(VENV)/bin/python -m sweep_service.demo
+
+serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave them running until Ctrl-C
+	@$(QUIET) $(VENV)/bin/sweeps serve
+
+test: $(READY) ## Run all tests
+	@$(QUIET) $(VENV)/bin/python -m pytest
+
+check: $(READY) ## Check format, lint, types and import contracts
+	@$(VENV)/bin/ruff format --check --quiet . || { echo "not formatted: run make format"; exit 1; }
+	@$(VENV)/bin/ruff check --quiet .
+	@$(VENV)/bin/basedpyright
+	@$(VENV)/bin/lint-imports --no-logo
+
+format: $(READY) ## Format the code and apply safe fixes
+	@$(VENV)/bin/ruff check --fix --quiet . || true
+	@$(VENV)/bin/ruff format .
+
+install: $(READY) ## Make .venv with the pinned packages and the project
+
+lock: $(READY) ## Write the locks from pyproject.toml, keeping present pins (.ci/lock --upgrade moves them)
+	@.ci/lock
+
+lock-check: $(READY) ## Check that both locks resolve and match pyproject.toml
+	@.ci/lock --check
+
+clean: ## Remove .venv and caches; data under ~/.sweeps stays
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or newer." >&2; exit 1; }
+	@$(PYTHON) .ci/preflight
+	@echo "Installing requirements.lock into $(VENV): a few minutes the first time"
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

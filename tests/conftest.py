@@ -1,0 +1,53 @@
+"""What every test stands on: no downloads, no usage reports, a data folder of its own, one thread of torch."""
+
+import ipaddress
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from typing import Any
+
+import psutil
+
+os.environ.update(
+    {
+        "DO_NOT_TRACK": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_OFFLINE": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "OMP_NUM_THREADS": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "TRANSFORMERS_OFFLINE": "1",
+    }
+)
+for name in [name for name in os.environ if name.startswith("SWEEPS_")]:
+    del os.environ[name]  # a developer's own installation is not the one under test
+
+
+def pytest_sessionstart() -> None:
+    """Give the whole run one data folder of its own, and refuse connections to other machines."""
+    os.environ["SWEEPS_HOME"] = tempfile.mkdtemp(prefix="sweeps-test-")
+    sys.addaudithook(_stay_on_this_machine)
+
+
+def pytest_unconfigure() -> None:
+    """Remove the run's data folder."""
+    shutil.rmtree(os.environ.pop("SWEEPS_HOME", ""), ignore_errors=True)
+
+
+def _stay_on_this_machine(event: str, arguments: tuple[Any, ...]) -> None:
+    """Raise when this process opens a stream to another machine. Children are told by the environment above."""
+    if event != "socket.connect":
+        return
+    connection, address = arguments
+    if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.type != socket.SOCK_STREAM:
+        return  # Ray finds out its own address with a datagram socket that sends nothing
+    host = str(address[0])
+    if host != "localhost" and host not in _own_addresses() and not ipaddress.ip_address(host).is_loopback:
+        raise PermissionError(f"a test tried to reach {host}:{address[1]}; tests use this machine only")
+
+
+def _own_addresses() -> set[str]:
+    return {entry.address for entries in psutil.net_if_addrs().values() for entry in entries}
