@@ -1,0 +1,63 @@
+"""The service's exceptions.
+
+ServiceError
+├── NotFound            an id that names nothing
+├── InvalidSpec         a sweep that cannot run: every reason, each with its JSON pointer
+├── Conflict            a request that the present state does not allow
+│   └── IdempotencyKeyReused   the same key with another request
+├── StaleEpoch          a runner that lost its lease tried to write
+└── NotReady            asked for something that does not exist yet, such as a report
+"""
+
+from dataclasses import dataclass
+
+
+class ServiceError(Exception):
+    """Base of all errors of the service; the message says what happened and what to do."""
+
+
+class NotFound(ServiceError):
+    """There is no such thing."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"there is no {kind} {name!r}")
+        self.kind, self.name = kind, name
+
+    def __reduce__(self) -> tuple[type["NotFound"], tuple[str, str]]:
+        return NotFound, (self.kind, self.name)
+
+
+@dataclass(frozen=True)
+class SpecError:
+    """One reason why a sweep cannot run."""
+
+    pointer: str
+    """JSON pointer into the spec (RFC 6901), such as `/space/loss.beta1/choices/2`."""
+    detail: str
+
+
+class InvalidSpec(ServiceError):
+    """The sweep cannot run."""
+
+    def __init__(self, errors: list[SpecError]) -> None:
+        super().__init__("; ".join(f"{error.pointer or '/'}: {error.detail}" for error in errors))
+        self.errors = errors
+
+    def __reduce__(self) -> tuple[type["InvalidSpec"], tuple[list[SpecError]]]:
+        return InvalidSpec, (self.errors,)
+
+
+class Conflict(ServiceError):
+    """The present state does not allow the request."""
+
+
+class IdempotencyKeyReused(Conflict):
+    """The idempotency key was used before with another request; use a new key."""
+
+
+class StaleEpoch(ServiceError):
+    """Another runner has taken over this sweep; this one must stop."""
+
+
+class NotReady(ServiceError):
+    """It does not exist yet; ask again later."""

@@ -1,0 +1,197 @@
+"""From a spec to its configs and trials, and to what they will cost. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sweep_service.records import Config, Role, Stage, Trial, TrialState, new_id
+from sweep_service.spec import SweepSpec, config_id
+from trainers.config import TrainingConfig
+
+MAX_CONFIGS = 10_000
+"""More points than this are refused: nobody means a grid of that size."""
+
+
+class SweepPlan(BaseModel):
+    """What a sweep would run. Hours are an estimate, not a promise."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    spec_digest: str
+    configs: int = Field(description="Configs of the tune stage, baselines included.")
+    baselines: list[str] = Field(description="Roles of the baselines that are added.")
+    first_configs: list[dict[str, Any]] = Field(description="Parameters of the first points.")
+    trials: dict[str, int] = Field(description="Trials by stage.")
+    steps_per_trial: int
+    hours: float = Field(description="CPU-hours, or GPU-hours if a trial has GPUs.")
+    hours_unit: str
+    wall_hours: float | None = Field(description="At max_parallel trials at a time, if that is given.")
+    seconds_per_step: float
+    basis: str = Field(description="Where seconds_per_step comes from.")
+    warnings: list[str]
+
+
+def first_records(spec: SweepSpec, sweep_id: str) -> tuple[list[Config], list[Trial]]:
+    """Return the configs and tune trials that a sweep begins with: the baselines, and for a grid all its points.
+
+    Trials go seed by seed, so that every config has its first seed before any has its second.
+    """
+    configs: dict[str, Config] = {}
+    for role, training in baselines(spec):
+        add_config(configs, spec, sweep_id, role, training)
+    if spec.search.strategy == "grid":
+        for point in spec.space.grid():
+            add_config(configs, spec, sweep_id, Role.SPACE, spec.bind(point))
+    return list(configs.values()), make_trials(spec, sweep_id, configs.values(), Stage.TUNE, first_number=0)
+
+
+def baselines(spec: SweepSpec) -> list[tuple[Role, TrainingConfig]]:
+    """Return what every sweep is compared with from the start."""
+    found: list[tuple[Role, TrainingConfig]] = []
+    if spec.baselines.ppo_clip:
+        found.append((Role.BASELINE, clipped(spec.base)))
+    if spec.baselines.dapo:
+        found.append((Role.DAPO, _with_loss(spec.base, {"name": "dapo", "epsilon_low": spec.base.loss.epsilon_low})))
+    return found
+
+
+def clipped(training: TrainingConfig) -> TrainingConfig:
+    """Return the same training with PPO-clip's gradient: beta1 = beta2 = 0, or the loss itself if it has no betas."""
+    loss = training.loss.model_dump()
+    return _with_loss(training, loss | {"beta1": 0.0, "beta2": 0.0}) if "beta1" in loss else training
+
+
+def _with_loss(training: TrainingConfig, loss: Mapping[str, Any]) -> TrainingConfig:
+    return TrainingConfig.model_validate(training.model_dump() | {"loss": loss})
+
+
+def add_config(
+    configs: dict[str, Config], spec: SweepSpec, sweep_id: str, role: Role, training: TrainingConfig
+) -> Config:
+    """Add a config to `configs` (by id, in order); one that is there already gets the role besides."""
+    id_ = config_id(training)
+    known = configs.get(id_)
+    if known is not None:
+        roles = known.roles if role in known.roles else (*known.roles, role)
+        config = known.model_copy(update={"roles": roles})
+    else:
+        config = Config(
+            id=id_,
+            sweep_id=sweep_id,
+            number=len(configs),
+            roles=(role,),
+            params={name: _value(training, name) for name in spec.space.names},
+            training=training.model_dump(mode="json", exclude={"seed"}),
+        )
+    configs[id_] = config
+    return config
+
+
+def _value(training: TrainingConfig, name: str) -> Any:
+    """Read a dotted name; None where this training has no such setting (a DAPO baseline has no beta1)."""
+    if name == "loss.epsilon":  # sets both bounds, and is read back where they are equal
+        low, high = training.loss.epsilon_low, training.loss.epsilon_high
+        return low if low == high else None
+    node: Any = training.model_dump(mode="json")
+    for key in name.split("."):
+        node = node.get(key) if isinstance(node, dict) else None
+    return node
+
+
+def make_trials(
+    spec: SweepSpec, sweep_id: str, configs: Iterable[Config], stage: Stage, first_number: int
+) -> list[Trial]:
+    """Return a trial for every config and seed of a stage, seed by seed."""
+    seeds = spec.seeds.tune if stage is Stage.TUNE else (spec.seeds.confirm.seeds if spec.seeds.confirm else ())
+    pairs = [(seed, config) for seed in seeds for config in configs]
+    return [
+        Trial(
+            id=new_id("trl"),
+            sweep_id=sweep_id,
+            config_id=config.id,
+            seed=seed,
+            stage=stage,
+            number=first_number + index,
+            state=TrialState.PENDING,
+            threads=max(1, int(spec.resources.cpus)),
+            total_steps=config.training["steps"],
+        )
+        for index, (seed, config) in enumerate(pairs)
+    ]
+
+
+def confirm_records(
+    spec: SweepSpec, sweep_id: str, configs: Sequence[Config], chosen: Sequence[Config], first_number: int
+) -> tuple[list[Config], list[Trial]]:
+    """Return the confirm stage: the chosen configs, the baselines, and the best one's matched baseline.
+
+    Args:
+        configs: all configs of the sweep so far.
+        chosen: the best ones, best first.
+        first_number: number of the first new trial.
+    Returns: configs that are new or have a new role, and the trials.
+    """
+    known = {config.id: config for config in configs}
+    confirmed = [*chosen, *(config for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles))]
+    changed: list[Config] = []
+    if chosen and spec.baselines.matched:
+        training = TrainingConfig.model_validate(chosen[0].training)
+        matched = add_config(known, spec, sweep_id, Role.MATCHED, clipped(training))
+        if matched.id not in {config.id for config in confirmed}:
+            confirmed.append(matched)
+        changed.append(matched)
+    return changed, make_trials(spec, sweep_id, confirmed, Stage.CONFIRM, first_number)
+
+
+def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
+    """Say what a sweep would run and cost.
+
+    Args:
+        seconds_per_step: measured on earlier trials of the same shape; None: a shipped guess is used.
+    """
+    configs, trials = first_records(spec, "plan")
+    tune = len(trials)
+    proposed = spec.search.num_configs or 0
+    tune += proposed * len(spec.seeds.tune)
+    confirm = 0
+    if spec.seeds.confirm:
+        arms = min(spec.seeds.confirm.top_k, len(configs) + proposed) + len(baselines(spec)) + spec.baselines.matched
+        confirm = arms * len(spec.seeds.confirm.seeds)
+    cost = seconds_per_step or _GUESSED_SECONDS_PER_STEP
+    slots = spec.resources.gpus or spec.resources.cpus
+    trial_s = cost * spec.base.steps + _START_S
+    parallel = spec.resources.max_parallel
+    return SweepPlan(
+        name=spec.name,
+        spec_digest=spec.digest,
+        configs=len(configs) + proposed,
+        baselines=[role for role, _ in baselines(spec)],
+        first_configs=[config.params for config in configs[:20]],
+        trials={"tune": tune, "confirm": confirm},
+        steps_per_trial=spec.base.steps,
+        hours=(tune + confirm) * trial_s * slots / 3600,
+        hours_unit="GPU-hours" if spec.resources.gpus else "CPU-hours",
+        wall_hours=(tune + confirm) * trial_s / parallel / 3600 if parallel else None,
+        seconds_per_step=cost,
+        basis="earlier trials of the same shape" if seconds_per_step else "the shipped guess for the tiny policy",
+        warnings=_warnings(spec),
+    )
+
+
+_GUESSED_SECONDS_PER_STEP = 0.04
+_START_S = 6.0
+
+
+def _warnings(spec: SweepSpec) -> list[str]:
+    found: list[str] = []
+    if len(spec.seeds.tune) < 2:
+        found.append("one tune seed: the winner of a single seed is mostly luck")
+    if spec.seeds.confirm is None:
+        found.append("no confirm stage: the report can rank configs but not say how sure it is; add seeds.confirm")
+    elif len(spec.seeds.confirm.seeds) < 3:
+        found.append("fewer than 3 confirm seeds: no interval can be given")
+    if not spec.baselines.ppo_clip:
+        found.append("no PPO-clip baseline: the report has nothing to compare with")
+    return found

@@ -1,0 +1,261 @@
+"""Every rule of use: what may be asked of the service, whoever asks. The API calls this; it calls the store."""
+
+import json
+import time
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from sweep_service.errors import InvalidSpec, NotReady, SpecError
+from sweep_service.objective import choose, config_objectives, trial_objectives
+from sweep_service.plan import MAX_CONFIGS, SweepPlan, first_records, make_plan
+from sweep_service.records import (
+    Config,
+    Curve,
+    DesiredState,
+    Event,
+    Sample,
+    Stage,
+    Sweep,
+    SweepState,
+    Trial,
+    TrialState,
+    new_id,
+)
+from sweep_service.settings import Settings
+from sweep_service.spec import SweepSpec, parse_spec
+from sweep_service.store import Store
+
+
+class View(BaseModel):
+    """Base of what the service tells beyond plain records."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class SweepSummary(View):
+    """A row in the list of sweeps, and the head of a single one."""
+
+    id: str
+    name: str
+    state: SweepState
+    desired_state: DesiredState
+    message: str | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    spec_digest: str
+    trials: dict[TrialState, int]
+    """How many trials are in which state."""
+    mlflow_url: str | None
+
+
+class TrialView(Trial):
+    """A trial with its objective."""
+
+    objective: float | None
+    mlflow_url: str | None
+
+
+class ConfigView(Config):
+    """A config with the mean of its objective over seeds."""
+
+    tune_objective: float | None
+    confirm_objective: float | None
+    tune_trials: int
+    confirm_trials: int
+
+
+class ConfigCurve(View):
+    """One metric of one config in one stage over its seeds, at the steps that any of them recorded."""
+
+    config_id: str
+    stage: Stage
+    key: str
+    steps: list[int]
+    mean: list[float | None]
+    low: list[float | None]
+    """Smallest value over the seeds."""
+    high: list[float | None]
+    n: list[int]
+    """Seeds that have a value."""
+
+
+class SweepService:
+    """What users may do. Raises the errors of `sweep_service.errors`."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store, self.settings = store, settings
+
+    def plan(self, raw: object) -> SweepPlan:
+        """Check a spec and say what it would run, without storing anything.
+
+        Raises: InvalidSpec.
+        """
+        spec = self._parse(raw)
+        return make_plan(spec, self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"})))
+
+    def submit(self, raw: object, idempotency_key: str | None = None) -> tuple[Sweep, bool]:
+        """Accept a sweep. Once this returns it is stored for good.
+
+        Returns: the sweep, and whether it is an earlier one that the same key named.
+        Raises: InvalidSpec; IdempotencyKeyReused.
+        """
+        spec = self._parse(raw)
+        sweep = Sweep(
+            id=(sweep_id := new_id("swp")),
+            name=spec.name,
+            state=SweepState.QUEUED,
+            desired_state=DesiredState.RUN,
+            created_at=time.time(),
+            spec=spec,
+            spec_digest=spec.digest,
+        )
+        configs, trials = first_records(spec, sweep_id)
+        key = (idempotency_key, spec.digest) if idempotency_key else None
+        stored = self.store.create_sweep(sweep, configs, trials, key)
+        return stored, stored.id != sweep.id
+
+    def _parse(self, raw: object) -> SweepSpec:
+        spec = parse_spec(raw)
+        if spec.search.strategy == "grid" and (size := spec.space.grid_size()) > MAX_CONFIGS:
+            detail = f"the grid has {size} points, more than {MAX_CONFIGS}; vary fewer values, or use random or tpe"
+            raise InvalidSpec([SpecError("/space", detail)])
+        return spec
+
+    def get(self, sweep_id: str) -> Sweep:
+        """Return a sweep with its spec."""
+        return self.store.get_sweep(sweep_id)
+
+    def summaries(self, sweeps: Sequence[Sweep]) -> list[SweepSummary]:
+        """Return the short form of sweeps, with their trials counted."""
+        counts = self.store.count_trials([sweep.id for sweep in sweeps])
+        return [
+            SweepSummary(
+                **sweep.model_dump(include=set(SweepSummary.model_fields)),
+                trials=counts[sweep.id],
+                mlflow_url=self._mlflow_url(sweep.mlflow_run_id),
+            )
+            for sweep in sweeps
+        ]
+
+    def list(self, limit: int, before: str | None, states: Sequence[SweepState]) -> list[SweepSummary]:
+        """Return sweeps, newest first, from the one after the id `before`."""
+        return self.summaries(self.store.list_sweeps(limit, before, states))
+
+    def cancel(self, sweep_id: str) -> Sweep:
+        """Stop a sweep; its running trials end within seconds.
+
+        Raises: NotFound; Conflict, if it has ended already.
+        """
+        return self.store.request_cancel(sweep_id)
+
+    def trials(self, sweep_id: str, after: int, limit: int, states: Sequence[TrialState]) -> list[TrialView]:
+        """Return trials by number, each with its objective."""
+        sweep = self.store.get_sweep(sweep_id)
+        trials = self.store.list_trials(sweep_id, after, limit, states)
+        objective = sweep.spec.objective
+        values = trial_objectives(trials, self.store.curves(sweep_id, [objective.metric]), objective)
+        return [
+            TrialView(
+                **trial.model_dump(), objective=values[trial.id], mlflow_url=self._mlflow_url(trial.mlflow_run_id)
+            )
+            for trial in trials
+        ]
+
+    def configs(self, sweep_id: str, after: int, limit: int) -> list[ConfigView]:
+        """Return configs by number, each with its mean objective in both stages."""
+        trials, means = self._objectives(self.store.get_sweep(sweep_id))
+        return [
+            ConfigView(
+                **config.model_dump(),
+                tune_objective=means[Stage.TUNE].get(config.id),
+                confirm_objective=means[Stage.CONFIRM].get(config.id),
+                tune_trials=sum(trial.config_id == config.id and trial.stage is Stage.TUNE for trial in trials),
+                confirm_trials=sum(trial.config_id == config.id and trial.stage is Stage.CONFIRM for trial in trials),
+            )
+            for config in self.store.list_configs(sweep_id, after, limit)
+        ]
+
+    def _objectives(self, sweep: Sweep) -> tuple[list[Trial], dict[Stage, dict[str, float]]]:
+        trials = self.store.list_trials(sweep.id)
+        objective = sweep.spec.objective
+        values = trial_objectives(trials, self.store.curves(sweep.id, [objective.metric]), objective)
+        return trials, {stage: config_objectives(trials, values, stage) for stage in Stage}
+
+    def curves(self, sweep_id: str, keys: Sequence[str]) -> list[Curve]:
+        """Return metrics of every trial over its steps."""
+        return self.store.curves(sweep_id, keys)
+
+    def config_curves(self, sweep_id: str, keys: Sequence[str]) -> list[ConfigCurve]:
+        """Return metrics of every config over its steps: mean and range over seeds, tune and confirm apart."""
+        groups: dict[tuple[str, Stage, str], list[Curve]] = {}
+        for curve in self.store.curves(sweep_id, keys):
+            groups.setdefault((curve.config_id, curve.stage, curve.key), []).append(curve)
+        return [_over_seeds(*names, curves) for names, curves in groups.items()]
+
+    def events(self, sweep_id: str, after: int, limit: int) -> list[Event]:
+        """Return events with a number above `after`."""
+        return self.store.list_events(sweep_id, after, limit)
+
+    def samples(self, sweep_id: str, after: tuple[str, int], limit: int) -> list[Sample]:
+        """Return sampled completions, from the (trial, step) after `after`; `limit` counts (trial, step) pairs."""
+        return self.store.list_samples(sweep_id, after, limit)
+
+    def report(self, sweep_id: str, format_: str) -> bytes:
+        """Return the report as html, json or md.
+
+        Raises: NotFound; NotReady.
+        """
+        return self.store.get_report(sweep_id, format_)
+
+    def best(self, sweep_id: str) -> dict[str, Any]:
+        """Return the best config so far: by confirm results where there are some, else by tune results.
+
+        Returns: config_id, params, stage and objective it was chosen by, and `training`, ready to run.
+        Raises: NotFound; NotReady, if no config has a result yet.
+        """
+        sweep = self.store.get_sweep(sweep_id)
+        configs = self.store.list_configs(sweep_id)
+        _, means = self._objectives(sweep)
+        for stage in (Stage.CONFIRM, Stage.TUNE):
+            if best := choose(configs, means[stage], 1):
+                value = means[stage][best[0].id]
+                chosen = {"config_id": best[0].id, "params": best[0].params, "stage": stage.value, "objective": value}
+                return chosen | {"metric": sweep.spec.objective.metric, "training": best[0].training}
+        raise NotReady(f"no config of sweep {sweep_id} has a result yet")
+
+    def _mlflow_url(self, run_id: str | None) -> str | None:
+        base = self.settings.mlflow_public_url
+        return f"{base.rstrip('/')}/#/experiments/0/runs/{run_id}" if base and run_id else None
+
+
+def best_yaml(best: dict[str, Any]) -> str:
+    """Return the best config as a file that `python -m trainers` takes."""
+    head = f"# {best['config_id']}: {json.dumps(best['params'])}\n"
+    head += f"# {best['metric']} {best['objective']:.4f}, mean over {best['stage']} seeds\n"
+    return head + yaml.safe_dump(best["training"], sort_keys=False)
+
+
+def _over_seeds(config_id: str, stage: Stage, key: str, curves: Sequence[Curve]) -> ConfigCurve:
+    by_step: dict[int, list[float]] = {}
+    for curve in curves:
+        for step, value in zip(curve.steps, curve.values, strict=True):
+            found = by_step.setdefault(step, [])
+            if value is not None:
+                found.append(value)
+    steps = sorted(by_step)
+    columns = [by_step[step] for step in steps]
+    return ConfigCurve(
+        config_id=config_id,
+        stage=stage,
+        key=key,
+        steps=steps,
+        mean=[fmean(values) if values else None for values in columns],
+        low=[min(values, default=None) for values in columns],
+        high=[max(values, default=None) for values in columns],
+        n=[len(values) for values in columns],
+    )

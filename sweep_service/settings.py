@@ -1,0 +1,56 @@
+"""Everything the service reads from the environment (`SWEEPS_…`), and the embedded defaults."""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Addresses and folders of one installation.
+
+    A variable's `_FILE` twin (`SWEEPS_DATABASE_URL_FILE`) names a file that holds the value: for secrets.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="SWEEPS_", frozen=True, extra="ignore")
+
+    home: Path = Field(Path("~/.sweeps"), description="Data folder of the embedded stack.")
+    database_url: str = Field("", description="SQLAlchemy URL; default: SQLite under home.")
+    database_url_file: Path | None = None
+    storage: Path = Field(Path(), description="Trials' events and checkpoints; shared by all Ray nodes.")
+    cache: Path = Field(Path(), description="Warm-started models.")
+    token_file: Path = Field(Path(), description="The bearer token; made at the first `serve`.")
+    ray_address: str = Field("", description="host:port of the Ray head.")
+    ray_temp_dir: Path | None = Field(None, description="Ray's session folder; short, for sockets lie in it.")
+    mlflow_url: str = Field("", description="MLflow server; empty: nothing is projected.")
+    mlflow_public_url: str = Field("", description="Where people reach MLflow, if not under mlflow_url.")
+    host: str = "127.0.0.1"
+    port: int = 8080
+    url: str = Field("", description="Where clients find the API; default: http://host:port.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_files(cls, values: dict[str, object]) -> dict[str, object]:
+        path = values.get("database_url_file")
+        return values | {"database_url": Path(str(path)).read_text().strip()} if path else values
+
+    @model_validator(mode="after")
+    def _defaults(self) -> Self:
+        home = self.home.expanduser().absolute()
+        derived = {
+            "home": home,
+            "database_url": self.database_url or f"sqlite:///{home / 'sweeps.db'}",
+            "storage": (self.storage if self.storage != Path() else home / "storage").expanduser().absolute(),
+            "cache": (self.cache if self.cache != Path() else home / "cache").expanduser().absolute(),
+            "token_file": (self.token_file if self.token_file != Path() else home / "token").expanduser(),
+            "url": self.url or f"http://{self.host}:{self.port}",
+            "mlflow_public_url": self.mlflow_public_url or self.mlflow_url,
+        }
+        self.__dict__.update(derived)  # frozen for everyone else: derived once, at construction
+        return self
+
+    def environment(self) -> dict[str, str]:
+        """The variables that give a child process these same settings."""
+        values = self.model_dump(mode="json", exclude_none=True)
+        return {f"SWEEPS_{name.upper()}": str(value) for name, value in values.items() if value != ""}

@@ -1,0 +1,27 @@
+"""The store: every fact about sweeps, on SQLite or PostgreSQL. The only package that speaks SQL.
+
+`Store` is safe to use from several threads and processes. Readers see committed states only. A runner's writes carry
+a `Fence`; once another runner has taken the sweep over they raise `StaleEpoch` and change nothing. A state and the
+event that tells of it are written in one transaction.
+"""
+
+from sweep_service.store.base import Fence
+from sweep_service.store.curves import CurveRows
+from sweep_service.store.engine import open_engine, upgrade
+from sweep_service.store.projection import ProjectionRows
+from sweep_service.store.reports import ReportRows
+from sweep_service.store.sweeps import SweepRows
+from sweep_service.store.trials import TrialRows
+
+__all__ = ["Fence", "Store", "open_store"]
+
+
+class Store(SweepRows, TrialRows, CurveRows, ProjectionRows, ReportRows):
+    """All tables."""
+
+
+def open_store(url: str) -> Store:
+    """Open the database and bring its schema up to date."""
+    engine = open_engine(url)
+    upgrade(engine)
+    return Store(engine)

@@ -1,0 +1,75 @@
+"""What all parts of the store share: transactions, the fence, the event log."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, select, update
+
+from sweep_service.errors import NotFound, StaleEpoch
+from sweep_service.records import Record
+from sweep_service.store import tables as t
+from sweep_service.store.engine import reading, writing
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A runner's right to write: the sweep and the epoch of its lease."""
+
+    sweep_id: str
+    epoch: int
+
+
+class Rows:
+    """Base of the store's parts."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _fenced(self, fence: Fence) -> Iterator[Connection]:
+        """A writing transaction of the sweep's present runner.
+
+        Raises: StaleEpoch, if another runner has taken over.
+        """
+        with writing(self.engine) as connection:
+            mine = update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id, t.sweeps.c.epoch == fence.epoch)
+            if connection.execute(mine.values(epoch=fence.epoch)).rowcount == 0:
+                raise StaleEpoch(f"epoch {fence.epoch} of sweep {fence.sweep_id} is over")
+            yield connection
+
+    def _read(self) -> Any:
+        return reading(self.engine)
+
+
+def append_event(connection: Connection, sweep_id: str, type_: str, data: Mapping[str, Any]) -> None:
+    """Add an event with the sweep's next number; the sweep's row lock keeps numbers gapless and in commit order."""
+    bump = update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(last_seq=t.sweeps.c.last_seq + 1)
+    seq = connection.execute(bump.returning(t.sweeps.c.last_seq)).scalar_one_or_none()
+    if seq is None:
+        raise NotFound("sweep", sweep_id)
+    row = {"sweep_id": sweep_id, "seq": seq, "time": time.time(), "type": type_, "data": dict(data)}
+    connection.execute(t.events.insert().values(row))
+
+
+def one_sweep(connection: Connection, sweep_id: str) -> Any:
+    """Return the sweep's row.
+
+    Raises: NotFound.
+    """
+    row = connection.execute(select(t.sweeps).where(t.sweeps.c.id == sweep_id)).mappings().one_or_none()
+    if row is None:
+        raise NotFound("sweep", sweep_id)
+    return row
+
+
+def insert_records(connection: Connection, table: Table, records: Sequence[Record]) -> None:
+    """Insert one row a record."""
+    if records:
+        connection.execute(table.insert(), [record.model_dump(mode="json") for record in records])

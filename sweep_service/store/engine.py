@@ -1,0 +1,74 @@
+"""Connections: SQLite (WAL, durable commits) or PostgreSQL, the schema's version, and the clock of leases."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config as AlembicConfig
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+
+MIGRATIONS = Path(__file__).parent.parent / "migrations"
+
+
+def open_engine(url: str) -> Engine:
+    """Open the database; make the folder of a SQLite file if it is missing."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)
+    if parsed.database:
+        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(url, connect_args={"timeout": 30})
+    event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # the driver says no BEGIN of its own; _begin_sqlite does
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that writes: on SQLite it takes the write lock first, so it cannot fail half-way for it."""
+    with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A transaction that reads one consistent state."""
+    with engine.connect() as connection, connection.begin():
+        yield connection
+
+
+def upgrade(engine: Engine) -> None:
+    """Bring the schema to the newest version; several processes may do so at once."""
+    config = AlembicConfig()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with writing(engine) as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(727274)"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def now_for_leases(connection: Connection) -> tuple[float, str]:
+    """Seconds on a clock that nobody sets, and that clock's name.
+
+    One host with SQLite: time since boot, named by the boot. PostgreSQL: the database's own clock.
+    """
+    if connection.dialect.name == "sqlite":
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return time.clock_gettime(time.CLOCK_BOOTTIME), boot
+    seconds = connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one()
+    return float(seconds), "database"

@@ -1,0 +1,68 @@
+"""From a trainer's events to rows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, select, update
+
+from sweep_service.records import Attempt
+from sweep_service.store import tables as t
+from sweep_service.store.base import Fence, append_event
+
+
+def store_points(connection: Connection, attempt: Attempt, kind: str, events: Sequence[Mapping[str, Any]]) -> None:
+    """Store `step` or `evaluation` events as one chunk of curves.
+
+    A step that an earlier attempt recorded keeps that attempt's time, so that a bit-exact repeat is the same point.
+    """
+    if not events:
+        return
+    steps = [int(event["step"]) for event in events]
+    first_times = _first_times(connection, attempt, kind, steps)
+    keys = sorted({key for event in events for key in event["metrics"]})
+    points = {
+        "steps": steps,
+        "times": [first_times.get(step, event["time"]) for step, event in zip(steps, events, strict=True)],
+        "metrics": {key: [event["metrics"].get(key) for event in events] for key in keys},
+    }
+    chunk = {"trial_id": attempt.trial_id, "attempt": attempt.number, "kind": kind, "points": points}
+    connection.execute(t.curves.insert().values(chunk | {"first_step": min(steps), "last_step": max(steps)}))
+    further = and_(t.trials.c.id == attempt.trial_id, t.trials.c.step < max(steps))
+    connection.execute(update(t.trials).where(further).values(step=max(steps)))
+
+
+def _first_times(connection: Connection, attempt: Attempt, kind: str, steps: Sequence[int]) -> dict[int, float]:
+    if attempt.number == 1:
+        return {}
+    c = t.curves.c
+    overlap = and_(c.last_step >= min(steps), c.first_step <= max(steps))
+    earlier = and_(c.trial_id == attempt.trial_id, c.kind == kind, c.attempt < attempt.number)
+    times: dict[int, float] = {}
+    for points in connection.execute(select(c.points).where(earlier, overlap).order_by(c.attempt.desc())).scalars():
+        times |= zip(points["steps"], points["times"], strict=True)
+    return times
+
+
+def store_event(connection: Connection, fence: Fence, attempt: Attempt, event: Mapping[str, Any]) -> None:
+    """Store one event of a trainer, other than the values of its curves."""
+    trial_id = attempt.trial_id
+    match event["type"]:
+        case "evaluation":
+            data = {"trial_id": trial_id, "step": event["step"], "metrics": event["metrics"]}
+            append_event(connection, fence.sweep_id, "trial.evaluated", data)
+        case "samples":
+            same = and_(t.samples.c.trial_id == trial_id, t.samples.c.step == event["step"])
+            connection.execute(t.samples.delete().where(same))
+            row = {"trial_id": trial_id, "step": event["step"], "samples": event["samples"]}
+            connection.execute(t.samples.insert().values(row))
+        case "checkpoint":
+            row = {"step": event["step"], "path": event["path"], "time": event["time"]}
+            connection.execute(t.checkpoints.insert().values(trial_id=trial_id, attempt=attempt.number, **row))
+        case "progress":
+            data = {key: event[key] for key in ("phase", "done", "total")}
+            append_event(connection, fence.sweep_id, "trial.progress", {"trial_id": trial_id} | data)
+        case "finished":
+            summary = {"summary": event["summary"]}
+            connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(summary))
+        case _:
+            pass

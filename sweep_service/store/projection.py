@@ -1,0 +1,59 @@
+"""What the projection to MLflow has already carried over: run ids and how far each trial's curves are."""
+
+from typing import Any
+
+from sqlalchemy import select, update
+
+from sweep_service.records import Record, Trial
+from sweep_service.store import tables as t
+from sweep_service.store.base import Rows
+from sweep_service.store.engine import writing
+
+
+class Chunk(Record):
+    """Some steps of one trial's metrics: `metrics[key][i]` was recorded at `steps[i]` and `times[i]`."""
+
+    id: int
+    steps: list[int]
+    times: list[float]
+    metrics: dict[str, list[float | None]]
+
+
+class ProjectionRows(Rows):
+    """The projection's own marks; losing them costs a repeat, never a point."""
+
+    def behind(self) -> list[tuple[Trial, str | None]]:
+        """Return started trials whose curves or state MLflow does not have yet, with the state it has."""
+        newest = select(t.curves.c.id).where(t.curves.c.trial_id == t.trials.c.id)
+        newest = newest.order_by(t.curves.c.id.desc()).limit(1).scalar_subquery()
+        c = t.trials.c
+        lagging = (c.mlflow_curve_id < newest) | (c.mlflow_state.is_distinct_from(c.state))
+        query = select(t.trials).where(c.attempts > 0, lagging).order_by(c.sweep_id, c.number)
+        with self._read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [(Trial.model_validate(dict(row)), row["mlflow_state"]) for row in rows]
+
+    def chunks_behind(self, trial_id: str, limit: int) -> list[Chunk]:
+        """Return the next chunks of a trial's curves that MLflow does not have, in the order in which they came."""
+        c = t.curves.c
+        done = select(t.trials.c.mlflow_curve_id).where(t.trials.c.id == trial_id).scalar_subquery()
+        query = select(c.id, c.points).where(c.trial_id == trial_id, c.id > done).order_by(c.id).limit(limit)
+        with self._read() as connection:
+            return [Chunk(id=row.id, **row.points) for row in connection.execute(query)]
+
+    def set_sweep_run(self, sweep_id: str, run_id: str) -> None:
+        """Note the sweep's parent run."""
+        self._set(t.sweeps, sweep_id, {"mlflow_run_id": run_id})
+
+    def set_trial_run(self, trial_id: str, run_id: str) -> None:
+        """Note the trial's run."""
+        self._set(t.trials, trial_id, {"mlflow_run_id": run_id})
+
+    def set_projected(self, trial_id: str, *, curve_id: int | None = None, state: str | None = None) -> None:
+        """Note how far MLflow is: the last chunk it has, or the trial state it shows."""
+        marks = {"mlflow_curve_id": curve_id, "mlflow_state": state}
+        self._set(t.trials, trial_id, {name: mark for name, mark in marks.items() if mark is not None})
+
+    def _set(self, table: Any, row_id: str, values: dict[str, Any]) -> None:
+        with writing(self.engine) as connection:
+            connection.execute(update(table).where(table.c.id == row_id).values(values))

@@ -1,0 +1,165 @@
+"""The tables. One fact has one row; who writes which is said in ARCHITECTURE.md."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_N_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+_ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite autoincrements INTEGER only
+
+sweeps = Table(
+    "sweeps",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("name", String(64), nullable=False),
+    Column("state", String(16), nullable=False, index=True),
+    Column("desired_state", String(16), nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("started_at", Double),
+    Column("ended_at", Double),
+    Column("message", Text),
+    Column("spec", JSON, nullable=False),
+    Column("spec_digest", String(64), nullable=False),
+    Column("mlflow_run_id", String(64)),
+    Column("last_seq", Integer, nullable=False, default=0),
+    Column("epoch", Integer, nullable=False, default=0),
+    Column("lease_until", Double),
+    Column("lease_clock", String(64)),
+    Column("lease_holder", String(255)),
+)
+
+configs = Table(
+    "configs",
+    metadata,
+    Column("sweep_id", ForeignKey("sweeps.id"), primary_key=True),
+    Column("id", String(40), primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("roles", JSON, nullable=False),
+    Column("params", JSON, nullable=False),
+    Column("training", JSON, nullable=False),
+    UniqueConstraint("sweep_id", "number"),
+)
+
+trials = Table(
+    "trials",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("sweep_id", ForeignKey("sweeps.id"), nullable=False),
+    Column("config_id", String(40), nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("stage", String(16), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("threads", Integer, nullable=False),
+    Column("step", Integer, nullable=False, default=0),
+    Column("total_steps", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("started_at", Double),
+    Column("ended_at", Double),
+    Column("message", Text),
+    Column("mlflow_run_id", String(64)),
+    Column("mlflow_curve_id", _ID, nullable=False, default=0),
+    Column("mlflow_state", String(16)),
+    Column("summary", JSON, nullable=False),
+    UniqueConstraint("sweep_id", "config_id", "seed", "stage"),
+    UniqueConstraint("sweep_id", "number"),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("trial_id", ForeignKey("trials.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("epoch", Integer, nullable=False),
+    Column("directory", Text, nullable=False),
+    Column("events_offset", BigInteger, nullable=False, default=0),
+    Column("host", String(255)),
+    Column("pid", Integer),
+    Column("pid_started_at", Double),
+    Column("outcome", String(16)),
+    Column("started_at", Double, nullable=False),
+    Column("ended_at", Double),
+    Column("message", Text),
+)
+
+curves = Table(
+    "curves",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("trial_id", ForeignKey("trials.id"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("first_step", Integer, nullable=False),
+    Column("last_step", Integer, nullable=False),
+    Column("points", JSON, nullable=False),
+    UniqueConstraint("trial_id", "attempt", "kind", "first_step"),
+)
+
+samples = Table(
+    "samples",
+    metadata,
+    Column("trial_id", ForeignKey("trials.id"), primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("samples", JSON, nullable=False),
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("trial_id", ForeignKey("trials.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("path", Text, nullable=False),
+    Column("time", Double, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("sweep_id", ForeignKey("sweeps.id"), primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("time", Double, nullable=False),
+    Column("type", String(64), nullable=False),
+    Column("data", JSON, nullable=False),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("key", String(255), primary_key=True),
+    Column("fingerprint", String(64), nullable=False),
+    Column("sweep_id", ForeignKey("sweeps.id"), nullable=False),
+    Column("created_at", Double, nullable=False),
+)
+
+reports = Table(
+    "reports",
+    metadata,
+    Column("sweep_id", ForeignKey("sweeps.id"), primary_key=True),
+    Column("inputs_digest", String(64), primary_key=True),
+    Column("format", String(8), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    Column("created_at", Double, nullable=False),
+)
+
+Index("ix_trials_by_sweep", trials.c.sweep_id, trials.c.state)
+Index("ix_sweeps_by_creation", sweeps.c.created_at, sweeps.c.id)
