@@ -94,7 +94,7 @@ class ClipParams(LossParams):
         default=None, description="Bound c on the ratio of tokens with A < 0, above 1 + epsilon_high; null for none."
     )
     log_ratio_clamp: float | None = Field(
-        20.0,
+        default=20.0,
         gt=0,
         le=80,
         description="Log-ratios are cut at +- this many nats, so that float32 stays finite; null: never.",

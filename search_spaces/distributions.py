@@ -1,0 +1,211 @@
+"""What values one parameter may take: `Float`, `Int`, `Categorical`, `Fixed`, and their union `Distribution`."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Annotated, Literal, Self, TypeGuard
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Scalar = bool | int | float | str | None
+
+_EXACT = 2**53  # the largest range of integers that JSON readers and Optuna's floats keep apart
+
+
+class Base(BaseModel):
+    """What the distributions share: immutable, unknown keys refused, no NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @property
+    def size(self) -> int | None:
+        """How many values there are; None for a continuum."""
+        raise NotImplementedError
+
+    @property
+    def edges(self) -> Sequence[Scalar]:
+        """The values that stand for the others when it is checked that training takes them."""
+        raise NotImplementedError
+
+    def at(self, index: int) -> Scalar:
+        """Return value number `index`, from 0 to size - 1."""
+        raise NotImplementedError
+
+    def contains(self, value: object) -> bool:
+        """Say whether it is one of the values; 1 and 1.0 are the same, 1 and True are not."""
+        raise NotImplementedError
+
+
+class Float(Base):
+    """A real number from low to high, both included; `log` spreads draws evenly over its logarithm."""
+
+    type: Literal["float"] = "float"
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = Field(default=None, gt=0, description="Distance between values; null for a continuum.")
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        _check_range(self.low, self.high, self.log)
+        if self.step is not None:
+            if self.log:
+                raise ValueError("step and log exclude each other; for a grid on a log scale list the values")
+            steps = (_exact(self.high) - _exact(self.low)) / _exact(self.step)
+            if steps.denominator != 1:
+                raise ValueError(
+                    f"high {self.high} is not low {self.low} plus a multiple of step {self.step}; "
+                    f"the last value would be {float(_exact(self.low) + int(steps) * _exact(self.step))}"
+                )
+            if steps > _EXACT:
+                raise ValueError(f"step {self.step} is too small for the range {self.low} to {self.high}")
+        return self
+
+    @property
+    def size(self) -> int | None:
+        """How many values there are; None for a continuum."""
+        if self.step is None:
+            return None
+        return int((_exact(self.high) - _exact(self.low)) / _exact(self.step)) + 1
+
+    @property
+    def edges(self) -> Sequence[float]:
+        """Low and high."""
+        return (self.low, self.high)
+
+    def at(self, index: int) -> float:
+        """Return low + index x step, rounded once (0.3, not 0.30000000000000004)."""
+        assert self.step is not None
+        return float(_exact(self.low) + index * _exact(self.step))
+
+    def snap(self, value: float) -> float:
+        """Return the nearest value that the step allows."""
+        if self.step is None:
+            return min(max(value, self.low), self.high)
+        return self.at(round((_exact(value) - _exact(self.low)) / _exact(self.step)))
+
+    def contains(self, value: object) -> bool:
+        """Say whether it is one of the values."""
+        return _is_number(value) and self.low <= value <= self.high and self.snap(value) == value
+
+
+class Int(Base):
+    """A whole number from low to high, both included."""
+
+    type: Literal["int"] = "int"
+    low: int = Field(ge=-_EXACT, le=_EXACT)
+    high: int = Field(ge=-_EXACT, le=_EXACT)
+    log: bool = False
+    step: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        _check_range(self.low, self.high, self.log)
+        if self.step > 1 and self.log:
+            raise ValueError("step and log exclude each other; for a grid on a log scale list the values")
+        if (self.high - self.low) % self.step:
+            raise ValueError(
+                f"high {self.high} is not low {self.low} plus a multiple of step {self.step}; "
+                f"the last value would be {self.high - (self.high - self.low) % self.step}"
+            )
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return (self.high - self.low) // self.step + 1
+
+    @property
+    def edges(self) -> Sequence[int]:
+        """Low and high."""
+        return (self.low, self.high)
+
+    def at(self, index: int) -> int:
+        """Return low + index x step."""
+        return self.low + index * self.step
+
+    def contains(self, value: object) -> bool:
+        """Say whether it is one of the values."""
+        return _is_number(value) and self.low <= value <= self.high and (value - self.low) % self.step == 0
+
+
+class Categorical(Base):
+    """One of a list of values, in no order."""
+
+    type: Literal["categorical"] = "categorical"
+    choices: tuple[Scalar, ...] = Field(min_length=1, max_length=1000)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        repeated = [choice for i, choice in enumerate(self.choices) if choice in self.choices[:i]]
+        if repeated:
+            raise ValueError(f"choices repeat {repeated[0]!r} (true equals 1, false equals 0); list each value once")
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return len(self.choices)
+
+    @property
+    def edges(self) -> Sequence[Scalar]:
+        """All choices."""
+        return self.choices
+
+    def at(self, index: int) -> Scalar:
+        """Return the choice at a position."""
+        return self.choices[index]
+
+    def contains(self, value: object) -> bool:
+        """Say whether it is one of the choices."""
+        return any(_same(choice, value) for choice in self.choices)
+
+
+class Fixed(Base):
+    """One value."""
+
+    type: Literal["fixed"] = "fixed"
+    value: Scalar
+
+    @property
+    def size(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def edges(self) -> Sequence[Scalar]:
+        """The value."""
+        return (self.value,)
+
+    def at(self, index: int) -> Scalar:
+        """Return the value; the only index is 0."""
+        assert index == 0
+        return self.value
+
+    def contains(self, value: object) -> bool:
+        """Say whether it is the value."""
+        return _same(self.value, value)
+
+
+Distribution = Annotated[Float | Int | Categorical | Fixed, Field(discriminator="type")]
+"""One of the four; in a mapping `type` says which."""
+
+
+def _check_range(low: float, high: float, log: bool) -> None:
+    if not low < high:
+        raise ValueError(f"low {low} must be below high {high}; for a single value write the value itself")
+    if log and low <= 0:
+        raise ValueError(f"low {low} must be above 0 on a log scale")
+
+
+def _exact(value: float) -> Fraction:
+    """The number as it is written, so that 0.1 + 0.2 is 0.3."""
+    return Fraction(str(value))
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _same(left: object, right: object) -> bool:
+    return left == right and isinstance(left, bool) == isinstance(right, bool)

@@ -1,0 +1,170 @@
+"""Which point comes next: `propose`, a pure function of the space and what was observed, drawn by Optuna.
+
+The study is rebuilt from the observations at every call, so there is no state to lose or to disagree with the rows.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState
+
+from search_spaces.distributions import Categorical, Fixed, Float, Int, Scalar
+from search_spaces.space import Point, SearchSpace
+
+Strategy = Literal["grid", "random", "tpe"]
+
+_STATES = {"complete": TrialState.COMPLETE, "running": TrialState.RUNNING, "failed": TrialState.FAIL}
+_MAX_DRAWS = 100
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A point that was proposed, and what became of it: one value per point, over all its seeds.
+
+    Attributes:
+        number: position in the order of proposals.
+        params: the point.
+        value: the objective, the larger the better; None unless complete.
+        state: `running` points repel new ones of `tpe`, `failed` ones teach it nothing; neither is proposed again.
+    """
+
+    number: int
+    params: Mapping[str, Scalar]
+    value: float | None
+    state: Literal["complete", "running", "failed"]
+
+
+def propose(space: SearchSpace, strategy: Strategy, seed: int, history: Sequence[Observation]) -> Point | None:
+    """Return the next point, never one of the history, or None when the space is exhausted.
+
+    The same arguments give the same point. `grid` goes through the points in their order, `random` through the stream
+    that its seed stands for, `tpe` asks Optuna's TPE (multivariate, with constant liar) told the history.
+
+    Raises: ValueError, for a grid over a continuum, or an observation that is not a point of the space or that is
+        complete without a finite value.
+    """
+    history = sorted(history, key=lambda observation: observation.number)
+    for observation in history:
+        _check(space, observation)
+    seen = {_key(space, observation.params) for observation in history}
+    if strategy == "grid":
+        space.grid_size()
+    if space.size is not None and len(seen) >= space.size:
+        return None
+    match strategy:
+        case "grid":
+            return _next_of_grid(space, seen)
+        case "random":
+            return _next_of_stream(space, seed, seen)
+        case "tpe":
+            return _ask_tpe(space, seed, history, seen)
+        case _:
+            assert_never(strategy)
+
+
+def _next_of_grid(space: SearchSpace, seen: set[object]) -> Point:
+    """The first point not seen, told to Optuna and asked back, which checks it against the distributions."""
+    point = next(point for point in space.grid() if _key(space, point) not in seen)
+    study = _study(optuna.samplers.RandomSampler())
+    study.enqueue_trial({name: point[name] for name in _distributions(space)})
+    return _ask(study, space)
+
+
+def _next_of_stream(space: SearchSpace, seed: int, seen: set[object]) -> Point:
+    """The first point not seen of what one long random study of that seed would propose."""
+    study = _study(optuna.samplers.RandomSampler(seed=seed))
+    return _ask_unseen(study, space, seen, len(seen) + _MAX_DRAWS) or _first_unseen(space, seed, seen)
+
+
+def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen: set[object]) -> Point:
+    """Each proposal has its own random state, else all before the first result would be the same."""
+    seed = int.from_bytes(hashlib.sha256(f"{seed}/{len(history)}".encode()).digest()[:4])
+    study = _study(optuna.samplers.TPESampler(seed=seed))
+    distributions = _distributions(space)
+    for observation in history:
+        study.add_trial(
+            optuna.create_trial(
+                state=_STATES[observation.state],
+                value=observation.value if observation.state == "complete" else None,
+                params={name: observation.params[name] for name in distributions},
+                distributions=distributions,
+            )
+        )
+    return _ask_unseen(study, space, seen, _MAX_DRAWS) or _first_unseen(space, seed, seen)
+
+
+def _ask_unseen(study: optuna.Study, space: SearchSpace, seen: set[object], max_draws: int) -> Point | None:
+    """Ask until a point is new. Those asked stay running in the study, so that TPE moves away from them."""
+    for _ in range(max_draws):
+        point = _ask(study, space)
+        if _key(space, point) not in seen:
+            return point
+    return None
+
+
+def _first_unseen(space: SearchSpace, seed: int, seen: set[object]) -> Point:
+    """The first new point of the grid from a place that depends on the seed; for when few are left."""
+    size = space.grid_size()
+    start = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()) % size
+    points = (space.point((start + offset) % size) for offset in range(len(seen) + 1))
+    return next(point for point in points if _key(space, point) not in seen)
+
+
+def _study(sampler: optuna.samplers.BaseSampler) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna.create_study(direction="maximize", sampler=sampler)
+
+
+def _ask(study: optuna.Study, space: SearchSpace) -> Point:
+    """One point as plain Python values of the space, with its fixed values."""
+    drawn = study.ask(_distributions(space)).params
+    point: Point = {}
+    for name, distribution in space.root.items():
+        match distribution:
+            case Fixed():
+                point[name] = distribution.value
+            case Float():
+                point[name] = distribution.snap(float(drawn[name]))
+            case Int():
+                point[name] = int(drawn[name])
+            case Categorical():
+                point[name] = drawn[name]
+            case _:
+                assert_never(distribution)
+    return point
+
+
+def _distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
+    """Optuna's distributions of what is not fixed."""
+    result: dict[str, BaseDistribution] = {}
+    for name, distribution in space.root.items():
+        match distribution:
+            case Float(low=low, high=high, log=log, step=step):
+                result[name] = FloatDistribution(low, high, log=log, step=step)
+            case Int(low=low, high=high, log=log, step=step):
+                result[name] = IntDistribution(low, high, log=log, step=step)
+            case Categorical(choices=choices):
+                result[name] = CategoricalDistribution(choices)
+            case Fixed():
+                pass
+            case _:
+                assert_never(distribution)
+    return result
+
+
+def _key(space: SearchSpace, params: Mapping[str, Scalar]) -> object:
+    """What makes two points the same: equal values, where true and 1 differ."""
+    return tuple((isinstance(params[name], bool), params[name]) for name in space.names)
+
+
+def _check(space: SearchSpace, observation: Observation) -> None:
+    where = f"observation {observation.number}"
+    if not space.contains(observation.params):
+        raise ValueError(f"{where} has {dict(observation.params)}, not a point of the space over {list(space.names)}")
+    if observation.state == "complete" and (observation.value is None or not math.isfinite(observation.value)):
+        raise ValueError(f"{where} is complete with the value {observation.value}; tell it a finite one, or failed")

@@ -1,0 +1,124 @@
+"""A search space: dotted parameter names, the distribution of each, and the points they span."""
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, cast
+
+from pydantic import BeforeValidator, ConfigDict, RootModel, field_validator
+
+from search_spaces.distributions import Base, Distribution, Scalar
+
+Point = dict[str, Scalar]
+
+_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_TYPES = ("float", "int", "categorical", "fixed")
+_MAX_NAMES = 64
+_MAX_CORNERS = 256
+
+
+def _expand(value: object) -> object:
+    """Read a bare list as categorical and a bare value as fixed."""
+    if isinstance(value, Mapping):
+        kind = cast("Mapping[str, object]", value).get("type")
+        if kind not in _TYPES:
+            raise ValueError(
+                f"{'there is no type' if kind is None else f'the type is {kind!r}'}, but a distribution's type is "
+                f"{', '.join(_TYPES)}; a bare value means fixed and a bare list categorical"
+            )
+    if isinstance(value, Mapping | Base):
+        return cast("object", value)
+    if isinstance(value, list | tuple):
+        return {"type": "categorical", "choices": value}
+    return {"type": "fixed", "value": value}
+
+
+Entry = Annotated[Distribution, BeforeValidator(_expand, json_schema_input_type=Distribution | list[Scalar] | Scalar)]
+
+
+class SearchSpace(RootModel[dict[str, Entry]]):
+    """Dotted name -> distribution, such as {"loss.beta1": [0, 0.5, 1], "loss.epsilon": {type: float, ...}}.
+
+    Names are kept in alphabetical order, so that a grid's order and a sampler's draws depend on the content only.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    @field_validator("root")
+    @classmethod
+    def _names(cls, root: dict[str, Any]) -> dict[str, Any]:
+        if len(root) > _MAX_NAMES:
+            raise ValueError(f"{len(root)} parameters are more than {_MAX_NAMES}")
+        for name in root:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not a dotted name such as loss.beta1")
+            if inner := [other for other in root if other.startswith(name + ".")]:
+                raise ValueError(f"{name} is set as a whole, so {inner[0]} cannot be set too; remove one")
+        return dict(sorted(root.items()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All parameter names, in alphabetical order."""
+        return tuple(self.root)
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The names that take more than one value."""
+        return tuple(name for name, distribution in self.root.items() if distribution.size != 1)
+
+    @property
+    def size(self) -> int | None:
+        """How many points there are; None for a continuum."""
+        sizes = [distribution.size for distribution in self.root.values()]
+        return None if None in sizes else math.prod(size for size in sizes if size is not None)
+
+    def grid_size(self) -> int:
+        """How many points the grid has, without making them.
+
+        Raises: ValueError, naming every parameter that is a continuum.
+        """
+        size = self.size
+        if size is None:
+            names = ", ".join(name for name, distribution in self.root.items() if distribution.size is None)
+            raise ValueError(f"a grid needs a step, or a list of values, for {names}")
+        return size
+
+    def point(self, index: int) -> Point:
+        """Return point number `index` of the grid; the last name changes fastest."""
+        if not 0 <= index < self.grid_size():
+            raise IndexError(f"the grid has points 0 to {self.grid_size() - 1}, not {index}")
+        values: Point = {}
+        for name in reversed(self.names):
+            distribution = self.root[name]
+            assert distribution.size is not None
+            index, digit = divmod(index, distribution.size)
+            values[name] = distribution.at(digit)
+        return {name: values[name] for name in self.names}
+
+    def grid(self) -> Iterator[Point]:
+        """Yield every point, in order. Raises: ValueError, as `grid_size`."""
+        return (self.point(index) for index in range(self.grid_size()))
+
+    def corners(self) -> Iterator[Point]:
+        """Yield points that together hold every edge value, for trying whether training takes them.
+
+        All combinations of edges where these are few; else all first edges, all last, and each edge with first others.
+        """
+        edges = {name: distribution.edges for name, distribution in self.root.items()}
+        if math.prod(len(values) for values in edges.values()) <= _MAX_CORNERS:
+            for values in itertools.product(*edges.values()):
+                yield dict(zip(edges, values, strict=True))
+            return
+        first = {name: values[0] for name, values in edges.items()}
+        yield first
+        yield {name: values[-1] for name, values in edges.items()}
+        for name, values in edges.items():
+            for value in values[1:]:
+                yield first | {name: value}
+
+    def contains(self, point: Mapping[str, object]) -> bool:
+        """Say whether the mapping has exactly this space's names, each with one of its values."""
+        return point.keys() == self.root.keys() and all(
+            distribution.contains(point[name]) for name, distribution in self.root.items()
+        )
