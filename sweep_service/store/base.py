@@ -1,7 +1,7 @@
 """What all parts of the store share: transactions, the fence, the event log."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +33,7 @@ class Rows:
         self.engine.dispose()
 
     @contextmanager
-    def _fenced(self, fence: Fence) -> Iterator[Connection]:
+    def _fenced(self, fence: Fence) -> Generator[Connection]:
         """A writing transaction of the sweep's present runner.
 
         Raises: StaleEpoch, if another runner has taken over.

@@ -1,7 +1,7 @@
 """Connections: SQLite (WAL, durable commits) or PostgreSQL, the schema's version, and the clock of leases."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,14 +38,14 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def writing(engine: Engine) -> Generator[Connection]:
     """A transaction that writes: on SQLite it takes the write lock first, so it cannot fail half-way for it."""
     with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection, connection.begin():
         yield connection
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
+def reading(engine: Engine) -> Generator[Connection]:
     """A transaction that reads one consistent state."""
     with engine.connect() as connection, connection.begin():
         yield connection
