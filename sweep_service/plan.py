@@ -9,9 +9,6 @@ from sweep_service.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.spec import SweepSpec, config_id
 from trainers.config import TrainingConfig
 
-MAX_CONFIGS = 10_000
-"""More points than this are refused: nobody means a grid of that size."""
-
 
 class SweepPlan(BaseModel):
     """What a sweep would run. Hours are an estimate, not a promise."""
@@ -157,7 +154,7 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
     tune += proposed * len(spec.seeds.tune)
     confirm = 0
     if spec.seeds.confirm:
-        arms = min(spec.seeds.confirm.top_k, len(configs) + proposed) + len(baselines(spec)) + spec.baselines.matched
+        arms = min(spec.seeds.confirm.top_k, len(configs) + proposed) + len(baselines(spec)) + _needs_matched(spec)
         confirm = arms * len(spec.seeds.confirm.seeds)
     cost = seconds_per_step or _GUESSED_SECONDS_PER_STEP
     slots = spec.resources.gpus or spec.resources.cpus
@@ -178,6 +175,14 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
         basis="earlier trials of the same shape" if seconds_per_step else "the shipped guess for the tiny policy",
         warnings=_warnings(spec),
     )
+
+
+def _needs_matched(spec: SweepSpec) -> bool:
+    """Whether the chosen config's matched baseline differs from the baselines that are there anyway."""
+    if not spec.baselines.matched:
+        return False
+    present = {config_id(training) for _, training in baselines(spec)}
+    return any(config_id(clipped(spec.bind(point))) not in present for point in spec.space.corners())
 
 
 _GUESSED_SECONDS_PER_STEP = 0.04

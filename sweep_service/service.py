@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from sweep_service.errors import InvalidSpec, NotReady, SpecError
+from sweep_service.errors import NotReady
 from sweep_service.objective import choose, config_objectives, trial_objectives
-from sweep_service.plan import MAX_CONFIGS, SweepPlan, first_records, make_plan
+from sweep_service.plan import SweepPlan, first_records, make_plan
 from sweep_service.records import (
     Config,
     Curve,
@@ -26,7 +26,7 @@ from sweep_service.records import (
     new_id,
 )
 from sweep_service.settings import Settings
-from sweep_service.spec import SweepSpec, parse_spec
+from sweep_service.spec_check import parse_spec
 from sweep_service.store import Store
 
 
@@ -95,7 +95,7 @@ class SweepService:
 
         Raises: InvalidSpec.
         """
-        spec = self._parse(raw)
+        spec = parse_spec(raw)
         return make_plan(spec, self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"})))
 
     def submit(self, raw: object, idempotency_key: str | None = None) -> tuple[Sweep, bool]:
@@ -104,7 +104,7 @@ class SweepService:
         Returns: the sweep, and whether it is an earlier one that the same key named.
         Raises: InvalidSpec; IdempotencyKeyReused.
         """
-        spec = self._parse(raw)
+        spec = parse_spec(raw)
         sweep = Sweep(
             id=(sweep_id := new_id("swp")),
             name=spec.name,
@@ -118,13 +118,6 @@ class SweepService:
         key = (idempotency_key, spec.digest) if idempotency_key else None
         stored = self.store.create_sweep(sweep, configs, trials, key)
         return stored, stored.id != sweep.id
-
-    def _parse(self, raw: object) -> SweepSpec:
-        spec = parse_spec(raw)
-        if spec.search.strategy == "grid" and (size := spec.space.grid_size()) > MAX_CONFIGS:
-            detail = f"the grid has {size} points, more than {MAX_CONFIGS}; vary fewer values, or use random or tpe"
-            raise InvalidSpec([SpecError("/space", detail)])
-        return spec
 
     def get(self, sweep_id: str) -> Sweep:
         """Return a sweep with its spec."""
@@ -142,7 +135,7 @@ class SweepService:
             for sweep in sweeps
         ]
 
-    def list(self, limit: int, before: str | None, states: Sequence[SweepState]) -> list[SweepSummary]:
+    def sweeps(self, limit: int, before: str | None, states: Sequence[SweepState]) -> list[SweepSummary]:
         """Return sweeps, newest first, from the one after the id `before`."""
         return self.summaries(self.store.list_sweeps(limit, before, states))
 

@@ -47,7 +47,8 @@ class Settings(BaseSettings):
             "url": self.url or f"http://{self.host}:{self.port}",
             "mlflow_public_url": self.mlflow_public_url or self.mlflow_url,
         }
-        self.__dict__.update(derived)  # frozen for everyone else: derived once, at construction
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)  # frozen for everyone else: derived once, at construction
         return self
 
     def environment(self) -> dict[str, str]:

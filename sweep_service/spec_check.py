@@ -1,0 +1,161 @@
+"""The check that a sweep can run, before anything is stored.
+
+`parse_spec` reports everything that is wrong at once: the spec's own fields, the base training configuration, names
+of the space that training does not know, and corner points of the space that training refuses.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+
+from search_spaces.space import SearchSpace
+from sweep_service.errors import InvalidSpec, SpecError
+from sweep_service.spec import SweepSpec, preset_or_space
+from trainers.config import TrainingConfig, with_params
+
+MAX_CONFIGS = 10_000
+"""More points than this are refused: nobody means a grid of that size."""
+
+
+def parse_spec(raw: object) -> SweepSpec:
+    """Return the spec that `raw` (parsed JSON or YAML) says.
+
+    Raises: InvalidSpec, with every reason why it cannot run.
+    """
+    if not isinstance(raw, Mapping):
+        raise InvalidSpec([SpecError("", f"a sweep is a mapping with name, training, space, …; this is {raw!r:.100}")])
+    document = cast("Mapping[str, Any]", raw)
+    errors: list[SpecError] = []
+    spec = None
+    try:
+        spec = SweepSpec.model_validate(document)
+    except ValidationError as error:
+        errors += _spec_errors(error, (), SweepSpec, document)
+    training = document.get("training", {})
+    base_errors = _training_errors(training, ("training",))
+    space = _space(document.get("space"))
+    if space is not None and not base_errors:
+        errors += _space_errors(space, training)
+    if spec is not None and spec.search.strategy == "grid":
+        errors += _grid_errors(spec.space)
+    if errors or base_errors:
+        raise InvalidSpec(errors + base_errors)
+    assert spec is not None
+    return spec
+
+
+def _space(raw: object) -> SearchSpace | None:
+    """Read the space alone, so that its bindings are checked even where the rest of the spec is wrong."""
+    try:
+        return SearchSpace.model_validate(preset_or_space(raw))
+    except ValueError:  # SweepSpec has reported it
+        return None
+
+
+def _grid_errors(space: SearchSpace) -> list[SpecError]:
+    continua = [name for name in space.names if space.root[name].size is None]
+    if continua:
+        remedy = "a grid needs a step or a list of values here; or set search.strategy to random or tpe"
+        return [SpecError(_pointer(("space", name)), remedy) for name in continua]
+    if (size := space.grid_size()) > MAX_CONFIGS:
+        remedy = f"the grid has {size} points, more than {MAX_CONFIGS}; vary fewer values, or use random or tpe"
+        return [SpecError("/space", remedy)]
+    return []
+
+
+def _space_errors(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
+    """Try every value of the space's corner points alone, then the points whole."""
+    if "seed" in space.names:
+        return [SpecError("/space/seed", "the seed is not a parameter to choose; list the seeds under /seeds")]
+    corners = list(space.corners())
+    errors = {
+        SpecError(_pointer(("space", name)), f"{value!r}: {detail}"): None
+        for name in space.names
+        for value in _distinct(point[name] for point in corners)
+        for detail in _refusals(training, {name: value})
+    }
+    if not errors:
+        for point in corners:
+            for detail in _refusals(training, point):
+                errors[SpecError("/space", f"the point {json.dumps(point)} cannot run: {detail}")] = None
+    return list(errors)
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    return list({json.dumps(value): value for value in values}.values())
+
+
+def _refusals(training: Mapping[str, Any], params: Mapping[str, Any]) -> list[str]:
+    """Say why training refuses the base configuration with these parameters set."""
+    try:
+        raw = with_params(training, params)
+    except ValueError as error:
+        return [str(error)]
+    return [error.detail for error in _training_errors(raw, ())]
+
+
+def _training_errors(raw: object, prefix: tuple[str, ...]) -> list[SpecError]:
+    try:
+        TrainingConfig.model_validate(raw)
+    except ValidationError as error:
+        return _spec_errors(error, prefix, TrainingConfig, raw)
+    return []
+
+
+def _spec_errors(
+    error: ValidationError, prefix: tuple[str, ...], model: type[BaseModel], raw: object
+) -> list[SpecError]:
+    """Turn pydantic's errors into JSON pointers and sentences."""
+    found: list[SpecError] = []
+    for item in error.errors(include_url=False):
+        path = _path_in(raw, item["loc"])
+        if item["type"] == "extra_forbidden":
+            detail = f"there is no such setting{_did_you_mean(path[-1], model)}"
+        else:
+            detail = _PLAINER.get(item["type"], item["msg"]).removeprefix("Value error, ")
+            value = item.get("input")
+            if isinstance(value, str | int | float):
+                detail += f" (given: {str(value)[:100]})"
+        found.append(SpecError(_pointer((*prefix, *path)), detail))
+    return found
+
+
+_PLAINER = {
+    "missing": "this is required",
+    "string_pattern_mismatch": "use 1 to 63 lower-case letters, digits, '.', '_', '-'; a letter or digit first and last",
+}
+
+
+def _path_in(raw: object, location: tuple[int | str, ...]) -> list[str]:
+    """Drop from pydantic's location what is not in the document: the tags of unions."""
+    path: list[str] = []
+    for index, part in enumerate(location):
+        last = index == len(location) - 1
+        if isinstance(raw, Mapping) and (part in raw or last):
+            raw = raw.get(part)
+        elif isinstance(raw, list | tuple) and isinstance(part, int) and part < len(raw):
+            raw = raw[part]
+        elif not last or not isinstance(raw, Mapping | list | tuple):
+            continue
+        path.append(str(part))
+    return path
+
+
+def _did_you_mean(name: str, model: type[BaseModel]) -> str:
+    known = sorted(_field_names(model))
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _field_names(model: type[BaseModel]) -> set[str]:
+    names = set(model.model_fields)
+    for definition in model.model_json_schema().get("$defs", {}).values():
+        names |= set(definition.get("properties", {}))
+    return names
+
+
+def _pointer(path: Iterable[str]) -> str:
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
