@@ -134,6 +134,14 @@ class TrainingConfig(Frozen):
         """Device batches per optimizer update."""
         return self.rollout.prompts_per_minibatch * self.rollout.completions_per_prompt // self.device_batch
 
+    @model_validator(mode="before")
+    @classmethod
+    def _default_loss(cls, data: Any) -> Any:
+        """Let `loss` be given without its name, so that loss.beta1=0.3 alone changes the default loss."""
+        if isinstance(data, Mapping) and isinstance(loss := data.get("loss"), Mapping):
+            return {**data, "loss": {"name": CEGPPOParams().name, **loss}}
+        return data
+
     @model_validator(mode="after")
     def _runs(self) -> Self:
         """Refuse what cannot run or would train something else than it says; all reasons at once."""

@@ -1,0 +1,145 @@
+"""Command line: one training run.
+
+python -m trainers CONFIG.yaml [dotted=value ...]
+"""
+
+import argparse
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+# No run talks to the network, and mlflow, which TRL would import, has no part in it. Read when the libraries load.
+os.environ |= {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DISABLE_MLFLOW_INTEGRATION": "TRUE",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": os.environ.get("TRANSFORMERS_VERBOSITY", "error"),
+}
+
+import yaml
+from pydantic import ValidationError
+
+from trainers.config import TrainingConfig, with_params
+from trainers.errors import CheckpointError, ConfigError
+from trainers.events import EVENTS_FILE, EventWriter
+from trainers.lifeline import StopSignal, follow_parent
+
+EXIT_CODES: Final = {"SUCCEEDED": 0, "FAILED": 1, "BAD_CONFIG": 2, "DIVERGED": 3, "STOPPED": 4}
+
+_EPILOG: Final = """\
+what a run writes, below DIR:
+  events.jsonl   one JSON object a line: started, progress, step, evaluation, samples, checkpoint, finished, failed
+  step-N/        checkpoints, the newest two: a Hugging Face model with all that is needed to continue exactly
+
+exit codes:
+  0 finished   1 unexpected error   2 bad configuration   3 diverged   4 stopped by a signal, after a checkpoint
+  5 the owner named by --parent-fd is gone
+
+examples:
+  python -m trainers run.yaml                                  an empty run.yaml is the default run
+  python -m trainers run.yaml loss.beta1=0.3 seed=7            change settings by their dotted names
+  python -m trainers run.yaml loss.name=grpo --output runs/ppo
+  python -m trainers run.yaml --resume-from runs/run/step-240 --output runs/run-2
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    options = _parser().parse_intermixed_args(arguments)
+    if options.parent_fd is not None:
+        follow_parent(options.parent_fd)
+    output: Path = options.output or Path("runs") / options.config.stem
+    try:
+        config = load_config(options.config, options.setting)
+        if options.resume_from is None and (output / EVENTS_FILE).exists():
+            raise ConfigError(f"--output: {output} already holds a run; name another folder, or remove it")
+    except ConfigError as error:
+        if options.output is not None:
+            with EventWriter(output / EVENTS_FILE) as events:
+                events.write("failed", code="BAD_CONFIG", message=str(error))
+        sys.stderr.write(f"{error}\n")
+        return EXIT_CODES["BAD_CONFIG"]
+    return _run(config, output, options.cache, options.resume_from)
+
+
+def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
+    """Read a configuration and apply `dotted=value` settings, whose values are YAML.
+
+    Raises: ConfigError, naming everything that is wrong.
+    """
+    try:
+        content: Any = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        if not isinstance(content, dict):
+            raise ConfigError(f"{file}: expected settings as `name: value`, found {type(content).__name__}")
+        if bad := [setting for setting in settings if "=" not in setting]:
+            raise ConfigError(*(f"{setting}: expected dotted=value, such as loss.beta1=0.3" for setting in bad))
+        params = {name: yaml.safe_load(value) for name, _, value in (setting.partition("=") for setting in settings)}
+        return TrainingConfig.model_validate(with_params(content, params))
+    except ValidationError as error:
+        raise ConfigError(*(_sentence(problem) for problem in error.errors())) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def _sentence(problem: Any) -> str:
+    place = ".".join(str(part) for part in problem["loc"] if part not in ("grpo", "dapo", "ce_gppo"))
+    if problem["type"] == "extra_forbidden":
+        return f"{place}: there is no such setting; see trainers/config.py for all names"
+    given = problem["input"]
+    shown = f" (got {given!r})" if not isinstance(given, dict) and problem["type"] != "missing" else ""
+    return f"{place or 'configuration'}: {problem['msg'].removeprefix('Value error, ')}{shown}"
+
+
+def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | None) -> int:
+    stop = StopSignal()
+    stop.install()
+    # TRL 1.16 asks for a property that transformers renamed
+    warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`", category=FutureWarning)
+    with EventWriter(output / EVENTS_FILE) as events:
+        try:
+            from transformers.utils import logging
+
+            from trainers.train import train  # imports torch, transformers and trl: seconds
+
+            logging.disable_progress_bar()
+
+            outcome = train(
+                config, output, events, cache=cache, resume_from=resume_from, stopping=lambda: stop.requested
+            )
+        except CheckpointError as error:
+            events.write("failed", code="BAD_CONFIG", message=str(error))
+            sys.stderr.write(f"{error}\n")
+            return EXIT_CODES["BAD_CONFIG"]
+        except Exception as error:  # noqa: BLE001 the process's boundary: whatever it was, the record says so
+            events.write("failed", code="FAILED", message=f"{type(error).__name__}: {error}")
+            traceback.print_exc()
+            return EXIT_CODES["FAILED"]
+    return EXIT_CODES[outcome]
+
+
+def _parser() -> argparse.ArgumentParser:
+    cache = Path(os.environ.get("SWEEPS_CACHE") or Path.home() / ".cache" / "sweeps")
+    parser = argparse.ArgumentParser(
+        "python -m trainers",
+        description="Train one policy with reinforcement learning, as a YAML file describes (trainers/config.py).",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("config", type=Path, metavar="CONFIG.yaml", help="the run; what it does not name has a default")
+    parser.add_argument("setting", nargs="*", metavar="dotted=value", help="overrides, read as YAML")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where the run is written (default: runs/CONFIG)")
+    parser.add_argument("--resume-from", type=Path, metavar="CHECKPOINT", help="continue from this step-N folder")
+    parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help=f"warm-started models ({cache})")
+    parser.add_argument("--parent-fd", type=int, metavar="N", help="exit when this inherited pipe reaches its end")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

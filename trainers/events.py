@@ -1,0 +1,68 @@
+"""The run's own record: `events.jsonl`, one JSON object a line, appended and flushed at once."""
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+EVENTS_FILE: Final = "events.jsonl"
+
+
+class EventWriter:
+    """Appends events to a file. A line torn by a crash is removed on opening, so every line is whole JSON.
+
+    Args:
+        path: the file; made with its folder if it does not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _drop_torn_line(path)
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Append one event and hand it to the operating system. Numbers that are not finite become null."""
+        event = {"type": kind, "time": time.time(), **fields}
+        self._file.write(json.dumps(_finite(event), allow_nan=False, separators=(",", ":")) + "\n")
+        self._file.flush()
+
+    def sync(self) -> None:
+        """Return once everything written is on the disk."""
+        os.fsync(self._file.fileno())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.sync()
+        self._file.close()
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """All whole events of a file, oldest first; a last line still being written is left out."""
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.endswith("\n")]
+
+
+def _drop_torn_line(path: Path) -> None:
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    if whole := content.rfind(b"\n") + 1 - len(content):
+        os.truncate(path, len(content) + whole)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return value

@@ -1,0 +1,49 @@
+"""When a run must end before it is done: its owner died, or somebody asked it to stop."""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Final
+
+ORPHANED_EXIT_CODE: Final = 5
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def follow_parent(pipe: int) -> None:
+    """End this process with its owner: when the inherited `pipe` reaches its end, and on Linux by the kernel's SIGKILL.
+
+    The owner keeps the pipe's writing end open and writes nothing. The kernel's death signal comes when the *thread*
+    that started this process ends, so that thread must live as long as the owner.
+    """
+    if sys.platform == "linux":
+        owner = os.getppid()
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != owner:  # it died between the two calls
+            os._exit(ORPHANED_EXIT_CODE)
+    threading.Thread(target=_exit_at_end_of, args=(pipe,), name="lifeline", daemon=True).start()
+
+
+def _exit_at_end_of(pipe: int) -> None:
+    while os.read(pipe, 1):
+        pass
+    os._exit(ORPHANED_EXIT_CODE)
+
+
+class StopSignal:
+    """Turns SIGTERM and SIGINT into a flag that training reads between updates; a second SIGINT interrupts at once."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def install(self) -> None:
+        """Take over both signals of this process. Call it from the main thread."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.requested = True

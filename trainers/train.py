@@ -1,0 +1,64 @@
+"""One training run, from configuration to outcome."""
+
+import gc
+import os
+import platform
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from trainers.checkpoints import read_state
+from trainers.config import TrainingConfig
+from trainers.errors import DivergedError, StoppedError
+from trainers.events import EventWriter
+from trainers.policy_trainer import PolicyTrainer
+from trainers.recorder import Outcome, Recorder
+from trainers.tasks import make_task
+from trainers.warm_start import warm_started
+
+_LIBRARIES: Final = ("torch", "transformers", "trl")
+
+
+def train(
+    config: TrainingConfig,
+    output: Path,
+    events: EventWriter,
+    *,
+    cache: Path,
+    resume_from: Path | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """Train the policy that `config` describes; on a CPU the same arguments give the same weights.
+
+    Args:
+        output: folder for the checkpoints `step-N`.
+        events: gets everything worth knowing about the run.
+        cache: folder of warm-started models, shared between runs.
+        resume_from: checkpoint of the same configuration to continue from.
+        stopping: polled; once it is true the run saves at the end of the current rollout and ends.
+    Raises: CheckpointError, if `resume_from` cannot be continued.
+    """
+    state = {} if resume_from is None else read_state(resume_from, config)
+    first_step = int(state.get("step", 0))
+    events.write(
+        "started",
+        config=config.model_dump(mode="json"),
+        versions={"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}},
+        resumed_from_step=None if resume_from is None else first_step,
+        pid=os.getpid(),
+    )
+    recorder = Recorder(events, config.steps, first_step, state)
+    try:
+        model = warm_started(config.model, config.task, cache, events, stopping)
+        trainer = PolicyTrainer(config, make_task(config.task), model, output, recorder, stopping)
+        gc.freeze()  # what was imported stays; the collections during training need not look at it
+        trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
+        step = trainer.state.global_step
+        outcome: Outcome = "SUCCEEDED" if step == config.steps else "STOPPED"
+    except StoppedError:
+        step, outcome = first_step, "STOPPED"
+    except DivergedError as error:
+        step, outcome = error.last_good_step, "DIVERGED"
+    recorder.finished(outcome, step)
+    return outcome
