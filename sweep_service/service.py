@@ -7,13 +7,11 @@ from statistics import fmean
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict
 
 from sweep_service.errors import NotReady
 from sweep_service.objective import choose, config_objectives, trial_objectives
 from sweep_service.plan import SweepPlan, first_records, make_plan
 from sweep_service.records import (
-    Config,
     Curve,
     DesiredState,
     Event,
@@ -25,63 +23,10 @@ from sweep_service.records import (
     TrialState,
     new_id,
 )
+from sweep_service.schemas import ConfigCurve, ConfigView, SweepSummary, TrialView
 from sweep_service.settings import Settings
 from sweep_service.spec_check import parse_spec
 from sweep_service.store import Store
-
-
-class View(BaseModel):
-    """Base of what the service tells beyond plain records."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class SweepSummary(View):
-    """A row in the list of sweeps, and the head of a single one."""
-
-    id: str
-    name: str
-    state: SweepState
-    desired_state: DesiredState
-    message: str | None
-    created_at: float
-    started_at: float | None
-    ended_at: float | None
-    spec_digest: str
-    trials: dict[TrialState, int]
-    """How many trials are in which state."""
-    mlflow_url: str | None
-
-
-class TrialView(Trial):
-    """A trial with its objective."""
-
-    objective: float | None
-    mlflow_url: str | None
-
-
-class ConfigView(Config):
-    """A config with the mean of its objective over seeds."""
-
-    tune_objective: float | None
-    confirm_objective: float | None
-    tune_trials: int
-    confirm_trials: int
-
-
-class ConfigCurve(View):
-    """One metric of one config in one stage over its seeds, at the steps that any of them recorded."""
-
-    config_id: str
-    stage: Stage
-    key: str
-    steps: list[int]
-    mean: list[float | None]
-    low: list[float | None]
-    """Smallest value over the seeds."""
-    high: list[float | None]
-    n: list[int]
-    """Seeds that have a value."""
 
 
 class SweepService:

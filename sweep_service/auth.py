@@ -1,0 +1,89 @@
+"""The bearer token: a file that only its owner can read, made at the first `serve`."""
+
+import hmac
+import ipaddress
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from sweep_service.errors import ServiceError
+
+
+class TokenError(ServiceError):
+    """There is no token where one is needed, or its file cannot be used."""
+
+
+def ensure_token(path: Path) -> str:
+    """Return the token in the file; make the file (mode 0600, its folder 0700) if it does not exist."""
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"sweeps_{secrets.token_urlsafe(32)}\n")
+        try:
+            os.link(temporary, path)  # whole or not at all, also when two processes start at once
+        except FileExistsError:
+            pass
+        finally:
+            temporary.unlink()
+    return read_token(path)
+
+
+def read_token(path: Path) -> str:
+    """Return the token in the file.
+
+    Raises: TokenError, if there is none.
+    """
+    try:
+        token = path.read_text().strip()
+    except FileNotFoundError:
+        raise TokenError(
+            f"there is no token at {path}; start `sweeps serve` on this machine, or point SWEEPS_TOKEN_FILE at a copy"
+        ) from None
+    except OSError as error:
+        raise TokenError(f"the token at {path} cannot be read: {error.strerror}") from error
+    if not token:
+        raise TokenError(f"the token file {path} is empty; remove it, and the next `sweeps serve` makes a new one")
+    return token
+
+
+def server_token(path: Path, host: str) -> str:
+    """Return the token that an API on `host` demands; on a loopback address it is made if it is missing.
+
+    Raises: TokenError, if others could reach the address and there is no token file.
+    """
+    if is_loopback(host):
+        return ensure_token(path)
+    if not path.exists():
+        raise TokenError(
+            f"refusing to listen on {host} without a token: other machines can reach it. "
+            f"Put a secret of at least 32 characters into {path} (SWEEPS_TOKEN_FILE), or listen on 127.0.0.1"
+        )
+    token = read_token(path)
+    if len(token) < 32:
+        raise TokenError(
+            f"the token in {path} has {len(token)} characters; other machines reach {host}: use 32 or more"
+        )
+    return token
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches that address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def same(given: str, token: str) -> bool:
+    """Compare in a time that does not depend on where they differ."""
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def open_to_others(path: Path) -> bool:
+    """Whether group or others have any right on the file."""
+    return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)

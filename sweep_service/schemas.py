@@ -1,0 +1,126 @@
+"""What the REST API answers with beyond plain records. The service makes these, the client reads them."""
+
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sweep_service.records import Config, DesiredState, Stage, SweepState, Trial, TrialState
+from sweep_service.spec import SweepSpec
+from trainers.config import TrainingConfig
+
+Item = TypeVar("Item")
+
+
+class View(BaseModel):
+    """Base of all answers: immutable."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class SweepSummary(View):
+    """A row in the list of sweeps, and the head of a single one."""
+
+    id: str
+    name: str
+    state: SweepState
+    desired_state: DesiredState
+    message: str | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    spec_digest: str
+    trials: dict[TrialState, int]
+    """How many trials are in which state."""
+    mlflow_url: str | None
+
+
+class SweepView(SweepSummary):
+    """A sweep with its spec."""
+
+    spec: SweepSpec
+
+
+class TrialView(Trial):
+    """A trial with its objective."""
+
+    objective: float | None
+    mlflow_url: str | None
+
+
+class ConfigView(Config):
+    """A config with the mean of its objective over seeds."""
+
+    tune_objective: float | None
+    confirm_objective: float | None
+    tune_trials: int
+    confirm_trials: int
+
+
+class ConfigCurve(View):
+    """One metric of one config in one stage over its seeds, at the steps that any of them recorded."""
+
+    config_id: str
+    stage: Stage
+    key: str
+    steps: list[int]
+    mean: list[float | None]
+    low: list[float | None]
+    """Smallest value over the seeds."""
+    high: list[float | None]
+    n: list[int]
+    """Seeds that have a value."""
+
+
+class Best(View):
+    """The best config so far, and what that rests on."""
+
+    config_id: str
+    params: dict[str, Any]
+    stage: Stage
+    """The stage whose results chose it."""
+    metric: str
+    objective: float
+    """Mean over the stage's seeds."""
+    training: dict[str, Any]
+    """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it."""
+
+
+class Page(View, Generic[Item]):
+    """Part of a list. A null `next_page_token` is the only sign of the end."""
+
+    items: list[Item]
+    next_page_token: str | None = None
+
+
+class Building(View):
+    """The report does not exist yet; ask again after the seconds in `Retry-After`."""
+
+    detail: str
+
+
+class ProblemError(View):
+    """One thing that is wrong with a request: where, and what."""
+
+    pointer: str | None = Field(None, description="JSON pointer into the request's body (RFC 6901).")
+    parameter: str | None = Field(None, description="Name of the query parameter or header.")
+    detail: str
+
+
+class Problem(View):
+    """Why a request was not answered (RFC 9457, application/problem+json)."""
+
+    type: str = "about:blank"
+    title: str = Field(description="The status in words.")
+    status: int
+    code: str = Field(description="The reason as a word for programs, such as INVALID_SPEC. New ones may be added.")
+    detail: str
+    errors: list[ProblemError] = Field([], description="Everything that is wrong, at once.")
+
+
+def sweep_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a sweep's spec, the training configuration included, for editors and forms."""
+    schema = SweepSpec.model_json_schema()
+    training = TrainingConfig.model_json_schema()
+    definitions = {**schema.pop("$defs", {}), **training.pop("$defs", {})}
+    schema["properties"]["training"] = training
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "$defs": definitions}
