@@ -31,8 +31,8 @@ class CurveRows(Rows):
             Sample(trial_id=row["trial_id"], step=row["step"], **sample) for row in rows for sample in row["samples"]
         ]
 
-    def curves(self, sweep_id: str, keys: Sequence[str]) -> list[Curve]:
-        """Return metrics of all trials over their steps, ordered by trial number, then key.
+    def curves(self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] | None = None) -> list[Curve]:
+        """Return metrics over their steps, ordered by trial number, then key: of the trials named, or of all.
 
         A step that several attempts recorded appears once, as the newest attempt has it. A trial that recorded a key
         never is left out.
@@ -40,6 +40,8 @@ class CurveRows(Rows):
         joined = t.curves.join(t.trials, t.curves.c.trial_id == t.trials.c.id)
         query = select(t.curves, t.trials.c.config_id, t.trials.c.seed, t.trials.c.stage).select_from(joined)
         query = query.where(t.trials.c.sweep_id == sweep_id)
+        if trial_ids is not None:
+            query = query.where(t.trials.c.id.in_(trial_ids))
         c = t.curves.c
         query = query.order_by(t.trials.c.number, c.attempt, c.first_step)
         found: dict[tuple[str, str], dict[int, tuple[float, float | None]]] = {}

@@ -1,10 +1,11 @@
 """What the projection to MLflow has already carried over: run ids and how far each trial's curves are."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import select, update
 
-from sweep_service.records import Record, Trial
+from sweep_service.records import Record, Sweep, Trial
 from sweep_service.store import tables as t
 from sweep_service.store.base import Rows
 from sweep_service.store.engine import writing
@@ -21,6 +22,21 @@ class Chunk(Record):
 
 class ProjectionRows(Rows):
     """The projection's own marks; losing them costs a repeat, never a point."""
+
+    def sweeps_behind(self) -> list[Sweep]:
+        """Return sweeps whose state or report MLflow does not show yet, oldest first."""
+        s, r = t.sweeps.c, t.reports.c
+        newest = select(r.inputs_digest).where(r.sweep_id == s.id).order_by(r.created_at.desc()).limit(1)
+        reported = s.mlflow_report.is_distinct_from(newest.scalar_subquery())
+        query = select(t.sweeps).where(s.mlflow_state.is_distinct_from(s.state) | reported).order_by(s.id)
+        with self._read() as connection:
+            return [Sweep.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+
+    def sweep_runs(self) -> dict[str, str]:
+        """Return the parent run of each sweep that has one, by sweep id."""
+        query = select(t.sweeps.c.id, t.sweeps.c.mlflow_run_id).where(t.sweeps.c.mlflow_run_id.is_not(None))
+        with self._read() as connection:
+            return {row.id: row.mlflow_run_id for row in connection.execute(query)}
 
     def behind(self) -> list[tuple[Trial, str | None]]:
         """Return started trials whose curves or state MLflow does not have yet, with the state it has."""
@@ -48,6 +64,19 @@ class ProjectionRows(Rows):
     def set_trial_run(self, trial_id: str, run_id: str) -> None:
         """Note the trial's run."""
         self._set(t.trials, trial_id, {"mlflow_run_id": run_id})
+
+    def set_sweep_projected(self, sweep_id: str, state: str, report: str | None) -> None:
+        """Note what MLflow shows of a sweep: its state and the digest of its report."""
+        self._set(t.sweeps, sweep_id, {"mlflow_state": state, "mlflow_report": report})
+
+    def forget_projection(self, sweep_id: str) -> None:
+        """Forget all marks of a sweep, its trials' included: everything is carried over again."""
+        nothing: Mapping[str, Any] = {"mlflow_run_id": None, "mlflow_state": None}
+        with writing(self.engine) as connection:
+            sweep = update(t.sweeps).where(t.sweeps.c.id == sweep_id)
+            connection.execute(sweep.values(**nothing, mlflow_report=None))
+            trials = update(t.trials).where(t.trials.c.sweep_id == sweep_id)
+            connection.execute(trials.values(**nothing, mlflow_curve_id=0))
 
     def set_projected(self, trial_id: str, *, curve_id: int | None = None, state: str | None = None) -> None:
         """Note how far MLflow is: the last chunk it has, or the trial state it shows."""

@@ -40,6 +40,8 @@ sweeps = Table(
     Column("spec", JSON, nullable=False),
     Column("spec_digest", String(64), nullable=False),
     Column("mlflow_run_id", String(64)),
+    Column("mlflow_state", String(16)),
+    Column("mlflow_report", String(64)),
     Column("last_seq", Integer, nullable=False, default=0),
     Column("epoch", Integer, nullable=False, default=0),
     Column("lease_until", Double),
@@ -162,4 +164,4 @@ reports = Table(
 )
 
 Index("ix_trials_by_sweep", trials.c.sweep_id, trials.c.state)
-Index("ix_sweeps_by_creation", sweeps.c.created_at, sweeps.c.id)
+Index("ix_curves_by_arrival", curves.c.trial_id, curves.c.id)
