@@ -20,7 +20,7 @@ class SweepPlan(BaseModel):
     configs: int = Field(description="Configs of the tune stage, baselines included.")
     baselines: list[str] = Field(description="Roles of the baselines that are added.")
     first_configs: list[dict[str, Any]] = Field(description="Parameters of the first points.")
-    trials: dict[str, int] = Field(description="Trials by stage.")
+    trials: dict[str, int] = Field(description="Trials by stage, at most.")
     steps_per_trial: int
     hours: float = Field(description="CPU-hours, or GPU-hours if a trial has GPUs.")
     hours_unit: str
@@ -154,7 +154,8 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
     tune += proposed * len(spec.seeds.tune)
     confirm = 0
     if spec.seeds.confirm:
-        arms = min(spec.seeds.confirm.top_k, len(configs) + proposed) + len(baselines(spec)) + _needs_matched(spec)
+        contenders = sum(Role.BASELINE not in config.roles and Role.SPACE in config.roles for config in configs)
+        arms = min(spec.seeds.confirm.top_k, contenders + proposed) + len(baselines(spec)) + _needs_matched(spec)
         confirm = arms * len(spec.seeds.confirm.seeds)
     cost = seconds_per_step or _GUESSED_SECONDS_PER_STEP
     slots = spec.resources.gpus or spec.resources.cpus

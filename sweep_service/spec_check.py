@@ -67,20 +67,23 @@ def _grid_errors(space: SearchSpace) -> list[SpecError]:
 
 
 def _space_errors(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
-    """Try every value of the space's corner points alone, then the points whole."""
+    """Try the space's corner points. A value that fails wherever it stands is named; else the point is."""
     if "seed" in space.names:
         return [SpecError("/space/seed", "the seed is not a parameter to choose; list the seeds under /seeds")]
     corners = list(space.corners())
-    errors = {
-        SpecError(_pointer(("space", name)), f"{value!r}: {detail}"): None
-        for name in space.names
-        for value in _distinct(point[name] for point in corners)
-        for detail in _refusals(training, {name: value})
-    }
-    if not errors:
-        for point in corners:
-            for detail in _refusals(training, point):
-                errors[SpecError("/space", f"the point {json.dumps(point)} cannot run: {detail}")] = None
+    failing = [(point, reasons) for point in corners if (reasons := _refusals(training, point))]
+    errors: dict[SpecError, None] = {}
+    explained: list[tuple[str, Any]] = []
+    for name in space.names:
+        for value in _distinct(point[name] for point, _ in failing):
+            alone = _refusals(training, {name: value})
+            if alone and sum(point[name] == value for point, _ in failing) == sum(p[name] == value for p in corners):
+                errors |= {SpecError(_pointer(("space", name)), f"{value!r}: {reason}"): None for reason in alone}
+                explained.append((name, value))
+    for point, reasons in failing:
+        if any(point[name] == value for name, value in explained):
+            continue
+        errors[SpecError("/space", f"the point {json.dumps(point)} cannot run: {'; '.join(reasons)}")] = None
     return list(errors)
 
 
@@ -125,7 +128,7 @@ def _spec_errors(
 
 _PLAINER = {
     "missing": "this is required",
-    "string_pattern_mismatch": "use 1 to 63 lower-case letters, digits, '.', '_', '-'; a letter or digit first and last",
+    "string_pattern_mismatch": "1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first and last",
 }
 
 
