@@ -26,7 +26,7 @@ from sweep_service.records import (
 from sweep_service.schemas import ConfigCurve, ConfigView, SweepSummary, TrialView
 from sweep_service.settings import Settings
 from sweep_service.spec_check import parse_spec
-from sweep_service.store import Store
+from sweep_service.store import Store, schema_versions
 
 
 class SweepService:
@@ -34,6 +34,15 @@ class SweepService:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store, self.settings = store, settings
+
+    def check_ready(self) -> None:
+        """Check that the database answers and has the schema that this version needs.
+
+        Raises: NotReady; the database's own error, if it does not answer.
+        """
+        present, needed = schema_versions(self.store.engine)
+        if present != needed:
+            raise NotReady(f"the database has schema {present}, this version needs {needed}; run `sweeps db upgrade`")
 
     def plan(self, raw: object) -> SweepPlan:
         """Check a spec and say what it would run, without storing anything.

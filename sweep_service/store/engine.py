@@ -8,6 +8,8 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config as AlembicConfig
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 
@@ -53,13 +55,25 @@ def reading(engine: Engine) -> Generator[Connection]:
 
 def upgrade(engine: Engine) -> None:
     """Bring the schema to the newest version; several processes may do so at once."""
-    config = AlembicConfig()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config = _migrations()
     with writing(engine) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(727274)"))
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+def schema_versions(engine: Engine) -> tuple[str | None, str | None]:
+    """Return the schema's version in the database, and the one this code needs."""
+    with reading(engine) as connection:
+        present = MigrationContext.configure(connection).get_current_revision()
+    return present, ScriptDirectory.from_config(_migrations()).get_current_head()
+
+
+def _migrations() -> AlembicConfig:
+    config = AlembicConfig()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    return config
 
 
 def now_for_leases(connection: Connection) -> tuple[float, str]:

@@ -1,0 +1,87 @@
+"""Reading a request's JSON with nothing in it that the store or the trainers could trip over."""
+
+import json
+from typing import Any, NoReturn
+
+from fastapi import Request
+
+from sweep_service.api.problems import Refusal
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 32
+
+
+async def json_body(request: Request) -> Any:
+    """Return the parsed body.
+
+    Raises: Refusal: 415 not JSON by its type; 413 above 256 KiB; 400 not JSON, or JSON that only some parsers take
+        (NaN, Infinity, 1e999, a key twice, half a surrogate pair, nesting beyond 32 levels).
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", f"the body is {kind or 'of no type'}; send application/json")
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise Refusal(413, "BODY_TOO_LARGE", f"the body has more than {MAX_BYTES} bytes", {"Connection": "close"})
+    return parse(body)
+
+
+def parse(body: bytes) -> Any:
+    """Return what the JSON document says.
+
+    Raises: Refusal.
+    """
+    try:
+        value = json.loads(
+            body.decode(), parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique_keys
+        )
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeError:
+        raise _malformed("it is not UTF-8 throughout") from None
+    except RecursionError:
+        raise _malformed(f"it is nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:
+        raise _malformed(str(error)) from None
+    _limit_depth(value)
+    return value
+
+
+def _malformed(reason: str) -> Refusal:
+    return Refusal(400, "MALFORMED_JSON", f"the body is not JSON: {reason}")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number in JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return value
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"the key {key[:40]!r} appears twice in one object")
+        result[key] = value
+    return result
+
+
+def _limit_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _children(outer)]
+        if not level:
+            return
+    raise _malformed(f"it is nested deeper than {MAX_DEPTH} levels")
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []

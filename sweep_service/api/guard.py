@@ -1,0 +1,55 @@
+"""What every request must pass and every answer carries: known host and origin, headers against misuse.
+
+A page in a browser can reach 127.0.0.1, and by DNS rebinding under any name; so the name asked for must be ours.
+"""
+
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sweep_service.api.problems import problem
+
+
+class Guard:
+    """Refuse foreign hosts and origins; add security headers."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self.app, self.hosts = app, frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.setdefault("X-Content-Type-Options", "nosniff")
+                headers.setdefault("Cache-Control", "no-store")
+                headers.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+            await send(message)
+
+        headers = Headers(scope=scope)
+        if (host := _name(f"//{headers.get('host', '')}")) not in self.hosts:
+            detail = f"this is not the server {host[:100]!r}; if it should be, set SWEEPS_URL to that address"
+            await problem(400, "UNKNOWN_HOST", detail)(scope, receive, send_with_headers)
+        elif (origin := headers.get("origin")) and _name(origin) not in self.hosts:
+            detail = f"requests of web pages from {origin[:100]!r} are not answered"
+            await problem(403, "FOREIGN_ORIGIN", detail)(scope, receive, send_with_headers)
+        else:
+            await self.app(scope, receive, send_with_headers)
+
+
+def _name(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def known_hosts(host: str, url: str) -> frozenset[str]:
+    """Return the names under which an API may be asked: loopback, what it listens on, and its public address."""
+    return frozenset({"localhost", "127.0.0.1", "::1", host.lower(), _name(url)} - {"", "0.0.0.0", "::"})

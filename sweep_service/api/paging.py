@@ -1,0 +1,79 @@
+"""Cursor paging: an opaque, signed token says where the next page begins, so rows that come meanwhile shift nothing."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Hashable, Sequence
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Query, Request
+
+from sweep_service.api.problems import Refusal
+from sweep_service.schemas import Page
+
+Item = TypeVar("Item")
+Position = TypeVar("Position", bound=Hashable)
+MAX_PAGE = 500
+_SIGNATURE_BYTES = 12
+
+
+class Paging:
+    """Where a list is to go on and how much of it is wanted."""
+
+    def __init__(
+        self,
+        request: Request,
+        page_size: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Items at most.")] = 50,
+        page_token: Annotated[str | None, Query(max_length=1000, description="`next_page_token` before.")] = None,
+    ) -> None:
+        self.size, self._token = page_size, page_token
+        self._key: bytes = request.app.state.token.encode()
+        asked = sorted((name, value) for name, value in request.query_params.multi_items() if not _is_paging(name))
+        self._scope = json.dumps([request.url.path, asked]).encode()
+
+    def after(self, start: Position) -> Position:
+        """Return the position after which this page begins; `start` on the first page.
+
+        Raises: Refusal, if the token is not one of ours for this list and these filters.
+        """
+        if self._token is None:
+            return start
+        try:
+            raw = base64.urlsafe_b64decode(self._token + "=" * (-len(self._token) % 4))
+        except (binascii.Error, ValueError):
+            raw = b""
+        signature, payload = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
+        if not hmac.compare_digest(signature, self._sign(payload)):
+            detail = "the page_token is not one that this list gave for these filters; start without one"
+            raise Refusal(400, "PAGE_TOKEN_MISMATCH", detail)
+        position: Any = json.loads(payload)
+        return tuple(position) if isinstance(position, list) else position  # pyright: ignore[reportReturnType]
+
+    def page(self, rows: Sequence[Item], position: Callable[[Item], Position]) -> Page[Item]:
+        """Return a page of rows that were asked for with `limit=paging.size + 1`.
+
+        Args:
+            position: of a row; rows with the same position stay on one page.
+        """
+        positions = list(dict.fromkeys(position(row) for row in rows))
+        if len(positions) <= self.size:
+            return Page(items=list(rows), next_page_token=None)
+        kept = set(positions[: self.size])
+        items = [row for row in rows if position(row) in kept]
+        return Page(items=items, next_page_token=self._encode(positions[self.size - 1]))
+
+    def _encode(self, position: Hashable) -> str:
+        payload = json.dumps(position).encode()
+        return base64.urlsafe_b64encode(self._sign(payload) + payload).decode().rstrip("=")
+
+    def _sign(self, payload: bytes) -> bytes:
+        return hmac.new(self._key, self._scope + b"\0" + payload, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
+
+
+def _is_paging(name: str) -> bool:
+    return name in ("page_size", "page_token", "after")
+
+
+Pages = Annotated[Paging, Depends()]

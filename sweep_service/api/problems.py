@@ -1,0 +1,106 @@
+"""Every error as `application/problem+json` (RFC 9457): one table from exceptions to statuses and codes."""
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+
+from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady
+from sweep_service.schemas import Problem, ProblemError
+
+log = logging.getLogger(__name__)
+
+CODES: dict[type[Exception], tuple[int, str]] = {
+    NotFound: (404, "NOT_FOUND"),
+    InvalidSpec: (422, "INVALID_SPEC"),
+    IdempotencyKeyReused: (422, "IDEMPOTENCY_KEY_REUSED"),
+    Conflict: (409, "CONFLICT"),
+    NotReady: (409, "NOT_READY"),
+}
+_AWAY = (OperationalError, InterfaceError, PoolTimeout)
+
+
+class Refusal(Exception):
+    """A request that the API itself refuses, before the service sees it."""
+
+    def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.headers = status, code, detail, headers
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    errors: Sequence[ProblemError] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return the response that tells of one problem."""
+    body = Problem(title=HTTPStatus(status).phrase, status=status, code=code, detail=detail, errors=list(errors))
+    content = body.model_dump_json(exclude_none=True)
+    return Response(content, status, dict(headers or {}), media_type="application/problem+json")
+
+
+def install(app: FastAPI) -> None:
+    """Make the app answer every exception with a problem."""
+    for kind in CODES:
+        app.add_exception_handler(kind, _service_error)
+    for kind in _AWAY:
+        app.add_exception_handler(kind, _database_away)
+    app.add_exception_handler(Refusal, _refusal)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def _service_error(_request: Request, error: Exception) -> Response:
+    status, code = CODES[type(error)]
+    if not isinstance(error, InvalidSpec):
+        return problem(status, code, str(error))
+    errors = [ProblemError(pointer=item.pointer, parameter=None, detail=item.detail) for item in error.errors]
+    count = "one reason" if len(errors) == 1 else f"{len(errors)} reasons"
+    return problem(status, code, f"the sweep cannot run, for {count}", errors)
+
+
+def _refusal(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return problem(error.status, error.code, error.detail, headers=error.headers)
+
+
+def _invalid_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if any(item["loc"][0] == "path" for item in found):
+        return problem(404, "NOT_FOUND", f"there is nothing at {request.url.path[:200]}")
+    errors = [ProblemError(pointer=None, parameter=str(item["loc"][1]), detail=item["msg"]) for item in found]
+    return problem(422, "INVALID_REQUEST", "; ".join(f"{item.parameter}: {item.detail}" for item in errors), errors)
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:200]
+    details = {
+        404: ("NO_SUCH_ROUTE", f"there is nothing at {path}; /openapi.json lists what there is"),
+        405: ("METHOD_NOT_ALLOWED", f"{path} does not take {request.method}"),
+    }
+    code, detail = details.get(error.status_code, (HTTPStatus(error.status_code).name, str(error.detail)))
+    return problem(error.status_code, code, detail, headers=error.headers)
+
+
+def _database_away(_request: Request, error: Exception) -> Response:
+    log.warning("the database does not answer: %s", error)
+    detail = "the database does not answer; nothing was changed, ask again"
+    return problem(503, "DATABASE_UNAVAILABLE", detail, headers={"Retry-After": "2"})
+
+
+def _unexpected(_request: Request, error: Exception) -> Response:
+    name = secrets.token_hex(4)
+    log.error("unexpected error %s: %r", name, error)
+    return problem(500, "UNEXPECTED", f"an unexpected error; the server's log tells more under {name}")

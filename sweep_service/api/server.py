@@ -1,0 +1,76 @@
+"""The API as a process: token, database, socket, uvicorn."""
+
+import socket
+from types import FrameType
+
+import uvicorn
+
+from sweep_service.api.app import create_app
+from sweep_service.api.stream import Streams
+from sweep_service.auth import server_token
+from sweep_service.errors import ServiceError
+from sweep_service.service import SweepService
+from sweep_service.settings import Settings
+from sweep_service.store import open_store
+
+_DRAIN_S = 5
+
+
+class AddressInUse(ServiceError):
+    """The address to listen on cannot be had."""
+
+
+class Server(uvicorn.Server):
+    """Uvicorn that ends the event streams first, so that it can stop in an instant."""
+
+    def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
+        super().__init__(config)
+        self.streams = streams
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal to stop."""
+        self.streams.stopping.set()
+        super().handle_exit(sig, frame)
+
+
+def run_api(settings: Settings) -> None:
+    """Serve the API until SIGTERM or SIGINT.
+
+    Raises: TokenError, if others could reach it without a token; AddressInUse.
+    """
+    token = server_token(settings.token_file, settings.host)
+    listener = listen(settings.host, settings.port)
+    store = open_store(settings.database_url)
+    try:
+        make_server(SweepService(store, settings), token).run(sockets=[listener])
+    finally:
+        store.close()
+
+
+def make_server(service: SweepService, token: str) -> Server:
+    """Return a server that `run(sockets=[...])` starts."""
+    app = create_app(service, token)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=_DRAIN_S
+    )
+    return Server(config, app.state.streams)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Raises: AddressInUse.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise AddressInUse(
+            f"cannot listen on {host}:{port}: {error.strerror}. "
+            "Is another server running? Set SWEEPS_PORT to a free port, or stop that one"
+        ) from error
+    listener.listen(2048)
+    return listener

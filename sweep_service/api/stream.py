@@ -1,0 +1,69 @@
+"""A sweep's events as server-sent events: everything after a number, then what comes, until the sweep has ended."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from fastapi.responses import StreamingResponse
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from starlette.concurrency import run_in_threadpool
+
+from sweep_service.api.problems import Refusal
+from sweep_service.service import SweepService
+
+POLL_S = 0.3
+PING_S = 15.0
+RETRY_MS = 2000
+MAX_STREAMS = 100
+_BATCH = 500
+
+
+@dataclass
+class Streams:
+    """All open streams of this process; `stopping` ends them, so that the server can shut down."""
+
+    open: int = 0
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def response(self, service: SweepService, sweep_id: str, after: int) -> StreamingResponse:
+        """Return the stream of a sweep's events with a number above `after`.
+
+        Raises: Refusal, if too many streams are open.
+        """
+        if self.open >= MAX_STREAMS:
+            detail = f"{MAX_STREAMS} event streams are open already; ask for JSON pages, or later"
+            raise Refusal(429, "TOO_MANY_STREAMS", detail, {"Retry-After": "10"})
+        headers = {"X-Accel-Buffering": "no"}
+        return StreamingResponse(
+            self._events(service, sweep_id, after), headers=headers, media_type="text/event-stream"
+        )
+
+    async def _events(self, service: SweepService, sweep_id: str, after: int) -> AsyncIterator[bytes]:
+        self.open += 1
+        try:
+            yield format_sse_event(retry=RETRY_MS)
+            sent = time.monotonic()
+            while not self.stopping.is_set():
+                ended = (await run_in_threadpool(service.get, sweep_id)).state.terminal
+                events = await run_in_threadpool(service.events, sweep_id, after, _BATCH)
+                for event in events:
+                    yield format_sse_event(data_str=event.model_dump_json(), event=event.type, id=str(event.seq))
+                    after, sent = event.seq, time.monotonic()
+                if events:
+                    continue
+                if ended:
+                    yield format_sse_event(data_str="{}", event="end")
+                    return
+                if time.monotonic() - sent > PING_S:
+                    yield KEEPALIVE_COMMENT
+                    sent = time.monotonic()
+                await self._pause()
+        finally:
+            self.open -= 1
+
+    async def _pause(self) -> None:
+        try:
+            await asyncio.wait_for(self.stopping.wait(), POLL_S)
+        except TimeoutError:
+            return
