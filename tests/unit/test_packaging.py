@@ -88,7 +88,7 @@ def test_installed_versions_are_the_pinned_ones() -> None:
 
 
 def test_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
-    names = [*PACKAGES, "pyproject.toml", "LICENSE"]
+    names = [*PACKAGES, "pyproject.toml", "LICENSE", "README.md"]
     subprocess.run(["cp", "-r", *(str(ROOT / name) for name in names), str(tmp_path)], check=True)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "."]
     subprocess.run(command, cwd=tmp_path, check=True)
