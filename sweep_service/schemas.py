@@ -101,8 +101,8 @@ class Building(View):
 class ProblemError(View):
     """One thing that is wrong with a request: where, and what."""
 
-    pointer: str | None = Field(None, description="JSON pointer into the request's body (RFC 6901).")
-    parameter: str | None = Field(None, description="Name of the query parameter or header.")
+    pointer: str | None = Field(default=None, description="JSON pointer into the request's body (RFC 6901).")
+    parameter: str | None = Field(default=None, description="Name of the query parameter or header.")
     detail: str
 
 
@@ -114,7 +114,7 @@ class Problem(View):
     status: int
     code: str = Field(description="The reason as a word for programs, such as INVALID_SPEC. New ones may be added.")
     detail: str
-    errors: list[ProblemError] = Field([], description="Everything that is wrong, at once.")
+    errors: list[ProblemError] = Field(default=[], description="Everything that is wrong, at once.")
 
 
 def sweep_schema() -> dict[str, Any]:

@@ -15,19 +15,19 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SWEEPS_", frozen=True, extra="ignore")
 
-    home: Path = Field(Path("~/.sweeps"), description="Data folder of the embedded stack.")
-    database_url: str = Field("", description="SQLAlchemy URL; default: SQLite under home.")
+    home: Path = Field(default=Path("~/.sweeps"), description="Data folder of the embedded stack.")
+    database_url: str = Field(default="", description="SQLAlchemy URL; default: SQLite under home.")
     database_url_file: Path | None = None
-    storage: Path = Field(Path(), description="Trials' events and checkpoints; shared by all Ray nodes.")
-    cache: Path = Field(Path(), description="Warm-started models.")
-    token_file: Path = Field(Path(), description="The bearer token; made at the first `serve`.")
-    ray_address: str = Field("", description="host:port of the Ray head.")
-    ray_temp_dir: Path | None = Field(None, description="Ray's session folder; short, for sockets lie in it.")
-    mlflow_url: str = Field("", description="MLflow server; empty: nothing is projected.")
-    mlflow_public_url: str = Field("", description="Where people reach MLflow, if not under mlflow_url.")
+    storage: Path = Field(default=Path(), description="Trials' events and checkpoints; shared by all Ray nodes.")
+    cache: Path = Field(default=Path(), description="Warm-started models.")
+    token_file: Path = Field(default=Path(), description="The bearer token; made at the first `serve`.")
+    ray_address: str = Field(default="", description="host:port of the Ray head.")
+    ray_temp_dir: Path | None = Field(default=None, description="Ray's session folder; short, for sockets lie in it.")
+    mlflow_url: str = Field(default="", description="MLflow server; empty: nothing is projected.")
+    mlflow_public_url: str = Field(default="", description="Where people reach MLflow, if not under mlflow_url.")
     host: str = "127.0.0.1"
     port: int = 8080
-    url: str = Field("", description="Where clients find the API; default: http://host:port.")
+    url: str = Field(default="", description="Where clients find the API; default: http://host:port.")
 
     @model_validator(mode="before")
     @classmethod

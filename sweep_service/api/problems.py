@@ -64,7 +64,7 @@ def _service_error(_request: Request, error: Exception) -> Response:
     status, code = CODES[type(error)]
     if not isinstance(error, InvalidSpec):
         return problem(status, code, str(error))
-    errors = [ProblemError(pointer=item.pointer, parameter=None, detail=item.detail) for item in error.errors]
+    errors = [ProblemError(pointer=item.pointer, detail=item.detail) for item in error.errors]
     count = "one reason" if len(errors) == 1 else f"{len(errors)} reasons"
     return problem(status, code, f"the sweep cannot run, for {count}", errors)
 
@@ -79,7 +79,7 @@ def _invalid_request(request: Request, error: Exception) -> Response:
     found = error.errors()
     if any(item["loc"][0] == "path" for item in found):
         return problem(404, "NOT_FOUND", f"there is nothing at {request.url.path[:200]}")
-    errors = [ProblemError(pointer=None, parameter=str(item["loc"][1]), detail=item["msg"]) for item in found]
+    errors = [ProblemError(parameter=str(item["loc"][1]), detail=item["msg"]) for item in found]
     return problem(422, "INVALID_REQUEST", "; ".join(f"{item.parameter}: {item.detail}" for item in errors), errors)
 
 

@@ -1,0 +1,12 @@
+"""The typed Python client: the verbs, records and errors of the service, over HTTP.
+
+with Client.from_env() as client:
+    sweep = client.submit({"name": "betas", "space": {"loss.beta1": [0, 0.5, 1]}})
+    client.wait(sweep.id)
+    print(client.best(sweep.id).params)
+"""
+
+from sweep_service.client.client import Client
+from sweep_service.client.errors import ClientError, Refused, TooLate, Unauthorized, Unreachable
+
+__all__ = ["Client", "ClientError", "Refused", "TooLate", "Unauthorized", "Unreachable"]
