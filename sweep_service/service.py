@@ -133,9 +133,9 @@ class SweepService:
         values = trial_objectives(trials, self.store.curves(sweep.id, [objective.metric]), objective)
         return trials, {stage: config_objectives(trials, values, stage) for stage in Stage}
 
-    def curves(self, sweep_id: str, keys: Sequence[str]) -> list[Curve]:
-        """Return metrics of every trial over its steps."""
-        return self.store.curves(sweep_id, keys)
+    def curves(self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] | None = None) -> list[Curve]:
+        """Return metrics over their steps: of the trials named, or of all."""
+        return self.store.curves(sweep_id, keys, trial_ids)
 
     def config_curves(self, sweep_id: str, keys: Sequence[str]) -> list[ConfigCurve]:
         """Return metrics of every config over its steps: mean and range over seeds, tune and confirm apart."""

@@ -8,7 +8,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from sweep_service.api.body import json_body
-from sweep_service.api.paging import Pages, Paging
+from sweep_service.api.paging import MAX_PAGE, Pages, Paging
 from sweep_service.api.problems import Refusal
 from sweep_service.auth import same
 from sweep_service.errors import NotReady
@@ -121,13 +121,14 @@ def list_metrics(
         Literal["trial", "config"], Query(description="A curve per trial, or per config: mean and range over seeds.")
     ] = "trial",
     last: Annotated[int | None, Query(ge=1, description="Only so many last points of each curve.")] = None,
+    trial: Annotated[tuple[str, ...], Query(max_length=MAX_PAGE, description="Only these; not with configs.")] = (),
 ) -> Page[Curve] | Page[ConfigCurve]:
     """Return metrics over optimizer updates. `keys` may be repeated, or hold several names with commas between."""
     names = list(dict.fromkeys(name for key in keys for name in key.split(",") if name))
     if group_by == "config":
         grouped = [_tail(curve, last) for curve in service.config_curves(sweep_id, names)]
         return _cut(paging, grouped, [(curve.config_id, curve.stage, curve.key) for curve in grouped])
-    curves = [_tail(curve, last) for curve in service.curves(sweep_id, names)]
+    curves = [_tail(curve, last) for curve in service.curves(sweep_id, names, trial or None)]
     return _cut(paging, curves, [(curve.trial_id, curve.key) for curve in curves])
 
 

@@ -105,9 +105,16 @@ class Client:
         """Iterate over configs, baselines first."""
         return self._pages(_path(sweep_id, "configs"), ConfigView)
 
-    def curves(self, sweep_id: str, keys: Sequence[str], last: int | None = None) -> Iterator[Curve]:
-        """Iterate over metrics of trials; `last` keeps only so many last points of each."""
-        return self._pages(_path(sweep_id, "metrics"), Curve, {"keys": list(keys), "last": last})
+    def curves(
+        self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] = (), last: int | None = None
+    ) -> Iterator[Curve]:
+        """Iterate over metrics of all trials, or of some.
+
+        Args:
+            last: keeps only so many last points of each curve.
+        """
+        params = {"keys": list(keys), "trial": list(trial_ids), "last": last}
+        return self._pages(_path(sweep_id, "metrics"), Curve, params)
 
     def config_curves(self, sweep_id: str, keys: Sequence[str], last: int | None = None) -> Iterator[ConfigCurve]:
         """Iterate over metrics of configs: mean and range over seeds."""

@@ -43,7 +43,8 @@ class CurveRows(Rows):
         if trial_ids is not None:
             query = query.where(t.trials.c.id.in_(trial_ids))
         c = t.curves.c
-        query = query.order_by(t.trials.c.number, c.attempt, c.first_step)
+        kinds = {"evaluation" if key.startswith("eval/") else "step" for key in keys}
+        query = query.where(c.kind.in_(kinds)).order_by(t.trials.c.number, c.attempt, c.first_step)
         found: dict[tuple[str, str], dict[int, tuple[float, float | None]]] = {}
         of_trial: dict[str, Mapping[str, Any]] = {}
         with self._read() as connection:
