@@ -4,6 +4,7 @@ python -m trainers CONFIG.yaml [dotted=value ...]
 """
 
 import argparse
+import gc
 import os
 import sys
 import traceback
@@ -109,6 +110,7 @@ def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | 
             from trainers.train import train  # imports torch, transformers and trl: seconds
 
             logging.disable_progress_bar()
+            gc.freeze()  # what was imported stays; collections during training need not look at it
 
             outcome = train(
                 config, output, events, cache=cache, resume_from=resume_from, stopping=lambda: stop.requested

@@ -1,6 +1,5 @@
 """One training run, from configuration to outcome."""
 
-import gc
 import os
 import platform
 from collections.abc import Callable
@@ -52,7 +51,6 @@ def train(
     try:
         model = warm_started(config.model, config.task, cache, events, stopping)
         trainer = PolicyTrainer(config, make_task(config.task), model, output, recorder, stopping)
-        gc.freeze()  # what was imported stays; the collections during training need not look at it
         trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
         step = trainer.state.global_step
         outcome: Outcome = "SUCCEEDED" if step == config.steps else "STOPPED"

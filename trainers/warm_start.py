@@ -25,7 +25,7 @@ from trainers.errors import StoppedError
 from trainers.events import EventWriter
 from trainers.progress import tracked
 from trainers.tasks import expressions
-from trainers.tasks.expressions import ALPHABET, END, PAD, Expressions, character_tokenizer
+from trainers.tasks.expressions import ALPHABET, END, PAD, START, Expressions, character_tokenizer
 
 _BATCH: Final = 128
 _LEARNING_RATE: Final = 1e-3
@@ -96,7 +96,7 @@ def _architecture(model: TinyPolicy) -> Qwen2Config:
         attention_dropout=0.0,
         pad_token_id=ALPHABET.index(PAD),
         eos_token_id=ALPHABET.index(END),
-        bos_token_id=None,
+        bos_token_id=ALPHABET.index(START),
     )
 
 

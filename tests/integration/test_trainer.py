@@ -1,0 +1,141 @@
+"""One training run in this process: its record, and that it can be repeated, resumed and looked at without harm."""
+
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.integration.trainer_runs import Run, run, small_config
+from trainers.errors import CheckpointError
+from trainers.metrics import EVALUATION_METRICS, STEP_METRICS, SUMMARY_METRICS
+
+# TRL 1.16 asks transformers 5.23 for a property that it renamed.
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def straight(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """32 updates without a break."""
+    return run(small_config(steps=32), tmp_path_factory.mktemp("straight"), cache)
+
+
+def assert_same_weights(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert [name for name in one if not torch.equal(one[name], other[name])] == []
+
+
+def test_events_tell_the_run_from_start_to_end(straight: Run) -> None:
+    assert straight.outcome == "SUCCEEDED"
+    (started,) = straight.of("started")
+    assert started["config"] == small_config(steps=32).model_dump(mode="json")
+    assert started["versions"].keys() == {"python", "torch", "transformers", "trl"}
+    assert started["resumed_from_step"] is None
+    assert straight.events[0] is started
+    assert [event["phase"] for event in straight.of("progress")][-1] == "warm start"
+    assert [event["step"] for event in straight.of("step")] == list(range(1, 33))
+    assert [event["step"] for event in straight.of("evaluation")] == [0, 8, 16, 24, 32]
+    assert [event["step"] for event in straight.of("samples")] == [0, 8, 16, 24, 32]
+    assert [event["step"] for event in straight.of("checkpoint")] == [8, 16, 24, 32]
+    assert {path.name for path in straight.output.glob("step-*")} == {"step-24", "step-32"}
+    last = straight.events[-1]
+    assert (last["type"], last["outcome"], last["step"]) == ("finished", "SUCCEEDED", 32)
+    assert last["summary"].keys() == SUMMARY_METRICS.keys()
+
+
+def test_every_metric_of_the_table_is_emitted_and_no_other(straight: Run) -> None:
+    for event in straight.of("step"):
+        assert event["metrics"].keys() == STEP_METRICS.keys()
+    for event in straight.of("evaluation"):
+        assert event["metrics"].keys() == EVALUATION_METRICS.keys()
+
+
+def test_ratios_leave_one_only_after_the_first_update_of_a_rollout(straight: Run) -> None:
+    for event in straight.of("step"):
+        metrics = event["metrics"]
+        fresh = event["step"] % 4 == 1
+        assert (metrics["time/generation_s"] > 0) == fresh
+        assert math.isclose(metrics["ratio/max"], 1, rel_tol=1e-4) == fresh
+    assert sum(event["metrics"]["share/na_lp"] for event in straight.of("step")) > 0
+
+
+def test_tokens_add_up(straight: Run) -> None:
+    steps = [event["metrics"] for event in straight.of("step")]
+    assert steps[-1]["tokens/total"] == sum(step["tokens/step"] for step in steps)
+    rollout = steps[:4]
+    assert sum(step["tokens/step"] for step in rollout) / 64 == pytest.approx(rollout[0]["completion/length_mean"])
+
+
+def test_resuming_continues_bit_for_bit(straight: Run, cache: Path, tmp_path: Path) -> None:
+    first = run(small_config(steps=16), tmp_path / "first", cache)
+    second = run(small_config(steps=32), tmp_path / "second", cache, resume_from=first.output / "step-16")
+    assert second.of("started")[0]["resumed_from_step"] == 16
+    assert [event["step"] for event in second.of("evaluation")] == [24, 32]
+    assert second.metrics() == straight.metrics(after=16)
+    assert [e["metrics"] for e in second.of("evaluation")] == [e["metrics"] for e in straight.of("evaluation")][3:]
+    assert_same_weights(second.weights(32), straight.weights(32))
+    assert second.events[-1]["summary"]["eval/avg_at_k_last3"] == straight.events[-1]["summary"]["eval/avg_at_k_last3"]
+
+
+def test_evaluating_does_not_change_training(straight: Run, cache: Path, tmp_path: Path) -> None:
+    often = run(
+        small_config(
+            steps=32, evaluation__every_steps=1, evaluation__samples_per_problem=7, evaluation__temperature=0.5
+        ),
+        tmp_path,
+        cache,
+    )
+    assert len(often.of("evaluation")) == 33
+    assert often.metrics() == straight.metrics()
+    assert_same_weights(often.weights(32), straight.weights(32))
+
+
+def test_a_stop_waits_for_the_end_of_the_rollout_and_saves(straight: Run, cache: Path, tmp_path: Path) -> None:
+    asked = iter([False, False, True])
+    stopped = run(small_config(steps=32), tmp_path / "stopped", cache, stopping=lambda: next(asked))
+    assert stopped.outcome == stopped.events[-1]["outcome"] == "STOPPED"
+    assert stopped.events[-1]["step"] == 12
+    checkpoint = Path(stopped.of("checkpoint")[-1]["path"])
+    assert checkpoint == stopped.output / "step-12"
+    rest = run(small_config(steps=32), tmp_path / "rest", cache, resume_from=checkpoint)
+    assert rest.metrics() == straight.metrics(after=12)
+    assert_same_weights(rest.weights(32), straight.weights(32))
+
+
+def test_accumulating_gives_the_same_update(straight: Run, cache: Path, tmp_path: Path) -> None:
+    """Two device batches an update instead of one: the same tokens, sums and gradient up to rounding."""
+    parts = run(small_config(steps=4, device_batch=8), tmp_path, cache)
+    for part, whole in zip(parts.metrics(), straight.metrics()[:4], strict=True):
+        assert part["tokens/step"] == whole["tokens/step"]
+        for name in ("loss", "entropy", "grad_norm", "ratio/mean", "ratio/max", "ppo_kl", "share/na_lp"):
+            assert part[name] == pytest.approx(whole[name], rel=1e-3, abs=1e-5), name
+
+
+def test_seeds_differ_and_beta_decides_only_outside_the_clip_bounds(straight: Run, cache: Path, tmp_path: Path) -> None:
+    other_seed = run(small_config(steps=4, seed=1), tmp_path / "seed", cache)
+    other_beta = run(small_config(steps=32, loss__beta1=0.0), tmp_path / "beta", cache)
+    assert other_seed.metrics()[0] != straight.metrics()[0]
+    assert other_beta.metrics()[0] == straight.metrics()[0]
+    assert other_beta.metrics()[-1] != straight.metrics()[-1]
+
+
+def test_a_policy_that_is_not_finite_ends_as_diverged(cache: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "cache"
+    shutil.copytree(next(cache.glob("*/")), broken / next(cache.glob("*/")).name)
+    (weights,) = broken.glob("*/model.safetensors")
+    save_file({name: tensor * math.nan for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
+    diverged = run(small_config(), tmp_path / "run", broken)
+    assert diverged.outcome == diverged.events[-1]["outcome"] == "DIVERGED"
+    assert diverged.events[-1]["step"] == 0
+
+
+def test_a_checkpoint_of_another_configuration_is_refused(straight: Run, cache: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="another loss"):
+        run(small_config(loss__beta1=0.1), tmp_path, cache, resume_from=straight.output / "step-32")

@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pytest
+
+from trainers.checkpoints import publish, read_state, steps_saved, write_state
+from trainers.config import TrainingConfig
+from trainers.errors import CheckpointError
+
+
+def publish_step(output: Path, step: int, config: TrainingConfig | None = None) -> Path:
+    unfinished = output / ".unfinished" / f"checkpoint-{step}"
+    unfinished.mkdir(parents=True)
+    (unfinished / "weights").write_text(f"weights of {step}", encoding="utf-8")
+    write_state(unfinished, config or TrainingConfig(), {"step": step})
+    return publish(unfinished, output, step)
+
+
+def test_the_newest_two_checkpoints_are_kept(tmp_path: Path) -> None:
+    for step in (8, 80, 160):
+        path = publish_step(tmp_path, step)
+    assert sorted(steps_saved(tmp_path)) == [80, 160]
+    assert path == tmp_path.resolve() / "step-160"
+    assert (path / "weights").read_text(encoding="utf-8") == "weights of 160"
+
+
+def test_a_checkpoint_made_again_replaces_the_first(tmp_path: Path) -> None:
+    publish_step(tmp_path, 8)
+    publish_step(tmp_path, 8)
+    assert steps_saved(tmp_path) == [8]
+
+
+def test_state_is_given_back_to_the_same_run_also_if_it_is_made_longer(tmp_path: Path) -> None:
+    path = publish_step(tmp_path, 8)
+    assert read_state(path, TrainingConfig(steps=960)) == {"step": 8}
+
+
+def test_a_checkpoint_of_another_configuration_is_refused_by_name(tmp_path: Path) -> None:
+    path = publish_step(tmp_path, 8)
+    with pytest.raises(CheckpointError, match="another seed; only checkpoint_every_rollouts, evaluation, steps may"):
+        read_state(path, TrainingConfig(seed=1))
+
+
+def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no complete checkpoint"):
+        read_state(tmp_path, TrainingConfig())

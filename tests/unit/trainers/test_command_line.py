@@ -1,0 +1,88 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from trainers.__main__ import load_config, main
+from trainers.config import TrainingConfig
+from trainers.errors import ConfigError
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Path:
+    path = tmp_path / "run.yaml"
+    path.write_text("seed: 3\nloss: {beta2: 0.5}\n", encoding="utf-8")
+    return path
+
+
+def test_settings_change_a_file_and_are_read_as_yaml(config_file: Path) -> None:
+    config = load_config(config_file, ["loss.beta1=0.3", "optimizer.learning_rate=1e-4", "loss.dual_clip=null"])
+    assert config.seed == 3
+    assert config.loss.model_dump(include={"name", "beta1", "beta2", "dual_clip"}) == {
+        "name": "ce_gppo",
+        "beta1": 0.3,
+        "beta2": 0.5,
+        "dual_clip": None,
+    }
+    assert config.optimizer.learning_rate == 1e-4
+
+
+def test_an_empty_file_is_the_default_run(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").touch()
+    assert load_config(tmp_path / "empty.yaml", []) == TrainingConfig()
+
+
+def test_every_error_is_told_at_once(config_file: Path) -> None:
+    settings = ["loss.beta1=-1", "rollout.top_p=2", "nonsense=1", "seed=many", "steps=81"]
+    with pytest.raises(ConfigError) as caught:
+        load_config(config_file, settings)
+    places = {problem.partition(":")[0] for problem in caught.value.problems}
+    assert {"loss.beta1", "rollout.top_p", "nonsense", "seed"} <= places
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["steps=81"], "steps 81 is not a multiple of the 8 updates per rollout"),
+        (["rollout.prompts_per_minibatch=32"], "keeps every ratio at 1"),
+        (["seed"], "seed: expected dotted=value"),
+        (["seed.deep=1"], "seed is a value, not a group of settings"),
+        (["seed={"], "while parsing"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_the_reason(config_file: Path, settings: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(config_file, settings)
+
+
+def test_a_bad_configuration_ends_with_code_2_and_a_record(
+    config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    assert main([str(config_file), "loss.beta1=-1", "seed=-1", "--output", str(output)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "loss.beta1: " in told.err
+    assert "seed: " in told.err
+    (event,) = [json.loads(line) for line in (output / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert event["type"] == "failed"
+    assert event["code"] == "BAD_CONFIG"
+    assert event["message"].splitlines() == told.err.splitlines()
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "run").mkdir(parents=True)
+    (tmp_path / "runs" / "run" / "events.jsonl").touch()
+    assert main([str(config_file)]) == 2
+    assert "already holds a run" in capsys.readouterr().err
+
+
+def test_help_teaches_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    text = capsys.readouterr().out
+    for word in ("loss.beta1=0.3", "exit codes", "events.jsonl", "--resume-from"):
+        assert word in text
