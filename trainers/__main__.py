@@ -54,9 +54,15 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     options = _parser().parse_intermixed_args(arguments)
-    if options.parent_fd is not None:
-        follow_parent(options.parent_fd)
     output: Path = options.output or Path("runs") / options.config.stem
+    try:
+        if options.parent_fd is not None:
+            follow_parent(options.parent_fd)
+        if options.output is not None:
+            output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.stderr.write(f"--parent-fd or --output cannot be used: {error}\n")
+        return EXIT_CODES["BAD_CONFIG"]
     try:
         config = load_config(options.config, options.setting)
         if options.resume_from is None and (output / EVENTS_FILE).exists():

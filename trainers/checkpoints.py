@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from trainers.config import TrainingConfig
 from trainers.errors import CheckpointError
 
+UNFINISHED: Final = ".unfinished"
 STATE_FILE: Final = "run_state.json"
 KEPT: Final = 2
 _NAME: Final = re.compile(r"step-(\d+)")

@@ -17,7 +17,10 @@ def follow_parent(pipe: int) -> None:
 
     The owner keeps the pipe's writing end open and writes nothing. The kernel's death signal comes when the *thread*
     that started this process ends, so that thread must live as long as the owner.
+
+    Raises: OSError, if `pipe` is not open.
     """
+    os.fstat(pipe)
     if sys.platform == "linux":
         owner = os.getppid()
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -20,25 +20,22 @@ from transformers import (
     AutoTokenizer,
     GenerationConfig,
     PrinterCallback,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
 )
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from trainers.checkpoints import publish, write_state
+from trainers.checkpoints import UNFINISHED, publish, write_state
 from trainers.config import TrainingConfig
 from trainers.errors import DivergedError, OffPolicyError
 from trainers.evaluate import Completion, evaluate, own_random_state
 from trainers.losses import TokenBatch, policy_loss, token_mean
 from trainers.recorder import Recorder
+from trainers.schedule import Schedule
 from trainers.step_stats import StepStats
 from trainers.tasks import Task
 from trainers.tasks.base import prompts_of_run
 
 _ON_POLICY_TOLERANCE_NATS: Final = 0.02
-_UNFINISHED: Final = ".unfinished"
 _ROLLOUT_METRICS: Final = {  # ours: TRL's
     "reward/mean": "reward",
     "reward/std": "reward_std",
@@ -82,7 +79,7 @@ class PolicyTrainer(GRPOTrainer):
             reward_funcs=self._rewards,
             args=_arguments(config, output),
             train_dataset=_prompts(config, task),
-            callbacks=[_Schedule(self, config, stopping)],
+            callbacks=[Schedule(config, self.evaluate, self._publish_checkpoint, stopping)],
         )
         self.remove_callback(PrinterCallback)
 
@@ -198,43 +195,18 @@ class PolicyTrainer(GRPOTrainer):
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """Write no model card into checkpoints."""
 
-    def publish_checkpoint(self) -> None:
-        """Complete the folder that Trainer has just written and record it."""
+    def _publish_checkpoint(self) -> None:
         step = self.state.global_step
-        unfinished = self._output / _UNFINISHED / f"checkpoint-{step}"
+        unfinished = self._output / UNFINISHED / f"checkpoint-{step}"
         write_state(unfinished, self._config, {"step": step, **self._recorder.state})
         self._recorder.before_checkpoint()
         self._recorder.checkpoint(step, publish(unfinished, self._output, step))
 
 
-class _Schedule(TrainerCallback):
-    """Says when to evaluate, to save and to stop."""
-
-    def __init__(self, trainer: PolicyTrainer, config: TrainingConfig, stopping: Callable[[], bool]) -> None:
-        self._trainer, self._config, self._stopping = trainer, config, stopping
-
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        if state.global_step == 0:
-            self._trainer.evaluate()
-
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        config, step = self._config, state.global_step
-        last = step == config.steps
-        control.should_evaluate = last or step % config.evaluation.every_steps == 0
-        if step % config.rollout.updates_per_rollout == 0:
-            stop = last or self._stopping()
-            rollout = step // config.rollout.updates_per_rollout
-            control.should_save = stop or rollout % config.checkpoint_every_rollouts == 0
-            control.should_training_stop = stop
-
-    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        self._trainer.publish_checkpoint()
-
-
 def _arguments(config: TrainingConfig, output: Path) -> GRPOConfig:
     rollout, optimizer, cuda = config.rollout, config.optimizer, torch.cuda.is_available()
     return GRPOConfig(
-        output_dir=str(output / _UNFINISHED),
+        output_dir=str(output / UNFINISHED),
         seed=config.seed,
         max_steps=config.steps,
         # rollouts; a generation batch is a whole rollout, so ratios leave 1 after its first update

@@ -2,12 +2,13 @@
 
 import os
 import platform
+import shutil
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from trainers.checkpoints import read_state
+from trainers.checkpoints import UNFINISHED, read_state
 from trainers.config import TrainingConfig
 from trainers.errors import DivergedError, StoppedError
 from trainers.events import EventWriter
@@ -49,6 +50,7 @@ def train(
     )
     recorder = Recorder(events, config.steps, first_step, state)
     try:
+        shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # of a process that was killed while saving
         model = warm_started(config.model, config.task, cache, events, stopping)
         trainer = PolicyTrainer(config, make_task(config.task), model, output, recorder, stopping)
         trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
@@ -58,5 +60,6 @@ def train(
         step, outcome = first_step, "STOPPED"
     except DivergedError as error:
         step, outcome = error.last_good_step, "DIVERGED"
+    shutil.rmtree(output / UNFINISHED, ignore_errors=True)
     recorder.finished(outcome, step)
     return outcome

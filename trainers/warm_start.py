@@ -23,7 +23,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from trainers.config import ExpressionsTask, TinyPolicy
 from trainers.errors import StoppedError
 from trainers.events import EventWriter
-from trainers.progress import tracked
+from trainers.progress import Announcer, tracked
 from trainers.tasks import expressions
 from trainers.tasks.expressions import ALPHABET, END, PAD, START, Expressions, character_tokenizer
 
@@ -45,7 +45,8 @@ def warm_started(
     if target.exists():
         return target
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(target.with_suffix(".lock"), stopping):
+    waiting = Announcer(events, "waiting for another run's warm start", 1)
+    with _locked(target.with_suffix(".lock"), waiting, stopping):
         if not target.exists():
             unfinished = target.with_suffix(".unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -117,7 +118,7 @@ def _batches(task: Expressions, steps: int, seed: int) -> Iterator[tuple[torch.T
 
 
 @contextmanager
-def _locked(path: Path, stopping: Callable[[], bool]) -> Generator[None]:
+def _locked(path: Path, waiting: Announcer, stopping: Callable[[], bool]) -> Generator[None]:
     """Hold an exclusive lock on `path`; the kernel frees it when its holder dies, however it dies."""
     with path.open("w") as file:
         while True:
@@ -127,5 +128,6 @@ def _locked(path: Path, stopping: Callable[[], bool]) -> Generator[None]:
             except BlockingIOError:
                 if stopping():
                     raise StoppedError("stopped while another run made the warm start") from None
+                waiting.announce(0)
                 time.sleep(_LOCK_POLL_S)
         yield

@@ -62,5 +62,3 @@ def run(
     with EventWriter(output / "events.jsonl") as events:
         outcome = train(config, output, events, cache=cache, resume_from=resume_from, stopping=stopping)
     return Run(outcome, read_events(output / "events.jsonl"), output)
-
-
