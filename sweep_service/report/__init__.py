@@ -1,0 +1,25 @@
+"""The report of a sweep: which config is best, by how much, and how sure that is.
+
+    inputs = ReportInputs(sweep=…, configs=…, trials=…, curves=…)
+    report = build(inputs)              # one typed object: every number and every sentence
+    render_html(report), render_markdown(report), report_json(report), report.best.yaml
+
+Pure: the same rows give the same bytes. Reads no database, no clock and no network.
+"""
+
+from sweep_service.report.build import build
+from sweep_service.report.data import CURVE_KEYS, REPORT_VERSION, ReportInputs
+from sweep_service.report.html import render_html
+from sweep_service.report.md import render_markdown
+from sweep_service.report.model import Report, report_json
+
+__all__ = [
+    "CURVE_KEYS",
+    "REPORT_VERSION",
+    "Report",
+    "ReportInputs",
+    "build",
+    "render_html",
+    "render_markdown",
+    "report_json",
+]

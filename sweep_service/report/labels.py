@@ -1,0 +1,80 @@
+"""Short names of configs and numbers, the same everywhere in the report."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sweep_service.records import Config, Role
+
+_SHORT: Final = {
+    "loss.beta1": "β1",
+    "loss.beta2": "β2",
+    "loss.epsilon": "ε",
+    "loss.epsilon_low": "ε_low",
+    "loss.epsilon_high": "ε_high",
+    "optimizer.learning_rate": "lr",
+}
+NOTHING: Final = "\N{EN DASH}"
+"""Stands for a missing value."""
+ROLE_NAMES: Final = {Role.BASELINE: "baseline", Role.DAPO: "DAPO", Role.MATCHED: "matched"}
+"""How comparators are called; a point of the space has no such name."""
+
+
+def short_name(name: str) -> str:
+    """`loss.beta1` -> `β1`; other dotted names lose their first parts."""
+    return _SHORT.get(name, name.rsplit(".", 1)[-1])
+
+
+def varied_names(configs: Sequence[Config]) -> list[str]:
+    """The parameters in which configs differ from each other, baselines included; all if there is one config only."""
+    names = list(dict.fromkeys(name for config in configs for name in config.params))
+    varied = [
+        name
+        for name in names
+        if len({repr(config.params.get(name)) for config in configs if _has(config.params, name)}) > 1
+    ]
+    return varied or names
+
+
+def config_label(config: Config, varied: Sequence[str]) -> str:
+    """`β1=0.5 β2=1`; a comparator is led by what it is: `baseline β1=0 β2=0`."""
+    values = [f"{short_name(name)}={value_text(config.params[name])}" for name in varied if _has(config.params, name)]
+    if Role.DAPO in config.roles and Role.SPACE not in config.roles:
+        return "DAPO"  # clip-higher; the space's betas do not apply to it
+    role = Role.BASELINE if Role.BASELINE in config.roles else config.roles[0]
+    lead = [ROLE_NAMES[role]] if role in ROLE_NAMES else []
+    return " ".join([*lead, *values]) or f"config {config.number}"
+
+
+def _has(params: Mapping[str, Any], name: str) -> bool:
+    return params.get(name) is not None
+
+
+def value_text(value: Any) -> str:
+    """A parameter's value for people: 0.5, 2e-4, dapo."""
+    if isinstance(value, float):
+        text = f"{value:.4g}"
+        return text.replace("e-0", "e-").replace("e+0", "e")
+    return str(value)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """`0.842`, or `NOTHING`."""
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """`+0.012`, `-0.004`, and `0.000` for what rounds to zero."""
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text
+
+
+def interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
+    """`[-0.030, +0.022]`, or nothing without bounds."""
+    if low is None or high is None:
+        return ""
+    return f"[{signed(low)}, {signed(high)}]" if sign else f"[{number(low)}, {number(high)}]"
+
+
+def count(n: int, noun: str, plural: str | None = None) -> str:
+    """`1 seed`, `4 seeds`."""
+    return f"{n} {noun if n == 1 else plural or noun + 's'}"

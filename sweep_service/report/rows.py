@@ -1,0 +1,107 @@
+"""Trials and configs as rows of the report's tables."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from sweep_service.records import Config, Role, Stage, Trial
+from sweep_service.report.health import Health
+from sweep_service.report.labels import config_label
+from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
+from sweep_service.report.stats import mean_interval
+
+
+def trial_row(trial: Trial, label: str, objective: float | None, health: Health, mlflow_url: str | None) -> TrialRow:
+    """One trial; `mlflow_url` is where people reach MLflow."""
+    ended = trial.started_at is not None and trial.ended_at is not None
+    return TrialRow(
+        **trial.model_dump(
+            include={
+                "id",
+                "number",
+                "config_id",
+                "seed",
+                "stage",
+                "state",
+                "attempts",
+                "step",
+                "total_steps",
+                "message",
+            }
+        ),
+        label=label,
+        objective=objective,
+        entropy_start=health.entropy_start,
+        entropy_end=health.entropy_end,
+        reward_peak=health.reward_peak,
+        reward_final=health.reward_final,
+        reward_collapsed=health.reward_collapsed,
+        entropy_collapsed=health.entropy_collapsed,
+        seconds=(trial.ended_at or 0) - (trial.started_at or 0) if ended else None,
+        mlflow_url=run_url(mlflow_url, trial.mlflow_run_id),
+    )
+
+
+def run_url(mlflow_url: str | None, run_id: str | None) -> str | None:
+    """Where people see an MLflow run."""
+    return f"{mlflow_url.rstrip('/')}/#/runs/{run_id}" if mlflow_url and run_id else None
+
+
+def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:
+    """One config, summed up over its trials."""
+    return ConfigRow(
+        id=config.id,
+        number=config.number,
+        label=config_label(config, varied),
+        roles=list(config.roles),
+        loss=str(config.training.get("loss", {}).get("name", "")),
+        params={name: config.params.get(name) for name in varied},
+        tune=_stage(trials, Stage.TUNE),
+        confirm=_stage(trials, Stage.CONFIRM),
+        entropy_start=_mean([trial.entropy_start for trial in trials]),
+        entropy_end=_mean([trial.entropy_end for trial in trials]),
+        reward_peak=_mean([trial.reward_peak for trial in trials]),
+        reward_final=_mean([trial.reward_final for trial in trials]),
+        reward_collapsed=sum(trial.reward_collapsed for trial in trials),
+        entropy_collapsed=sum(trial.entropy_collapsed for trial in trials),
+        states=dict(sorted(Counter(trial.state for trial in trials).items())),
+    )
+
+
+def _stage(trials: Sequence[TrialRow], stage: Stage) -> StageResult | None:
+    """The objective over one stage's seeds; None where the stage gave no value."""
+    mine = [trial for trial in trials if trial.stage is stage]
+    seeds = [
+        SeedValue(seed=trial.seed, trial_id=trial.id, value=trial.objective)
+        for trial in sorted(mine, key=lambda trial: trial.seed)
+        if trial.objective is not None
+    ]
+    if not seeds:
+        return None
+    found = mean_interval([seed.value for seed in seeds])
+    return StageResult(
+        n=len(seeds), planned=len(mine), mean=found.mean, sd=found.sd, low=found.low, high=found.high, seeds=seeds
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return fmean(present) if present else None
+
+
+def in_order(rows: Mapping[str, ConfigRow]) -> list[ConfigRow]:
+    """Confirmed configs first, best first; then by tune mean; then the ones without a result."""
+
+    def rank(row: ConfigRow) -> tuple[int, float, int]:
+        if row.confirm is not None:
+            return 0, -row.confirm.mean, row.number
+        if row.tune is not None:
+            return 1, -row.tune.mean, row.number
+        return 2, 0.0, row.number
+
+    return sorted(rows.values(), key=rank)
+
+
+def is_comparator(row: ConfigRow) -> bool:
+    """Whether the config is only there to be compared with."""
+    return Role.SPACE not in row.roles

@@ -1,0 +1,138 @@
+"""Sweeps made up for the report's tests: real records, with curves drawn to look like the embedded task's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sweep_service.objective import choose, config_objectives, trial_objectives
+from sweep_service.plan import confirm_records, first_records
+from sweep_service.records import Config, Curve, DesiredState, Stage, Sweep, SweepState, Trial, TrialState
+from sweep_service.report import ReportInputs
+from sweep_service.spec import SweepSpec
+
+SPEC: dict[str, Any] = {
+    "name": "beta-grid",
+    "labels": {"note": "made up"},
+    "training": {"loss": {"name": "ce_gppo"}, "steps": 240},
+    "space": {"loss.beta1": [0.0, 0.5, 1.0], "loss.beta2": 1.0},
+    "seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}},
+}
+
+Fate = Callable[[Config, Trial], Trial]
+
+
+def succeed(config: Config, trial: Trial) -> Trial:
+    """Every trial trains to its end."""
+    return trial.model_copy(update={"state": TrialState.SUCCEEDED, "step": trial.total_steps})
+
+
+def sweep_inputs(
+    spec: dict[str, Any] | None = None,
+    *,
+    fate: Fate = succeed,
+    state: SweepState = SweepState.FINALIZING,
+    confirmed: bool = True,
+    advantage: float = 0.0,
+) -> ReportInputs:
+    """Run a made-up sweep through both stages.
+
+    Args:
+        spec: what differs from `SPEC`.
+        fate: what becomes of each trial.
+        state: of the sweep.
+        confirmed: whether the confirm stage ran.
+        advantage: added to the accuracy of beta1 = 0, beta2 = 1.
+    """
+    parsed = SweepSpec.model_validate(SPEC | (spec or {}))
+    configs, planned = first_records(parsed, "swp_test")
+    trials, curves = _train(configs, planned, fate, advantage)
+    if confirmed and parsed.seeds.confirm:
+        values = trial_objectives(trials, curves, parsed.objective)
+        chosen = choose(configs, config_objectives(trials, values, Stage.TUNE), parsed.seeds.confirm.top_k)
+        changed, planned = confirm_records(parsed, "swp_test", configs, chosen, len(trials))
+        configs = sorted(({c.id: c for c in configs} | {c.id: c for c in changed}).values(), key=lambda c: c.number)
+        more, more_curves = _train(configs, planned, fate, advantage)
+        trials, curves = trials + more, curves + more_curves
+    sweep = Sweep(
+        id="swp_test",
+        name=parsed.name,
+        state=state,
+        desired_state=DesiredState.RUN,
+        created_at=1_790_000_000,
+        spec=parsed,
+        spec_digest=parsed.digest,
+        mlflow_run_id="parent",
+    )
+    return ReportInputs(
+        sweep=sweep,
+        configs=tuple(configs),
+        trials=tuple(trials),
+        curves=tuple(curves),
+        mlflow_url="http://127.0.0.1:5000",
+        versions={"torch": "2.13.0", "trl": "1.16.0"},
+    )
+
+
+def _train(
+    configs: list[Config], planned: list[Trial], fate: Fate, advantage: float
+) -> tuple[list[Trial], list[Curve]]:
+    by_id = {config.id: config for config in configs}
+    trials: list[Trial] = []
+    curves: list[Curve] = []
+    for number, trial in enumerate(planned, planned[0].number if planned else 0):
+        ended = {"started_at": 1e9 + 25 * number, "ended_at": 1e9 + 25 * number + 20, "attempts": 1}
+        named = trial.model_copy(update={"id": f"trl_{number:04}", "mlflow_run_id": f"run{number}", **ended})
+        done = fate(by_id[trial.config_id], named)
+        trials.append(done)
+        curves += _curves(by_id[trial.config_id], done, advantage)
+    return trials, curves
+
+
+def _curves(config: Config, trial: Trial, advantage: float) -> list[Curve]:
+    """Curves up to the trial's step: beta1 = 0.5 learns less, beta1 = 1 collapses."""
+    if trial.step == 0:
+        return []
+    rng = np.random.default_rng([trial.seed, config.number])
+    common = np.random.default_rng(trial.seed).normal(0, 0.012)
+    beta1 = config.training["loss"].get("beta1", 0.0)
+    steps = np.arange(1, trial.step + 1)
+    share = steps / trial.total_steps
+    plus = advantage if config.training["loss"].get("beta2") == 1.0 and beta1 == 0 else 0.0
+    level = 0.84 + plus - 0.12 * (beta1 == 0.5) + common + rng.normal(0, 0.012)
+    reward = 0.45 + (level - 0.45) * (1 - np.exp(-4 * share))
+    entropy = 1.05 * np.exp(-(1.25 - 0.15 * beta1) * share) + rng.normal(0, 0.02, steps.size)
+    if beta1 == 1:
+        fall = 1 / (1 + np.exp((share - 0.4 - 0.05 * rng.random()) * 25))
+        reward, entropy = reward * fall + 0.03, entropy + 0.5 * (1 - fall) * rng.random()
+    rollout = np.repeat(rng.normal(0, 0.02, steps.size // 8 + 1), 8)[: steps.size]
+    step_metrics = {
+        "entropy": entropy,
+        "reward/mean": np.clip(reward + rollout, 0, 1),
+        "share/na_lp": 0.012 * (1 + beta1) * (1 - np.exp(-5 * share)) + rng.normal(0, 0.001, steps.size) ** 2,
+        "share/pa_lp": 0.009 * (1 - np.exp(-5 * share)) + rng.normal(0, 0.001, steps.size) ** 2,
+        "completion/length_mean": 6.5 + rng.normal(0, 0.1, steps.size),
+    }
+    every = np.arange(0, trial.step + 1, 40)
+    at = np.clip(every - 1, 0, None)
+    evaluations = {
+        "eval/avg_at_k": np.clip(reward[at] - 0.04 + rng.normal(0, 0.006, every.size), 0, 1),
+        "eval/pass_at_k": np.clip(reward[at] + 0.1, 0, 1),
+        "eval/avg_at_k_se": np.full(every.size, 0.006),
+    }
+    return [_curve(trial, key, steps, values) for key, values in step_metrics.items()] + [
+        _curve(trial, key, every, values) for key, values in evaluations.items()
+    ]
+
+
+def _curve(trial: Trial, key: str, steps: Any, values: Any) -> Curve:
+    return Curve(
+        trial_id=trial.id,
+        config_id=trial.config_id,
+        seed=trial.seed,
+        stage=trial.stage,
+        key=key,
+        steps=[int(step) for step in steps],
+        times=[1e9 + float(step) for step in steps],
+        values=[float(value) for value in values],
+    )
