@@ -45,7 +45,7 @@ class TinyPolicy(Frozen):
     hidden_size: int = Field(default=64, ge=8, le=1024)
     num_layers: int = Field(default=2, ge=1, le=16)
     num_heads: int = Field(default=4, ge=1, le=16)
-    warm_start_steps: int = Field(default=3000, ge=1, le=100_000, description="Supervised steps of 128 expressions.")
+    warm_start_steps: int = Field(default=2400, ge=1, le=100_000, description="Supervised steps of 128 expressions.")
     warm_start_seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
