@@ -105,7 +105,9 @@ class SweepService:
         sweep = self.store.get_sweep(sweep_id)
         trials = self.store.list_trials(sweep_id, after, limit, states)
         objective = sweep.spec.objective
-        values = trial_objectives(trials, self.store.curves(sweep_id, [objective.metric]), objective)
+        values = trial_objectives(
+            trials, self.store.curves(sweep_id, [objective.metric], [trial.id for trial in trials]), objective
+        )
         return [
             TrialView(
                 **trial.model_dump(), objective=values[trial.id], mlflow_url=self._mlflow_url(trial.mlflow_run_id)

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel
 
-from sweep_service.client.connection import Connection, find_server
+from sweep_service.auth import read_token
+from sweep_service.client.connection import Connection, find_url
 from sweep_service.client.errors import TooLate
 from sweep_service.client.retry import Patience
 from sweep_service.client.sse import read_messages
@@ -46,8 +47,8 @@ class Client:
 
         Raises: TokenError, if there is no token file.
         """
-        url, token = find_server(Settings())
-        return cls(url, token, patience_s=patience_s)
+        settings = Settings()
+        return cls(find_url(settings), read_token(settings.token_file), patience_s=patience_s)
 
     @property
     def url(self) -> str:
@@ -63,6 +64,13 @@ class Client:
     def close(self) -> None:
         """Close all sockets."""
         self._connection.close()
+
+    def check_ready(self) -> None:
+        """Check that the server can serve requests.
+
+        Raises: Unreachable; Refused, with the reason.
+        """
+        self._connection.request("GET", "/readyz")
 
     def plan(self, spec: Spec) -> SweepPlan:
         """Check a spec and say what it would run, without storing anything.

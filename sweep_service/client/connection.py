@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import ValidationError
 
-from sweep_service.auth import is_loopback, read_token
+from sweep_service.auth import is_loopback
 from sweep_service.client.errors import Refused, Unauthorized, Unreachable
 from sweep_service.client.retry import Patience
 from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, SpecError
@@ -20,17 +20,14 @@ _TRY_AGAIN = (429, 502, 503, 504)
 _BY_CODE = {"CONFLICT": Conflict, "IDEMPOTENCY_KEY_REUSED": IdempotencyKeyReused, "NOT_READY": NotReady}
 
 
-def find_server(settings: Settings) -> tuple[str, str]:
-    """Return the URL and the token of the server that the environment means.
-
-    The URL is SWEEPS_URL, else what `sweeps serve` wrote to `<home>/address.json`, else the default address.
-
-    Raises: TokenError, if there is no token file.
+def find_url(settings: Settings) -> str:
+    """Return the URL of the server: SWEEPS_URL, else what `sweeps serve` wrote to `<home>/address.json`, else the
+    default address.
     """
-    url, address = settings.url, settings.home / "address.json"
-    if "url" not in settings.model_fields_set and address.exists():
-        url = str(json.loads(address.read_text())["url"])
-    return url, read_token(settings.token_file)
+    address = settings.home / "address.json"
+    if "url" in settings.model_fields_set or not address.exists():
+        return settings.url
+    return str(json.loads(address.read_text())["url"])
 
 
 class Connection:

@@ -1,0 +1,5 @@
+"""The command line `sweeps`, also `python -m sweep_service`. Commands import what is heavy when they run."""
+
+from sweep_service.cli.app import main
+
+__all__ = ["main"]

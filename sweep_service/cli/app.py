@@ -1,0 +1,50 @@
+"""The command line: commands, help, and exit codes."""
+
+import sys
+
+import typer
+
+from sweep_service.cli import doctor, processes, sweeps
+from sweep_service.cli.exits import HELP, exit_code
+from sweep_service.cli.output import print_error
+from sweep_service.errors import ServiceError
+
+app = typer.Typer(
+    name="sweeps",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    epilog=HELP,
+    help="""Find the best hyperparameters for RL post-training of language models, and how sure that is.
+
+    \b
+    [bold]sweeps serve[/bold]                                 start the service here
+    [bold]sweeps submit -f examples/demo.yaml --watch[/bold]  run a sweep and follow it
+    [bold]sweeps report[/bold]                                write its report
+    [bold]sweeps best[/bold]                                  print the winner, ready to run""",
+)
+for panel, commands in {
+    "Sweeps": (
+        sweeps.plan,
+        sweeps.submit,
+        sweeps.ls,
+        sweeps.show,
+        sweeps.watch,
+        sweeps.report,
+        sweeps.best,
+        sweeps.cancel,
+    ),
+    "Service": (processes.serve, processes.api, processes.worker, doctor.doctor),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(processes.db, name="db", rich_help_panel="Service")
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    try:
+        app(prog_name="sweeps")
+    except ServiceError as error:
+        print_error(error)
+        sys.exit(exit_code(error))

@@ -1,0 +1,171 @@
+"""`doctor`: whether everything that the service needs is there and works."""
+
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+import httpx
+import typer
+from pydantic import BaseModel
+from rich.text import Text
+
+from sweep_service.auth import TokenError, is_loopback, open_to_others, read_token
+from sweep_service.cli.exits import ExitCode
+from sweep_service.cli.output import Json, print_json, stdout
+from sweep_service.client import Client
+from sweep_service.client.connection import find_url
+from sweep_service.errors import ServiceError
+from sweep_service.settings import Settings
+
+Verdict = Literal["ok", "warning", "error"]
+PACKAGES = {
+    "torch": "2.13",
+    "trl": "1.16",
+    "transformers": "5.2.1",  # older ones run remote code unasked
+    "ray": "2.52",  # older ones have no authentication
+    "mlflow": "3.17",  # CVE-2026-115886
+    "optuna": "5.0",
+}
+"""The versions below which something is known to be broken or unsafe."""
+_DISK_GIB = 5
+_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+
+
+class Finding(BaseModel):
+    """One thing that was looked at."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+
+
+def doctor(json: Json = False) -> None:
+    """Check everything the service needs.
+
+    Where something is missing it says what to do.
+
+    [bold]sweeps doctor --json[/bold]
+    """
+    findings = [finding for check in CHECKS for finding in check(Settings())]
+    if json:
+        print_json(findings)
+    else:
+        for finding in findings:
+            verdict = (finding.verdict.ljust(8), _STYLES[finding.verdict])
+            stdout().print(Text.assemble(verdict, (finding.name.ljust(14), "bold"), finding.detail))
+    if any(finding.verdict == "error" for finding in findings):
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _python(_settings: Settings) -> Iterator[Finding]:
+    good = sys.version_info >= (3, 11)
+    detail = platform.python_version() + ("" if good else "; 3.11 or newer is needed")
+    yield Finding(name="python", verdict="ok" if good else "error", detail=detail)
+
+
+def _packages(_settings: Settings) -> Iterator[Finding]:
+    for name, least in PACKAGES.items():
+        try:
+            present = version(name)
+        except PackageNotFoundError:
+            yield Finding(name=name, verdict="error", detail="not installed; run make install")
+            continue
+        good = _parts(present) >= _parts(least)
+        detail = present if good else f"{present}; {least} or newer is needed: run make install"
+        yield Finding(name=name, verdict="ok" if good else "error", detail=detail)
+
+
+def _parts(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("+")[0].split(".") if part.isdecimal())
+
+
+def _token(settings: Settings) -> Iterator[Finding]:
+    path = settings.token_file
+    try:
+        read_token(path)
+    except TokenError as error:
+        yield Finding(name="token", verdict="warning", detail=str(error))
+        return
+    if open_to_others(path):
+        yield Finding(name="token", verdict="warning", detail=f"{path} can be read by others; run chmod 600 {path}")
+    else:
+        yield Finding(name="token", verdict="ok", detail=str(path))
+
+
+def _api(settings: Settings) -> Iterator[Finding]:
+    url = find_url(settings)
+    try:
+        with Client(url, read_token(settings.token_file), timeout_s=5, patience_s=0) as client:
+            client.check_ready()
+            next(client.sweeps(), None)
+    except ServiceError as error:
+        yield Finding(name="api", verdict="warning", detail=str(error))
+        return
+    yield Finding(name="api", verdict="ok", detail=f"{url} answers, its database is ready, the token is right")
+
+
+def _port(settings: Settings) -> Iterator[Finding]:
+    if not is_loopback(settings.host) or find_url(settings) != settings.url:
+        return
+    with socket.socket() as probe:
+        taken = probe.connect_ex((settings.host, settings.port)) == 0
+    if taken and next(_api(settings)).verdict != "ok":
+        detail = f"something else listens on {settings.host}:{settings.port}; set SWEEPS_PORT to a free port"
+        yield Finding(name="port", verdict="error", detail=detail)
+
+
+def _mlflow(settings: Settings) -> Iterator[Finding]:
+    if not (url := settings.mlflow_url):
+        yield Finding(name="mlflow server", verdict="ok", detail="none is set; `sweeps serve` starts its own")
+        return
+    try:
+        answer = httpx.get(f"{url.rstrip('/')}/health", timeout=5)
+        good, detail = answer.is_success, f"{url} answers {answer.status_code}"
+    except httpx.HTTPError as error:
+        good, detail = False, f"{url} does not answer ({error}); curves wait in the store until it does"
+    yield Finding(name="mlflow server", verdict="ok" if good else "warning", detail=detail)
+
+
+def _ray(settings: Settings) -> Iterator[Finding]:
+    if not settings.ray_address:
+        yield Finding(name="ray head", verdict="ok", detail="none is set; `sweeps serve` starts its own")
+        return
+    host, _, port = settings.ray_address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, ValueError) as error:
+        detail = f"{settings.ray_address} does not answer ({error}); no trial can start"
+        yield Finding(name="ray head", verdict="error", detail=detail)
+        return
+    yield Finding(name="ray head", verdict="ok", detail=f"{settings.ray_address} answers")
+
+
+def _disk(settings: Settings) -> Iterator[Finding]:
+    for name, folder in (("home", settings.home), ("storage", settings.storage), ("cache", settings.cache)):
+        free = shutil.disk_usage(_existing(folder)).free / 2**30
+        detail = f"{folder}: {free:.1f} GiB free"
+        if free < _DISK_GIB:
+            yield Finding(name=name, verdict="warning", detail=f"{detail}; checkpoints and curves need more, make room")
+        else:
+            yield Finding(name=name, verdict="ok", detail=detail)
+
+
+def _existing(folder: Path) -> Path:
+    return folder if folder.exists() else _existing(folder.parent)
+
+
+CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
+    _python,
+    _packages,
+    _token,
+    _api,
+    _port,
+    _mlflow,
+    _ray,
+    _disk,
+)

@@ -1,0 +1,122 @@
+"""Printing: data on standard output, everything else on standard error."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sweep_service.errors import InvalidSpec, ServiceError
+from sweep_service.records import SweepState, TrialState
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, in the API's shape.")]
+STYLES: dict[str, str] = {
+    "QUEUED": "yellow",
+    "PENDING": "yellow",
+    "RUNNING": "cyan",
+    "FINALIZING": "cyan",
+    "SUCCEEDED": "green",
+    "DIVERGED": "magenta",
+    "FAILED": "red",
+    "CANCELLED": "bright_black",
+}
+_PIPED_WIDTH = 1000
+
+
+def stdout() -> Console:
+    """Return the console for data; piped output is neither coloured nor cut."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+
+
+def stderr() -> Console:
+    """Return the console for progress and remarks."""
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def say(text: str) -> None:
+    """Print a remark on standard error."""
+    stderr().print(Text(text))
+
+
+def print_data(text: str) -> None:
+    """Print a line of data as it is."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def print_json(value: Any) -> None:
+    """Print models, or containers of them, as one JSON document."""
+    print_data(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def print_error(error: ServiceError) -> None:
+    """Print an error; an invalid spec as one line for each reason."""
+    console = stderr()
+    if not isinstance(error, InvalidSpec):
+        console.print(Text.assemble(("error: ", "bold red"), str(error)))
+        return
+    reasons = "one reason" if len(error.errors) == 1 else f"{len(error.errors)} reasons"
+    console.print(Text.assemble(("error: ", "bold red"), f"this sweep cannot run, for {reasons}"))
+    for item in error.errors:
+        console.print(Text.assemble("  ", (item.pointer or "/", "bold"), "  ", item.detail))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], right: Sequence[str] = ()) -> None:
+    """Print rows under their headings.
+
+    Args:
+        right: columns to be aligned right, for numbers.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in columns:
+        table.add_column(Text(name), justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    stdout().print(table)
+
+
+def state_text(state: SweepState | TrialState) -> Text:
+    """Return a state in its colour."""
+    return Text(state.value, STYLES[state.value])
+
+
+def span(seconds: float) -> str:
+    """Return a length of time, such as `3 min`."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    if seconds < 99.5 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
+
+
+def number(value: float | None) -> str:
+    """Return a number short enough for a table; `-` for none."""
+    return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def params_text(params: Mapping[str, Any]) -> str:
+    """Return parameters by the last part of their names, such as `beta1=0.5 beta2=1`."""
+    given = [(name.rpartition(".")[2], value) for name, value in params.items() if value is not None]
+    return " ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in given)
+
+
+def counts_text(counts: Mapping[TrialState, int]) -> str:
+    """Return how many trials are in which state, such as `12 of 30 done, 1 failed, 2 running`."""
+    done = sum(count for state, count in counts.items() if state.terminal)
+    shown = (TrialState.FAILED, TrialState.DIVERGED, TrialState.CANCELLED, TrialState.RUNNING)
+    parts = [f"{counts[state]} {state.value.lower()}" for state in shown if counts.get(state)]
+    return ", ".join([f"{done} of {sum(counts.values())} done", *parts])

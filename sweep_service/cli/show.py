@@ -1,0 +1,107 @@
+"""Printing one sweep and one plan for people."""
+
+import time
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from sweep_service.cli.output import counts_text, number, params_text, print_table, span, state_text, stdout
+from sweep_service.plan import SweepPlan
+from sweep_service.records import Role, TrialState
+from sweep_service.schemas import ConfigView, SweepView, TrialView
+
+_SHOWN_CONFIGS = 8
+
+
+def print_plan(plan: SweepPlan) -> None:
+    """Print what a sweep would run and cost."""
+    console = stdout()
+    stages = ", ".join(f"{count} {stage}" for stage, count in plan.trials.items() if count)
+    baselines = f", with the baselines {', '.join(plan.baselines)}" if plan.baselines else ""
+    wall = f", {span(plan.wall_hours * 3600)} at max_parallel trials at a time" if plan.wall_hours else ""
+    facts = {
+        "configs": f"{plan.configs}{baselines}",
+        "trials": f"{sum(plan.trials.values())} ({stages}) of {plan.steps_per_trial} updates",
+        "cost": f"{plan.hours:.2g} {plan.hours_unit}{wall}",
+        "basis": f"{plan.seconds_per_step:.3g} s per update, from {plan.basis}",
+    }
+    console.print(Text(plan.name, "bold"))
+    for name, text in facts.items():
+        console.print(Text.assemble(("  " + name.ljust(9), "bright_black"), text))
+    for params in plan.first_configs[:_SHOWN_CONFIGS]:
+        console.print(Text("           " + (params_text(params) or "the base configuration")))
+    if plan.configs > _SHOWN_CONFIGS:
+        console.print(Text(f"           … {plan.configs - len(plan.first_configs[:_SHOWN_CONFIGS])} more"))
+    for warning in plan.warnings:
+        console.print(Text.assemble(("  warning  ", "yellow"), warning))
+
+
+def print_sweep(
+    sweep: SweepView, configs: Sequence[ConfigView], trials: Sequence[TrialView], *, list_trials: bool
+) -> None:
+    """Print a sweep's state, its configs, and its failed trials or all of them."""
+    console = stdout()
+    took = (sweep.ended_at or time.time()) - (sweep.started_at or sweep.created_at)
+    console.print(Text.assemble((sweep.name, "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {span(took)}"))
+    seeds = f"tune {_commas(sweep.spec.seeds.tune)}"
+    if confirm := sweep.spec.seeds.confirm:
+        seeds += f"; confirm the best {confirm.top_k} on {_commas(confirm.seeds)}"
+    facts = {
+        "message": sweep.message,
+        "trials": counts_text(sweep.trials),
+        "seeds": seeds,
+        "objective": f"{sweep.spec.objective.metric}, mean of the last {sweep.spec.objective.last} evaluations",
+        "mlflow": sweep.mlflow_url,
+    }
+    for name, text in facts.items():
+        if text:
+            console.print(Text.assemble(("  " + name.ljust(11), "bright_black"), text))
+    console.print()
+    print_table(
+        ("CONFIG", "ROLE", "PARAMETERS", "TUNE", "CONFIRM"),
+        [_config_row(config) for config in configs],
+        right=("TUNE", "CONFIRM"),
+    )
+    failed = [trial for trial in trials if trial.state in (TrialState.FAILED, TrialState.DIVERGED)]
+    shown = trials if list_trials else failed
+    if shown:
+        params = {config.id: params_text(config.params) for config in configs}
+        console.print()
+        print_table(
+            ("TRIAL", "STATE", "PARAMETERS", "SEED", "STAGE", "STEP", "OBJECTIVE", "ATTEMPTS", "MESSAGE"),
+            [_trial_row(trial, params.get(trial.config_id, "")) for trial in shown],
+            right=("SEED", "STEP", "OBJECTIVE", "ATTEMPTS"),
+        )
+
+
+def _config_row(config: ConfigView) -> tuple[str, ...]:
+    roles = [role.value for role in config.roles if role is not Role.SPACE]
+    return (
+        config.id,
+        ", ".join(roles) or "-",
+        params_text(config.params) or "-",
+        _mean(config.tune_objective, config.tune_trials),
+        _mean(config.confirm_objective, config.confirm_trials),
+    )
+
+
+def _trial_row(trial: TrialView, params: str) -> tuple[str | Text, ...]:
+    return (
+        trial.id,
+        state_text(trial.state),
+        params,
+        str(trial.seed),
+        trial.stage.value,
+        f"{trial.step}/{trial.total_steps}",
+        number(trial.objective),
+        str(trial.attempts),
+        (trial.message or "").partition("\n")[0],
+    )
+
+
+def _mean(value: float | None, trials: int) -> str:
+    return f"{number(value)} ({trials})" if value is not None else "-"
+
+
+def _commas(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))

@@ -1,0 +1,200 @@
+"""Commands about sweeps: plan, submit, ls, show, report, best, cancel."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sweep_service.cli.connect import connect, find_sweep
+from sweep_service.cli.exits import ExitCode, code_of_state
+from sweep_service.cli.output import (
+    Json,
+    counts_text,
+    print_data,
+    print_json,
+    print_table,
+    say,
+    span,
+    state_text,
+)
+from sweep_service.cli.show import print_plan, print_sweep
+from sweep_service.cli.spec_file import read_spec
+from sweep_service.cli.watch import watch_sweep
+from sweep_service.records import SweepState
+
+SpecFile = Annotated[str, typer.Option("--file", "-f", help="The spec, YAML or JSON; - reads standard input.")]
+Which = Annotated[
+    str | None, typer.Argument(metavar="[SWEEP]", help="Id, part of it, or name. Default: the newest sweep.")
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", min=0, help="Seconds to wait at most; then exit with 9.")]
+
+
+def plan(file: SpecFile, json: Json = False) -> None:
+    """Check a spec; say what it would run and cost.
+
+    [bold]sweeps plan -f examples/demo.yaml[/bold]
+    """
+    raw = read_spec(file)
+    with connect() as client:
+        result = client.plan(raw)
+    print_json(result) if json else print_plan(result)
+
+
+def submit(
+    file: SpecFile,
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until it has ended; the exit code tells how.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="As --wait, with live progress.")] = False,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Name of this submission: given again, nothing is submitted twice.")
+    ] = None,
+    timeout: Timeout = None,
+    json: Json = False,
+) -> None:
+    """Submit a sweep and print its id.
+
+    [bold]sweeps submit -f examples/demo.yaml --watch[/bold]
+    """
+    raw = read_spec(file)
+    with connect() as client:
+        sweep = client.submit(raw, key)
+        trials = sum(sweep.trials.values())
+        say(f"submitted {sweep.name}: {trials} trials to begin with. Watch it: sweeps watch {sweep.id}")
+        if not json:
+            print_data(sweep.id)
+            sys.stdout.flush()
+        if watch or wait:
+            sweep = watch_sweep(client, sweep.id, timeout) if watch else client.wait(sweep.id, timeout)
+    if json:
+        print_json(sweep)
+    if watch or wait:
+        raise typer.Exit(code_of_state(sweep.state))
+
+
+def ls(
+    state: Annotated[list[SweepState] | None, typer.Option("--state", help="Only these; may be repeated.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
+    json: Json = False,
+) -> None:
+    """List sweeps, newest first.
+
+    [bold]sweeps ls --state RUNNING[/bold]
+    """
+    with connect() as client:
+        rows = [sweep for sweep, _ in zip(client.sweeps(state or ()), range(limit), strict=False)]
+    if json:
+        print_json(rows)
+        return
+    if not rows:
+        say("no sweeps; submit one: sweeps submit -f examples/demo.yaml")
+        return
+    now = time.time()
+    print_table(
+        ("ID", "NAME", "STATE", "TRIALS", "AGE"),
+        [
+            (sweep.id, sweep.name, state_text(sweep.state), counts_text(sweep.trials), span(now - sweep.created_at))
+            for sweep in rows
+        ],
+        right=("AGE",),
+    )
+
+
+def show(
+    sweep: Which = None,
+    trials: Annotated[bool, typer.Option("--trials", help="List every trial too.")] = False,
+    json: Json = False,
+) -> None:
+    """Show a sweep: state, configs, objectives, failures.
+
+    [bold]sweeps show demo --trials[/bold]
+    """
+    with connect() as client:
+        sweep_id = find_sweep(client, sweep)
+        view, configs = client.get(sweep_id), list(client.configs(sweep_id))
+        all_trials = list(client.trials(sweep_id))
+    if json:
+        print_json({"sweep": view, "configs": configs, "trials": all_trials})
+    else:
+        print_sweep(view, configs, all_trials, list_trials=trials)
+
+
+def watch(sweep: Which = None, timeout: Timeout = None, json: Json = False) -> None:
+    """Follow a sweep with live progress until it has ended.
+
+    Ctrl-C detaches, and the sweep goes on.
+
+    [bold]sweeps watch demo[/bold]
+    """
+    with connect() as client:
+        view = watch_sweep(client, find_sweep(client, sweep), timeout)
+    if json:
+        print_json(view)
+    raise typer.Exit(code_of_state(view.state))
+
+
+def report(
+    sweep: Which = None,
+    format: Annotated[Literal["html", "json", "md"], typer.Option("--format", help="Of the report.")] = "html",
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="File; - is standard output. Default: html to a file, others to -."),
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for it if it is not built.")] = 30,
+) -> None:
+    """Write the report and print the file's path.
+
+    The HTML is one file that opens offline.
+
+    [bold]sweeps report demo[/bold]
+    [bold]sweeps report demo --format md | less[/bold]
+    """
+    with connect() as client:
+        sweep_id = find_sweep(client, sweep)
+        content = client.report(sweep_id, format, timeout_s=timeout)
+        name = client.get(sweep_id).name
+    if output is None:
+        output = f"{name}-{sweep_id[-6:]}.html" if format == "html" else "-"
+    if output == "-":
+        sys.stdout.buffer.write(content)
+        return
+    path = Path(output).expanduser().absolute()
+    path.write_bytes(content)
+    print_data(str(path))
+
+
+def best(sweep: Which = None, json: Json = False) -> None:
+    """Print the best config as YAML, ready to run.
+
+    [bold]sweeps best demo > best.yaml && python -m trainers best.yaml --output run[/bold]
+    """
+    with connect() as client:
+        sweep_id = find_sweep(client, sweep)
+        if json:
+            print_json(client.best(sweep_id))
+        else:
+            print_data(client.best_yaml(sweep_id))
+
+
+def cancel(
+    sweep: Annotated[str, typer.Argument(help="Id, part of it, or name.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until it has stopped.")] = False,
+    timeout: Timeout = None,
+    json: Json = False,
+) -> None:
+    """Stop a sweep.
+
+    Its running trials end within seconds. What they recorded stays.
+
+    [bold]sweeps cancel demo --wait[/bold]
+    """
+    with connect() as client:
+        sweep_id = find_sweep(client, sweep)
+        view = client.cancel(sweep_id)
+        if wait:
+            view = client.wait(sweep_id, timeout)
+    say(f"{view.name} {sweep_id} " + ("is cancelled" if view.state is SweepState.CANCELLED else "is being cancelled"))
+    if json:
+        print_json(view)
+    if wait and view.state is not SweepState.CANCELLED:
+        raise typer.Exit(ExitCode.CONFLICT)
