@@ -1,0 +1,134 @@
+"""How sweeps and trials are said in MLflow's words: names, params, tags, states, metrics. Pure."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sweep_service.projection.mlflow_api import Point
+from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState
+from sweep_service.report.labels import config_label
+from sweep_service.store.projection import Chunk
+
+MAX_PARAM: Final = 500
+"""Longest value of a param that every MLflow server takes, in characters."""
+MAX_TAG: Final = 5000
+
+SWEEP_STATUS: Final = {
+    SweepState.QUEUED: "SCHEDULED",
+    SweepState.RUNNING: "RUNNING",
+    SweepState.FINALIZING: "RUNNING",
+    SweepState.SUCCEEDED: "FINISHED",
+    SweepState.FAILED: "FAILED",
+    SweepState.CANCELLED: "KILLED",
+}
+TRIAL_STATUS: Final = {
+    TrialState.PENDING: "SCHEDULED",
+    TrialState.RUNNING: "RUNNING",
+    TrialState.SUCCEEDED: "FINISHED",
+    TrialState.DIVERGED: "FAILED",
+    TrialState.FAILED: "FAILED",
+    TrialState.CANCELLED: "KILLED",
+}
+"""MLflow's run status; the tag `state` keeps our own word."""
+
+
+def milliseconds(seconds: float) -> int:
+    """Return a time as MLflow wants it."""
+    return round(seconds * 1000)
+
+
+def label(sweep: Sweep, config: Config) -> str:
+    """Name a config as the report does, such as `β1=0.5 β2=1`."""
+    space = sweep.spec.space
+    return config_label(config, space.varied or space.names)
+
+
+def trial_name(sweep: Sweep, trial: Trial, config: Config) -> str:
+    """Name a trial's run, such as `β1=0.5 β2=1 seed 0 tune`."""
+    return f"{label(sweep, config)} seed {trial.seed} {trial.stage}"[:MAX_PARAM]
+
+
+def sweep_tags(sweep: Sweep) -> dict[str, str]:
+    """Return the tags by which a sweep's run is found."""
+    return {
+        "kind": "sweep",
+        "sweep": sweep.name,
+        "sweep_id": sweep.id,
+        "state": sweep.state.value,
+        "spec_digest": sweep.spec_digest,
+        **{f"label.{name}": value for name, value in sweep.spec.labels.items()},
+    }
+
+
+def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
+    """Return the tags by which a trial's run is found, grouped and filtered."""
+    return {
+        "mlflow.parentRunId": sweep.mlflow_run_id or "",
+        "kind": "trial",
+        "sweep": sweep.name,
+        "sweep_id": sweep.id,
+        "trial_id": trial.id,
+        "config": label(sweep, config)[:MAX_TAG],
+        "config_id": config.id,
+        "role": ",".join(config.roles),
+        "seed": str(trial.seed),
+        "stage": trial.stage.value,
+        "loss": config.training["loss"]["name"],
+        **progress_tags(trial),
+    }
+
+
+def progress_tags(trial: Trial) -> dict[str, str]:
+    """Return the tags that change as a trial goes on."""
+    note = {"mlflow.note.content": trial.message[:MAX_TAG]} if trial.message else {}
+    return {"state": trial.state.value, "attempt": str(trial.attempts), **note}
+
+
+def trial_params(trial: Trial, config: Config) -> dict[str, str]:
+    """Return the complete training configuration under dotted names."""
+    return flat({**config.training, "seed": trial.seed, "threads": trial.threads})
+
+
+def sweep_params(sweep: Sweep) -> dict[str, str]:
+    """Return the spec under dotted names."""
+    return flat(sweep.spec.model_dump(mode="json", exclude={"labels"}))
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return nested mappings as one with dotted names; lists as JSON; values cut at the server's limit."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping) and value:
+            found |= flat(value, f"{key}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            found[metric_key(key)] = text if len(text) <= MAX_PARAM else text[: MAX_PARAM - 1] + "…"
+    return found
+
+
+def metric_key(name: str) -> str:
+    """Return a name with what MLflow does not allow in keys (such as @) replaced by `_`."""
+    return re.sub(r"[^\w/. :-]", "_", name)[:250]
+
+
+def chunk_points(chunk: Chunk) -> list[Point]:
+    """Return a chunk's values as metrics; a step without a value has none."""
+    return [
+        Point(metric_key(key), value, milliseconds(time), step)
+        for key, values in chunk.metrics.items()
+        for step, time, value in zip(chunk.steps, chunk.times, values, strict=True)
+        if value is not None
+    ]
+
+
+def final_points(trial: Trial, objective: float | None) -> list[Point]:
+    """Return an ended trial's closing figures as `final/…`, at step 0, which MLflow draws as bars."""
+    figures: dict[str, float | None] = {"objective": objective, **trial.summary}
+    timestamp = milliseconds(trial.ended_at or 0)
+    return [
+        Point("final/" + metric_key(name.removeprefix("eval/").replace("/", "_")), value, timestamp, 0)
+        for name, value in figures.items()
+        if value is not None
+    ]
