@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sweep_service.objective import choose, config_objectives, trial_objectives
-from sweep_service.records import Stage, Sweep, SweepState
+from sweep_service.records import Stage, Sweep
 from sweep_service.report.best import card, pick
 from sweep_service.report.cautions import cautions
 from sweep_service.report.curves import curve_sets
@@ -50,11 +50,11 @@ def build(inputs: ReportInputs) -> Report:
     contenders = [rows[id_] for id_ in candidates]
     return Report(
         inputs_digest=inputs.digest,
-        interim=sweep.state in (SweepState.QUEUED, SweepState.RUNNING),
+        interim=inputs.interim,
         sweep=_sweep_info(inputs, trials),
         objective=_objective_text(inputs),
         verdict=verdict,
-        cautions=cautions(sweep, ordered, trials, curves, verdict),
+        cautions=cautions(sweep, ordered, trials, curves, verdict, interim=inputs.interim),
         best=card(best, shown[best.id], contenders, sweep, verdict) if best else None,
         comparisons=comparisons,
         configs=ordered,

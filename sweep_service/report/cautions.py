@@ -21,18 +21,20 @@ def cautions(
     trials: Sequence[TrialRow],
     curves: Sequence[CurveSet],
     verdict: Verdict,
+    *,
+    interim: bool,
 ) -> list[Caution]:
     """Return every warning that applies."""
     reward = "Reward collapse (below half of the trial's own peak at the end, or diverged)"
     entropy = "Entropy collapse (below a fifth of its start at the end)"
     found = [
         _no_confirmation(sweep),
-        _no_baseline(sweep, rows),
+        _no_baseline(sweep, rows, interim=interim),
         _few_seeds(sweep, verdict.comparison),
         _underpowered(verdict),
         _by_state(trials, TrialState.FAILED, "FAILED_TRIALS", "failed; their results are missing, not zero"),
         _by_state(trials, TrialState.DIVERGED, "DIVERGED_TRIALS", "diverged and count as 0"),
-        _unfinished(sweep, trials),
+        _unfinished(trials, interim=interim),
         _collapse(rows, trials, "REWARD_COLLAPSE", reward, lambda trial: trial.reward_collapsed),
         _collapse(rows, trials, "ENTROPY_COLLAPSE", entropy, lambda trial: trial.entropy_collapsed),
         _inert(rows, curves),
@@ -50,13 +52,13 @@ def _no_confirmation(sweep: Sweep) -> Caution | None:
     return Caution(code="NO_CONFIRMATION", text=text)
 
 
-def _no_baseline(sweep: Sweep, rows: Sequence[ConfigRow]) -> Caution | None:
+def _no_baseline(sweep: Sweep, rows: Sequence[ConfigRow], *, interim: bool) -> Caution | None:
     if not sweep.spec.baselines.ppo_clip:
         text = "No PPO-clip baseline: the sweep was submitted with baselines.ppo_clip false."
         return Caution(code="BASELINE_MISSING", text=text)
     baseline = next((row for row in rows if Role.BASELINE in row.roles), None)
     stage = baseline and (baseline.confirm if sweep.spec.seeds.confirm else baseline.tune)
-    if (stage and stage.n) or not sweep.state.terminal:
+    if (stage and stage.n) or interim:
         return None
     return Caution(code="BASELINE_MISSING", text="The baseline has no result on the seeds that would be compared.")
 
@@ -97,11 +99,11 @@ def _by_state(trials: Sequence[TrialRow], state: TrialState, code: str, what: st
     return Caution(code=code, text=text, trials=ids)
 
 
-def _unfinished(sweep: Sweep, trials: Sequence[TrialRow]) -> Caution | None:
+def _unfinished(trials: Sequence[TrialRow], *, interim: bool) -> Caution | None:
     ids = [trial.id for trial in trials if not trial.state.terminal or trial.state is TrialState.CANCELLED]
     if not ids:
         return None
-    how = "are not finished yet" if not sweep.state.terminal else "never finished"
+    how = "are not finished yet" if interim else "never finished"
     return Caution(code="UNFINISHED", text=f"{len(ids)} of {count(len(trials), 'trial')} {how}.", trials=ids)
 
 

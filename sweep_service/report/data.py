@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from sweep_service.records import Config, Curve, Sample, Sweep, Trial
+from sweep_service.records import Config, Curve, Sample, Sweep, SweepState, Trial
 
 REPORT_VERSION: Final = 1
 """Rises when the same rows give another report, so that kept reports are built anew."""
@@ -42,6 +42,11 @@ class ReportInputs(BaseModel):
     """Where people reach MLflow; None leaves its links out."""
     versions: dict[str, str] = {}
     """Package versions that the trials ran with."""
+
+    @property
+    def interim(self) -> bool:
+        """Whether trials may still change; in every later state of a sweep they have all ended."""
+        return self.sweep.state in (SweepState.QUEUED, SweepState.RUNNING)
 
     @property
     def digest(self) -> str:

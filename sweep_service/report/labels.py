@@ -52,8 +52,10 @@ def _has(params: Mapping[str, Any], name: str) -> bool:
 def value_text(value: Any) -> str:
     """A parameter's value for people: 0.5, 2e-4, dapo."""
     if isinstance(value, float):
-        text = f"{value:.4g}"
-        return text.replace("e-0", "e-").replace("e+0", "e")
+        text = f"{value:.3e}" if 0 < abs(value) < 1e-3 else f"{value:.4g}"
+        mantissa, _, exponent = text.partition("e")
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        return f"{mantissa}e{int(exponent)}" if exponent else mantissa
     return str(value)
 
 

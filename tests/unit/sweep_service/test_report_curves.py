@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from sweep_service.records import Curve, Stage, Trial, TrialState
+from sweep_service.report import build
+from sweep_service.report.curves import MOST_POINTS, curve_sets
+from sweep_service.report.health import trial_health
+from tests.unit.sweep_service.report_sweeps import sweep_inputs
+
+
+def curve(key: str, values: list[float | None], trial_id: str = "trl_0", config_id: str = "cfg_0") -> Curve:
+    steps = list(range(1, len(values) + 1))
+    times = [float(step) for step in steps]
+    where = {"trial_id": trial_id, "config_id": config_id, "seed": 0, "stage": Stage.TUNE}
+    return Curve(**where, key=key, steps=steps, times=times, values=values)
+
+
+def trial(steps: int, state: TrialState = TrialState.SUCCEEDED) -> Trial:
+    names = {"id": "trl_0", "sweep_id": "swp_0", "config_id": "cfg_0"}
+    return Trial(**names, seed=0, stage=Stage.TUNE, number=0, state=state, threads=1, total_steps=steps)
+
+
+@pytest.mark.parametrize(("end", "collapsed"), [(0.41, False), (0.39, True)])
+def test_a_reward_below_half_of_its_own_peak_has_collapsed(end: float, collapsed: bool) -> None:
+    values = [0.2] * 40 + [0.8] * 20 + [end] * 40
+    health = trial_health(trial(100), {("trl_0", "reward/mean"): curve("reward/mean", values)})
+    assert (health.reward_peak, health.reward_final) == (pytest.approx(0.8), pytest.approx(end))
+    assert health.reward_collapsed is collapsed
+
+
+def test_one_lucky_step_is_no_peak() -> None:
+    values = [0.3] * 50 + [1.0] + [0.3] * 49
+    health = trial_health(trial(100), {("trl_0", "reward/mean"): curve("reward/mean", values)})
+    assert not health.reward_collapsed
+
+
+@pytest.mark.parametrize(("end", "collapsed"), [(0.22, False), (0.18, True)])
+def test_an_entropy_below_a_fifth_of_its_start_has_collapsed(end: float, collapsed: bool) -> None:
+    health = trial_health(trial(100), {("trl_0", "entropy"): curve("entropy", [1.0] * 50 + [end] * 50)})
+    assert health.entropy_collapsed is collapsed
+
+
+def test_a_diverged_trial_has_collapsed_and_an_empty_one_has_not() -> None:
+    assert trial_health(trial(100, TrialState.DIVERGED), {}).reward_collapsed
+    assert not trial_health(trial(100), {}).reward_collapsed
+    assert not trial_health(trial(100), {("trl_0", "entropy"): curve("entropy", [None, None])}).entropy_collapsed
+
+
+def test_thinning_keeps_a_spike_of_one_step() -> None:
+    values: list[float | None] = [1.0] * 10_000
+    values[7_777] = 42.0
+    values[3_333] = None
+    configs = sweep_inputs().configs[:1]
+    (found,) = curve_sets(configs, [curve("entropy", values, config_id=configs[0].id)], {"entropy": True})
+    (seed,) = found.configs[0].seeds
+    assert len(seed.steps) <= MOST_POINTS + 2
+    assert 7_778 in seed.steps
+    assert seed.values[seed.steps.index(7_778)] == 42.0
+    assert seed.steps == sorted(set(seed.steps))
+
+
+def test_the_mean_stops_where_fewer_than_half_of_the_trials_go_on() -> None:
+    configs = sweep_inputs().configs[:1]
+    lengths = (10, 6, 4, 4)
+    curves = [
+        curve("entropy", [float(i)] * length, trial_id=f"trl_{i}", config_id=configs[0].id)
+        for i, length in enumerate(lengths)
+    ]
+    (found,) = curve_sets(configs, curves, {"entropy": False})
+    assert found.configs[0].steps == [1, 2, 3, 4, 5, 6]
+    assert found.configs[0].mean == [1.5, 1.5, 1.5, 1.5, 0.5, 0.5]
+    assert found.configs[0].seeds == []
+
+
+def test_metrics_that_nobody_recorded_are_left_out() -> None:
+    keys = [found.key for found in build(sweep_inputs()).curves]
+    assert "entropy" in keys
+    assert "grad_norm" not in keys
+
+
+def test_a_thousand_trials_stay_within_the_budget_of_points() -> None:
+    configs = sweep_inputs().configs[:1]
+    values: list[float | None] = list(np.linspace(1, 0, 300))
+    curves = [curve("entropy", values, trial_id=f"trl_{i}", config_id=configs[0].id) for i in range(3000)]
+    (found,) = curve_sets(configs, curves, {"entropy": True})
+    assert sum(len(seed.steps) for seed in found.configs[0].seeds) <= 260_000
