@@ -13,17 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-# No run talks to the network, and mlflow, which TRL would import, has no part in it. Read when the libraries load.
-os.environ |= {
-    "HF_HUB_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "HF_DATASETS_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "DISABLE_MLFLOW_INTEGRATION": "TRUE",
-    "TOKENIZERS_PARALLELISM": "false",
-    "TRANSFORMERS_VERBOSITY": os.environ.get("TRANSFORMERS_VERBOSITY", "error"),
-}
-
 import yaml
 from pydantic import ValidationError
 
@@ -33,6 +22,16 @@ from trainers.events import EVENTS_FILE, EventWriter
 from trainers.lifeline import StopSignal, follow_parent
 
 EXIT_CODES: Final = {"SUCCEEDED": 0, "FAILED": 1, "BAD_CONFIG": 2, "DIVERGED": 3, "STOPPED": 4}
+
+# No run talks to the network, and mlflow, which TRL would import, has no part in it. Read when the libraries load.
+_ENVIRONMENT: Final = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DISABLE_MLFLOW_INTEGRATION": "TRUE",
+    "TOKENIZERS_PARALLELISM": "false",
+}
 
 _EPILOG: Final = """\
 what a run writes, below DIR:
@@ -107,6 +106,8 @@ def _sentence(problem: Any) -> str:
 def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | None) -> int:
     stop = StopSignal()
     stop.install()
+    os.environ.update(_ENVIRONMENT)
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     # TRL 1.16 asks for a property that transformers renamed
     warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`", category=FutureWarning)
     with EventWriter(output / EVENTS_FILE) as events:

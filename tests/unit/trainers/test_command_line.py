@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,8 @@ def test_help_teaches_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for word in ("loss.beta1=0.3", "exit codes", "events.jsonl", "--resume-from"):
         assert word in text
+
+
+def test_a_configuration_is_checked_without_torch() -> None:
+    code = "import sys, trainers.__main__; sys.exit(int(bool({'torch', 'transformers', 'trl'} & sys.modules.keys())))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
