@@ -139,3 +139,10 @@ def test_a_policy_that_is_not_finite_ends_as_diverged(cache: Path, tmp_path: Pat
 def test_a_checkpoint_of_another_configuration_is_refused(straight: Run, cache: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="another loss"):
         run(small_config(loss__beta1=0.1), tmp_path, cache, resume_from=straight.output / "step-32")
+
+
+def test_ce_gppo_without_betas_trains_exactly_as_ppo_clip(cache: Path, tmp_path: Path) -> None:
+    bounds = {"epsilon": 0.05, "dual_clip": 10.0}
+    ours = run(small_config(loss={"name": "ce_gppo", "beta1": 0, "beta2": 0, **bounds}), tmp_path / "ours", cache)
+    ppo = run(small_config(loss={"name": "grpo", **bounds}), tmp_path / "ppo", cache)
+    assert_same_weights(ours.weights(16), ppo.weights(16))
