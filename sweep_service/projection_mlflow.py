@@ -67,6 +67,9 @@ class Projector:
             stop.wait(0 if more else pause)
         if not away:
             self._carry_rest()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._api.close()
 
     def _carry_rest(self) -> None:

@@ -81,8 +81,8 @@ def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
 
 def progress_tags(trial: Trial) -> dict[str, str]:
     """Return the tags that change as a trial goes on."""
-    note = {"mlflow.note.content": trial.message[:MAX_TAG]} if trial.message else {}
-    return {"state": trial.state.value, "attempt": str(trial.attempts), **note}
+    note = (trial.message or "")[:MAX_TAG]
+    return {"state": trial.state.value, "attempt": str(trial.attempts), "mlflow.note.content": note}
 
 
 def trial_params(trial: Trial, config: Config) -> dict[str, str]:

@@ -1,0 +1,98 @@
+"""Sweeps put into a store as a runner would: what tests of everything behind the store start from."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sweep_service.plan import first_records
+from sweep_service.records import Attempt, DesiredState, Outcome, Sweep, SweepState, Trial, new_id
+from sweep_service.spec import SweepSpec
+from sweep_service.spec_check import parse_spec
+from sweep_service.store import Fence, Store
+
+START = 1_700_000_000.0
+SPEC = {
+    "name": "betas",
+    "labels": {"team": "rl"},
+    "training": {"steps": 16},
+    "space": {"loss.beta1": [0.0, 0.5], "loss.beta2": [1.0]},
+    "seeds": {"tune": [0, 1]},
+    "baselines": {"dapo": False},
+}
+
+
+def make_sweep(spec: SweepSpec, **changes: Any) -> Sweep:
+    """Return a new sweep that no store has yet."""
+    fields: dict[str, Any] = {
+        "id": new_id("swp"),
+        "name": spec.name,
+        "state": SweepState.QUEUED,
+        "desired_state": DesiredState.RUN,
+        "created_at": START,
+        "spec": spec,
+        "spec_digest": spec.digest,
+    }
+    return Sweep(**fields | changes)
+
+
+def submit(store: Store, **changes: Any) -> Sweep:
+    """Store a sweep of `SPEC` with its first configs and trials."""
+    sweep = make_sweep(parse_spec(SPEC | changes))
+    return store.create_sweep(sweep, *first_records(sweep.spec, sweep.id))
+
+
+def start(store: Store, **changes: Any) -> tuple[Sweep, Fence]:
+    """Store a sweep and take it over as its runner. No other sweep may be waiting."""
+    submitted = submit(store, **changes)
+    sweep = store.claim("test", 3600)
+    assert sweep is not None
+    assert sweep.id == submitted.id
+    fence = Fence(sweep.id, sweep.epoch)
+    store.set_sweep_state(fence, SweepState.RUNNING)
+    return store.get_sweep(sweep.id), fence
+
+
+def training_events(first: int, last: int, time: float = START, every: int = 4) -> Iterator[dict[str, Any]]:
+    """Yield a trainer's events of the steps from `first` to `last`, one a second; a step has the same values always."""
+    for step in range(first, last + 1):
+        metrics = {
+            "loss": 1 / step,
+            "entropy": 1.0 - step / 100,
+            "entropy/na_lp": None if step % 3 == 0 else 1.5,
+            "reward/mean": step / 20,
+        }
+        yield {"type": "step", "step": step, "time": time + step, "metrics": metrics}
+        if step % every == 0:
+            evaluation = {"eval/avg_at_k": step / 40, "eval/pass_at_k": step / 20}
+            yield {"type": "evaluation", "step": step, "time": time + step + 0.5, "metrics": evaluation}
+
+
+def finished_event(summary: dict[str, float | None]) -> dict[str, Any]:
+    """Return a trainer's last event."""
+    return {"type": "finished", "time": START + 100, "outcome": "SUCCEEDED", "step": 16, "summary": summary}
+
+
+def ingest(store: Store, fence: Fence, attempt: Attempt, events: Sequence[dict[str, Any]], size: int = 5) -> None:
+    """Store events in parts of `size`, as if each were one byte long."""
+    offset = next(a for a in store.list_attempts(fence.sweep_id) if _same(a, attempt)).events_offset
+    for index in range(0, len(events), size):
+        part = events[index : index + size]
+        store.ingest(fence, attempt, offset + index, offset + index + len(part), part)
+
+
+def run_trial(store: Store, fence: Fence, trial: Trial, outcome: Outcome = Outcome.SUCCEEDED) -> None:
+    """Run a trial to its end in one attempt."""
+    attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
+    events = [*training_events(1, 16), finished_event({"eval/avg_at_k": 0.4, "tokens/total": 1000.0})]
+    ingest(store, fence, attempt, events)
+    message = None if outcome is Outcome.SUCCEEDED else f"it ended as {outcome}"
+    store.finish_attempt(fence, attempt, outcome, message, max_crashes=0)
+
+
+def finish(store: Store, fence: Fence) -> None:
+    """End a sweep well."""
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    store.set_sweep_state(fence, SweepState.SUCCEEDED)
+
+
+def _same(one: Attempt, other: Attempt) -> bool:
+    return (one.trial_id, one.number) == (other.trial_id, other.number)
