@@ -148,6 +148,11 @@ class TrialRows(Rows):
                 store_event(connection, fence, attempt, event)
             connection.execute(update(t.attempts).where(_is(attempt)).values(events_offset=end))
 
+    def events_offset(self, attempt: Attempt) -> int:
+        """Return how many bytes of the attempt's `events.jsonl` the store has."""
+        with self._read() as connection:
+            return connection.execute(select(t.attempts.c.events_offset).where(_is(attempt))).scalar_one()
+
     def finish_attempt(
         self, fence: Fence, attempt: Attempt, outcome: Outcome, message: str | None, max_crashes: int
     ) -> TrialState:

@@ -1,0 +1,76 @@
+"""A Ray head for this machine alone: loopback, token, own ports, own folder, nothing reported."""
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+OBJECT_STORE_BYTES: Final = 100_000_000
+"""Ray's shared memory; results of trials are small."""
+
+
+def head_command(port: int, temp_dir: Path, cpus: int, gpus: int) -> list[str]:
+    """Return the command that runs a head until it is told to stop.
+
+    Args:
+        port: where drivers connect; all other ports are picked by the system.
+        temp_dir: Ray's folder; at most 42 characters, or its sockets' names get too long.
+    """
+    # `python -m ray.scripts.scripts` would import the module twice
+    ray = [sys.executable, "-c", "import sys; from ray.scripts.scripts import main; sys.exit(main())"]
+    return [
+        *ray,
+        *("start", "--head", "--block", "--disable-usage-stats", "--no-monitor"),
+        *("--node-ip-address=127.0.0.1", f"--port={port}", f"--temp-dir={temp_dir}"),
+        *(f"--num-cpus={cpus}", f"--num-gpus={gpus}", f"--object-store-memory={OBJECT_STORE_BYTES}"),
+        *("--include-dashboard=false", "--include-log-monitor=false", "--dashboard-agent-listen-port=0"),
+        *("--log-style=record", "--log-color=false"),
+    ]
+
+
+def head_environment(token_file: Path, free_port: int) -> dict[str, str]:
+    """Return the variables of a head. Everything that connects to it needs `client_environment`.
+
+    Args:
+        free_port: for the one listener of Ray that has no option.
+    """
+    return client_environment(token_file) | {
+        "DASHBOARD_METRIC_PORT": str(free_port),
+        "RAY_START_HOOK": f"{__name__}.without_client_server",
+        "RAY_enable_metrics_collection": "0",
+    }
+
+
+def client_environment(token_file: Path) -> dict[str, str]:
+    """Return the variables of Ray's drivers: the token, and loopback addresses taken as they are."""
+    return {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token_file),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+
+
+def without_client_server(ray_params: Any, _head: bool) -> None:
+    """Called by `ray start`: its client server would run anything for anyone with the token, and we do not use it."""
+    ray_params.ray_client_server_port = None
+
+
+def ensure_ray_token(path: Path) -> None:
+    """Make Ray's token file, readable by its owner only, if there is none."""
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))
+
+
+def is_ready(log: Path) -> bool:
+    """Whether the head that writes this log has started all its parts."""
+    return log.exists() and b"Ray runtime started" in log.read_bytes()
+
+
+def short_enough(temp_dir: Path) -> bool:
+    """Whether Ray's sockets fit below that folder: 107 bytes, of which Ray takes 65."""
+    return len(os.fsencode(temp_dir)) <= 42

@@ -1,0 +1,50 @@
+"""`python -m sweep_service.runner SWEEP_ID EPOCH`: started by the worker, with its lifeline on standard input."""
+
+import argparse
+import faulthandler
+import os
+import sys
+
+from sweep_service.errors import StaleEpoch
+from sweep_service.processes import LIFELINE
+from sweep_service.runner.lease import LOST_EXIT_CODE
+from sweep_service.settings import Settings
+from sweep_service.store import Fence, open_store
+from trainers.lifeline import follow_parent
+
+# Read by Ray when it is imported, or passed on to its actors.
+_RAY_SETTINGS = {
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_AUTO_INIT": "1",
+    "TUNE_GLOBAL_CHECKPOINT_S": "1e9",  # Tune's own snapshots are never read
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # the ledger hands out no more than there are slots
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+}
+
+
+def main() -> int:
+    """Run one sweep's trials. Exit codes: 0 done, 1 failed, 3 lease lost, 4 stuck, 75 no Ray."""
+    parser = argparse.ArgumentParser("python -m sweep_service.runner", description="Run one sweep (internal).")
+    parser.add_argument("sweep_id")
+    parser.add_argument("epoch", type=int)
+    options = parser.parse_args()
+    follow_parent(LIFELINE)
+    faulthandler.enable()
+    os.environ.update(_RAY_SETTINGS)
+    settings = Settings()
+    store = open_store(settings.database_url)
+    from sweep_service.runner.driver import run_sweep  # imports Ray, which reads the settings above
+
+    try:
+        run_sweep(store, settings, Fence(options.sweep_id, options.epoch))
+    except StaleEpoch as error:
+        sys.stderr.write(f"runner ends: {error}\n")
+        return LOST_EXIT_CODE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

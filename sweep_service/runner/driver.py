@@ -1,0 +1,112 @@
+"""One sweep from claim to its last trial: recover, connect to Ray, let Tune run, say where the sweep stands."""
+
+import shutil
+import sys
+import time
+from typing import Any, Final
+
+from ray import tune
+from ray.tune import FailureConfig, PlacementGroupFactory, RunConfig, TuneConfig
+
+from sweep_service.records import DesiredState, Sweep, SweepState
+from sweep_service.runner.cluster import Slots, connect
+from sweep_service.runner.lease import Lease
+from sweep_service.runner.ledger import Ledger
+from sweep_service.runner.recovery import recover
+from sweep_service.runner.searcher import CancelScheduler, StoreCallback, StoreSearcher
+from sweep_service.runner.trial import TrialActor
+from sweep_service.settings import Settings
+from sweep_service.spec import Resources
+from sweep_service.store import Fence, Store
+
+CAPACITY_WAIT_S: Final = 60.0
+"""How long a cluster may take to have a node on which a trial fits."""
+
+
+def run_sweep(store: Store, settings: Settings, fence: Fence) -> None:
+    """Run a sweep's trials until there is nothing more to run; leave it FINALIZING, CANCELLED or FAILED.
+
+    Raises: StaleEpoch, if another runner has taken over; whatever else went wrong, for the worker to start a new one.
+    """
+    sweep = store.get_sweep(fence.sweep_id)
+    slots = Slots(sweep.spec.resources)
+    ledger = Ledger(store, fence, settings, slots)
+    lease = Lease(store, fence, ledger.kill_trainers)
+    lease.start()
+    recover(store, fence, sweep)
+    if sweep.desired_state is DesiredState.CANCEL:
+        _cancel(store, fence)
+        return
+    store.set_sweep_state(fence, SweepState.RUNNING)
+    raylet = connect(settings, sweep.id)
+    if raylet is not None:
+        lease.watch(raylet)
+    if not _fits_in_time(slots, lease):
+        _fail(store, fence, sweep.spec.resources)
+        return
+    _run_tune(sweep, fence, settings, ledger, lease)
+    if ledger.cancelled:
+        _cancel(store, fence)
+    else:
+        store.set_sweep_state(fence, SweepState.FINALIZING)
+    lease.stop()
+
+
+def _cancel(store: Store, fence: Fence) -> None:
+    store.cancel_pending(fence)
+    store.set_sweep_state(fence, SweepState.CANCELLED)
+
+
+def _fits_in_time(slots: Slots, lease: Lease) -> bool:
+    deadline = time.monotonic() + CAPACITY_WAIT_S
+    while not slots.fitting and time.monotonic() < deadline:
+        lease.beat()
+        time.sleep(0.5)
+    return slots.fitting > 0
+
+
+def _fail(store: Store, fence: Fence, resources: Resources) -> None:
+    wanted = f"{resources.cpus:g} CPUs and {resources.gpus:g} GPUs"
+    message = f"a trial asks for {wanted}, which no node of the Ray cluster has; lower /resources, or add such a node"
+    store.cancel_pending(fence)
+    store.set_sweep_state(fence, SweepState.FAILED, message)
+
+
+def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, lease: Lease) -> None:
+    folder = settings.storage / sweep.id / "ray"  # Tune insists on files; nobody reads them
+    try:
+        tune.Tuner(
+            actor_class(sweep.spec.resources, f"trial-{sweep.id}-{fence.epoch}"),
+            tune_config=TuneConfig(
+                search_alg=StoreSearcher(ledger, lease.beat),
+                scheduler=CancelScheduler(ledger),
+                num_samples=-1,
+                reuse_actors=not sweep.spec.resources.gpus,
+                trial_name_creator=_name,
+                trial_dirname_creator=_name,
+            ),
+            run_config=RunConfig(
+                name=f"epoch-{fence.epoch}",
+                storage_path=str(folder),
+                callbacks=[StoreCallback(ledger, lease.beat)],
+                failure_config=FailureConfig(max_failures=0),
+                verbose=0,
+            ),
+        ).fit()
+    finally:
+        sys.stderr.flush()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name(trial: Any) -> str:
+    return trial.trial_id
+
+
+def actor_class(resources: Resources, name: str) -> type[TrialActor]:
+    """Return the actor's class with its resources, under a name that no other sweep has: Tune's registry is by name."""
+    bundle = {"CPU": resources.cpus} | ({"GPU": resources.gpus} if resources.gpus else {})
+
+    def resource_request(_class: type, _config: object) -> PlacementGroupFactory:
+        return PlacementGroupFactory([bundle])
+
+    return type(name, (TrialActor,), {"default_resource_request": classmethod(resource_request)})

@@ -1,0 +1,94 @@
+"""Holding the sweep: the lease is renewed while Tune moves and Ray lives; otherwise this process ends at once."""
+
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from sweep_service.errors import StaleEpoch
+from sweep_service.store import Fence, Store
+
+LEASE_S: Final = 10.0
+RENEW_EVERY_S: Final = 2.0
+LONGEST_STEP_S: Final = 60.0
+"""After so long without a step of Tune's loop it counts as stuck."""
+
+LOST_EXIT_CODE: Final = 3
+STUCK_EXIT_CODE: Final = 4
+NO_RAY_EXIT_CODE: Final = 75
+
+
+class Lease:
+    """Renews the lease from its own thread.
+
+    Args:
+        abandon: called before the process ends early: kills the trainers of this runner.
+    """
+
+    def __init__(self, store: Store, fence: Fence, abandon: Callable[[], None]) -> None:
+        self._store, self._fence, self._abandon = store, fence, abandon
+        self._moved_at = self._renewed_at = time.monotonic()
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Begin to renew; the worker that claimed the sweep has left a lease behind."""
+        threading.Thread(target=self._run, name="lease", daemon=True).start()
+
+    def stop(self) -> None:
+        """Renew no more."""
+        self._stopped.set()
+
+    def beat(self) -> None:
+        """Note that Tune's loop moves."""
+        self._moved_at = time.monotonic()
+
+    def watch(self, raylet: int) -> None:
+        """End this process when that one ends."""
+        threading.Thread(target=self._end_with, args=(raylet,), name="raylet-watch", daemon=True).start()
+
+    def _end_with(self, pid: int) -> None:
+        with suppress(ProcessLookupError):
+            select.select([os.pidfd_open(pid)], [], [])
+        if not self._stopped.is_set():
+            self._end(NO_RAY_EXIT_CODE, "the Ray node of this runner has gone")
+
+    def _run(self) -> None:
+        while not self._stopped.wait(RENEW_EVERY_S):
+            now = time.monotonic()
+            if now - self._moved_at > LONGEST_STEP_S:
+                self._end(STUCK_EXIT_CODE, f"Tune's loop has not moved for {LONGEST_STEP_S:.0f} s")
+            try:
+                self._store.renew_lease(self._fence, LEASE_S)
+                self._renewed_at = now
+            except StaleEpoch as error:
+                self._end(LOST_EXIT_CODE, str(error))
+            except SQLAlchemyError as error:
+                if now - self._renewed_at > LEASE_S:
+                    self._end(LOST_EXIT_CODE, f"the lease could not be renewed for {LEASE_S:.0f} s: {error}")
+
+    def _end(self, code: int, reason: str) -> None:
+        sys.stderr.write(f"runner ends: {reason}\n")
+        sys.stderr.flush()
+        try:
+            self._abandon()
+        finally:
+            os._exit(code)
+
+
+def process_behind(socket_path: str) -> int | None:
+    """Return the pid of the process that listens on a Unix socket of this host; None if it cannot be told."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(socket_path)
+        except OSError:
+            return None
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", credentials)[0] or None

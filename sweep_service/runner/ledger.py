@@ -1,0 +1,148 @@
+"""Between Tune and the store: which trial is handed out next, what it reported, how it ended."""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from sweep_service.processes import terminate, this_host
+from sweep_service.records import Attempt, Config, DesiredState, Outcome, Trial, TrialState
+from sweep_service.runner.recovery import ingest_rest, settle
+from sweep_service.runner.stages import next_records
+from sweep_service.runner.trainer import Job
+from sweep_service.settings import Settings
+from sweep_service.store import Fence, Store
+
+CANCEL_POLL_S: Final = 1.0
+
+
+class Nothing(Enum):
+    """Why no trial is handed out."""
+
+    NOW = "now"  # all slots are taken, or running trials decide what comes next
+    EVER = "ever"  # the sweep needs no more trials, or is cancelled
+
+
+@dataclass
+class _Live:
+    attempt: Attempt
+    process: tuple[str, int, float] | None = None
+
+
+class Ledger:
+    """The one owner of a sweep's attempts while its runner lives. Not thread-safe, but for `kill_trainers`.
+
+    Args:
+        fence: the right to write; every method may raise StaleEpoch.
+        slots: how many trials may run at a time, asked again and again.
+    """
+
+    def __init__(self, store: Store, fence: Fence, settings: Settings, slots: Callable[[], int]) -> None:
+        self._store, self._fence, self._settings, self._slots = store, fence, settings, slots
+        self._sweep = store.get_sweep(fence.sweep_id)
+        self._configs: dict[str, Config] = {}
+        self._live: dict[str, _Live] = {}
+        self._idle = False  # the rows gave nothing to do, and none of them has changed since
+        self._cancelled, self._cancel_read_at = False, float("-inf")
+
+    def next_job(self, name: str) -> Job | Nothing:
+        """Hand out the next trial as `name`. Its attempt is stored before this returns."""
+        if self.cancelled:
+            return Nothing.EVER
+        if self._idle or len(self._live) >= self._slots():
+            return Nothing.NOW
+        trial = self._next_trial()
+        if trial is None:
+            self._idle = bool(self._live)
+            return Nothing.NOW if self._live else Nothing.EVER
+        directory = self._settings.storage / trial.sweep_id / trial.id / "{attempt}"
+        attempt = self._store.start_attempt(self._fence, trial.id, str(directory))
+        self._live[name] = _Live(attempt)
+        return self._job(trial, attempt)
+
+    def _next_trial(self) -> Trial | None:
+        """Return the first pending trial; make new ones if there is none and the sweep needs more."""
+        while True:
+            pending = self._store.list_trials(self._sweep.id, limit=1, states=[TrialState.PENDING])
+            if pending:
+                return pending[0]
+            trials = self._store.list_trials(self._sweep.id)
+            configs = self._store.list_configs(self._sweep.id)
+            evaluations = self._store.curves(self._sweep.id, [self._sweep.spec.objective.metric])
+            records = next_records(self._sweep, configs, trials, evaluations)
+            if records is None:
+                return None
+            self._store.add_configs(self._fence, *records)
+
+    def _job(self, trial: Trial, attempt: Attempt) -> Job:
+        if trial.config_id not in self._configs:
+            self._configs = {config.id: config for config in self._store.list_configs(self._sweep.id)}
+        checkpoint = self._store.newest_checkpoint(trial.id)
+        return Job(
+            trial_id=trial.id,
+            attempt=attempt.number,
+            directory=attempt.directory,
+            config=self._configs[trial.config_id].training | {"seed": trial.seed},
+            threads=trial.threads,
+            gpus=self._sweep.spec.resources.gpus,
+            resume_from=checkpoint.path if checkpoint and Path(checkpoint.path).is_dir() else None,
+            cache=str(self._settings.cache),
+        )
+
+    def report(self, name: str, result: dict[str, Any]) -> None:
+        """Store what a trial's actor sent; its events are taken out of the result."""
+        live = self._live[name]
+        if "process" in result and live.process is None:
+            live.process = host, pid, started = json.loads(result["process"])
+            self._store.set_process(self._fence, live.attempt, host, pid, started)
+        if lines := result.pop("events", ""):
+            events = [json.loads(line) for line in lines.splitlines()]
+            self._store.ingest(self._fence, live.attempt, result["start"], result["end"], events)
+
+    def complete(self, name: str, result: dict[str, Any] | None) -> None:
+        """End a trial's attempt.
+
+        Args:
+            result: the last result; None, or one without an outcome: it was cancelled, or its actor died.
+        """
+        live = self._live.get(name)
+        if live is None:
+            return
+        attempt, outcome = self._with_process(live), (result or {}).get("outcome")
+        if outcome is not None and result is not None:
+            self._finish(attempt, Outcome(outcome), result.get("message"))
+        elif self._cancelled:
+            terminate(attempt.host, attempt.pid, attempt.pid_started_at)
+            ingest_rest(self._store, self._fence, attempt)
+            self._finish(attempt, Outcome.CANCELLED, None)
+        else:
+            settle(self._store, self._fence, self._sweep, attempt, unknown=Outcome.CRASHED)
+        del self._live[name]
+        self._idle = False
+
+    def _finish(self, attempt: Attempt, outcome: Outcome, message: str | None) -> None:
+        self._store.finish_attempt(self._fence, attempt, outcome, message, self._sweep.spec.retries.max_crashes)
+
+    def _with_process(self, live: _Live) -> Attempt:
+        host, pid, started = live.process or (None, None, None)
+        return live.attempt.model_copy(update={"host": host, "pid": pid, "pid_started_at": started})
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the user wants the sweep stopped; asked of the store about once a second."""
+        now = time.monotonic()
+        if not self._cancelled and now - self._cancel_read_at > CANCEL_POLL_S:
+            self._cancel_read_at = now
+            self._cancelled = self._store.get_sweep(self._sweep.id).desired_state is DesiredState.CANCEL
+        return self._cancelled
+
+    def kill_trainers(self) -> None:
+        """Kill this host's running trainers without a word in the store: the sweep is somebody else's now."""
+        for live in list(self._live.values()):
+            if live.process is not None and live.process[0] == this_host():
+                with suppress(OSError):
+                    terminate(*live.process)

@@ -1,0 +1,37 @@
+"""Ending attempts whose owner is gone: what they wrote is stored before anyone goes on with their trials."""
+
+from pathlib import Path
+
+from sweep_service.processes import terminate
+from sweep_service.records import Attempt, Outcome, Sweep
+from sweep_service.runner.trainer import EVENTS_FILE, Ending, Part, ending_of
+from sweep_service.store import Fence, Store
+
+
+def recover(store: Store, fence: Fence, sweep: Sweep) -> None:
+    """End every attempt that an earlier runner left without an outcome. A trial that had finished stays finished."""
+    for attempt in store.list_attempts(sweep.id, running_only=True):
+        settle(store, fence, sweep, attempt, unknown=Outcome.LOST)
+
+
+def settle(store: Store, fence: Fence, sweep: Sweep, attempt: Attempt, unknown: Outcome) -> None:
+    """End one attempt: kill its trainer if it lives, store the rest of its events, and take the outcome from them.
+
+    Args:
+        unknown: the outcome if the events do not tell it.
+    """
+    terminate(attempt.host, attempt.pid, attempt.pid_started_at)
+    ingest_rest(store, fence, attempt)
+    ending = ending_of(None, Path(attempt.directory))
+    if ending.outcome is Outcome.LOST:
+        ending = Ending(unknown, ending.message)
+    store.finish_attempt(fence, attempt, ending.outcome, ending.message, sweep.spec.retries.max_crashes)
+
+
+def ingest_rest(store: Store, fence: Fence, attempt: Attempt) -> None:
+    """Store what the trainer wrote after the last part that the store has. The trainer has ended."""
+    path = Path(attempt.directory) / EVENTS_FILE
+    part = Part.read(path, store.events_offset(attempt))
+    while part.lines:
+        store.ingest(fence, attempt, part.start, part.end, part.events)
+        part = Part.read(path, part.end)

@@ -1,0 +1,90 @@
+"""Tune's hooks: a searcher hands out the ledger's trials, a callback stores results, a scheduler cancels.
+
+How Tune 2.60 calls them (tune_controller.py, search_generator.py): `suggest` about ten times a second, None passes,
+FINISHED ends the search. A result with `done` reaches the callback, then `on_trial_complete`, not `on_trial_result`.
+`stop_trial` catches what `on_trial_complete` raises and calls it again with `error`, so ending twice must be harmless.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ray.tune import Callback
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler
+from ray.tune.search import Searcher
+
+from sweep_service.runner.ledger import Ledger, Nothing
+
+
+class StoreSearcher(Searcher):
+    """Hands out trials of the store.
+
+    Args:
+        beat: called whenever Tune's loop moves.
+    """
+
+    def __init__(self, ledger: Ledger, beat: Callable[[], None]) -> None:
+        super().__init__()
+        self._ledger, self._beat = ledger, beat
+
+    def suggest(self, trial_id: str) -> Any:
+        """Return the next job's configuration, None for now, or FINISHED."""
+        self._beat()
+        match self._ledger.next_job(trial_id):
+            case Nothing.NOW:
+                return None
+            case Nothing.EVER:
+                return Searcher.FINISHED
+            case job:
+                return {"job": job.model_dump_json()}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """End the trial's attempt."""
+        self._ledger.complete(trial_id, None if error else result)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Leave a mark: there is nothing to save, the store has it all."""
+        Path(checkpoint_path).touch()
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Refuse: a new runner begins from the store."""
+        raise NotImplementedError("a sweep goes on from the store, never from Tune's files")
+
+
+class StoreCallback(Callback):
+    """Stores every result when it comes, the last one too.
+
+    Args:
+        beat: called whenever Tune's loop moves.
+    """
+
+    def __init__(self, ledger: Ledger, beat: Callable[[], None]) -> None:
+        self._ledger, self._beat = ledger, beat
+
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """Note that the loop moves."""
+        self._beat()
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **_: Any
+    ) -> None:
+        """Store the result's events and take them out of it, so that Tune does not keep them."""
+        self._ledger.report(trial.trial_id, result)
+
+
+class CancelScheduler(FIFOScheduler):
+    """First in, first out; once the sweep is cancelled it stops every trial, also one that still waits for a slot."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self._ledger = ledger
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """Called at every step of Tune's loop."""
+        if self._ledger.cancelled:
+            for trial in list(tune_controller.get_trials()):
+                if not trial.is_finished():
+                    tune_controller.stop_trial(trial)
+            return None
+        return super().choose_trial_to_run(tune_controller)

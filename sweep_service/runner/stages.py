@@ -1,0 +1,61 @@
+"""What a sweep needs next, from its rows alone: the next proposal, the confirm stage, or nothing more. Pure."""
+
+from collections.abc import Sequence
+
+from search_spaces.sampling import Observation, propose
+from sweep_service.objective import choose, config_objectives, trial_objectives
+from sweep_service.plan import add_config, confirm_records, make_trials
+from sweep_service.records import Config, Curve, Role, Stage, Sweep, Trial
+
+Records = tuple[list[Config], list[Trial]]
+
+
+def next_records(
+    sweep: Sweep, configs: Sequence[Config], trials: Sequence[Trial], evaluations: Sequence[Curve]
+) -> Records | None:
+    """Return the configs (new ones, or with a new role) and trials that come next, or None.
+
+    None means: nothing more ever, if every trial has ended; otherwise nothing until another one has.
+
+    Args:
+        sweep, configs, trials: all rows of the sweep.
+        evaluations: curves of the objective's metric.
+    """
+    spec = sweep.spec
+    values = config_objectives(trials, trial_objectives(trials, evaluations, spec.objective), Stage.TUNE)
+    if any(trial.stage is Stage.CONFIRM for trial in trials):
+        return None
+    if proposed := _next_proposal(sweep, configs, trials, values):
+        return proposed
+    if spec.seeds.confirm is None or not all(trial.state.terminal for trial in trials):
+        return None
+    chosen = choose(configs, values, spec.seeds.confirm.top_k)
+    return confirm_records(spec, sweep.id, configs, chosen, _next_number(trials)) if chosen else None
+
+
+def _next_proposal(
+    sweep: Sweep, configs: Sequence[Config], trials: Sequence[Trial], values: dict[str, float]
+) -> Records | None:
+    """Ask the sampler for one more point. A point that a baseline has tried already gives its role and no trials."""
+    spec = sweep.spec
+    points = [config for config in configs if Role.SPACE in config.roles]
+    if spec.search.strategy == "grid" or len(points) >= (spec.search.num_configs or 0):
+        return None
+    history = [_observation(config, trials, values.get(config.id)) for config in points]
+    point = propose(spec.space, spec.search.strategy, spec.search.seed, history)
+    if point is None:
+        return None
+    known = {config.id: config for config in configs}
+    config = add_config(known, spec, sweep.id, Role.SPACE, spec.bind(point))
+    new = [] if len(known) == len(configs) else [config]
+    return [config], make_trials(spec, sweep.id, new, Stage.TUNE, _next_number(trials))
+
+
+def _observation(config: Config, trials: Sequence[Trial], value: float | None) -> Observation:
+    if not all(trial.state.terminal for trial in trials if trial.config_id == config.id):
+        return Observation(config.number, config.params, None, "running")
+    return Observation(config.number, config.params, value, "failed" if value is None else "complete")
+
+
+def _next_number(trials: Sequence[Trial]) -> int:
+    return max((trial.number for trial in trials), default=-1) + 1

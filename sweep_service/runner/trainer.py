@@ -1,0 +1,203 @@
+"""One trainer process as its owner sees it: start it, read its events, say how it ended. Knows no Ray."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict
+
+import trainers
+from sweep_service.processes import LIFELINE, started_at, stop
+from sweep_service.records import Outcome
+
+EVENTS_FILE: Final = "events.jsonl"
+MAX_PART: Final = 1 << 20
+"""Bytes of events that are passed on at a time, unless one line is longer."""
+STOP_GRACE_S: Final = 3.0
+_MESSAGE_LENGTH: Final = 2000
+_THREAD_VARIABLES: Final = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+class Job(BaseModel):
+    """All that an actor needs to run one attempt."""
+
+    model_config = ConfigDict(frozen=True)
+
+    trial_id: str
+    attempt: int
+    directory: str
+    config: dict[str, Any]
+    """A complete `TrainingConfig`, with its seed."""
+    threads: int
+    gpus: float
+    resume_from: str | None
+    cache: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Whole lines of an events file: the bytes from `start` to `end`."""
+
+    start: int
+    end: int
+    lines: str
+
+    @classmethod
+    def read(cls, path: Path, start: int, limit: int = MAX_PART) -> Self:
+        """Read the next lines from byte `start`; a line that is still being written is left out."""
+        try:
+            with path.open("rb") as file:
+                file.seek(start)
+                content = file.read(limit)
+                if len(content) == limit and b"\n" not in content:
+                    content += file.readline()
+        except FileNotFoundError:
+            content = b""
+        whole = content[: content.rfind(b"\n") + 1]
+        return cls(start, start + len(whole), whole.decode())
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The lines, parsed."""
+        return [json.loads(line) for line in self.lines.splitlines()]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an attempt ended."""
+
+    outcome: Outcome
+    message: str | None = None
+
+
+class Trainer:
+    """A running `python -m trainers`. It ends with the process that made this object."""
+
+    def __init__(self, job: Job, environment: Mapping[str, str]) -> None:
+        self._directory = Path(job.directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        config = self._directory / "config.yaml"
+        config.write_text(json.dumps(job.config, indent=1))  # JSON is YAML
+        command = [sys.executable, "-m", "trainers", str(config), "--output", job.directory, "--cache", job.cache]
+        command += ["--parent-fd", str(LIFELINE)]
+        if job.resume_from:
+            command += ["--resume-from", job.resume_from]
+        self._offset = 0
+        with (self._directory / "stderr.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                env=trainer_environment(job, environment),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self._directory,
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+        self.started_at = started_at(self.pid)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the process has ended, or for so many seconds; return whether it has."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def next_part(self) -> Part:
+        """Return the next lines that it wrote; an empty part if there are none now."""
+        part = Part.read(self._directory / EVENTS_FILE, self._offset)
+        self._offset = part.end
+        return part
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended, once it has."""
+        return ending_of(self._process.returncode, self._directory)
+
+    def stop(self) -> None:
+        """End it within a few seconds."""
+        stop(self._process, STOP_GRACE_S)
+
+
+def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a trainer: its threads, its GPUs as Ray gave them to its actor, no network."""
+    packages = str(Path(trainers.__file__).parent.parent)
+    paths = [packages, *filter(None, [environment.get("PYTHONPATH")])]
+    changed = dict.fromkeys(_THREAD_VARIABLES, str(job.threads)) | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "DO_NOT_TRACK": "1",
+    }
+    if not job.gpus:
+        changed["CUDA_VISIBLE_DEVICES"] = ""
+    return dict(environment) | changed
+
+
+def ending_of(exit_code: int | None, directory: Path) -> Ending:
+    """Say how a trainer ended.
+
+    Args:
+        exit_code: negative: the signal that killed it; None: unknown, what it wrote must tell.
+        directory: where its events and its standard error are.
+    """
+    match exit_code:
+        case 0:
+            return Ending(Outcome.SUCCEEDED)
+        case 3:
+            return Ending(Outcome.DIVERGED)
+        case 4 | 5:
+            return Ending(Outcome.LOST, "the trainer was told to stop, or its owner ended")
+        case 1 | 2:
+            return Ending(Outcome.FAILED, _failure(directory))
+        case None:
+            return _recorded_ending(directory)
+        case _:
+            what = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+            said = _tail(directory / "stderr.log")
+            return Ending(Outcome.CRASHED, f"the trainer was ended by {what}" + (f": {said}" if said else ""))
+
+
+def _recorded_ending(directory: Path) -> Ending:
+    last = _last_event(directory)
+    match last.get("type"), last.get("outcome"):
+        case "finished", ("SUCCEEDED" | "DIVERGED") as outcome:
+            return Ending(Outcome(outcome))
+        case "failed", _:
+            return Ending(Outcome.FAILED, _failure(directory))
+        case _:
+            return Ending(Outcome.LOST, "the trainer's owner ended")
+
+
+def _failure(directory: Path) -> str:
+    last = _last_event(directory)
+    message = str(last.get("message", "")) if last.get("type") == "failed" else ""
+    return (message or _tail(directory / "stderr.log") or "the trainer said nothing")[:_MESSAGE_LENGTH]
+
+
+def _last_event(directory: Path) -> dict[str, Any]:
+    path = directory / EVENTS_FILE
+    if not path.exists():
+        return {}
+    lines = path.read_bytes().split(b"\n")[:-1]
+    return json.loads(lines[-1]) if lines else {}
+
+
+def _tail(path: Path) -> str:
+    if not path.exists():
+        return ""
+    return path.read_bytes()[-_MESSAGE_LENGTH:].decode(errors="replace").strip()

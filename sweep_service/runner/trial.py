@@ -1,0 +1,81 @@
+"""The actor around one trainer: thin, without torch. It ends with its raylet, and its trainer with it."""
+
+import ctypes
+import json
+import os
+import signal
+import threading
+import time
+from typing import Any, Final
+
+from ray import tune
+
+from sweep_service.processes import this_host
+from sweep_service.runner.trainer import Job, Trainer
+
+STEP_S: Final = 1.0
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class TrialActor(tune.Trainable):
+    """Runs one attempt after another. Every ending is a result; nothing is raised.
+
+    Its configuration is `{"job": JSON of a Job}`. A result has `events` (JSON lines), the bytes `start` and `end`
+    between which they lie in `events.jsonl`, `process` (host, pid, start); with `done` an `outcome` and a `message`.
+    """
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Start the trainer."""
+        _end_with_raylet()
+        self._start(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take the next job in the same process."""
+        self.cleanup()
+        self._start(new_config)
+        return True
+
+    def _start(self, config: dict[str, Any]) -> None:
+        job = Job.model_validate_json(config["job"])
+        self._trainer: Trainer | None = None
+        self._problem = ""
+        try:
+            self._trainer = Trainer(job, os.environ)
+        except OSError as error:
+            self._problem = f"the trainer could not be started in {job.directory}: {error}"
+
+    def step(self) -> dict[str, Any]:
+        """Return what the trainer wrote in the next second, or until it ended."""
+        trainer = self._trainer
+        if trainer is None:
+            return {"events": "", "start": 0, "end": 0, "done": True, "outcome": "FAILED", "message": self._problem}
+        ended = trainer.wait(STEP_S)
+        part = trainer.next_part()
+        process = json.dumps([this_host(), trainer.pid, trainer.started_at])
+        result = {"events": part.lines, "start": part.start, "end": part.end, "process": process, "done": False}
+        if ended and not part.lines:  # only once everything it wrote has been passed on
+            ending = trainer.ending
+            result |= {"done": True, "outcome": ending.outcome.value, "message": ending.message}
+        return result
+
+    def cleanup(self) -> None:
+        """End the trainer and wait for it."""
+        if self._trainer is not None:
+            self._trainer.stop()
+            self._trainer = None
+
+
+def _end_with_raylet() -> None:
+    """Have this process killed when the raylet that started it ends; Ray itself takes a minute and more."""
+    raylet = int(os.environ["RAY_RAYLET_PID"])
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != raylet:
+        os._exit(1)
+    threading.Thread(target=_watch_parent, args=(raylet,), name="raylet-watch", daemon=True).start()
+
+
+def _watch_parent(raylet: int) -> None:
+    """The death signal is lost if the raylet's thread that started this process ends early; this is not."""
+    while os.getppid() == raylet:
+        time.sleep(1)
+    os._exit(1)
