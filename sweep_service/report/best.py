@@ -48,10 +48,13 @@ def _why(row: ConfigRow, candidates: Sequence[ConfigRow], verdict: Verdict) -> s
     text = "Tuning chose it" if not others else f"Tuning chose {count(len(others) + 1, 'config')}"
     text += f"; on {count(row.confirm.n, 'fresh seed')} it has a mean of {number(row.confirm.mean)}"
     text += f", ahead of {behind}." if behind else "."
+    comparison = verdict.comparison
+    if comparison is None:
+        return text
     if verdict.outcome is Outcome.TIED:
-        text += " The baseline does as well as far as these seeds can tell; this is not a win."
+        text += f" It cannot be told apart from {comparison.comparator_label}; this is not a win."
     elif verdict.outcome is Outcome.WORSE:
-        text += " The baseline is better; prefer it."
+        text += f" It is worse than {comparison.comparator_label}; prefer that."
     return text
 
 

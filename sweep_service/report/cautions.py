@@ -25,8 +25,8 @@ def cautions(
     interim: bool,
 ) -> list[Caution]:
     """Return every warning that applies."""
-    reward = "Reward collapse (below half of the trial's own peak at the end, or diverged)"
-    entropy = "Entropy collapse (below a fifth of its start at the end)"
+    reward = "Ended below half of their own peak reward, or diverged"
+    entropy = "Ended with less than a fifth of their entropy"
     found = [
         _no_confirmation(sweep),
         _no_baseline(sweep, rows, interim=interim),
@@ -72,7 +72,7 @@ def _few_seeds(sweep: Sweep, comparison: Comparison | None) -> Caution | None:
         reasons.append(f"{comparison.num_seeds} of {len(confirm.seeds)} confirm seeds have a result for both")
     if len(sweep.spec.seeds.tune) == 1:
         reasons.append("1 tune seed: which configs were confirmed is mostly luck")
-    return Caution(code="FEW_SEEDS", text=f"Few seeds. {'; '.join(reasons)}.") if reasons else None
+    return Caution(code="FEW_SEEDS", text="; ".join(reasons) + ".") if reasons else None
 
 
 def _underpowered(verdict: Verdict) -> Caution | None:
@@ -83,7 +83,7 @@ def _underpowered(verdict: Verdict) -> Caution | None:
         return None
     needed = round(comparison.num_seeds * (comparison.detectable / RELEVANT) ** 2)
     text = (
-        f"Underpowered: {count(comparison.num_seeds, 'confirm seed')} find a true difference of "
+        f"{count(comparison.num_seeds, 'confirm seed')} find a true difference of "
         f"{number(comparison.detectable)} with 80 % probability, smaller ones more rarely. "
         f"For {RELEVANT:g} it would take about {needed} seeds."
     )

@@ -1,14 +1,15 @@
-"""Curves for the report: means over seeds, and every seed's curve thinned so that no peak is lost."""
+"""Curves for the report: a point a rollout, means over seeds, and every seed's curve thinned so that peaks stay."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 import numpy as np
 
 from sweep_service.records import Config, Curve
 from sweep_service.report.model import ConfigCurve, CurveSet, SeedCurve
 
-POINTS_IN_ALL = 240_000
-"""How many points all seed curves may have together; keeps the report below 10 MB."""
+POINTS_IN_ALL = 120_000
+"""How many points all seed curves may have together, and all means; keeps the report below 10 MB."""
 MOST_POINTS = 240
 FEWEST_POINTS = 24
 _DIGITS = 4
@@ -22,17 +23,19 @@ def curve_sets(configs: Sequence[Config], curves: Sequence[Curve], keys: Mapping
         curves: of single trials.
         keys: which metrics, and whether every seed's curve is wanted beside the mean.
     """
-    with_seeds = sum(1 for curve in curves if keys.get(curve.key))
-    points = min(MOST_POINTS, max(FEWEST_POINTS, POINTS_IN_ALL // max(1, with_seeds)))
+    seed_points = _share(sum(1 for curve in curves if keys.get(curve.key)))
+    mean_points = _share(len(configs) * len(keys)) // 2
+    updates = {config.id: _updates_per_rollout(config) for config in configs}
     grouped: dict[tuple[str, str], list[Curve]] = {}
     for curve in curves:
-        if any(value is not None for value in curve.values):
-            grouped.setdefault((curve.key, curve.config_id), []).append(curve)
+        if curve.key in keys and any(value is not None for value in curve.values):
+            shown = curve if curve.key.startswith("eval/") else _by_rollout(curve, updates[curve.config_id])
+            grouped.setdefault((curve.key, curve.config_id), []).append(shown)
     sets = [
         CurveSet(
             key=key,
             configs=[
-                _config_curve(config.id, grouped[key, config.id], points, seeds=seeds)
+                _config_curve(config.id, grouped[key, config.id], mean_points, seed_points if seeds else 0)
                 for config in configs
                 if (key, config.id) in grouped
             ],
@@ -42,10 +45,35 @@ def curve_sets(configs: Sequence[Config], curves: Sequence[Curve], keys: Mapping
     return [found for found in sets if found.configs]
 
 
-def _config_curve(config_id: str, curves: Sequence[Curve], points: int, *, seeds: bool) -> ConfigCurve:
-    steps, mean = _mean(curves, points // 2)
-    singles = [_seed_curve(curve, points) for curve in sorted(curves, key=lambda c: (c.stage, c.seed))] if seeds else []
-    return ConfigCurve(config_id=config_id, steps=steps, mean=mean, seeds=singles)
+def _updates_per_rollout(config: Config) -> int:
+    rollout = config.training.get("rollout", {})
+    return max(1, rollout.get("prompts_per_rollout", 1) // rollout.get("prompts_per_minibatch", 1))
+
+
+def _by_rollout(curve: Curve, updates: int) -> Curve:
+    """Average over each rollout's updates: within a rollout ratios move away from 1 and start anew with the next."""
+    rollouts: dict[int, list[int]] = {}
+    for i, step in enumerate(curve.steps):
+        rollouts.setdefault((step - 1) // updates, []).append(i)
+    means: list[float | None] = []
+    for part in rollouts.values():
+        present = [value for i in part if (value := curve.values[i]) is not None]
+        means.append(fmean(present) if present else None)
+    last = [part[-1] for part in rollouts.values()]
+    times, steps = [curve.times[i] for i in last], [curve.steps[i] for i in last]
+    return curve.model_copy(update={"steps": steps, "times": times, "values": means})
+
+
+def _share(curves: int) -> int:
+    """How many points each of so many curves may have."""
+    return min(MOST_POINTS, max(FEWEST_POINTS, POINTS_IN_ALL // max(1, curves)))
+
+
+def _config_curve(config_id: str, curves: Sequence[Curve], mean_points: int, seed_points: int) -> ConfigCurve:
+    steps, mean = _mean(curves, mean_points)
+    in_order = sorted(curves, key=lambda curve: (curve.stage, curve.seed)) if seed_points else []
+    seeds = [_seed_curve(curve, seed_points) for curve in in_order]
+    return ConfigCurve(config_id=config_id, steps=steps, mean=mean, seeds=seeds)
 
 
 def _mean(curves: Sequence[Curve], buckets: int) -> tuple[list[int], list[float | None]]:

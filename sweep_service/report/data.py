@@ -51,5 +51,8 @@ class ReportInputs(BaseModel):
     @property
     def digest(self) -> str:
         """Hash of the rows and of the report's version."""
-        rows = self.model_dump_json(exclude={"sweep": {"epoch"}})
-        return hashlib.sha256(f"{REPORT_VERSION}\n{rows}".encode()).hexdigest()
+        found = hashlib.sha256(f"{REPORT_VERSION}\n".encode())
+        found.update(self.model_dump_json(exclude={"sweep": {"epoch"}, "curves": True}).encode())
+        for curve in self.curves:  # one by one: together they may be some hundred megabytes
+            found.update(curve.model_dump_json().encode())
+        return found.hexdigest()

@@ -107,7 +107,7 @@ def _mean_trace(curve: ConfigCurve, row: ConfigRow, look: Look) -> Figure:
         "x": curve.steps,
         "y": curve.mean,
         "name": text(row.label),
-        "line": {"color": look.colour, "width": 2.5, "dash": look.dash},
+        "line": {"color": look.colour, "width": 2.8, "dash": look.dash},
         "marker": {"size": 5, "color": look.colour},
         "hovertemplate": "%{y:.3g}",
         "meta": {"config": curve.config_id, "seed": False},
@@ -122,7 +122,7 @@ def _seed_traces(curve: ConfigCurve, look: Look) -> list[Figure]:
             "x": seed.steps,
             "y": seed.values,
             "line": {"color": look.colour, "width": 1},
-            "opacity": 0.28,
+            "opacity": 0.35,
             "hoverinfo": "skip",
             "meta": {"config": curve.config_id, "seed": True},
         }
@@ -151,7 +151,7 @@ def seed_figure(report: Report, look: Mapping[str, Look]) -> Figure | None:
     ]
     if not rows:
         return None
-    rows.sort(key=lambda row: Role.BASELINE not in row.roles)
+    rows.sort(key=lambda row: (Role.BASELINE not in row.roles, Role.SPACE not in row.roles))
     traces = _pair_lines(rows)
     for position, row in enumerate(rows):
         for stage, result, offset in (("tune", row.tune, -0.16), ("confirm", row.confirm, 0.16)):

@@ -43,6 +43,7 @@ def render_html(report: Report) -> bytes:
         look=look,
         numbers={trial.id: trial.number for trial in report.trials},
         failures=[trial for trial in report.trials if trial.state in (TrialState.FAILED, TrialState.DIVERGED)],
+        scale=_scale(report.verdict.comparison),
         forest=_forest(report.comparisons),
         seeds=seeds,
         main=main,
@@ -70,6 +71,15 @@ def _environment() -> Environment:
 
 def _utc(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _scale(comparison: Comparison | None) -> dict[str, float] | None:
+    """Places of the verdict's interval and mean on an axis with zero in the middle, in percent."""
+    if comparison is None or comparison.low is None or comparison.high is None:
+        return None
+    reach = 1.3 * max(abs(comparison.low), abs(comparison.high)) or 1.0
+    values = {"low": comparison.low, "mean": comparison.difference, "high": comparison.high}
+    return {name: round(50 + 50 * value / reach, 2) for name, value in values.items()}
 
 
 def _forest(comparisons: list[Comparison]) -> list[tuple[Comparison, dict[str, float] | None]]:

@@ -265,7 +265,7 @@ def test_the_baseline_is_never_the_best_config_even_if_it_lies_in_the_space() ->
     rows = {row.id: row for row in report.configs}
     assert Role.BASELINE not in rows[report.best.config_id].roles
     assert report.verdict.outcome is Outcome.WORSE
-    assert "prefer it" in report.best.why
+    assert "prefer that" in report.best.why
 
 
 def test_a_matched_baseline_is_a_comparator_of_its_own_where_more_than_betas_vary() -> None:

@@ -51,7 +51,7 @@ def test_thinning_keeps_a_spike_of_one_step() -> None:
     values[7_777] = 42.0
     values[3_333] = None
     configs = sweep_inputs().configs[:1]
-    (found,) = curve_sets(configs, [curve("entropy", values, config_id=configs[0].id)], {"entropy": True})
+    (found,) = curve_sets(configs, [curve("eval/avg_at_k", values, config_id=configs[0].id)], {"eval/avg_at_k": True})
     (seed,) = found.configs[0].seeds
     assert len(seed.steps) <= MOST_POINTS + 2
     assert 7_778 in seed.steps
@@ -63,10 +63,10 @@ def test_the_mean_stops_where_fewer_than_half_of_the_trials_go_on() -> None:
     configs = sweep_inputs().configs[:1]
     lengths = (10, 6, 4, 4)
     curves = [
-        curve("entropy", [float(i)] * length, trial_id=f"trl_{i}", config_id=configs[0].id)
+        curve("eval/avg_at_k", [float(i)] * length, trial_id=f"trl_{i}", config_id=configs[0].id)
         for i, length in enumerate(lengths)
     ]
-    (found,) = curve_sets(configs, curves, {"entropy": False})
+    (found,) = curve_sets(configs, curves, {"eval/avg_at_k": False})
     assert found.configs[0].steps == [1, 2, 3, 4, 5, 6]
     assert found.configs[0].mean == [1.5, 1.5, 1.5, 1.5, 0.5, 0.5]
     assert found.configs[0].seeds == []
@@ -81,6 +81,16 @@ def test_metrics_that_nobody_recorded_are_left_out() -> None:
 def test_a_thousand_trials_stay_within_the_budget_of_points() -> None:
     configs = sweep_inputs().configs[:1]
     values: list[float | None] = list(np.linspace(1, 0, 300))
-    curves = [curve("entropy", values, trial_id=f"trl_{i}", config_id=configs[0].id) for i in range(3000)]
-    (found,) = curve_sets(configs, curves, {"entropy": True})
-    assert sum(len(seed.steps) for seed in found.configs[0].seeds) <= 260_000
+    curves = [curve("eval/avg_at_k", values, trial_id=f"trl_{i}", config_id=configs[0].id) for i in range(3000)]
+    (found,) = curve_sets(configs, curves, {"eval/avg_at_k": True})
+    assert sum(len(seed.steps) for seed in found.configs[0].seeds) <= 130_000
+
+
+def test_training_metrics_have_a_point_a_rollout() -> None:
+    configs = sweep_inputs().configs[:1]
+    sawtooth: list[float | None] = [float(i) for i in range(8)] * 3
+    sawtooth[-4:] = [None] * 4
+    (found,) = curve_sets(configs, [curve("share/na_lp", sawtooth, config_id=configs[0].id)], {"share/na_lp": True})
+    (seed,) = found.configs[0].seeds
+    assert seed.steps == [8, 16, 24]
+    assert seed.values == [3.5, 3.5, 1.5]
