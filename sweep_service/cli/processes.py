@@ -1,41 +1,50 @@
 """Commands that run the service: serve, api, worker, db upgrade."""
 
+from typing import Annotated
+
 import typer
 
 from sweep_service.settings import Settings
 
+Host = Annotated[str | None, typer.Option("--host", help="Address to listen on. Default: SWEEPS_HOST, or 127.0.0.1.")]
+Port = Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Default: SWEEPS_PORT, or 8080.")]
+Lifeline = Annotated[
+    bool, typer.Option("--lifeline", hidden=True, help="End when standard input does: the owner holds its other end.")
+]
 db = typer.Typer(help="The database.", no_args_is_help=True)
 
 
-def serve() -> None:
+def serve(host: Host = None, port: Port = None) -> None:
     """Start the whole service on this machine.
 
     That is the API, a worker, MLflow and a local Ray. Ctrl-C stops all of it.
 
-    [bold]SWEEPS_PORT=9000 sweeps serve[/bold]
+    [bold]sweeps serve --port 9000[/bold]
     """
     from sweep_service.serve import main
 
-    main(Settings())
+    main(_settings(host, port))
 
 
-def api() -> None:
+def api(host: Host = None, port: Port = None, lifeline: Lifeline = False) -> None:
     """Run the API alone, as in a cluster.
 
     Settings come from SWEEPS_* variables.
     """
     from sweep_service.api import run_api
 
-    run_api(Settings())
+    _hold(lifeline)
+    run_api(_settings(host, port))
 
 
-def worker() -> None:
+def worker(lifeline: Lifeline = False) -> None:
     """Run a worker alone, as in a cluster.
 
     It keeps a runner per sweep alive, builds reports and feeds MLflow. Settings come from SWEEPS_* variables.
     """
     from sweep_service.worker import run_worker
 
+    _hold(lifeline)
     run_worker(Settings())
 
 
@@ -52,3 +61,15 @@ def upgrade() -> None:
 
 @db.callback()
 def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
+
+
+def _settings(host: str | None, port: int | None) -> Settings:
+    given = {"host": host, "port": port}
+    return Settings.model_validate({name: value for name, value in given.items() if value is not None})
+
+
+def _hold(lifeline: bool) -> None:
+    from trainers.lifeline import follow_parent
+
+    if lifeline:
+        follow_parent(0)

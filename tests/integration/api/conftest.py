@@ -1,0 +1,73 @@
+"""A real API on loopback, with a real store in a temporary folder."""
+
+import signal
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sweep_service.api.server import listen, make_server
+from sweep_service.auth import ensure_token
+from sweep_service.client import Client
+from sweep_service.service import SweepService
+from sweep_service.settings import Settings
+from sweep_service.store import Store, open_store
+
+
+@dataclass
+class Served:
+    """An API that answers at `url`, and what is behind it."""
+
+    url: str
+    token: str
+    service: SweepService
+    http: httpx.Client
+    """Sends the token."""
+
+    @property
+    def store(self) -> Store:
+        return self.service.store
+
+
+@contextmanager
+def serving(home: Path, port: int = 0) -> Generator[Served]:
+    """Serve a home folder's store until the block ends."""
+    settings = Settings.model_validate({"home": home})
+    token = ensure_token(settings.token_file)
+    listener = listen("127.0.0.1", port)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    store = open_store(settings.database_url)
+    service = SweepService(store, settings)
+    server = make_server(service, token)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False) as http:
+        yield Served(url, token, service, http)
+        server.handle_exit(signal.SIGTERM, None)
+        thread.join(10)
+        assert not thread.is_alive(), "the server did not stop"
+    store.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The data folder of one installation."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def served(home: Path) -> Iterator[Served]:
+    """A running API."""
+    with serving(home) as running:
+        yield running
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[Client]:
+    """A client of it."""
+    with Client(served.url, served.token, patience_s=5) as client:
+        yield client

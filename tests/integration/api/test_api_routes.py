@@ -1,0 +1,210 @@
+"""Every route, asked over HTTP."""
+
+import pytest
+import yaml
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
+
+from sweep_service.records import SweepState
+from sweep_service.store.engine import open_engine
+from tests.integration.api.conftest import Served
+from trainers.config import TrainingConfig
+
+
+def submit(served: Served, **changes: object) -> str:
+    answer = served.http.post("/v1/sweeps", json=SPEC | changes)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def test_submitting_answers_201_with_the_stored_sweep(served: Served) -> None:
+    answer = served.http.post("/v1/sweeps", json=SPEC)
+    assert answer.status_code == 201
+    body = answer.json()
+    assert answer.headers["Location"] == f"/v1/sweeps/{body['id']}"
+    assert body["state"] == "QUEUED"
+    assert body["trials"] == {"PENDING": 8}
+    assert body["spec"]["seeds"]["tune"] == [0, 1]
+    assert served.http.get(answer.headers["Location"]).json() == body
+    assert served.store.get_sweep(body["id"]).name == "played"
+
+
+def test_validate_only_answers_the_plan_and_stores_nothing(served: Served) -> None:
+    answer = served.http.post("/v1/sweeps", params={"validate_only": True}, json=SPEC)
+    assert answer.status_code == 200
+    assert answer.json()["configs"] == 4
+    assert answer.json()["trials"]["tune"] == 8
+    assert served.http.get("/v1/sweeps").json() == {"items": [], "next_page_token": None}
+
+
+def test_sweeps_are_listed_newest_first_and_by_state(served: Served) -> None:
+    ids = [submit(served, name=name) for name in ("a", "b", "c")]
+    finish(served.store, play(served.store, ids[0]))
+    listed = served.http.get("/v1/sweeps").json()["items"]
+    assert [item["id"] for item in listed] == ids[::-1]
+    assert "spec" not in listed[0]
+    done = served.http.get("/v1/sweeps", params={"state": ["SUCCEEDED", "FAILED"]}).json()["items"]
+    assert [item["id"] for item in done] == ids[:1]
+
+
+def test_a_finished_sweep_answers_on_every_route(served: Served) -> None:
+    sweep_id = submit(served)
+    finish(served.store, play(served.store, sweep_id))
+    base = f"/v1/sweeps/{sweep_id}"
+
+    sweep = served.http.get(base).json()
+    assert sweep["state"] == "SUCCEEDED"
+    assert sweep["trials"] == {"SUCCEEDED": 7, "DIVERGED": 1}
+
+    trials = served.http.get(f"{base}/trials").json()["items"]
+    assert [trial["number"] for trial in trials] == list(range(8))
+    assert trials[-1]["objective"] == 0
+    assert trials[-1]["message"] == "the loss is NaN at step 80"
+    diverged = served.http.get(f"{base}/trials", params={"state": "DIVERGED"}).json()["items"]
+    assert diverged == trials[-1:]
+
+    configs = served.http.get(f"{base}/configs").json()["items"]
+    assert configs[0]["roles"] == ["baseline"]
+    assert [config["tune_trials"] for config in configs] == [2] * 4
+    seconds = [trial["objective"] for trial in trials if trial["config_id"] == configs[1]["id"]]
+    assert configs[1]["tune_objective"] == pytest.approx(sum(seconds) / 2)
+
+    curves = served.http.get(f"{base}/metrics", params={"keys": "entropy,reward/mean"}).json()["items"]
+    assert len(curves) == 16
+    assert curves[0]["steps"] == list(range(1, 81))
+    assert len(curves[0]["values"]) == len(curves[0]["times"]) == 80
+
+    events = served.http.get(f"{base}/events", params={"page_size": 500}).json()["items"]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[-1]["data"]["state"] == "SUCCEEDED"
+
+    samples = served.http.get(f"{base}/samples", params={"page_size": 2}).json()["items"]
+    assert {sample["step"] for sample in samples} == {0, 40}
+    assert len(samples) == 6
+
+    best = served.http.get(f"{base}/best").json()
+    assert best["params"] == {"loss.beta1": 0.0, "loss.beta2": 1.0}
+    assert best["stage"] == "tune"
+
+    refused = served.http.post(f"{base}/cancel")
+    assert refused.status_code == 409
+    assert refused.json()["code"] == "CONFLICT"
+
+
+def test_metrics_by_config_give_mean_and_range_over_seeds(served: Served) -> None:
+    sweep_id = submit(served)
+    play(served.store, sweep_id)
+    url = f"/v1/sweeps/{sweep_id}/metrics"
+    trials = served.http.get(url, params={"keys": "entropy"}).json()["items"]
+    first = served.http.get(url, params={"keys": "entropy", "group_by": "config"}).json()["items"][0]
+    seeds = [curve["values"][9] for curve in trials if curve["config_id"] == first["config_id"]]
+    assert len(seeds) == 2
+    assert first["steps"][9] == 10
+    assert first["n"][9] == 2
+    assert first["mean"][9] == pytest.approx(sum(seeds) / 2)
+    assert (first["low"][9], first["high"][9]) == (min(seeds), max(seeds))
+
+
+def test_metrics_can_be_cut_to_some_trials_and_the_last_points(served: Served) -> None:
+    sweep_id = submit(served)
+    play(served.store, sweep_id)
+    trial = served.http.get(f"/v1/sweeps/{sweep_id}/trials").json()["items"][2]
+    params = {"keys": ["entropy", "eval/avg_at_k", "entropy/na_lp", "unknown"], "trial": trial["id"], "last": 1}
+    curves = served.http.get(f"/v1/sweeps/{sweep_id}/metrics", params=params).json()["items"]
+    assert [(curve["key"], curve["steps"]) for curve in curves] == [
+        ("entropy", [80]),
+        ("eval/avg_at_k", [80]),
+        ("entropy/na_lp", [80]),
+    ]
+    assert curves[2]["values"] == [None]
+
+
+@pytest.mark.parametrize("format_", ["html", "json", "md"])
+def test_the_report_is_202_until_it_is_built(served: Served, format_: str) -> None:
+    sweep_id = submit(served)
+    url = f"/v1/sweeps/{sweep_id}/report"
+    waiting = served.http.get(url, params={"format": format_})
+    assert waiting.status_code == 202
+    assert int(waiting.headers["Retry-After"]) > 0
+    finish(served.store, play(served.store, sweep_id))
+    built = served.http.get(url, params={"format": format_})
+    assert built.status_code == 200
+    assert built.content == REPORT[format_]
+    policy = built.headers["Content-Security-Policy"]
+    assert "sandbox allow-scripts" in policy
+    assert "default-src 'none'" in policy
+    assert "allow-same-origin" not in policy
+    assert built.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_best_is_409_without_evidence_then_a_file_that_trains(served: Served) -> None:
+    sweep_id = submit(served)
+    url = f"/v1/sweeps/{sweep_id}/best"
+    assert served.http.get(url).json()["code"] == "NOT_READY"
+    assert served.http.get(url).status_code == 409
+    play(served.store, sweep_id)
+    answer = served.http.get(url, params={"format": "yaml"})
+    assert answer.headers["Content-Type"] == "application/yaml"
+    training = TrainingConfig.model_validate(yaml.safe_load(answer.text))
+    assert training.loss.model_dump()["beta1"] == 0
+
+
+def test_cancelling_is_idempotent_and_leaves_the_stopping_to_the_worker(served: Served) -> None:
+    sweep_id = submit(served)
+    first, second = (served.http.post(f"/v1/sweeps/{sweep_id}/cancel") for _ in range(2))
+    assert first.status_code == second.status_code == 200
+    assert first.json()["desired_state"] == "CANCEL"
+    assert served.store.get_sweep(sweep_id).state is SweepState.QUEUED
+    finish(served.store, claim(served.store, sweep_id), SweepState.CANCELLED)
+    assert served.http.post(f"/v1/sweeps/{sweep_id}/cancel").json()["state"] == "CANCELLED"
+
+
+def test_the_schema_describes_spec_and_training(served: Served) -> None:
+    schema = served.http.get("/v1/schemas/sweep").json()
+    assert schema["required"] == ["name", "space"]
+    assert "rollout" in schema["properties"]["training"]["properties"]
+    references = {text.split('"')[0] for text in str(schema).replace("'", '"').split("#/$defs/")[1:]}
+    assert references <= schema["$defs"].keys()
+
+
+def test_the_probes_need_no_token_and_tell_a_missing_schema(served: Served) -> None:
+    plain = {"Authorization": ""}
+    assert served.http.get("/livez", headers=plain).json() == {"status": "ok"}
+    assert served.http.get("/readyz", headers=plain).json() == {"status": "ok"}
+    served.store.engine = open_engine("sqlite://")  # a database that nobody migrated
+    refused = served.http.get("/readyz", headers=plain)
+    assert refused.status_code == 503
+    assert refused.json()["code"] == "NOT_READY"
+    assert "sweeps db upgrade" in refused.json()["detail"]
+
+
+def test_mlflow_runs_are_linked_where_they_are_known(served: Served) -> None:
+    settings = served.service.settings
+    served.service.settings = type(settings).model_validate({"home": settings.home, "mlflow_url": "http://mlflow:5000"})
+    sweep_id = submit(served)
+    assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["mlflow_url"] is None
+    play(served.store, sweep_id)
+    trial = served.store.list_trials(sweep_id)[0]
+    served.store.set_sweep_run(sweep_id, "parent1")
+    served.store.set_trial_run(trial.id, "child1")
+    assert "parent1" in served.http.get(f"/v1/sweeps/{sweep_id}").json()["mlflow_url"]
+    assert "child1" in served.http.get(f"/v1/sweeps/{sweep_id}/trials").json()["items"][0]["mlflow_url"]
+
+
+def test_the_description_names_every_route_and_resolves(served: Served) -> None:
+    api = served.http.get("/openapi.json").json()
+    assert set(api["paths"]) == {
+        "/livez",
+        "/readyz",
+        "/v1/schemas/sweep",
+        "/v1/sweeps",
+        "/v1/sweeps/{sweep_id}",
+        *(
+            f"/v1/sweeps/{{sweep_id}}/{part}"
+            for part in ("best", "cancel", "configs", "events", "metrics", "report", "samples", "trials")
+        ),
+    }
+    text = served.http.get("/openapi.json").text
+    names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    assert names <= api["components"]["schemas"].keys()
+    default = api["paths"]["/v1/sweeps"]["get"]["responses"]["default"]["content"]
+    assert list(default) == ["application/problem+json"]
