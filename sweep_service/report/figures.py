@@ -46,22 +46,32 @@ class Look:
 
 
 def looks(report: Report) -> dict[str, Look]:
-    """Colour by the first varied parameter's value, dash by the others; comparators in neutral tones."""
+    """Colour by the first varied parameter's value (beta1 if it varies), dash by the others; comparators are neutral.
+
+    With more values than colours, the configs shown at first have a colour each and the rest none.
+    """
     space = sorted((row for row in report.configs if Role.SPACE in row.roles), key=lambda row: row.number)
     first = next((name for name in ("loss.beta1", *(space[0].params if space else ())) if _varies(space, name)), None)
-    values = sorted({_key(row, first) for row in space})
-    rests = sorted({_rest(row, first) for row in space})
+    values, rests = sorted({_key(row, first) for row in space}), sorted({_rest(row, first) for row in space})
     many = len(report.configs) > MOST_SHOWN
+    shown = {row.id for row in report.configs if not many or row.confirm or Role.SPACE not in row.roles}
     found: dict[str, Look] = {}
     for row in report.configs:
-        shown = not many or row.confirm is not None or Role.SPACE not in row.roles
         if Role.BASELINE in row.roles:
-            found[row.id] = Look("@ink", "solid", shown)
+            colour, dash = "@ink", "solid"
         elif Role.SPACE not in row.roles:
-            found[row.id] = Look("@muted", "dash" if Role.DAPO in row.roles else "dot", shown)
+            colour, dash = "@muted", "dash" if Role.DAPO in row.roles else "dot"
+        elif len(values) <= NUM_COLOURS:
+            colour = f"@c{values.index(_key(row, first))}"
+            dash = DASHES[rests.index(_rest(row, first)) % len(DASHES)]
+        elif row.id in shown:
+            colour, dash = (
+                f"@c{[other.id for other in space if other.id in shown].index(row.id) % NUM_COLOURS}",
+                "solid",
+            )
         else:
-            colour = f"@c{values.index(_key(row, first)) % NUM_COLOURS}"
-            found[row.id] = Look(colour, DASHES[rests.index(_rest(row, first)) % len(DASHES)], shown)
+            colour, dash = "@muted", "solid"
+        found[row.id] = Look(colour, dash, row.id in shown)
     return found
 
 

@@ -41,6 +41,7 @@ def render_html(report: Report) -> bytes:
         report=report,
         outcome_note=_OUTCOMES[report.verdict.outcome],
         look=look,
+        legend=sorted(report.configs, key=lambda row: (not look[row.id].shown, row.number)),
         numbers={trial.id: trial.number for trial in report.trials},
         failures=[trial for trial in report.trials if trial.state in (TrialState.FAILED, TrialState.DIVERGED)],
         scale=_scale(report.verdict.comparison),

@@ -16,7 +16,7 @@ _KIND: Final = {Role.BASELINE: "the baseline", Role.DAPO: "DAPO", Role.MATCHED: 
 def compare(
     configs: Sequence[Config], rows: Mapping[str, ConfigRow], candidates: Sequence[str], unsteady: frozenset[str]
 ) -> list[Comparison]:
-    """Compare every candidate with every comparator on the confirm seeds.
+    """Compare every candidate with every comparator on the confirm seeds, the best one first.
 
     Args:
         configs: all configs.
@@ -38,7 +38,7 @@ def compare(
         if comparator is None or comparator.id in seen:
             continue
         seen.add(comparator.id)
-        results = differences(arms, comparator.id, wanted)
+        results = sorted(differences(arms, comparator.id, wanted), key=lambda result: -result.estimate)
         found += [_comparison(result, role, rows, len(results)) for result in results]
     return found
 

@@ -10,6 +10,7 @@ import pytest
 
 from sweep_service.records import Config, SweepState, Trial, TrialState
 from sweep_service.report import Report, build, render_html, render_markdown
+from sweep_service.report.picture import render_png
 from tests.unit.sweep_service.report_sweeps import succeed, sweep_inputs
 
 CANARIES = (
@@ -130,3 +131,11 @@ def test_every_colour_of_a_figure_is_a_variable_of_the_style_sheet() -> None:
     names = set(re.findall(r'"@(\w+)"', figures))
     assert names
     assert names <= set(re.findall(r"--(\w+):", page))
+
+
+def test_the_picture_is_a_png_and_equal_for_equal_reports(hostile: Report) -> None:
+    report = build(sweep_inputs())
+    first = render_png(report)
+    assert first.startswith(b"\x89PNG")
+    assert first == render_png(report)
+    assert render_png(hostile).startswith(b"\x89PNG")
