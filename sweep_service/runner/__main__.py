@@ -14,6 +14,7 @@ from trainers.lifeline import follow_parent
 
 # Read by Ray when it is imported, or passed on to its actors.
 _RAY_SETTINGS = {
+    "RAY_AIR_NEW_OUTPUT": "0",  # with verbose=0 the older output says nothing, the newer one does
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",

@@ -6,7 +6,7 @@ import time
 from typing import Any, Final
 
 from ray import tune
-from ray.tune import FailureConfig, PlacementGroupFactory, RunConfig, TuneConfig
+from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, TuneConfig
 
 from sweep_service.records import DesiredState, Sweep, SweepState
 from sweep_service.runner.cluster import Slots, connect
@@ -89,6 +89,7 @@ def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, le
                 name=f"epoch-{fence.epoch}",
                 storage_path=str(folder),
                 callbacks=[StoreCallback(ledger, lease.beat)],
+                checkpoint_config=CheckpointConfig(checkpoint_at_end=False),  # trainers save; a save that raises is an error
                 failure_config=FailureConfig(max_failures=0),
                 verbose=0,
             ),

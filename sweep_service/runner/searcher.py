@@ -17,7 +17,14 @@ from ray.tune.search import Searcher
 from sweep_service.runner.ledger import Ledger, Nothing
 
 
-class StoreSearcher(Searcher):
+class _Unsaved:
+    """Tune pickles its hooks into a file from which nobody goes on; what they hold cannot be and is left out."""
+
+    def __reduce__(self) -> tuple[type[object], tuple[()]]:
+        return object, ()
+
+
+class StoreSearcher(_Unsaved, Searcher):
     """Hands out trials of the store.
 
     Args:
@@ -52,7 +59,7 @@ class StoreSearcher(Searcher):
         raise NotImplementedError("a sweep goes on from the store, never from Tune's files")
 
 
-class StoreCallback(Callback):
+class StoreCallback(_Unsaved, Callback):
     """Stores every result when it comes, the last one too.
 
     Args:
@@ -73,7 +80,7 @@ class StoreCallback(Callback):
         self._ledger.report(trial.trial_id, result)
 
 
-class CancelScheduler(FIFOScheduler):
+class CancelScheduler(_Unsaved, FIFOScheduler):
     """First in, first out; once the sweep is cancelled it stops every trial, also one that still waits for a slot."""
 
     def __init__(self, ledger: Ledger) -> None:
