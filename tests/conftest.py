@@ -22,7 +22,7 @@ os.environ.update(
         "TRANSFORMERS_OFFLINE": "1",
     }
 )
-for name in [name for name in os.environ if name.startswith("SWEEPS_")]:
+for name in [name for name in os.environ if name.startswith("SWEEPS_") and name != "SWEEPS_TEST_POSTGRES_URL"]:
     del os.environ[name]  # a developer's own installation is not the one under test
 
 

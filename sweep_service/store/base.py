@@ -58,12 +58,13 @@ def append_event(connection: Connection, sweep_id: str, type_: str, data: Mappin
     connection.execute(t.events.insert().values(row))
 
 
-def one_sweep(connection: Connection, sweep_id: str) -> Any:
-    """Return the sweep's row.
+def one_sweep(connection: Connection, sweep_id: str, *, lock: bool = False) -> Any:
+    """Return the sweep's row; `lock` keeps others from changing it until the transaction ends.
 
     Raises: NotFound.
     """
-    row = connection.execute(select(t.sweeps).where(t.sweeps.c.id == sweep_id)).mappings().one_or_none()
+    query = select(t.sweeps).where(t.sweeps.c.id == sweep_id)
+    row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
     if row is None:
         raise NotFound("sweep", sweep_id)
     return row

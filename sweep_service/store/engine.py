@@ -49,7 +49,8 @@ def writing(engine: Engine) -> Generator[Connection]:
 @contextmanager
 def reading(engine: Engine) -> Generator[Connection]:
     """A transaction that reads one consistent state."""
-    with engine.connect() as connection, connection.begin():
+    snapshot = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+    with engine.connect().execution_options(**snapshot) as connection, connection.begin():
         yield connection
 
 

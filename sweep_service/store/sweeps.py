@@ -99,7 +99,7 @@ class SweepRows(Rows):
         Raises: NotFound; Conflict, if the sweep has ended otherwise.
         """
         with writing(self.engine) as connection:
-            row = one_sweep(connection, sweep_id)
+            row = one_sweep(connection, sweep_id, lock=True)
             state = SweepState(row["state"])
             if state.terminal and state is not SweepState.CANCELLED:
                 raise Conflict(f"sweep {sweep_id} has already ended as {state}; there is nothing to cancel")
@@ -128,7 +128,7 @@ class SweepRows(Rows):
             lease = {"lease_until": now + lease_s, "lease_clock": clock, "lease_holder": holder}
             connection.execute(update(t.sweeps).where(s.id == sweep_id).values(epoch=s.epoch + 1, **lease))
             append_event(connection, sweep_id, "sweep.claimed", {"holder": holder})
-        return self.get_sweep(sweep_id)
+            return Sweep.model_validate(dict(one_sweep(connection, sweep_id)))
 
     def renew_lease(self, fence: Fence, lease_s: float) -> None:
         """Hold the sweep for `lease_s` more seconds.

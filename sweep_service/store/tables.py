@@ -13,8 +13,21 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
 )
+
+
+class AnyText(TypeDecorator[str]):
+    """Text from outside. NUL is replaced, for PostgreSQL has no place for it."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: object) -> str | None:
+        """Return what is stored."""
+        return None if value is None else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
 
 metadata = MetaData(
     naming_convention={
@@ -36,7 +49,7 @@ sweeps = Table(
     Column("created_at", Double, nullable=False),
     Column("started_at", Double),
     Column("ended_at", Double),
-    Column("message", Text),
+    Column("message", AnyText),
     Column("spec", JSON, nullable=False),
     Column("spec_digest", String(64), nullable=False),
     Column("mlflow_run_id", String(64)),
@@ -77,7 +90,7 @@ trials = Table(
     Column("attempts", Integer, nullable=False, default=0),
     Column("started_at", Double),
     Column("ended_at", Double),
-    Column("message", Text),
+    Column("message", AnyText),
     Column("mlflow_run_id", String(64)),
     Column("mlflow_curve_id", _ID, nullable=False, default=0),
     Column("mlflow_state", String(16)),
@@ -100,7 +113,7 @@ attempts = Table(
     Column("outcome", String(16)),
     Column("started_at", Double, nullable=False),
     Column("ended_at", Double),
-    Column("message", Text),
+    Column("message", AnyText),
 )
 
 curves = Table(
