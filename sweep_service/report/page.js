@@ -24,10 +24,8 @@
     const figure = figures.get(element.dataset.figure);
     const hidden = new Set(buttons.filter((button) => !pressed(button)).map((button) => button.dataset.config));
     const narrow = element.clientWidth < 480;
-    const data = coloured(figure.data).map((trace) => ({
-      ...trace, showlegend: false,
-      visible: !(trace.meta && (hidden.has(trace.meta.config) || (trace.meta.seed && !pressed(seedsButton)))),
-    }));
+    const shown = ({ meta }) => !(meta && (hidden.has(meta.config) || (meta.seed && !pressed(seedsButton))));
+    const data = coloured(figure.data.filter(shown)).map((trace) => ({ ...trace, showlegend: false }));
     const ink = variable("ink"), paper = variable("card");
     const layout = {
       ...coloured(figure.layout),
