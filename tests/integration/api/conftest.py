@@ -16,6 +16,7 @@ from sweep_service.client import Client
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
+from tests.integration.api.played_sweep import SPEC, finish, play
 
 
 @dataclass
@@ -63,6 +64,15 @@ def home(tmp_path: Path) -> Path:
 def served(home: Path) -> Iterator[Served]:
     """A running API."""
     with serving(home) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A running API for tests that change nothing; it has one sweep whose trials have all ended."""
+    with serving(tmp_path_factory.mktemp("shared")) as running:
+        sweep_id = running.service.submit(SPEC)[0].id
+        finish(running.store, play(running.store, sweep_id))
         yield running
 
 

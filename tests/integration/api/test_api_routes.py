@@ -2,11 +2,11 @@
 
 import pytest
 import yaml
-from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
 
 from sweep_service.records import SweepState
 from sweep_service.store.engine import open_engine
 from tests.integration.api.conftest import Served
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
 from trainers.config import TrainingConfig
 
 

@@ -1,0 +1,105 @@
+"""Events as a stream: complete, in order, resumable, and gone when the sweep or the server ends."""
+
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from sweep_service.api import stream
+from sweep_service.client import Client
+from sweep_service.records import Event
+from tests.integration.api.conftest import Served, serving
+from tests.integration.api.played_sweep import SPEC, finish, play
+
+STREAM = {"Accept": "text/event-stream"}
+
+
+def lines(served: Served, sweep_id: str, last: int | None = None) -> Generator[str]:
+    headers = STREAM | ({} if last is None else {"Last-Event-ID": str(last)})
+    with served.http.stream("GET", f"/v1/sweeps/{sweep_id}/events", headers=headers) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        yield from answer.iter_lines()
+
+
+def test_the_stream_gives_all_events_then_ends(served: Served) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    finish(served.store, play(served.store, sweep_id))
+    stored = served.store.list_events(sweep_id)
+    received = list(lines(served, sweep_id))
+    assert [line for line in received if line.startswith("id:")] == [f"id: {event.seq}" for event in stored]
+    data = [Event.model_validate_json(line[6:]) for line in received if line.startswith('data: {"sweep_id"')]
+    assert data == stored
+    assert received[-3:] == ["event: end", "data: {}", ""]
+    assert any(line.startswith("retry:") for line in received)
+
+
+def test_a_broken_stream_is_resumed_where_it_broke(served: Served) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    finish(served.store, play(served.store, sweep_id))
+    seen: list[int] = []
+    for cut in (1, 7, 2, 1000):
+        for line in lines(served, sweep_id, seen[-1] if seen else None):
+            if line.startswith("id: "):
+                seen.append(int(line[4:]))
+                cut -= 1
+                if cut == 0:
+                    break
+    assert seen == [event.seq for event in served.store.list_events(sweep_id)]
+
+
+def test_events_come_while_they_happen(served: Served, client: Client) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    thread = threading.Thread(target=lambda: finish(served.store, play(served.store, sweep_id)))
+    events = client.follow(sweep_id)
+    assert next(events).type == "sweep.created"
+    thread.start()
+    rest = list(events)
+    thread.join()
+    assert [event.seq for event in rest] == list(range(2, len(rest) + 2))
+    assert rest[-1].data["state"] == "SUCCEEDED"
+
+
+def test_following_survives_a_restart_of_the_server(home: Path) -> None:
+    with serving(home) as first:
+        sweep_id = first.service.submit(SPEC)[0].id
+        port = int(first.url.rpartition(":")[2])
+        client = Client(first.url, first.token, patience_s=20)
+        events = client.follow(sweep_id)
+        seen = [next(events)]
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 3, "an open stream held up the server's end"
+    with serving(home, port) as second:
+        finish(second.store, play(second.store, sweep_id))
+        seen += events
+        assert seen == second.store.list_events(sweep_id)
+    client.close()
+
+
+def test_a_silent_stream_sends_pings(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PING_S", 0.1)
+    sweep_id = served.service.submit(SPEC)[0].id
+    assert next(line for line in lines(served, sweep_id) if line.startswith(":")) == ": ping"
+
+
+def test_streams_are_limited(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "MAX_STREAMS", 1)
+    sweep_id = served.service.submit(SPEC)[0].id
+    open_stream = lines(served, sweep_id)
+    next(open_stream)
+    answer = served.http.get(f"/v1/sweeps/{sweep_id}/events", headers=STREAM)
+    assert (answer.status_code, answer.json()["code"]) == (429, "TOO_MANY_STREAMS")
+    open_stream.close()
+    assert_soon_free(served, sweep_id)
+
+
+def assert_soon_free(served: Served, sweep_id: str) -> None:
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        with served.http.stream("GET", f"/v1/sweeps/{sweep_id}/events", headers=STREAM) as answer:
+            if answer.status_code == 200:
+                return
+        time.sleep(0.05)
+    raise AssertionError("a closed stream was still counted after 5 s")
