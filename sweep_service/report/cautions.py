@@ -95,7 +95,7 @@ def _by_state(trials: Sequence[TrialRow], state: TrialState, code: str, what: st
     if not ids:
         return None
     confirm = sum(trial.stage is Stage.CONFIRM for trial in trials if trial.state is state)
-    text = f"{len(ids)} of {count(len(trials), 'trial')} {what} ({confirm} of them in the confirm stage)."
+    text = f"{len(ids)} of {count(len(trials), 'trial')} {what} ({confirm or 'none'} of them in the confirm stage)."
     return Caution(code=code, text=text, trials=ids)
 
 

@@ -17,7 +17,7 @@ Figure = dict[str, Any]
 
 NUM_COLOURS: Final = 7
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-MOST_SHOWN: Final = 12
+MOST_SHOWN: Final = 20
 """With more configs only confirmed ones and comparators are shown at first."""
 
 TITLES: Final = {

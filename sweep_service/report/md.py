@@ -20,7 +20,10 @@ def render_markdown(report: Report) -> bytes:
     outcome, sentence = report.verdict.sentence.split(": ", 1)
     parts = [f"# Sweep {plain(sweep.name)}"]
     if report.interim:
-        parts.append(f"**Interim report.** The sweep is {sweep.state.lower()}; every number may still change.")
+        parts.append(
+            f"**Interim report.** The sweep is {sweep.state.lower()}; every number may still change, "
+            "and the intervals do not allow for looking early."
+        )
     parts.append(f"**{outcome}**: {plain(sentence)}")
     parts.append(f"Objective: {plain(report.objective)}.")
     if sweep.message:

@@ -58,7 +58,8 @@ class StageResult(Part):
     sd: float | None
     """Over seeds; None for one seed."""
     low: float | None
-    """95 % interval of the mean (Student's t over seeds); None for fewer than 3 seeds."""
+    """95 % interval of the mean (Student's t over seeds); None for fewer than 3 seeds, and for the tune stage: these
+    seeds chose the config, so an interval around its mean would be too high."""
     high: float | None
     seeds: list[SeedValue]
 

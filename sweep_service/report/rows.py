@@ -79,9 +79,8 @@ def _stage(trials: Sequence[TrialRow], stage: Stage) -> StageResult | None:
     if not seeds:
         return None
     found = mean_interval([seed.value for seed in seeds])
-    return StageResult(
-        n=len(seeds), planned=len(mine), mean=found.mean, sd=found.sd, low=found.low, high=found.high, seeds=seeds
-    )
+    low, high = (found.low, found.high) if stage is Stage.CONFIRM else (None, None)  # selection voids the tune one
+    return StageResult(n=len(seeds), planned=len(mine), mean=found.mean, sd=found.sd, low=low, high=high, seeds=seeds)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

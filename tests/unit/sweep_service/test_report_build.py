@@ -142,6 +142,8 @@ def test_without_a_confirm_stage_it_is_exploratory() -> None:
     assert report.verdict.outcome is Outcome.EXPLORATORY
     assert report.verdict.comparison is None
     assert report.best is not None
+    assert report.best.tune is not None
+    assert report.best.tune.low is None  # an interval on the seeds that chose it would be too high
     assert "NO_CONFIRMATION" in codes(report)
     assert all(rendering for rendering in everywhere(report))
 
