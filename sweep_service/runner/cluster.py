@@ -27,7 +27,8 @@ def connect(settings: Settings, sweep_id: str) -> int | None:
         log_to_driver=False,
         logging_level=logging.ERROR,
     )
-    return process_behind(global_worker.node.raylet_socket_name)
+    node = global_worker.node
+    return process_behind(node.raylet_socket_name) if node else None
 
 
 class Slots:

@@ -1,0 +1,177 @@
+"""The worker: claims sweeps, keeps one runner process alive for each, builds their reports, feeds MLflow."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from sweep_service.errors import ServiceError
+from sweep_service.finalize import build_report
+from sweep_service.processes import start, stop, this_host
+from sweep_service.projection_mlflow import Projector
+from sweep_service.records import DesiredState, Sweep, SweepState
+from sweep_service.runner.lease import LEASE_S, NO_RAY_EXIT_CODE
+from sweep_service.runner.recovery import recover
+from sweep_service.settings import Settings
+from sweep_service.store import Fence, Store, open_store
+
+MAX_RUNNERS: Final = 4
+"""Sweeps that one worker runs at a time; Ray shares the slots among them."""
+MAX_FAILURES: Final = 3
+"""Runners in a row that may fail without progress before their sweep is given up."""
+LONGEST_BACKOFF_S: Final = 30.0
+REPORT_LEASE_S: Final = 600.0
+_TICK_S: Final = 0.2
+_CLAIM_EVERY_S: Final = 0.5
+_STOP_GRACE_S: Final = 2.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Runner:
+    sweep: Sweep
+    process: subprocess.Popen[bytes]
+    log: Path
+    progress: int
+    """The sweep's progress when this runner started."""
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.sweep.id, self.sweep.epoch)
+
+
+@dataclass
+class Worker:
+    """Runs in the main thread, which must live as long as its runners: they follow its death.
+
+    Args:
+        store, settings: what runners and reports work on; settings pass to runners in the environment.
+    """
+
+    store: Store
+    settings: Settings
+    _runners: dict[str, _Runner] = field(default_factory=dict[str, "_Runner"])
+    _failures: dict[str, int] = field(default_factory=dict[str, int])
+
+    def run(self, stopped: threading.Event) -> None:
+        """Work until `stopped` is set; then end all runners and let their sweeps go."""
+        next_claim = 0.0
+        try:
+            while not stopped.wait(_TICK_S):
+                try:
+                    for runner in [runner for runner in self._runners.values() if runner.process.poll() is not None]:
+                        del self._runners[runner.sweep.id]
+                        self._after(runner)
+                    if len(self._runners) < MAX_RUNNERS and time.monotonic() >= next_claim:
+                        next_claim = time.monotonic() + _CLAIM_EVERY_S
+                        self._claim()
+                except SQLAlchemyError:
+                    log.exception("the database does not answer; trying again")
+                    stopped.wait(1)
+        finally:
+            for runner in self._runners.values():
+                runner.process.terminate()
+            for runner in self._runners.values():
+                stop(runner.process, _STOP_GRACE_S)
+                self.store.release_lease(runner.fence)
+
+    def _claim(self) -> None:
+        sweep = self.store.claim(f"{this_host()}:{os.getpid()}", LEASE_S)
+        if sweep is None:
+            return
+        log.info("claimed %s (%s), epoch %d", sweep.id, sweep.state, sweep.epoch)
+        if sweep.state is SweepState.FINALIZING:
+            self._finalize(Fence(sweep.id, sweep.epoch))
+        else:
+            self._start(sweep)
+
+    def _start(self, sweep: Sweep) -> None:
+        path = self.settings.storage / sweep.id / "runner.log"
+        command = [sys.executable, "-m", "sweep_service.runner", sweep.id, str(sweep.epoch)]
+        process = start(command, {**os.environ, **self.settings.environment()}, path)
+        self._runners[sweep.id] = _Runner(sweep, process, path, self._progress(sweep.id))
+
+    def _progress(self, sweep_id: str) -> int:
+        """A number that rises when a sweep gets on: updates recorded and trials ended."""
+        return sum(1 + trial.step if trial.state.terminal else trial.step for trial in self.store.list_trials(sweep_id))
+
+    def _after(self, runner: _Runner) -> None:
+        """Do what a runner's end asks for. Its lease is ours until it is let go."""
+        code, sweep = runner.process.returncode, self.store.get_sweep(runner.sweep.id)
+        if sweep.epoch != runner.sweep.epoch or sweep.state.terminal:
+            return
+        if sweep.state is SweepState.FINALIZING:
+            self._failures.pop(sweep.id, None)
+            self._finalize(runner.fence)
+            return
+        if self._progress(sweep.id) > runner.progress:
+            self._failures.pop(sweep.id, None)
+        failures = self._failures[sweep.id] = self._failures.get(sweep.id, 0) + (code != NO_RAY_EXIT_CODE)
+        log.warning("the runner of %s ended with code %s; failures in a row: %d", sweep.id, code, failures)
+        if failures >= MAX_FAILURES:
+            self._give_up(runner.fence, f"its runner failed {failures} times in a row: {_tail(runner.log)}")
+        elif failures > 1 or code == NO_RAY_EXIT_CODE:
+            self.store.renew_lease(runner.fence, min(LONGEST_BACKOFF_S, 2.0**failures))  # claimed again after that
+        else:
+            self.store.release_lease(runner.fence)
+
+    def _give_up(self, fence: Fence, message: str) -> None:
+        self._failures.pop(fence.sweep_id, None)
+        recover(self.store, fence, self.store.get_sweep(fence.sweep_id))
+        self.store.cancel_pending(fence)
+        self.store.set_sweep_state(fence, SweepState.FAILED, message)
+
+    def _finalize(self, fence: Fence) -> None:
+        """Build the report, then say that the sweep is done. Seconds; the lease covers them."""
+        try:
+            self.store.renew_lease(fence, REPORT_LEASE_S)
+            digest, contents = build_report(self.store, fence.sweep_id, self.settings)
+            self.store.put_report(fence.sweep_id, digest, contents)
+            cancelled = self.store.get_sweep(fence.sweep_id).desired_state is DesiredState.CANCEL
+            self.store.set_sweep_state(fence, SweepState.CANCELLED if cancelled else SweepState.SUCCEEDED)
+        except ServiceError:
+            log.exception("the report of %s was not built here", fence.sweep_id)
+        except Exception as error:  # a report that cannot be built must not stop other sweeps
+            log.exception("the report of %s failed", fence.sweep_id)
+            message = f"the trials are done, but the report could not be built: {type(error).__name__}: {error}"
+            self.store.set_sweep_state(fence, SweepState.FAILED, message)
+
+
+def _tail(path: Path) -> str:
+    return path.read_bytes()[-1500:].decode(errors="replace").strip() if path.exists() else "(no log)"
+
+
+def run_worker(settings: Settings) -> None:
+    """Run a worker until SIGTERM or SIGINT."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    store = open_store(settings.database_url)
+    projection = _thread("mlflow-projection", lambda: Projector(store, settings).run(stopped))
+    try:
+        Worker(store, settings).run(stopped)
+    finally:
+        stopped.set()
+        projection.join(_STOP_GRACE_S)
+        store.close()
+
+
+def _thread(name: str, run: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+if __name__ == "__main__":
+    run_worker(Settings())
