@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("search_spaces", "sweep_service", "trainers")
-NEVER_IMPORTED = {"psycopg"}  # SQLAlchemy loads it by the URL
+NEVER_IMPORTED = {"mlflow", "psycopg"}  # a server of its own; SQLAlchemy loads it by the URL
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -53,6 +53,13 @@ def test_every_import_is_a_declared_dependency() -> None:
         name for name in imported() if not known & {canonicalize_name(d) for d in distributions.get(name, [name])}
     }
     assert not missing, "declare these in pyproject.toml, with the reason"
+
+
+def test_every_declared_dependency_is_imported() -> None:
+    distributions = packages_distributions()
+    used = {canonicalize_name(name) for module in imported() for name in distributions.get(module, [])}
+    unused = {requirement.name for requirement in declared()} - used - NEVER_IMPORTED
+    assert not unused, "remove these from pyproject.toml, or say there who loads them"
 
 
 @pytest.mark.parametrize(
