@@ -141,7 +141,7 @@ def _inert(rows: Sequence[ConfigRow], curves: Sequence[CurveSet]) -> Caution | N
     if not shares or (mean := sum(shares) / len(shares)) >= INERT:
         return None
     text = (
-        f"β1 and β2 hardly act: on average {mean:.2%} of the tokens lie in each region that they scale. "
+        f"β1 and β2 hardly act: on average {100 * mean:.2f} % of the tokens lie in each region that they scale. "
         "More updates per rollout, a higher learning rate or a smaller ε would change that."
     )
     return Caution(code="BETAS_INERT", text=text)

@@ -1,6 +1,6 @@
 """Short names of configs and numbers, the same everywhere in the report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sweep_service.records import Config, Role
@@ -24,29 +24,32 @@ def short_name(name: str) -> str:
     return _SHORT.get(name, name.rsplit(".", 1)[-1])
 
 
+def parameters(config: Config) -> dict[str, Any]:
+    """A config's parameters by dotted name, with its betas even if the space leaves them alone."""
+    loss = config.training.get("loss", {})
+    betas = {f"loss.{name}": loss[name] for name in ("beta1", "beta2") if name in loss}
+    return betas | {name: value for name, value in config.params.items() if value is not None}
+
+
 def varied_names(configs: Sequence[Config]) -> list[str]:
-    """The parameters in which configs differ from each other, baselines included; all if there is one config only."""
-    names = list(dict.fromkeys(name for config in configs for name in config.params))
-    varied = [
-        name
-        for name in names
-        if len({repr(config.params.get(name)) for config in configs if _has(config.params, name)}) > 1
-    ]
-    return varied or names
+    """The parameters in which configs differ from each other, baselines included; the space's if there is no other."""
+    values: dict[str, set[str]] = {}
+    for config in configs:
+        for name, value in parameters(config).items():
+            values.setdefault(name, set()).add(repr(value))
+    varied = [name for name, found in values.items() if len(found) > 1]
+    return varied or list(dict.fromkeys(name for config in configs for name in config.params))
 
 
 def config_label(config: Config, varied: Sequence[str]) -> str:
     """`β1=0.5 β2=1`; a comparator is led by what it is: `baseline β1=0 β2=0`."""
-    values = [f"{short_name(name)}={value_text(config.params[name])}" for name in varied if _has(config.params, name)]
+    found = parameters(config)
+    values = [f"{short_name(name)}={value_text(found[name])}" for name in varied if name in found]
     if Role.DAPO in config.roles and Role.SPACE not in config.roles:
         return "DAPO"  # clip-higher; the space's betas do not apply to it
     role = Role.BASELINE if Role.BASELINE in config.roles else config.roles[0]
     lead = [ROLE_NAMES[role]] if role in ROLE_NAMES else []
     return " ".join([*lead, *values]) or f"config {config.number}"
-
-
-def _has(params: Mapping[str, Any], name: str) -> bool:
-    return params.get(name) is not None
 
 
 def value_text(value: Any) -> str:

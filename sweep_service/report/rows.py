@@ -6,7 +6,7 @@ from statistics import fmean
 
 from sweep_service.records import Config, Role, Stage, Trial
 from sweep_service.report.health import Health
-from sweep_service.report.labels import config_label
+from sweep_service.report.labels import config_label, parameters
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
 from sweep_service.report.stats import mean_interval
 
@@ -49,13 +49,14 @@ def run_url(mlflow_url: str | None, run_id: str | None) -> str | None:
 
 def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:
     """One config, summed up over its trials."""
+    found = parameters(config)
     return ConfigRow(
         id=config.id,
         number=config.number,
         label=config_label(config, varied),
         roles=list(config.roles),
         loss=str(config.training.get("loss", {}).get("name", "")),
-        params={name: config.params.get(name) for name in varied},
+        params={name: found.get(name) for name in varied},
         tune=_stage(trials, Stage.TUNE),
         confirm=_stage(trials, Stage.CONFIRM),
         entropy_start=_mean([trial.entropy_start for trial in trials]),

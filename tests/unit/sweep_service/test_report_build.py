@@ -284,3 +284,9 @@ def test_samples_and_versions_are_optional() -> None:
     assert report.sweep.mlflow_url is None
     assert all(trial.mlflow_url is None for trial in report.trials)
     assert all(everywhere(report))
+
+
+def test_a_baseline_that_differs_outside_the_space_is_told_apart_by_name() -> None:
+    report = build(sweep_inputs({"space": {"loss.beta1": [0.0, 0.5]}}))
+    assert report.verdict.sentence.startswith("TIED: β1=0 β2=1 cannot be told apart from the baseline (β1=0 β2=0): ")
+    assert [row.label for row in report.configs if Role.SPACE in row.roles] == ["β1=0 β2=1", "β1=0.5 β2=1"]
