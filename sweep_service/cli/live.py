@@ -61,7 +61,7 @@ class LiveDisplay:
     def _draw(self, remark: str = "") -> None:
         parts: list[Text | Table] = [] if self._last is None else [_head(self._last.sweep), self._rows(self._last)]
         if self._last and self._last.best:
-            parts.append(best_line(self._last.best))
+            parts.append(best_line(self._last.best, self._last.sweep))
         parts += [Text(f"  ! {text}", "yellow", no_wrap=True, overflow="ellipsis") for text in self._mishaps[-3:]]
         if remark:
             parts.append(Text(f"  {remark}", "yellow"))
@@ -124,11 +124,12 @@ class LineDisplay:
         self._console.print(Text(f"{time.strftime('%H:%M:%S', time.localtime(when))}  {text}"))
 
 
-def best_line(best: Best) -> Text:
+def best_line(best: Best, sweep: SweepView) -> Text:
     """Say which config leads, and by which results."""
+    words = "  best: " if sweep.state.terminal else "  best so far: "
     params = params_text(best.params) or best.config_id
     value = f"{best.metric} {best.objective:.3f}, mean over {best.stage} seeds"
-    return Text.assemble("  best so far: ", (params, "bold"), "  ", value)
+    return Text.assemble(words, (params, "bold"), "  ", value)
 
 
 def _head(sweep: SweepView) -> Text:

@@ -34,7 +34,7 @@ def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -
     took = span((sweep.ended_at or time.time()) - sweep.created_at)
     say(f"{sweep.name} {sweep.state} after {took}: {counts_text(sweep.trials)}")
     if look.best:
-        stderr().print(best_line(look.best))
+        stderr().print(best_line(look.best, sweep))
         say(f"  report: sweeps report {sweep_id}   winner, ready to run: sweeps best {sweep_id}")
     return sweep
 

@@ -14,7 +14,7 @@ from sweep_service.client.connection import Connection, find_url
 from sweep_service.client.errors import TooLate
 from sweep_service.client.retry import Patience
 from sweep_service.client.sse import read_messages
-from sweep_service.errors import NotReady
+from sweep_service.errors import NotFound, NotReady
 from sweep_service.plan import SweepPlan
 from sweep_service.records import Curve, Event, Sample, SweepState, TrialState
 from sweep_service.schemas import Best, ConfigCurve, ConfigView, Page, SweepSummary, SweepView, TrialView
@@ -252,4 +252,6 @@ def _document(spec: Spec) -> Any:
 
 
 def _path(sweep_id: str, *parts: str) -> str:
+    if "/" in sweep_id:  # no server could tell it from a part of the path
+        raise NotFound("sweep", sweep_id)
     return "/".join(["/v1/sweeps", quote(sweep_id, safe=""), *parts])

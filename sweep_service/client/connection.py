@@ -70,7 +70,8 @@ class Connection:
             try:
                 response = self._http.request(method, path, params=given, headers=headers, json=json)
             except httpx.TransportError as error:
-                if patience.another_try():
+                hopeless = isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol)
+                if not hopeless and patience.another_try():
                     continue
                 raise self.unreachable(error) from error
             if response.status_code in _TRY_AGAIN and patience.another_try(response.headers.get("Retry-After")):

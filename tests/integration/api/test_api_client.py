@@ -1,0 +1,157 @@
+"""The typed client against a real server: its verbs, its errors, its patience."""
+
+import http.server
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sweep_service.auth import TokenError
+from sweep_service.client import Client, Refused, TooLate, Unauthorized, Unreachable
+from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady
+from sweep_service.records import Event, SweepState, TrialState
+from sweep_service.spec import SweepSpec
+from tests.integration.api.conftest import Served, serving
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
+
+UNKNOWN = "swp_00000000000000000000000000"
+
+
+def test_every_verb_of_a_sweep(served: Served, client: Client) -> None:
+    plan = client.plan(SPEC)
+    assert plan.configs == 4
+    sweep = client.submit(SweepSpec.model_validate(SPEC))
+    assert sweep.spec_digest == plan.spec_digest
+    assert [row.id for row in client.sweeps()] == [sweep.id]
+    finish(served.store, play(served.store, sweep.id))
+
+    assert client.get(sweep.id).state is SweepState.SUCCEEDED
+    assert list(client.sweeps([SweepState.RUNNING])) == []
+    assert len(list(client.trials(sweep.id))) == 8
+    (diverged,) = client.trials(sweep.id, [TrialState.DIVERGED])
+    assert diverged.objective == 0
+    assert len(list(client.configs(sweep.id))) == 4
+    (curve,) = client.curves(sweep.id, ["entropy"], [diverged.id], last=2)
+    assert curve.steps == [79, 80]
+    assert len(list(client.config_curves(sweep.id, ["entropy", "loss"]))) == 8
+    assert len(list(client.samples(sweep.id))) == 72
+    assert list(client.events(sweep.id)) == served.store.list_events(sweep.id)
+    assert client.events(sweep.id, after=3).__next__().seq == 4
+    assert client.report(sweep.id, "md") == REPORT["md"]
+    best = client.best(sweep.id)
+    assert yaml.safe_load(client.best_yaml(sweep.id)) == best.training
+    assert client.schema()["title"] == "SweepSpec"
+    client.check_ready()
+
+
+def test_a_list_of_several_pages_comes_whole(served: Served, client: Client) -> None:
+    sweep = client.submit(SPEC | {"seeds": {"tune": list(range(200))}})
+    trials = list(client.trials(sweep.id))
+    assert [trial.number for trial in trials] == list(range(800))
+
+
+def test_errors_are_those_of_the_service(client: Client) -> None:
+    with pytest.raises(NotFound, match=UNKNOWN):
+        client.get(UNKNOWN)
+    with pytest.raises(NotFound):
+        next(client.trials("a/b?c=d"))
+    with pytest.raises(NotFound):
+        next(client.follow(UNKNOWN))
+    with pytest.raises(InvalidSpec) as refused:
+        client.submit({"name": "?", "space": {}})
+    assert "/name" in {error.pointer for error in refused.value.errors}
+    sweep = client.submit(SPEC, "key")
+    with pytest.raises(NotReady):
+        client.best(sweep.id)
+    with pytest.raises(NotReady):
+        client.report(sweep.id)
+    with pytest.raises(IdempotencyKeyReused):
+        client.submit(SPEC | {"name": "b"}, "key")
+    with pytest.raises(Refused) as refusal:
+        list(client.curves(sweep.id, []))
+    assert refusal.value.problem.code == "INVALID_REQUEST"
+
+
+def test_cancelling_an_ended_sweep_is_a_conflict(served: Served, client: Client) -> None:
+    sweep = client.submit(SPEC)
+    assert client.cancel(sweep.id).desired_state == "CANCEL"
+    finish(served.store, claim(served.store, sweep.id), SweepState.FAILED)
+    with pytest.raises(Conflict, match="FAILED"):
+        client.cancel(sweep.id)
+
+
+def test_a_wrong_token_and_another_server_are_told_apart(served: Served) -> None:
+    with Client(served.url, "wrong") as stranger, pytest.raises(Unauthorized, match="SWEEPS_TOKEN_FILE"):
+        next(stranger.sweeps())
+    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    with (
+        Client(f"http://127.0.0.1:{other.server_port}", "token", patience_s=0) as lost,
+        pytest.raises(Refused, match="not a sweeps server"),
+    ):
+        lost.get(UNKNOWN)
+    other.shutdown()
+    other.server_close()
+
+
+def test_a_server_that_is_away_is_waited_for_then_given_up(home: Path) -> None:
+    with serving(home) as running:
+        url, token = running.url, running.token
+    begin = time.monotonic()
+    with Client(url, token, patience_s=0.5) as client, pytest.raises(Unreachable, match="sweeps serve"):
+        client.get(UNKNOWN)
+    assert time.monotonic() - begin < 2
+
+    submitted: list[str] = []
+    patient = Client(url, token, patience_s=20)
+    thread = threading.Thread(target=lambda: submitted.append(patient.submit(SPEC).id))
+    thread.start()
+    with serving(home, int(url.rpartition(":")[2])) as running:
+        thread.join(20)
+        assert [sweep.id for sweep in running.store.list_sweeps(10)] == submitted
+    patient.close()
+
+
+def test_waiting_ends_with_the_sweep_and_tells_every_event(served: Served, client: Client) -> None:
+    sweep = client.submit(SPEC)
+    with pytest.raises(TooLate, match="it goes on"):
+        client.wait(sweep.id, timeout_s=0, poll_s=0.01)
+    thread = threading.Thread(target=lambda: finish(served.store, play(served.store, sweep.id)))
+    thread.start()
+    events: list[Event] = []
+    ended = client.wait(sweep.id, on_event=events.append, poll_s=0.01)
+    thread.join()
+    assert ended.state is SweepState.SUCCEEDED
+    assert events == served.store.list_events(sweep.id)
+
+
+def test_a_report_is_waited_for(served: Served, client: Client) -> None:
+    sweep = client.submit(SPEC)
+    thread = threading.Thread(target=lambda: finish(served.store, play(served.store, sweep.id)))
+    thread.start()
+    assert client.report(sweep.id, "json", timeout_s=20) == REPORT["json"]
+    thread.join()
+
+
+def test_the_environment_says_where_and_as_whom(
+    served: Served, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWEEPS_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(TokenError, match="sweeps serve"):
+        Client.from_env()
+    monkeypatch.setenv("SWEEPS_HOME", str(home))
+    with Client.from_env() as default:
+        assert default.url == "http://127.0.0.1:8080"
+    (home / "address.json").write_text(json.dumps({"url": served.url}))
+    with Client.from_env() as found:
+        assert list(found.sweeps()) == []
+    copy = tmp_path / "token"
+    copy.write_text(served.token)
+    monkeypatch.setenv("SWEEPS_HOME", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("SWEEPS_TOKEN_FILE", str(copy))
+    monkeypatch.setenv("SWEEPS_URL", served.url)
+    with Client.from_env() as told:
+        assert list(told.sweeps()) == []

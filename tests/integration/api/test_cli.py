@@ -1,0 +1,254 @@
+"""The command line against a real server: what it prints where, and how it exits."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from sweep_service.auth import ensure_token
+from sweep_service.cli import main
+from sweep_service.client import Client
+from sweep_service.records import SweepState
+from tests.integration.api.conftest import Served, serving
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Sweeps:
+    """Runs `sweeps …` in this process, against one server."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.capsys, self.monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *arguments: str) -> Ran:
+        self.monkeypatch.setattr(sys, "argv", ["sweeps", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = self.capsys.readouterr()
+        return Ran(int(ended.value.code or 0), out, err)
+
+
+@pytest.fixture
+def sweeps(served: Served, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Sweeps:
+    (home / "address.json").write_text(json.dumps({"url": served.url}))
+    monkeypatch.setenv("SWEEPS_HOME", str(home))
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(home)
+    return Sweeps(capsys, monkeypatch)
+
+
+@pytest.fixture
+def spec(home: Path, served: Served) -> str:
+    (home / "spec.yaml").write_text(yaml.safe_dump(SPEC))
+    return str(home / "spec.yaml")
+
+
+def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Path) -> None:
+    plan = sweeps("plan", "-f", spec)
+    assert plan.code == 0
+    assert "8 (8 tune) of 80 updates" in plan.out
+    assert "warning" in plan.out
+    assert json.loads(sweeps("plan", "-f", spec, "--json").out)["configs"] == 4
+
+    submitted = sweeps("submit", "-f", spec)
+    assert submitted.code == 0
+    sweep_id = submitted.out.strip()
+    assert f"sweeps watch {sweep_id}" in submitted.err
+    assert served.store.get_sweep(sweep_id).name == "played"
+
+    assert sweeps("best").code == 6
+    assert sweeps("report", "--timeout", "0").code == 6
+    finish(served.store, play(served.store, sweep_id))
+
+    listed = sweeps("ls")
+    assert sweep_id in listed.out
+    assert "8 of 8 done, 1 diverged" in listed.out
+    assert json.loads(sweeps("ls", "--json", "--state", "SUCCEEDED", "-n", "1").out)[0]["id"] == sweep_id
+    assert json.loads(sweeps("ls", "--json", "--state", "RUNNING").out) == []
+
+    for which in (sweep_id, sweep_id[-6:], "played", None):
+        shown = sweeps("show", *([which] if which else []))
+        assert shown.code == 0
+        assert "beta1=0.5 beta2=1" in shown.out
+        assert "the loss is NaN at step 80" in shown.out
+    everything = json.loads(sweeps("show", "--json").out)
+    assert [len(everything[part]) for part in ("configs", "trials")] == [4, 8]
+    assert len(sweeps("show", "--trials").out.splitlines()) > 14
+
+    best = sweeps("best", "played")
+    assert yaml.safe_load(best.out)["loss"]["beta1"] == 0
+    assert json.loads(sweeps("best", "--json").out)["stage"] == "tune"
+
+    report = sweeps("report")
+    path = Path(report.out.strip())
+    assert path.parent == home
+    assert path.read_bytes() == REPORT["html"]
+    assert sweeps("report", "--format", "md").out.encode() == REPORT["md"]
+    assert sweeps("report", "--format", "json", "-o", "r.json").out.strip() == str(home / "r.json")
+    assert (home / "r.json").read_bytes() == REPORT["json"]
+
+    assert sweeps("cancel", "played").code == 6
+
+
+def test_a_spec_that_cannot_run_exits_3_and_prints_every_reason(sweeps: Sweeps, home: Path) -> None:
+    (home / "wrong.yaml").write_text("name: A\nbudget: 1\nspace: {loss.beta1: [0, 1e-5]}\n")
+    ran = sweeps("submit", "-f", "wrong.yaml")
+    assert ran.code == 3
+    assert ran.out == ""
+    assert "/name" in ran.err
+    assert "/budget" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [", "line 1"),
+        ("a: 1\na: 2", "line 2: the key 'a' appears twice"),
+        ("a: !!python/name:os.system", "not YAML"),
+    ],
+)
+def test_a_file_that_is_not_yaml_says_where(sweeps: Sweeps, home: Path, text: str, says: str) -> None:
+    (home / "wrong.yaml").write_text(text)
+    ran = sweeps("plan", "-f", "wrong.yaml")
+    assert ran.code == 1
+    assert says in ran.err
+
+
+def test_exit_codes_of_what_is_not_there(sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sweeps("show").code == 5
+    assert sweeps("show", "nix").code == 5
+    assert "sweeps submit" in sweeps("ls").err
+    assert sweeps("plan", "-f", "missing.yaml").code == 1
+    assert sweeps("plan").code == 2
+    assert sweeps("ls", "--state", "DONE").code == 2
+    monkeypatch.setenv("SWEEPS_URL", "http://127.0.0.1:9")
+    assert sweeps("ls").code == 10
+    monkeypatch.setenv("SWEEPS_TOKEN_FILE", "/nowhere/token")
+    assert sweeps("ls").code == 4
+
+
+def test_a_wrong_token_exits_4(sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "other").write_text("x" * 40)
+    monkeypatch.setenv("SWEEPS_TOKEN_FILE", str(home / "other"))
+    ran = sweeps("ls")
+    assert ran.code == 4
+    assert "SWEEPS_TOKEN_FILE" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [(SweepState.SUCCEEDED, 0), (SweepState.FAILED, 7), (SweepState.CANCELLED, 8)]
+)
+def test_waiting_exits_by_how_the_sweep_ended(served: Served, sweeps: Sweeps, state: SweepState, code: int) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    assert sweeps("watch", "--timeout", "0").code == 9
+    finish(served.store, claim(served.store, sweep_id), state)
+    assert sweeps("watch").code == code
+    assert json.loads(sweeps("watch", "--json").out)["state"] == state
+
+
+def test_submitting_once_more_with_the_same_key_waits_for_the_same_sweep(
+    served: Served, sweeps: Sweeps, spec: str
+) -> None:
+    first = sweeps("submit", "-f", spec, "--key", "k").out
+    finish(served.store, play(served.store, first.strip()))
+    again = sweeps("submit", "-f", spec, "--key", "k", "--wait")
+    assert (again.code, again.out) == (0, first)
+
+
+def test_cancelling_waits_if_asked(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    ran = sweeps("cancel", sweep_id)
+    assert ran.code == 0
+    assert "is being cancelled" in ran.err
+    finish(served.store, claim(served.store, sweep_id), SweepState.CANCELLED)
+    assert "is cancelled" in sweeps("cancel", "played", "--wait").err
+
+
+def test_watching_prints_lines_where_there_is_no_terminal(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    thread = threading.Thread(target=lambda: finish(served.store, play(served.store, sweep_id)))
+    thread.start()
+    ran = sweeps("watch", sweep_id)
+    thread.join()
+    assert ran.code == 0
+    assert ran.out == ""
+    for text in ("RUNNING", "beta1=0.5 beta2=1 seed 0 tune: started", "step 80", "DIVERGED", "best: beta1=0"):
+        assert text in ran.err, text
+    assert "\x1b[" not in ran.err
+
+
+def test_a_terminal_gets_live_bars_and_ctrl_c_detaches(served: Served, sweeps: Sweeps, home: Path) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fence = claim(served.store, sweep_id)
+    trial = served.store.list_trials(sweep_id)[0]
+    served.store.start_attempt(fence, trial.id, "/nowhere")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "sweep_service", "watch"]
+    with subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env=os.environ | {"TERM": "xterm"}) as watch:
+        os.close(theirs)
+        shown = b""
+        while b"1 running" not in shown or b"seed 0 tune" not in shown:
+            shown += os.read(ours, 65536)
+        watch.send_signal(signal.SIGINT)
+        while b"detached" not in shown:
+            shown += os.read(ours, 65536)
+        assert watch.wait(10) == 130
+    os.close(ours)
+    assert served.store.get_sweep(sweep_id).desired_state == "RUN"
+
+
+def test_doctor_tells_what_is_wrong(served: Served, sweeps: Sweeps, home: Path) -> None:
+    ran = sweeps("doctor", "--json")
+    findings = {finding["name"]: finding for finding in json.loads(ran.out)}
+    assert ran.code == 0
+    assert {findings[name]["verdict"] for name in ("python", "torch", "ray", "token", "api")} == {"ok"}
+    (home / "token").chmod(0o644)
+    ran = sweeps("doctor")
+    assert ran.code == 0
+    assert "chmod 600" in ran.out
+
+
+def test_the_api_process_starts_refuses_and_stops(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sweep_service", "api"]
+    environment = os.environ | {"SWEEPS_HOME": str(tmp_path)}
+    refused = subprocess.run([*command, "--host", "0.0.0.0"], env=environment, capture_output=True, text=True)
+    assert refused.returncode == 4
+    assert "refusing to listen on 0.0.0.0 without a token" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+    with serving(tmp_path / "other") as other:
+        port = other.url.rpartition(":")[2]
+        busy = subprocess.run([*command, "--port", port], env=environment, capture_output=True, text=True)
+        assert busy.returncode == 1
+        assert f"cannot listen on 127.0.0.1:{port}" in busy.stderr
+
+    token = ensure_token(tmp_path / "token")
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+    assert len(token) > 40
+
+
+def test_the_api_process_ends_when_asked_and_with_its_owner(tmp_path: Path) -> None:
+    with serving(tmp_path / "other") as other:  # to have a port that is free a moment later
+        url = other.url
+    command = [sys.executable, "-m", "sweep_service", "api", "--port", url.rpartition(":")[2], "--lifeline"]
+    environment = os.environ | {"SWEEPS_HOME": str(tmp_path / "home")}
+    for stop in (subprocess.Popen[bytes].terminate, lambda process: process.stdin.close()):
+        with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE) as process:
+            with Client(url, "no token", patience_s=60) as client:
+                client.check_ready()
+            assert process.poll() is None
+            stop(process)
+            process.wait(10)
