@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -135,6 +136,7 @@ class Stack:
                 "mlflow_public_url": f"http://127.0.0.1:{mlflow_port}",
             }
         )
+        (settings.home / "address.json").write_text(json.dumps({"url": settings.url}))  # where clients look
         common = {**os.environ, **_QUIET, **settings.environment(), **client_environment(ray_token)}
         logs, mlflow_home = settings.home / "logs", settings.home / "mlflow"
         mlflow_home.mkdir(exist_ok=True)
@@ -329,7 +331,7 @@ def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -
     try:
         with contextlib.ExitStack() as scope:
             stack = scope.enter_context(Stack(settings, cpus, gpus))
-            stack.say(f"API     {stack.settings.url}/docs    token in {stack.settings.token_file}")
+            stack.say(f"API     {stack.settings.url}    token in {stack.settings.token_file}")
             stack.say(f"MLflow  {stack.settings.mlflow_url}")
             stack.say(f"data    {stack.settings.home}    logs in {stack.settings.home / 'logs'}")
             stack.say("Ctrl-C stops everything.")

@@ -44,7 +44,7 @@ class Settings(BaseSettings):
             "storage": (self.storage if self.storage != Path() else home / "storage").expanduser().absolute(),
             "cache": (self.cache if self.cache != Path() else home / "cache").expanduser().absolute(),
             "token_file": (self.token_file if self.token_file != Path() else home / "token").expanduser(),
-            "url": self.url or f"http://{self.host}:{self.port}",
+            "url": self.url or f"http://{_reachable(self.host)}:{self.port}",
             "mlflow_public_url": self.mlflow_public_url or self.mlflow_url,
         }
         for name, value in derived.items():
@@ -55,3 +55,9 @@ class Settings(BaseSettings):
         """The variables that give a child process these same settings."""
         values = self.model_dump(mode="json", exclude_none=True)
         return {f"SWEEPS_{name.upper()}": str(value) for name, value in values.items() if value != ""}
+
+
+def _reachable(host: str) -> str:
+    """Return the name under which this machine finds a server that listens on `host`, as URLs write it."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{name}]" if ":" in name else name

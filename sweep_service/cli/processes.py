@@ -8,13 +8,15 @@ from sweep_service.settings import Settings
 
 Host = Annotated[str | None, typer.Option("--host", help="Address to listen on. Default: SWEEPS_HOST, or 127.0.0.1.")]
 Port = Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Default: SWEEPS_PORT, or 8080.")]
-Lifeline = Annotated[
-    bool, typer.Option("--lifeline", hidden=True, help="End when standard input does: the owner holds its other end.")
-]
 db = typer.Typer(help="The database.", no_args_is_help=True)
 
 
-def serve(host: Host = None, port: Port = None) -> None:
+def serve(
+    host: Host = None,
+    port: Port = None,
+    cpus: Annotated[int | None, typer.Option("--cpus", min=1, help="For trials. Default: all cores.")] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="For trials. Default: all there are.")] = None,
+) -> None:
     """Start the whole service on this machine.
 
     That is the API, a worker, MLflow and a local Ray. Ctrl-C stops all of it.
@@ -23,28 +25,26 @@ def serve(host: Host = None, port: Port = None) -> None:
     """
     from sweep_service.serve import main
 
-    main(_settings(host, port))
+    raise typer.Exit(main(_settings(host, port), cpus, gpus))
 
 
-def api(host: Host = None, port: Port = None, lifeline: Lifeline = False) -> None:
+def api(host: Host = None, port: Port = None) -> None:
     """Run the API alone, as in a cluster.
 
     Settings come from SWEEPS_* variables.
     """
     from sweep_service.api import run_api
 
-    _hold(lifeline)
     run_api(_settings(host, port))
 
 
-def worker(lifeline: Lifeline = False) -> None:
+def worker() -> None:
     """Run a worker alone, as in a cluster.
 
     It keeps a runner per sweep alive, builds reports and feeds MLflow. Settings come from SWEEPS_* variables.
     """
     from sweep_service.worker import run_worker
 
-    _hold(lifeline)
     run_worker(Settings())
 
 
@@ -66,10 +66,3 @@ def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
 def _settings(host: str | None, port: int | None) -> Settings:
     given = {"host": host, "port": port}
     return Settings.model_validate({name: value for name, value in given.items() if value is not None})
-
-
-def _hold(lifeline: bool) -> None:
-    from trainers.lifeline import follow_parent
-
-    if lifeline:
-        follow_parent(0)
