@@ -24,6 +24,7 @@ def head_command(port: int, temp_dir: Path, cpus: int, gpus: int) -> list[str]:
         *("start", "--head", "--block", "--disable-usage-stats", "--no-monitor"),
         *("--node-ip-address=127.0.0.1", f"--port={port}", f"--temp-dir={temp_dir}"),
         *(f"--num-cpus={cpus}", f"--num-gpus={gpus}", f"--object-store-memory={OBJECT_STORE_BYTES}"),
+        *("--min-worker-port=0", "--max-worker-port=0"),
         *("--include-dashboard=false", "--include-log-monitor=false", "--dashboard-agent-listen-port=0"),
         *("--log-style=record", "--log-color=false"),
     ]

@@ -136,7 +136,8 @@ class Stack:
                 "mlflow_public_url": f"http://127.0.0.1:{mlflow_port}",
             }
         )
-        (settings.home / "address.json").write_text(json.dumps({"url": settings.url}))  # where clients look
+        addresses = settings.model_dump(include={"url", "mlflow_url", "ray_address"})
+        (settings.home / "address.json").write_text(json.dumps(addresses))  # where clients look
         common = {**os.environ, **_QUIET, **settings.environment(), **client_environment(ray_token)}
         logs, mlflow_home = settings.home / "logs", settings.home / "mlflow"
         mlflow_home.mkdir(exist_ok=True)

@@ -154,6 +154,7 @@ def _tail(path: Path) -> str:
 def run_worker(settings: Settings) -> None:
     """Run a worker until SIGTERM or SIGINT."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())

@@ -1,0 +1,128 @@
+"""Whatever is killed, the sweep finishes, no finished trial runs again, and nothing is left running."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from sweep_service.auth import read_token
+from sweep_service.client import Client
+from sweep_service.records import Outcome, Sweep, SweepState, TrialState
+from sweep_service.serve import free_port
+from sweep_service.settings import Settings
+from sweep_service.store import Store, open_store
+from tests.sweep_stack import one_of, processes_of, small_sweep, wait_until
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    settings = Settings(home=tmp_path / "h", port=free_port())
+    for name, value in settings.environment().items():
+        monkeypatch.setenv(name, value)
+    return settings
+
+
+@contextmanager
+def serving(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+    """`sweeps serve`, until it answers; at the end SIGTERM, after which nothing may be left."""
+    with (settings.home.parent / "serve.log").open("ab") as log:
+        process = subprocess.Popen([sys.executable, "-m", "sweep_service", "serve"], stdout=log, stderr=log)
+    try:
+        wait_until("serve is up", lambda: process.poll() is not None or answers(settings), 90)
+        assert process.poll() is None, (settings.home.parent / "serve.log").read_text()
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+    assert [survivor.cmdline() for survivor in processes_of(settings.home)] == []
+
+
+def answers(settings: Settings) -> bool:
+    try:
+        return httpx.get(f"{settings.url}/readyz", timeout=1).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def kill_and_wait(settings: Settings, store: Store, sweep_id: str, words: list[str], told_by: str) -> None:
+    """Kill a process in the middle of a trial, and wait for the event that tells that somebody went on from there."""
+    wait_until("a trial trains", lambda: training(store, sweep_id), 120)
+    victim, before = one_of(settings.home, *words), last_event(store, sweep_id)
+    victim.kill()
+    wait_until(f"{words} is noticed", lambda: events_since(store, sweep_id, told_by, before) > 0)
+
+
+def events_since(store: Store, sweep_id: str, type_: str, after: int) -> int:
+    """Count the events of a type after the one numbered `after`."""
+    return sum(event.type == type_ for event in store.list_events(sweep_id, after))
+
+
+def last_event(store: Store, sweep_id: str) -> int:
+    return store.list_events(sweep_id)[-1].seq
+
+
+def training(store: Store, sweep_id: str) -> bool:
+    """Whether a trial is under way that has recorded an update."""
+    return any(trial.step for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]))
+
+
+def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
+    raw = small_sweep("kills", seeds={"tune": [0, 1, 2], "confirm": {"top_k": 1, "seeds": [7]}})
+    store = open_store(settings.database_url)
+    with serving(settings) as serve:
+        with Client(settings.url, read_token(settings.token_file)) as client:
+            sweep = client.submit(raw)
+        kill_and_wait(settings, store, sweep.id, ["trainers"], "attempt.finished")
+        kill_and_wait(settings, store, sweep.id, ["sweep_service.runner"], "sweep.claimed")
+        kill_and_wait(settings, store, sweep.id, ["sweep_service", "worker"], "sweep.claimed")
+        one_of(settings.home, "sweep_service", "api").kill()
+        wait_until("the API is back", lambda: answers(settings))
+        wait_until("a trial trains", lambda: training(store, sweep.id), 120)
+        everything = processes_of(settings.home)
+        serve.kill()
+        serve.wait()
+        wait_until("nothing survives serve", lambda: not any(alive(process) for process in everything), 15)
+        assert processes_of(settings.home) == []
+    with serving(settings):  # the same command
+        wait_until("the sweep has ended", lambda: store.get_sweep(sweep.id).state.terminal, 150)
+    check(store, store.get_sweep(sweep.id))
+
+
+def alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def check(store: Store, sweep: Sweep) -> None:
+    """The sweep has succeeded, and every trial exactly once, in its last attempt."""
+    assert (sweep.state, sweep.message) == (SweepState.SUCCEEDED, None)
+    trials = store.list_trials(sweep.id)
+    assert {trial.state for trial in trials} == {TrialState.SUCCEEDED}
+    attempts = store.list_attempts(sweep.id)
+    assert Counter(a.trial_id for a in attempts if a.outcome is Outcome.SUCCEEDED) == {t.id: 1 for t in trials}
+    assert all(a.outcome in (Outcome.CRASHED, Outcome.LOST, Outcome.SUCCEEDED) for a in attempts)
+    assert all(
+        a.outcome is Outcome.SUCCEEDED
+        for a in attempts
+        if a.number == max(b.number for b in attempts if b.trial_id == a.trial_id)
+    )
+    assert sum(a.outcome is Outcome.CRASHED for a in attempts) == 1
+    for curve in store.curves(sweep.id, ["loss"]):
+        assert curve.steps == list(range(1, 17))
+
+
+def test_a_second_serve_of_the_same_home_says_so(settings: Settings) -> None:
+    with serving(settings):
+        os.environ["SWEEPS_PORT"] = str(free_port())
+        second = subprocess.run(
+            [sys.executable, "-m", "sweep_service", "serve"], capture_output=True, text=True, timeout=60
+        )
+    assert second.returncode == 1
+    assert second.stderr.count("\n") == 1
+    assert f"uses {settings.home}" in second.stderr

@@ -1,0 +1,95 @@
+"""Small real sweeps, and the processes of a stack, for tests that run the real thing."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from sweep_service.processes import start_kept, stop
+from sweep_service.ray_head import client_environment, ensure_ray_token, head_command, head_environment, is_ready
+from sweep_service.serve import free_port
+
+SMALL_TRAINING: dict[str, Any] = {
+    "steps": 16,
+    "model": {"warm_start_steps": 20, "hidden_size": 32, "num_layers": 1},
+    "rollout": {"prompts_per_rollout": 8, "completions_per_prompt": 4, "prompts_per_minibatch": 2},
+    "device_batch": 8,
+    "evaluation": {"every_steps": 8, "samples_per_problem": 4, "pass_k": 2},
+    "checkpoint_every_rollouts": 1,
+}
+"""The real trainer at its smallest: a second or two beyond its imports."""
+
+
+def small_sweep(name: str, **changes: Any) -> dict[str, Any]:
+    """Return a spec with two points and their baseline (one of the points) on one seed."""
+    spec = {
+        "name": name,
+        "training": SMALL_TRAINING,
+        "space": {"loss.beta1": [0, 0.5], "loss.beta2": 0},
+        "seeds": {"tune": [0]},
+        "baselines": {"dapo": False},
+    }
+    return spec | changes
+
+
+def wait_until(what: str, happened: Callable[[], bool], timeout_s: float = 60) -> None:
+    """Poll until it has happened.
+
+    Raises: TimeoutError.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not happened():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
+        time.sleep(0.05)
+
+
+@contextmanager
+def ray_head(home: Path, cpus: int, gpus: int) -> Iterator[dict[str, str]]:
+    """Run a Ray head of its own; yield the variables that its drivers need, `SWEEPS_RAY_ADDRESS` among them."""
+    port, token, log = free_port(), home / "ray-token", home / "ray.log"
+    ensure_ray_token(token)
+    environment = os.environ | head_environment(token, free_port())
+    keeper = start_kept(head_command(port, home / "ray", cpus, gpus), environment, log)
+    try:
+        wait_until(f"Ray is ready, {log}", lambda: is_ready(log) or keeper.poll() is not None)
+        yield client_environment(token) | {"SWEEPS_RAY_ADDRESS": f"127.0.0.1:{port}"}
+    finally:
+        stop(keeper, 8)
+
+
+def processes_of(home: Path) -> list[psutil.Process]:
+    """Return all living processes that carry this SWEEPS_HOME in their environment, but this one."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            mine = process.environ().get("SWEEPS_HOME") == str(home)
+            if mine and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def one_of(home: Path, *words: str) -> psutil.Process:
+    """Wait for a process of the stack whose command line has these words, its keeper left out."""
+    found: list[psutil.Process] = []
+
+    def appeared() -> bool:
+        found[:] = [process for process in processes_of(home) if _has(process, words)]
+        return bool(found)
+
+    wait_until(f"a process {' '.join(words)}", appeared)
+    return found[0]
+
+
+def _has(process: psutil.Process, words: tuple[str, ...]) -> bool:
+    try:
+        command = process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
+    return "sweep_service.keeper" not in command and all(word in command for word in words)
