@@ -1,5 +1,6 @@
 """`doctor`: whether everything that the service needs is there and works."""
 
+import json
 import platform
 import shutil
 import socket
@@ -14,11 +15,10 @@ import typer
 from pydantic import BaseModel
 from rich.text import Text
 
-from sweep_service.auth import TokenError, is_loopback, open_to_others, read_token
+from sweep_service.auth import TokenError, open_to_others, read_token
 from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.output import Json, print_json, stdout
 from sweep_service.client import Client
-from sweep_service.client.connection import find_url
 from sweep_service.errors import ServiceError
 from sweep_service.settings import Settings
 
@@ -44,15 +44,16 @@ class Finding(BaseModel):
     detail: str
 
 
-def doctor(json: Json = False) -> None:
+def doctor(as_json: Json = False) -> None:
     """Check everything the service needs.
 
     Where something is missing it says what to do.
 
     [bold]sweeps doctor --json[/bold]
     """
-    findings = [finding for check in CHECKS for finding in check(Settings())]
-    if json:
+    settings = _as_served(Settings())
+    findings = [finding for check in CHECKS for finding in check(settings)]
+    if as_json:
         print_json(findings)
     else:
         for finding in findings:
@@ -60,6 +61,13 @@ def doctor(json: Json = False) -> None:
             stdout().print(Text.assemble(verdict, (finding.name.ljust(14), "bold"), finding.detail))
     if any(finding.verdict == "error" for finding in findings):
         raise typer.Exit(ExitCode.ERROR)
+
+
+def _as_served(settings: Settings) -> Settings:
+    """Take from `<home>/address.json`, which `sweeps serve` writes, the addresses that the environment leaves open."""
+    path = settings.home / "address.json"
+    served = json.loads(path.read_text()) if path.exists() else {}
+    return settings.model_copy(update={name: served[name] for name in served if name not in settings.model_fields_set})
 
 
 def _python(_settings: Settings) -> Iterator[Finding]:
@@ -98,7 +106,7 @@ def _token(settings: Settings) -> Iterator[Finding]:
 
 
 def _api(settings: Settings) -> Iterator[Finding]:
-    url = find_url(settings)
+    url = settings.url
     try:
         with Client(url, read_token(settings.token_file), timeout_s=5, patience_s=0) as client:
             client.check_ready()
@@ -110,8 +118,8 @@ def _api(settings: Settings) -> Iterator[Finding]:
 
 
 def _port(settings: Settings) -> Iterator[Finding]:
-    if not is_loopback(settings.host) or find_url(settings) != settings.url:
-        return
+    if settings.url != f"http://{settings.host}:{settings.port}":
+        return  # the server is elsewhere
     with socket.socket() as probe:
         taken = probe.connect_ex((settings.host, settings.port)) == 0
     if taken and next(_api(settings)).verdict != "ok":

@@ -50,9 +50,9 @@ def read_spec(path: str) -> Any:
 
 def parse_yaml(text: str, name: str = "the text") -> Any:
     """Return what YAML says, if JSON can say it too; errors as `read_spec`."""
-    loader = _Loader(text)
-    loader.name = name
     try:
+        loader = _Loader(text)
+        loader.name = name
         value = loader.get_single_data()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -60,8 +60,6 @@ def parse_yaml(text: str, name: str = "the text") -> Any:
         raise SpecFileError(f"{name}{place}: not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise SpecFileError(f"{name}: not YAML: {error}") from error
-    finally:
-        loader.dispose()
     try:
         json.dumps(value, allow_nan=False)
     except (ValueError, TypeError) as error:

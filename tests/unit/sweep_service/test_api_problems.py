@@ -1,0 +1,90 @@
+"""Errors that only happen when something is broken."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from sqlalchemy.exc import InterfaceError, OperationalError
+from starlette.types import Message
+
+from sweep_service.api import problems
+from sweep_service.api.guard import known_hosts
+from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, SpecError
+from sweep_service.schemas import Problem
+
+
+def answer(error: Exception) -> tuple[int, dict[bytes, bytes], Problem]:
+    """Ask an app whose only route raises the error."""
+    app = FastAPI()
+    problems.install(app)
+
+    @app.get("/")
+    def fail() -> None:
+        raise error
+
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/",
+        "query_string": b"",
+        "headers": [],
+        "server": ("localhost", 80),
+        "scheme": "http",
+        "root_path": "",
+        "http_version": "1.1",
+    }
+    try:
+        asyncio.run(app(scope, receive, send))
+    except RuntimeError as raised:
+        assert raised is error  # noqa: PT017 (the server logs it with its stack)
+    return sent[0]["status"], dict(sent[0]["headers"]), Problem.model_validate_json(sent[1]["body"])
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (NotFound("sweep", "swp_x"), 404, "NOT_FOUND"),
+        (Conflict("it has ended"), 409, "CONFLICT"),
+        (NotReady("no evidence yet"), 409, "NOT_READY"),
+        (IdempotencyKeyReused("another"), 422, "IDEMPOTENCY_KEY_REUSED"),
+        (InvalidSpec([SpecError("/name", "missing"), SpecError("/space", "empty")]), 422, "INVALID_SPEC"),
+        (problems.Refusal(413, "BODY_TOO_LARGE", "too large"), 413, "BODY_TOO_LARGE"),
+        (OperationalError("SELECT secret", {}, Exception("locked")), 503, "DATABASE_UNAVAILABLE"),
+        (InterfaceError("SELECT secret", {}, Exception("gone")), 503, "DATABASE_UNAVAILABLE"),
+        (RuntimeError("secret"), 500, "UNEXPECTED"),
+    ],
+)
+def test_every_error_has_its_status_and_code(error: Exception, status: int, code: str) -> None:
+    got, headers, problem = answer(error)
+    assert (got, problem.status, problem.code) == (status, status, code)
+    assert headers[b"content-type"] == b"application/problem+json"
+    assert "secret" not in problem.detail
+    if status == 503:
+        assert headers[b"retry-after"]
+
+
+def test_all_reasons_are_listed() -> None:
+    *_, problem = answer(InvalidSpec([SpecError("/name", "missing"), SpecError("/space", "empty")]))
+    assert [(error.pointer, error.detail) for error in problem.errors] == [("/name", "missing"), ("/space", "empty")]
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "known"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8080", set[str]()),
+        ("0.0.0.0", "https://sweeps.example.org", {"sweeps.example.org"}),
+        ("::", "http://api:8080", {"api"}),
+        ("10.0.0.5", "http://10.0.0.5:80", {"10.0.0.5"}),
+    ],
+)
+def test_an_api_answers_to_loopback_and_its_own_names(host: str, url: str, known: set[str]) -> None:
+    assert known_hosts(host, url) == {"localhost", "127.0.0.1", "::1"} | known

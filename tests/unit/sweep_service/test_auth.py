@@ -1,0 +1,72 @@
+"""The token file: made once, readable by its owner only, demanded off loopback."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from sweep_service.auth import TokenError, ensure_token, is_loopback, open_to_others, read_token, same, server_token
+
+
+def test_the_first_serve_makes_a_token_that_later_ones_keep(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "token"
+    token = ensure_token(path)
+    assert len(token) >= 43
+    assert ensure_token(path) == read_token(path) == token
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert [child.name for child in path.parent.iterdir()] == ["token"]
+    assert not open_to_others(path)
+
+
+def test_processes_that_start_at_once_agree(tmp_path: Path) -> None:
+    tokens: set[str] = set()
+    threads = [threading.Thread(target=lambda: tokens.add(ensure_token(tmp_path / "token"))) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(tokens) == 1
+
+
+def test_off_loopback_a_token_must_be_there_and_long(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    with pytest.raises(TokenError, match=r"refusing to listen on 0\.0\.0\.0"):
+        server_token(path, "0.0.0.0")
+    assert not path.exists()
+    path.write_text("short\n")
+    with pytest.raises(TokenError, match="5 characters"):
+        server_token(path, "10.1.2.3")
+    path.write_text("x" * 32 + "\n")
+    assert server_token(path, "10.1.2.3") == "x" * 32
+    assert server_token(tmp_path / "new", "127.0.0.1")
+
+
+def test_a_token_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(TokenError, match="sweeps serve"):
+        read_token(tmp_path / "missing")
+    with pytest.raises(TokenError, match="cannot be read"):
+        read_token(tmp_path)
+    (tmp_path / "empty").touch()
+    with pytest.raises(TokenError, match="empty"):
+        read_token(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("a.example", False),
+    ],
+)
+def test_which_addresses_only_this_machine_reaches(host: str, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
+
+
+def test_comparing_takes_any_text() -> None:
+    assert same("tökén", "tökén")
+    assert not same("tökén", "token")
