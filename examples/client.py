@@ -1,0 +1,22 @@
+"""Submit a sweep, follow it, and print what won. Start the service first: `sweeps serve`."""
+
+import sys
+from pathlib import Path
+
+import yaml
+
+from sweep_service.client import Client
+from sweep_service.records import Event
+
+
+def show(event: Event) -> None:
+    """Print one event on standard error."""
+    print(f"{event.seq:>5}  {event.type:<20}  {event.data}", file=sys.stderr)  # noqa: T201
+
+
+with Client.from_env() as client:
+    sweep = client.submit(yaml.safe_load(Path(sys.argv[1]).read_text()))
+    sweep = client.wait(sweep.id, on_event=show)
+    best = client.best(sweep.id)
+    print(f"{sweep.state}: {best.params} has {best.metric} {best.objective:.3f} over {best.stage} seeds")  # noqa: T201
+    Path("report.html").write_bytes(client.report(sweep.id, timeout_s=60))
