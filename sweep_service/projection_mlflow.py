@@ -17,6 +17,7 @@ from sweep_service.errors import NotReady
 from sweep_service.objective import trial_objectives
 from sweep_service.projection import words
 from sweep_service.projection.mlflow_api import Gone, MlflowApi, Refused
+from sweep_service.projection.view import TAG, shared_view, sweep_note
 from sweep_service.records import Config, Sweep, Trial
 from sweep_service.settings import Settings
 from sweep_service.store import Store
@@ -88,6 +89,8 @@ class Projector:
         experiment_id = self._experiment_id
         if experiment_id is None:
             experiment_id = self._api.experiment(EXPERIMENT)
+            for key, value in words.EXPERIMENT_TAGS.items():
+                self._api.set_experiment_tag(experiment_id, key, value)
             self._forget_what_is_gone(experiment_id)
             self._experiment_id = experiment_id
         for sweep in self._store.sweeps_behind():
@@ -129,11 +132,14 @@ class Projector:
         if run_id is None:
             run_id = self._find_or_make_run(experiment_id, "sweep_id", sweep.name, sweep.created_at, tags)
             self._api.log(run_id, params=words.sweep_params(sweep))
-            self._store.set_sweep_run(sweep.id, run_id)
+            self._store.set_sweep_run(sweep.id, experiment_id, run_id)
+            sweep = self._store.get_sweep(sweep.id)
+            self._api.set_experiment_tag(experiment_id, TAG + sweep.id, shared_view(sweep))
         reports = self._reports(sweep.id) if digest else {}
         for format_, content in reports.items():
             self._api.put_artifact(run_id, f"report.{format_}", content, REPORTS[format_])
-        self._api.log(run_id, tags=tags | _verdict(reports.get("json")))
+        verdict = json.loads(reports["json"])["verdict"]["sentence"] if "json" in reports else None
+        self._api.log(run_id, tags=tags | words.answer_tags(verdict, sweep_note(sweep, verdict)))
         self._update_run(run_id, words.SWEEP_STATUS[sweep.state], sweep.ended_at)
         self._store.set_sweep_projected(sweep.id, sweep.state, digest)
         return False
@@ -182,7 +188,3 @@ class Projector:
             with suppress(NotReady):
                 found[format_] = self._store.get_report(sweep_id, format_)
         return found
-
-
-def _verdict(report: bytes | None) -> dict[str, str]:
-    return {"verdict": json.loads(report)["verdict"]["sentence"][: words.MAX_TAG]} if report else {}

@@ -107,6 +107,7 @@ class Sweep(Record):
     epoch: int = 0
     spec: SweepSpec
     spec_digest: str
+    mlflow_experiment_id: str | None = None
     mlflow_run_id: str | None = None
 
 

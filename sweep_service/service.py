@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from sweep_service.errors import NotReady
+from sweep_service.links import curves_link, run_link
 from sweep_service.objective import choose, config_objectives, trial_objectives
 from sweep_service.plan import SweepPlan, first_records, make_plan
 from sweep_service.records import (
@@ -84,7 +85,7 @@ class SweepService:
             SweepSummary(
                 **sweep.model_dump(include=set(SweepSummary.model_fields)),
                 trials=counts[sweep.id],
-                mlflow_url=self._mlflow_url(sweep.mlflow_run_id),
+                mlflow_url=curves_link(self.settings.mlflow_public_url, sweep),
             )
             for sweep in sweeps
         ]
@@ -110,7 +111,9 @@ class SweepService:
         )
         return [
             TrialView(
-                **trial.model_dump(), objective=values[trial.id], mlflow_url=self._mlflow_url(trial.mlflow_run_id)
+                **trial.model_dump(),
+                objective=values[trial.id],
+                mlflow_url=run_link(self.settings.mlflow_public_url, trial.mlflow_run_id),
             )
             for trial in trials
         ]
@@ -162,7 +165,7 @@ class SweepService:
         return self.store.get_report(sweep_id, format_)
 
     def best(self, sweep_id: str) -> dict[str, Any]:
-        """Return the best config so far: by confirm results where there are some, else by tune results.
+        """Return the best config so far: of those that tuning chose the best by confirm results, or by tune results.
 
         Returns: config_id, params, stage and objective it was chosen by, and `training`, ready to run.
         Raises: NotFound; NotReady, if no config has a result yet.
@@ -170,16 +173,14 @@ class SweepService:
         sweep = self.store.get_sweep(sweep_id)
         configs = self.store.list_configs(sweep_id)
         _, means = self._objectives(sweep)
+        confirm = sweep.spec.seeds.confirm
+        contenders = choose(configs, means[Stage.TUNE], confirm.top_k if confirm else 1)
         for stage in (Stage.CONFIRM, Stage.TUNE):
-            if best := choose(configs, means[stage], 1):
+            if best := choose(contenders, means[stage], 1):
                 value = means[stage][best[0].id]
                 chosen = {"config_id": best[0].id, "params": best[0].params, "stage": stage.value, "objective": value}
                 return chosen | {"metric": sweep.spec.objective.metric, "training": best[0].training}
         raise NotReady(f"no config of sweep {sweep_id} has a result yet")
-
-    def _mlflow_url(self, run_id: str | None) -> str | None:
-        base = self.settings.mlflow_public_url
-        return f"{base.rstrip('/')}/#/experiments/0/runs/{run_id}" if base and run_id else None
 
 
 def best_yaml(best: dict[str, Any]) -> str:

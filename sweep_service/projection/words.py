@@ -33,15 +33,20 @@ TRIAL_STATUS: Final = {
 """MLflow's run status; the tag `state` keeps our own word."""
 
 
+EXPERIMENT_TAGS: Final = {
+    "mlflow.experimentKind": "custom_model_development",
+    "mlflow.note.content": "Each run at the top is a sweep; its description leads to its curves.",
+}
+
+
 def milliseconds(seconds: float) -> int:
     """Return a time as MLflow wants it."""
     return round(seconds * 1000)
 
 
 def label(sweep: Sweep, config: Config) -> str:
-    """Name a config as the report does, such as `β1=0.5 β2=1`."""
-    space = sweep.spec.space
-    return config_label(config, space.varied or space.names)
+    """Name a config as the report does, such as `β1=0.5 β2=1`; the same whichever configs are known yet."""
+    return config_label(config, list(dict.fromkeys(("loss.beta1", "loss.beta2", *sweep.spec.space.varied))))
 
 
 def trial_name(sweep: Sweep, trial: Trial, config: Config) -> str:
@@ -59,6 +64,12 @@ def sweep_tags(sweep: Sweep) -> dict[str, str]:
         "spec_digest": sweep.spec_digest,
         **{f"label.{name}": value for name, value in sweep.spec.labels.items()},
     }
+
+
+def answer_tags(verdict: str | None, note: str) -> dict[str, str]:
+    """Return the tags that tell how a sweep came out."""
+    answer = {"verdict": verdict[:MAX_TAG]} if verdict else {}
+    return {"mlflow.note.content": note[:MAX_TAG], **answer}
 
 
 def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from sweep_service.links import curves_link
 from sweep_service.objective import choose, config_objectives, trial_objectives
 from sweep_service.records import Stage, Sweep
 from sweep_service.report.best import card, pick
@@ -12,7 +13,7 @@ from sweep_service.report.data import ReportInputs
 from sweep_service.report.health import trial_health
 from sweep_service.report.labels import config_label, count, varied_names
 from sweep_service.report.model import Comparison, ConfigRow, Report, SweepInfo, TrialRow
-from sweep_service.report.rows import config_row, in_order, run_url, trial_row
+from sweep_service.report.rows import config_row, in_order, trial_row
 from sweep_service.report.verdict import compare, judge
 
 _CURVES: Final = {
@@ -72,7 +73,7 @@ def _sweep_info(inputs: ReportInputs, trials: Sequence[TrialRow]) -> SweepInfo:
         trial_hours=sum(trial.seconds or 0 for trial in trials) / 3600,
         state=sweep.state,
         labels=dict(sweep.spec.labels),
-        mlflow_url=run_url(inputs.mlflow_url, sweep.mlflow_run_id),
+        mlflow_url=curves_link(inputs.mlflow_url, sweep),
     )
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from sweep_service.links import run_link
 from sweep_service.records import Config, Role, Stage, Trial
 from sweep_service.report.health import Health
 from sweep_service.report.labels import config_label, parameters
@@ -38,13 +39,8 @@ def trial_row(trial: Trial, label: str, objective: float | None, health: Health,
         reward_collapsed=health.reward_collapsed,
         entropy_collapsed=health.entropy_collapsed,
         seconds=(trial.ended_at or 0) - (trial.started_at or 0) if ended else None,
-        mlflow_url=run_url(mlflow_url, trial.mlflow_run_id),
+        mlflow_url=run_link(mlflow_url, trial.mlflow_run_id),
     )
-
-
-def run_url(mlflow_url: str | None, run_id: str | None) -> str | None:
-    """Where people see an MLflow run."""
-    return f"{mlflow_url.rstrip('/')}/#/runs/{run_id}" if mlflow_url and run_id else None
 
 
 def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:

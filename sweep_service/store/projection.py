@@ -57,9 +57,9 @@ class ProjectionRows(Rows):
         with self._read() as connection:
             return [Chunk(id=row.id, **row.points) for row in connection.execute(query)]
 
-    def set_sweep_run(self, sweep_id: str, run_id: str) -> None:
+    def set_sweep_run(self, sweep_id: str, experiment_id: str, run_id: str) -> None:
         """Note the sweep's parent run."""
-        self._set(t.sweeps, sweep_id, {"mlflow_run_id": run_id})
+        self._set(t.sweeps, sweep_id, {"mlflow_experiment_id": experiment_id, "mlflow_run_id": run_id})
 
     def set_trial_run(self, trial_id: str, run_id: str) -> None:
         """Note the trial's run."""
@@ -74,7 +74,7 @@ class ProjectionRows(Rows):
         nothing: Mapping[str, Any] = {"mlflow_run_id": None, "mlflow_state": None}
         with writing(self.engine) as connection:
             sweep = update(t.sweeps).where(t.sweeps.c.id == sweep_id)
-            connection.execute(sweep.values(**nothing, mlflow_report=None))
+            connection.execute(sweep.values(**nothing, mlflow_experiment_id=None, mlflow_report=None))
             trials = update(t.trials).where(t.trials.c.sweep_id == sweep_id)
             connection.execute(trials.values(**nothing, mlflow_curve_id=0))
 

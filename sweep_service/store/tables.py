@@ -52,6 +52,7 @@ sweeps = Table(
     Column("message", AnyText),
     Column("spec", JSON, nullable=False),
     Column("spec_digest", String(64), nullable=False),
+    Column("mlflow_experiment_id", String(64)),
     Column("mlflow_run_id", String(64)),
     Column("mlflow_state", String(16)),
     Column("mlflow_report", String(64)),

@@ -1,5 +1,6 @@
 """The projection against a real MLflow server; MLflow's own client says what arrived."""
 
+import json
 import logging
 import os
 import socket
@@ -17,8 +18,10 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from sqlalchemy import Engine
 
+from sweep_service.links import curves_link
 from sweep_service.projection import words
 from sweep_service.projection.mlflow_api import MlflowApi, Point
+from sweep_service.projection.view import TAG
 from sweep_service.projection_mlflow import EXPERIMENT, Projector
 from sweep_service.records import Outcome
 from sweep_service.settings import Settings
@@ -167,7 +170,7 @@ def test_runs_say_what_they_are(projector: MakeProjector, store: Store, url: str
     assert [run.info.status for run in shown] == ["FINISHED", "FAILED", "FAILED", "KILLED"]
     assert [run.data.metrics.get("final/objective") for run in shown] == [pytest.approx(0.3), 0, None, None]
     first = shown[0]
-    assert first.info.run_name == "baseline β1=0 seed 0 tune"
+    assert first.info.run_name == "baseline β1=0 β2=0 seed 0 tune"
     assert first.data.params["loss.beta1"] == "0.0"
     assert first.data.params["rollout.prompts_per_rollout"] == "32"
     assert first.data.params["seed"] == "0"
@@ -193,6 +196,19 @@ def test_reports_are_files_of_the_sweep(
             == report["html"]
         )
     assert run.data.tags["verdict"] == "a tie"
+    assert run.data.tags["mlflow.note.content"].startswith("**a tie**")
+
+
+def test_a_sweep_leads_to_its_charts(projector: MakeProjector, store: Store, url: str, client: MlflowClient) -> None:
+    sweep, _ = sweeps.start(store)
+    carry_all(projector(store, url), store)
+    (run,) = runs(client, sweep.id)
+    page = curves_link(".", store.get_sweep(sweep.id))
+    assert page is not None
+    assert page in run.data.tags["mlflow.note.content"]
+    assert f"/experiments/{run.info.experiment_id}/" in page
+    view = client.get_experiment(run.info.experiment_id).tags[TAG + page.rpartition("=")[2]]
+    assert sweep.id in json.loads(view)["searchFilter"]
 
 
 def test_a_run_deleted_in_mlflow_stays_deleted_and_holds_up_nothing(
@@ -219,8 +235,8 @@ def test_a_server_that_lost_its_data_gets_everything_again(
     sweep, fence = sweeps.start(store)
     trial = store.list_trials(sweep.id)[0]
     sweeps.run_trial(store, fence, trial)
-    for name, set_run in ((sweep.id, store.set_sweep_run), (trial.id, store.set_trial_run)):
-        set_run(name, "0" * 32)  # a run of the server that is no more
+    store.set_sweep_run(sweep.id, "99", "0" * 32)  # of a server that is no more
+    store.set_trial_run(trial.id, "1" * 32)
     store.set_projected(trial.id, curve_id=1_000_000, state="SUCCEEDED")
     store.set_sweep_projected(sweep.id, sweep.state, None)
     carry_all(projector(store, url), store)

@@ -23,6 +23,7 @@ def upgrade() -> None:
         sa.Column("message", sa.Text(), nullable=True),
         sa.Column("spec", sa.JSON(), nullable=False),
         sa.Column("spec_digest", sa.String(length=64), nullable=False),
+        sa.Column("mlflow_experiment_id", sa.String(length=64), nullable=True),
         sa.Column("mlflow_run_id", sa.String(length=64), nullable=True),
         sa.Column("mlflow_state", sa.String(length=16), nullable=True),
         sa.Column("mlflow_report", sa.String(length=64), nullable=True),

@@ -186,7 +186,7 @@ def test_mlflow_runs_are_linked_where_they_are_known(served: Served) -> None:
     trial = served.store.list_trials(sweep_id)[0]
     served.store.set_sweep_run(sweep_id, "experiment1", "parent1")
     served.store.set_trial_run(trial.id, "child1")
-    assert "parent1" in served.http.get(f"/v1/sweeps/{sweep_id}").json()["mlflow_url"]
+    assert "experiment1" in served.http.get(f"/v1/sweeps/{sweep_id}").json()["mlflow_url"]
     assert "child1" in served.http.get(f"/v1/sweeps/{sweep_id}/trials").json()["items"][0]["mlflow_url"]
 
 

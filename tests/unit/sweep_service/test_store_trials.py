@@ -330,7 +330,7 @@ def test_what_mlflow_lacks_is_behind_until_it_is_marked(store: Store) -> None:
 def test_a_sweep_is_behind_until_its_state_and_report_are_shown(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     assert [found.id for found in store.sweeps_behind()] == [sweep.id]
-    store.set_sweep_run(sweep.id, "run")
+    store.set_sweep_run(sweep.id, "7", "run")
     store.set_sweep_projected(sweep.id, "RUNNING", None)
     assert store.sweeps_behind() == []
     assert store.sweep_runs() == {sweep.id: "run"}
@@ -348,7 +348,7 @@ def test_marks_can_be_forgotten(store: Store) -> None:
     chunks = store.chunks_behind(trial.id, 100)
     store.set_trial_run(trial.id, "run")
     store.set_projected(trial.id, curve_id=chunks[-1].id, state="RUNNING")
-    store.set_sweep_run(fence.sweep_id, "parent")
+    store.set_sweep_run(fence.sweep_id, "7", "parent")
     assert one(store, trial).mlflow_run_id == "run"
     store.forget_projection(fence.sweep_id)
     assert one(store, trial).mlflow_run_id is None

@@ -1,0 +1,72 @@
+"""The page of charts that MLflow shows for a sweep: a line per config, the mean over its seeds, entropy first.
+
+MLflow collapses child runs and so draws nothing until somebody expands them; sorted by name, entropy and reward come
+late. Its own remedy is a shared view: the page's settings as JSON in a tag of the experiment, named in the page's
+address. The settings are those of MLflow 3.17's page; a server that does not understand them shows its usual page.
+"""
+
+import json
+from typing import Any, Final
+
+from sweep_service.links import curves_link
+from sweep_service.records import Sweep
+
+TAG: Final = "mlflow.sharedViewState."
+"""Prefix of the experiment's tag; the rest names the view. We name it by the sweep."""
+
+FIRST: Final = ("entropy", "reward/mean", "eval/avg_at_k", "entropy/na_lp", "entropy/pa_lp", "completion/length_mean")
+"""What a researcher looks at first: is entropy kept, does reward rise, does it hold on problems not trained on."""
+
+_SECTION: Final = "main"
+
+
+def shared_view(sweep: Sweep) -> str:
+    """Return the page's settings: this sweep's trials, grouped by config; other metrics follow in sections by name."""
+    view = {
+        "searchFilter": f"tags.kind = 'trial' AND tags.sweep_id = '{sweep.id}'",
+        "orderByKey": "attributes.start_time",
+        "orderByAsc": True,
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "config"}]},
+        "runsHiddenMode": "FIRST_20_RUNS",  # counts groups here
+        "isAccordionReordered": True,  # or sections are sorted by name again
+        "compareRunSections": [{"uuid": _SECTION, "name": "Main curves", "display": True, "isReordered": True}],
+        "compareRunCharts": [_line(key) for key in FIRST],
+    }
+    return json.dumps(view, separators=(",", ":"))
+
+
+def _line(key: str) -> dict[str, Any]:
+    return {
+        "type": "LINE",
+        "uuid": key,
+        "metricSectionId": _SECTION,
+        "metricKey": key,
+        "xAxisKey": "step",
+        "yAxisKey": "metric",
+        "yAxisExpressions": [],
+        "scaleType": "linear",
+        "xAxisScaleType": "linear",
+        "range": {},
+        "useGlobalXaxisKey": True,
+        "useGlobalLineSmoothing": True,
+    }
+
+
+def sweep_note(sweep: Sweep, verdict: str | None) -> str:
+    """Return the description of a sweep's run, in Markdown."""
+    parts = [f"**{verdict}**" if verdict else f"Sweep `{sweep.id}`: {sweep.state}."]
+    if sweep.message:
+        parts.append(sweep.message)
+    parts.append(
+        f"[**Curves of this sweep**]({curves_link('.', sweep)}): a line per config, the mean over its seeds. "
+        "`entropy` in nats: a config that loses it early stops exploring. `reward/mean` on training problems and "
+        "`eval/avg_at_k` on validation problems: they should rise together and stay. `entropy/na_lp` and "
+        "`entropy/pa_lp`: the tokens that beta1 and beta2 weigh."
+    )
+    parts.append(
+        "The child runs are the trials; group them by the tag `config`. Their `final/objective` ranks configs; "
+        "their run state is FAILED for diverged trials too, the tag `state` tells which."
+    )
+    if verdict:
+        parts.append("The report, with intervals over seeds, is under Artifacts: `report.html`.")
+    return "\n\n".join(parts)
