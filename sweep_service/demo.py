@@ -37,9 +37,8 @@ def main() -> int:
         if sweep.state is not SweepState.SUCCEEDED:
             say(f"the sweep ended as {sweep.state}: {sweep.message}")
             return 1
-        for kind, name in (("html", "report.html"), ("md", "report.md"), ("json", "report.json")):
-            (settings.home / name).write_bytes(client.report(sweep.id, kind))
-    report = Report.model_validate_json((settings.home / "report.json").read_bytes())
+        html, report = client.report(sweep.id, "html"), Report.model_validate_json(client.report(sweep.id, "json"))
+    (settings.home / "report.html").write_bytes(html)
     say(f"\n{report.verdict.outcome}: {report.verdict.sentence}\n")
     say(f"report  {_shown(settings.home / 'report.html')}")
     say(f"MLflow  {_shown(settings.home / 'mlflow')}   curves of every trial, shown by:")
