@@ -249,3 +249,15 @@ def test_the_api_process_ends_when_asked(tmp_path: Path) -> None:
             client.check_ready()
         process.terminate()
         process.wait(10)
+
+
+def test_the_client_example_runs(served: Served, sweeps: Sweeps, spec: str, home: Path) -> None:
+    example = Path(__file__).parents[3] / "examples" / "client.py"
+    with subprocess.Popen([sys.executable, str(example), spec], stdout=subprocess.PIPE, text=True) as run:
+        while not (stored := served.store.list_sweeps(1)):
+            assert run.poll() is None
+        finish(served.store, play(served.store, stored[0].id))
+        out, _ = run.communicate(timeout=60)
+    assert run.returncode == 0
+    assert "SUCCEEDED: {'loss.beta1': 0.0, 'loss.beta2': 1.0} has eval/avg_at_k" in out
+    assert (home / "report.html").read_bytes() == REPORT["html"]

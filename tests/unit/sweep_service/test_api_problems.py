@@ -1,6 +1,8 @@
 """Errors that only happen when something is broken."""
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,3 +90,11 @@ def test_all_reasons_are_listed() -> None:
 )
 def test_an_api_answers_to_loopback_and_its_own_names(host: str, url: str, known: set[str]) -> None:
     assert known_hosts(host, url) == {"localhost", "127.0.0.1", "::1"} | known
+
+
+def test_the_documentation_lists_every_code() -> None:
+    code = "".join(path.read_text() for path in Path("sweep_service/api").glob("*.py"))
+    codes = set(re.findall(r'\d{3}, "([A-Z_]+)"', code)) | set(re.findall(r'\("([A-Z_]{5,})", f"', code))
+    assert len(codes) > 15
+    documented = Path("docs/api.md").read_text()
+    assert [code for code in codes if f"`{code}`" not in documented] == []
