@@ -25,7 +25,8 @@ from sweep_service.store import Store
 EXPERIMENT: Final = "sweeps"
 PERIOD_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
-LAST_PASSES_S: Final = 10.0
+LAST_PASSES_S: Final = 8.0
+"""How long `run` goes on after it was stopped, if MLflow is behind."""
 CHUNKS_AT_A_TIME: Final = 50
 REPORTS: Final = {"html": "text/html", "md": "text/markdown", "json": "application/json", "yaml": "application/yaml"}
 
@@ -53,7 +54,7 @@ class Projector:
         pause, away = PERIOD_S, False
         while not stop.is_set():
             try:
-                more = self.carry()
+                more = self.carry(stop.is_set)
             except Exception as error:  # noqa: BLE001 (a tracker in trouble must not stop sweeps, whatever it says)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
                 self._experiment_id = None  # it may come back as another server, or an empty one
@@ -68,6 +69,7 @@ class Projector:
             stop.wait(0 if more else pause)
         if not away:
             self._carry_rest()
+        self.close()
 
     def close(self) -> None:
         """Close the connection."""
@@ -76,14 +78,16 @@ class Projector:
     def _carry_rest(self) -> None:
         deadline = time.monotonic() + LAST_PASSES_S
         try:
-            while self.carry() and time.monotonic() < deadline:
+            while self.carry(lambda: time.monotonic() > deadline) and time.monotonic() < deadline:
                 pass
         except Exception as error:  # noqa: BLE001 (as above: the worker that is stopping must go on doing so)
             log.warning("MLflow went away; the rest is carried over after the next start: %s", error)
 
-    def carry(self) -> bool:
+    def carry(self, hurried: Callable[[], bool] = lambda: False) -> bool:
         """Make one pass over what MLflow does not have; return whether some of it was left for the next one.
 
+        Args:
+            hurried: whether to leave everything else for the next pass; asked before each sweep and trial.
         Raises: Away, if the server does not answer; Refused, if it has no place for us.
         """
         experiment_id = self._experiment_id
@@ -94,12 +98,16 @@ class Projector:
             self._forget_what_is_gone(experiment_id)
             self._experiment_id = experiment_id
         for sweep in self._store.sweeps_behind():
+            if hurried():
+                return True
             self._guarded(sweep.id, sweep.id, self._show_sweep, experiment_id, sweep)
         more = False
         for sweep_id, behind in groupby(self._store.behind(), key=lambda pair: pair[0].sweep_id):
             sweep = self._store.get_sweep(sweep_id)
             configs = {config.id: config for config in self._store.list_configs(sweep_id)}
             for trial, shown in behind if sweep.mlflow_run_id else ():
+                if hurried():
+                    return True
                 arguments = experiment_id, sweep, trial, configs[trial.config_id], shown
                 more |= self._guarded(trial.id, sweep_id, self._show_trial, *arguments)
         return more

@@ -37,6 +37,8 @@ from sweep_service.store import open_store
 
 READY_TIMEOUT_S: Final = 90.0
 STOP_GRACE_S: Final = 5.0
+WORKER_STOP_GRACE_S: Final = 15.0
+"""Trials save themselves, and what MLflow does not have yet is carried over."""
 NEEDED_DISK_BYTES: Final = 1 << 30
 _SETTLED_S: Final = 60.0
 _LONGEST_BACKOFF_S: Final = 30.0
@@ -199,12 +201,12 @@ class Stack:
                     service.start()
 
     def stop(self) -> None:
-        """End everything, the worker first; about ten seconds at most."""
+        """End everything, the worker first; about twenty seconds at most."""
         self._stopping.set()
         if self._guard is not None:
             self._guard.join()
         worker = [service for service in self._services if service.name == "worker"]
-        _stop_together(worker)
+        _stop_together(worker, WORKER_STOP_GRACE_S)
         _stop_together([service for service in self._services if service not in worker])
         if self._services and not self._temp_dir.is_relative_to(self.settings.home):
             shutil.rmtree(self._temp_dir, ignore_errors=True)
@@ -212,9 +214,9 @@ class Stack:
             self._lock.close()
 
 
-def _stop_together(services: Sequence[_Service]) -> None:
+def _stop_together(services: Sequence[_Service], grace_s: float = STOP_GRACE_S) -> None:
     processes = [service.process for service in services if service.process is not None]
-    threads = [threading.Thread(target=stop, args=(process, STOP_GRACE_S)) for process in processes]
+    threads = [threading.Thread(target=stop, args=(process, grace_s)) for process in processes]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sweep_service.errors import ServiceError
 from sweep_service.finalize import build_report
 from sweep_service.processes import start, stop, this_host
-from sweep_service.projection_mlflow import Projector
+from sweep_service.projection_mlflow import LAST_PASSES_S, Projector
 from sweep_service.records import DesiredState, Sweep, SweepState
 from sweep_service.runner.lease import LEASE_S, NO_RAY_EXIT_CODE
 from sweep_service.runner.recovery import recover
@@ -164,7 +164,7 @@ def run_worker(settings: Settings) -> None:
         Worker(store, settings).run(stopped)
     finally:
         stopped.set()
-        projection.join(_STOP_GRACE_S)
+        projection.join(LAST_PASSES_S)
         store.close()
 
 
