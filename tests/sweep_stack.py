@@ -1,17 +1,24 @@
 """Small real sweeps, and the processes of a stack, for tests that run the real thing."""
 
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from sweep_service.processes import start_kept, stop
+from sweep_service.plan import first_records
+from sweep_service.processes import start, start_kept, stop
 from sweep_service.ray_head import client_environment, ensure_ray_token, head_command, head_environment, is_ready
+from sweep_service.records import DesiredState, Sweep, SweepState, new_id
 from sweep_service.serve import free_port
+from sweep_service.settings import Settings
+from sweep_service.spec_check import parse_spec
+from sweep_service.store import Fence, Store
 
 SMALL_TRAINING: dict[str, Any] = {
     "steps": 16,
@@ -93,3 +100,34 @@ def _has(process: psutil.Process, words: tuple[str, ...]) -> bool:
     except psutil.NoSuchProcess:
         return False
     return "sweep_service.keeper" not in command and all(word in command for word in words)
+
+
+def submit_and_claim(store: Store, raw: dict[str, Any]) -> Fence:
+    """Submit a sweep and take it over, as a worker does."""
+    spec = parse_spec(raw)
+    sweep = Sweep(
+        id=new_id("swp"),
+        name=spec.name,
+        state=SweepState.QUEUED,
+        desired_state=DesiredState.RUN,
+        created_at=time.time(),
+        spec=spec,
+        spec_digest=spec.digest,
+    )
+    store.create_sweep(sweep, *first_records(spec, sweep.id))
+    claimed = store.claim("test", 60)
+    assert claimed is not None
+    assert claimed.id == sweep.id
+    return Fence(claimed.id, claimed.epoch)
+
+
+@contextmanager
+def runner(settings: Settings, fence: Fence, ray: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the sweep's runner, as a worker does; end it afterwards."""
+    command = [sys.executable, "-m", "sweep_service.runner", fence.sweep_id, str(fence.epoch)]
+    log = settings.storage / fence.sweep_id / "runner.log"
+    process = start(command, {**os.environ, **settings.environment(), **ray}, log)
+    try:
+        yield process
+    finally:
+        stop(process, 2)
