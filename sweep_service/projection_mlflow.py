@@ -24,7 +24,7 @@ from sweep_service.store import Store
 
 EXPERIMENT: Final = "sweeps"
 PERIOD_S: Final = 1.0
-LONGEST_PAUSE_S: Final = 30.0
+LONGEST_PAUSE_S: Final = 10.0
 LAST_PASSES_S: Final = 8.0
 """How long `run` goes on after it was stopped, if MLflow is behind."""
 CHUNKS_AT_A_TIME: Final = 50
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Projector:
-    """Keeps an MLflow server like the store. One at a time may run, or runs are made twice.
+    """Keeps an MLflow server like the store.
 
     Args:
         store: read for everything, written for marks only.
@@ -54,12 +54,13 @@ class Projector:
         pause, away = PERIOD_S, False
         while not stop.is_set():
             try:
-                more = self.carry(stop.is_set)
+                with self._store.projecting() as mine:
+                    more = mine and self.carry(stop.is_set)
             except Exception as error:  # noqa: BLE001 (a tracker in trouble must not stop sweeps, whatever it says)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
                 self._experiment_id = None  # it may come back as another server, or an empty one
                 if not away:
-                    log.warning("MLflow does not answer; curves wait in the store: %s", error)
+                    log.warning("nothing reaches MLflow; curves wait in the store: %s", error)
                 away = True
                 stop.wait(pause)
                 continue
@@ -78,8 +79,9 @@ class Projector:
     def _carry_rest(self) -> None:
         deadline = time.monotonic() + LAST_PASSES_S
         try:
-            while self.carry(lambda: time.monotonic() > deadline) and time.monotonic() < deadline:
-                pass
+            with self._store.projecting() as mine:
+                while mine and self.carry(lambda: time.monotonic() > deadline) and time.monotonic() < deadline:
+                    pass
         except Exception as error:  # noqa: BLE001 (as above: the worker that is stopping must go on doing so)
             log.warning("MLflow went away; the rest is carried over after the next start: %s", error)
 

@@ -1,9 +1,10 @@
 """What the projection to MLflow has already carried over: run ids and how far each trial's curves are."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from sweep_service.records import Record, Sweep, Trial
 from sweep_service.store import tables as t
@@ -22,6 +23,18 @@ class Chunk(Record):
 
 class ProjectionRows(Rows):
     """The projection's own marks; losing them costs a repeat, never a point."""
+
+    @contextmanager
+    def projecting(self) -> Generator[bool]:
+        """Whether this process may carry over now: with PostgreSQL one at a time, or runs would be made twice.
+
+        SQLite has one host and one worker.
+        """
+        if self.engine.dialect.name == "sqlite":
+            yield True
+            return
+        with self.engine.begin() as connection:
+            yield connection.execute(text("SELECT pg_try_advisory_xact_lock(727275)")).scalar_one()
 
     def sweeps_behind(self) -> list[Sweep]:
         """Return sweeps whose state or report MLflow does not show yet, oldest first."""

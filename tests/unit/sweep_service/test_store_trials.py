@@ -342,6 +342,13 @@ def test_a_sweep_is_behind_until_its_state_and_report_are_shown(store: Store) ->
     assert len(store.sweeps_behind()) == 1
 
 
+def test_one_process_at_a_time_carries_over(store: Store) -> None:
+    for _ in range(2):
+        with store.projecting() as mine, store.projecting() as other:
+            assert mine
+            assert other == (store.engine.dialect.name == "sqlite")
+
+
 def test_marks_can_be_forgotten(store: Store) -> None:
     fence, trial, attempt = begin(store)
     sweeps.ingest(store, fence, attempt, [*sweeps.training_events(1, 4)])

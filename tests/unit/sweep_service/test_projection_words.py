@@ -1,0 +1,123 @@
+"""How sweeps and trials are said in MLflow's words."""
+
+import json
+
+import pytest
+
+from sweep_service.links import curves_link, run_link
+from sweep_service.plan import first_records
+from sweep_service.projection import words
+from sweep_service.projection.mlflow_api import Point
+from sweep_service.projection.view import FIRST, shared_view, sweep_note
+from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState
+from sweep_service.spec_check import parse_spec
+from sweep_service.store.projection import Chunk
+from tests import stored_sweeps as sweeps
+from trainers.metrics import EVALUATION_METRICS, STEP_METRICS
+
+
+def records(**changes: object) -> tuple[Sweep, list[Config], list[Trial]]:
+    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC | changes), mlflow_experiment_id="7", mlflow_run_id="parent")
+    return sweep, *first_records(sweep.spec, sweep.id)
+
+
+def test_runs_are_named_by_what_differs() -> None:
+    sweep, configs, trials = records(baselines={"dapo": True})
+    names = [words.trial_name(sweep, trial, config) for trial, config in zip(trials, configs, strict=False)]
+    assert names == [
+        "baseline β1=0 β2=0 seed 0 tune",
+        "DAPO seed 0 tune",
+        "β1=0 β2=1 seed 0 tune",
+        "β1=0.5 β2=1 seed 0 tune",
+    ]
+
+
+def test_the_tag_config_is_different_for_every_config() -> None:
+    sweep, configs, trials = records(space={"loss.epsilon": [0.15, 0.2], "loss.beta1": [0.5], "steps": [16, 32]})
+    labels = [words.trial_tags(sweep, trials[0], config)["config"] for config in configs]
+    assert len(set(labels)) == len(configs) == 5
+
+
+def test_nested_parameters_become_dotted_names() -> None:
+    values = {"a": {"b": 0.5, "c": {"d": "text"}}, "e": [1, None], "f": None, "g": {}, "x@y": True}
+    assert words.flat(values) == {
+        "a.b": "0.5",
+        "a.c.d": "text",
+        "e": "[1, null]",
+        "f": "null",
+        "g": "{}",
+        "x_y": "true",
+    }
+
+
+def test_long_values_are_cut() -> None:
+    value = words.flat({"long": "x" * 1000})["long"]
+    assert len(value) == words.MAX_PARAM
+    assert value.endswith("x…")
+
+
+def test_every_metric_keeps_its_name() -> None:
+    for name in [*STEP_METRICS, *EVALUATION_METRICS]:
+        assert words.metric_key(name) == name
+    assert words.metric_key("pass@8") == "pass_8"
+
+
+def test_the_main_curves_are_metrics() -> None:
+    assert set(FIRST) <= set(STEP_METRICS) | set(EVALUATION_METRICS)
+
+
+def test_points_keep_their_own_times_and_leave_out_what_is_missing() -> None:
+    chunk = Chunk(id=1, steps=[3, 4], times=[10.0014, 11.5], metrics={"loss": [0.5, None], "entropy": [1.0, 0.9]})
+    assert words.chunk_points(chunk) == [
+        Point("loss", 0.5, 10001, 3),
+        Point("entropy", 1.0, 10001, 3),
+        Point("entropy", 0.9, 11500, 4),
+    ]
+
+
+def test_closing_figures_are_named_final() -> None:
+    _, _, trials = records()
+    summary = {"eval/avg_at_k": 0.5, "time/train_s": 20.0, "eval/pass_at_k": None}
+    trial = trials[0].model_copy(update={"summary": summary, "ended_at": 2.0})
+    assert words.final_points(trial, None) == [
+        Point("final/avg_at_k", 0.5, 2000, 0),
+        Point("final/time_train_s", 20.0, 2000, 0),
+    ]
+    assert words.final_points(trial, 0.0)[0] == Point("final/objective", 0.0, 2000, 0)
+
+
+@pytest.mark.parametrize("state", TrialState)
+def test_a_trial_has_an_end_in_mlflow_when_it_has_ended(state: TrialState) -> None:
+    assert state.terminal == (words.TRIAL_STATUS[state] in {"FINISHED", "FAILED", "KILLED"})
+
+
+@pytest.mark.parametrize("state", SweepState)
+def test_a_sweep_has_an_end_in_mlflow_when_it_has_ended(state: SweepState) -> None:
+    assert state.terminal == (words.SWEEP_STATUS[state] in {"FINISHED", "FAILED", "KILLED"})
+
+
+def test_the_view_shows_one_sweep_with_entropy_first() -> None:
+    sweep, _, _ = records()
+    view = json.loads(shared_view(sweep))
+    assert view["searchFilter"] == f"tags.kind = 'trial' AND tags.sweep_id = '{sweep.id}'"
+    assert [chart["metricKey"] for chart in view["compareRunCharts"]][:3] == ["entropy", "reward/mean", "eval/avg_at_k"]
+    assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == {view["compareRunSections"][0]["uuid"]}
+
+
+def test_links_lead_to_mlflow_once_it_knows_the_sweep() -> None:
+    sweep, _, _ = records()
+    page = f"http://mlflow/#/experiments/7/runs?workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey={sweep.id}"
+    assert curves_link("http://mlflow/", sweep) == page
+    assert curves_link(None, sweep) is None
+    assert curves_link("http://mlflow", sweep.model_copy(update={"mlflow_experiment_id": None})) is None
+    assert run_link("http://mlflow", "abc") == "http://mlflow/#/runs/abc"
+    assert run_link("http://mlflow", None) is None
+
+
+def test_the_description_tells_the_answer_once_there_is_one() -> None:
+    sweep, _, _ = records()
+    assert sweep_note(sweep, None).startswith(f"Sweep `{sweep.id}`: QUEUED.")
+    assert "report.html" not in sweep_note(sweep, None)
+    assert sweep_note(sweep, "a tie").startswith("**a tie**")
+    failed = sweep.model_copy(update={"message": "the disk is full"})
+    assert "the disk is full" in sweep_note(failed, None)
