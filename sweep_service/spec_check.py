@@ -6,7 +6,7 @@ of the space that training does not know, and corner points of the space that tr
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
@@ -37,8 +37,8 @@ def parse_spec(raw: object) -> SweepSpec:
     training = document.get("training", {})
     base_errors = _training_errors(training, ("training",))
     space = _space(document.get("space"))
-    if space is not None and not base_errors:
-        errors += _space_errors(space, training)
+    if space is not None and isinstance(training, Mapping):
+        errors += _space_errors(space, training, {error.detail for error in base_errors})
     if spec is not None and spec.search.strategy == "grid":
         errors += _grid_errors(spec.space)
     if errors or base_errors:
@@ -66,17 +66,21 @@ def _grid_errors(space: SearchSpace) -> list[SpecError]:
     return []
 
 
-def _space_errors(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
-    """Try the space's corner points. A value that fails wherever it stands is named; else the point is."""
+def _space_errors(space: SearchSpace, training: Mapping[str, Any], known: Set[str]) -> list[SpecError]:
+    """Try the space's corner points. A value that fails wherever it stands is named; else the point is.
+
+    Args:
+        known: what is wrong with `training` itself, and not told again.
+    """
     if "seed" in space.names:
         return [SpecError("/space/seed", "the seed is not a parameter to choose; list the seeds under /seeds")]
     corners = list(space.corners())
-    failing = [(point, reasons) for point in corners if (reasons := _refusals(training, point))]
+    failing = [(point, reasons) for point in corners if (reasons := _refusals(training, point, known))]
     errors: dict[SpecError, None] = {}
     explained: list[tuple[str, Any]] = []
     for name in space.names:
         for value in _distinct(point[name] for point, _ in failing):
-            alone = _refusals(training, {name: value})
+            alone = _refusals(training, {name: value}, known)
             if alone and sum(point[name] == value for point, _ in failing) == sum(p[name] == value for p in corners):
                 errors |= {SpecError(_pointer(("space", name)), f"{value!r}: {reason}"): None for reason in alone}
                 explained.append((name, value))
@@ -91,13 +95,13 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
     return list({json.dumps(value): value for value in values}.values())
 
 
-def _refusals(training: Mapping[str, Any], params: Mapping[str, Any]) -> list[str]:
-    """Say why training refuses the base configuration with these parameters set."""
+def _refusals(training: Mapping[str, Any], params: Mapping[str, Any], known: Set[str]) -> list[str]:
+    """Say why training refuses the base configuration with these parameters set, beyond what is known."""
     try:
         raw = with_params(training, params)
     except ValueError as error:
         return [str(error)]
-    return [error.detail for error in _training_errors(raw, ())]
+    return [error.detail for error in _training_errors(raw, ()) if error.detail not in known]
 
 
 def _training_errors(raw: object, prefix: tuple[str, ...]) -> list[SpecError]:
@@ -114,7 +118,7 @@ def _spec_errors(
     """Turn pydantic's errors into JSON pointers and sentences."""
     found: list[SpecError] = []
     for item in error.errors(include_url=False):
-        path = _path_in(raw, item["loc"])
+        path = _path_in(raw, item["loc"], item["type"] == "missing")
         if item["type"] == "extra_forbidden":
             detail = f"there is no such setting{_did_you_mean(path[-1], model)}"
         else:
@@ -132,16 +136,19 @@ _PLAINER = {
 }
 
 
-def _path_in(raw: object, location: tuple[int | str, ...]) -> list[str]:
-    """Drop from pydantic's location what is not in the document: the tags of unions."""
+def _path_in(raw: object, location: tuple[int | str, ...], missing: bool) -> list[str]:
+    """Drop from pydantic's location what is not in the document: the tags of unions, fields of short forms.
+
+    Args:
+        missing: whether the last part is a key that ought to be there.
+    """
     path: list[str] = []
     for index, part in enumerate(location):
-        last = index == len(location) - 1
-        if isinstance(raw, Mapping) and (part in raw or last):
+        if isinstance(raw, Mapping) and (part in raw or (missing and index == len(location) - 1)):
             raw = raw.get(part)
         elif isinstance(raw, list | tuple) and isinstance(part, int) and part < len(raw):
             raw = raw[part]
-        elif not last or not isinstance(raw, Mapping | list | tuple):
+        else:
             continue
         path.append(str(part))
     return path

@@ -96,7 +96,7 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 def _database_away(_request: Request, error: Exception) -> Response:
     log.warning("the database does not answer: %s", error)
-    detail = "the database does not answer; nothing was changed, ask again"
+    detail = "the database does not answer; ask again"
     return problem(503, "DATABASE_UNAVAILABLE", detail, headers={"Retry-After": "2"})
 
 

@@ -56,7 +56,13 @@ _SPEC_BODY = {
 }
 
 
-@router.post("/sweeps", status_code=201, response_model=SweepView | SweepPlan, openapi_extra=_SPEC_BODY)
+@router.post(
+    "/sweeps",
+    status_code=201,
+    response_model=SweepView,
+    responses={200: {"description": "The plan, with `validate_only`.", "model": SweepPlan}},
+    openapi_extra=_SPEC_BODY,
+)
 def submit(
     service: Service,
     response: Response,
@@ -66,11 +72,10 @@ def submit(
         Header(pattern=_KEY_PATTERN, description="Names this request: sent again with it, it is not done again."),
     ] = None,
     validate_only: Annotated[bool, Query(description="Answer 200 with the plan; store nothing.")] = False,
-) -> SweepView | SweepPlan:
+) -> Any:
     """Submit a sweep. Once this answers 201 the sweep is stored and will run."""
     if validate_only:
-        response.status_code = 200
-        return service.plan(raw)
+        return Response(service.plan(raw).model_dump_json(), media_type="application/json")
     sweep, replayed = service.submit(raw, idempotency_key)
     response.headers["Location"] = f"/v1/sweeps/{sweep.id}"
     if replayed:

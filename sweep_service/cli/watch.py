@@ -35,7 +35,8 @@ def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -
     say(f"{sweep.name} {sweep.state} after {took}: {counts_text(sweep.trials)}")
     if look.best:
         stderr().print(best_line(look.best, sweep))
-        say(f"  report: sweeps report {sweep_id}   winner, ready to run: sweeps best {sweep_id}")
+        say(f"  sweeps report {sweep_id}   writes the report")
+        say(f"  sweeps best {sweep_id}     prints the winner, ready to run")
     return sweep
 
 

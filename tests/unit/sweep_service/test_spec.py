@@ -105,3 +105,27 @@ def test_a_spec_survives_json() -> None:
     one = parse_spec(spec(space={"preset": "beta_epsilon"}, labels={"team": "rl"}))
     assert SweepSpec.model_validate_json(one.model_dump_json()) == one
     assert SweepSpec.model_validate_json(one.model_dump_json()).digest == one.digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"space": {"loss.beta1": {"type": "float", "low": 2, "high": 1}}}, "/space/loss.beta1"),
+        ({"space": {"loss.beta1": {"type": "float", "low": 2}}}, "/space/loss.beta1/high"),
+        ({"space": {"loss.beta1": {"type": "float", "low": "x", "high": 1}}}, "/space/loss.beta1/low"),
+        ({"space": {"loss.beta1": [1, 1]}}, "/space/loss.beta1"),
+        ({"space": {"loss.beta1": []}}, "/space/loss.beta1"),
+        ({"training": {"loss": {"name": "ce_gppo", "epsilon": 3}}}, "/training/loss"),
+        ({"seeds": {"tune": [0, -1]}}, "/seeds/tune/1"),
+        ({"seeds": {"confirm": {"top_k": 1}}}, "/seeds/confirm/seeds"),
+    ],
+)
+def test_a_pointer_names_a_place_in_the_document(changes: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        parse_spec({"name": "a", "space": {"loss.beta1": [0, 1]}} | changes)
+    assert [error.pointer for error in refused.value.errors] == [pointer]
+
+
+def test_a_wrong_base_does_not_hide_what_is_wrong_with_the_space() -> None:
+    wrong = {"space": {"loss.betta1": [1], "loss.beta2": [-1, 2]}, "training": {"steps": 7}}
+    assert set(pointers(spec(**wrong))) == {"/training", "/space/loss.betta1", "/space/loss.beta2"}
