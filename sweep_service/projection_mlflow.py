@@ -128,8 +128,10 @@ class Projector:
             return False
         try:
             return show(*arguments)
-        except Gone:
+        except Gone as error:
+            log.warning("MLflow has lost sweep %s; it is carried over again: %s", sweep_id, error)
             self._store.forget_projection(sweep_id)
+            self._experiment_id = None
         except Refused as error:
             self._set_aside.add(name)
             log.warning("MLflow refused %s, which is left out until the next start: %s", name, error)

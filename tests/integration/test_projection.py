@@ -243,6 +243,20 @@ def test_a_server_that_lost_its_data_gets_everything_again(
     assert arrived_points(client, sweep.id) == {trial.id: sorted(stored_points(store, sweep.id)[trial.id])}
 
 
+def test_an_experiment_that_vanishes_in_between_is_made_again(
+    projector: MakeProjector, store: Store, url: str, client: MlflowClient
+) -> None:
+    sweep, fence = sweeps.start(store)
+    trial = store.list_trials(sweep.id)[0]
+    carry = projector(store, url)
+    carry_all(carry, store)
+    carry._experiment_id = "12345"  # as if the server had been replaced by another one between two passes
+    store.set_sweep_run(sweep.id, "12345", "0" * 32)
+    sweeps.run_trial(store, fence, trial)
+    carry_all(carry, store)
+    assert arrived_points(client, sweep.id) == {trial.id: sorted(stored_points(store, sweep.id)[trial.id])}
+
+
 def test_a_server_that_is_away_is_said_once_and_stops_nothing(
     projector: MakeProjector, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
