@@ -33,6 +33,7 @@ def test_every_error_is_reported_at_once_with_its_pointer() -> None:
     assert set(found) == {
         "/name",
         "/spce",
+        "/space/loss.beta1",
         "/seeds",
         "/training/loss/beta3",
         "/training/rollout",
