@@ -66,6 +66,8 @@ class _Service:
     def start(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.log.write_bytes(self.log.read_bytes()[-1_000_000:] if self.name != "ray" and self.log.exists() else b"")
+        if self.process is not None:
+            stop(self.process, 0)
         self.process = start_kept(self.command, self.environment, self.log)
         self.started_at, self.restart_at = time.monotonic(), None
 

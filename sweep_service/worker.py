@@ -107,6 +107,7 @@ class Worker:
 
     def _after(self, runner: _Runner) -> None:
         """Do what a runner's end asks for. Its lease is ours until it is let go."""
+        stop(runner.process, 0)  # closes its lifeline, and ends what may be left of it
         code, sweep = runner.process.returncode, self.store.get_sweep(runner.sweep.id)
         if sweep.epoch != runner.sweep.epoch or sweep.state.terminal:
             return

@@ -7,7 +7,7 @@ import sys
 
 from sweep_service.errors import StaleEpoch
 from sweep_service.processes import LIFELINE
-from sweep_service.runner.lease import LOST_EXIT_CODE
+from sweep_service.runner.lease import LOST_EXIT_CODE, NO_RAY_EXIT_CODE
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, open_store
 from trainers.lifeline import follow_parent
@@ -44,6 +44,9 @@ def main() -> int:
     except StaleEpoch as error:
         sys.stderr.write(f"runner ends: {error}\n")
         return LOST_EXIT_CODE
+    except ConnectionError as error:
+        sys.stderr.write(f"runner ends: {error}\n")
+        return NO_RAY_EXIT_CODE
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,8 +19,18 @@ COUNT_EVERY_S: Final = 5.0
 
 
 def connect(settings: Settings, sweep_id: str) -> int | None:
-    """Connect to Ray as this sweep's own job; return the pid of this host's raylet if it can be told."""
-    if is_loopback(settings.ray_address.rpartition(":")[0]):
+    """Connect to Ray as this sweep's own job; return the pid of this host's raylet if it can be told.
+
+    Raises: ConnectionError, if nobody listens there: Ray itself would try for minutes, then abort the process.
+    """
+    host, _, port = settings.ray_address.rpartition(":")
+    if not host:
+        raise ValueError(f"SWEEPS_RAY_ADDRESS must be host:port of a Ray head, not {settings.ray_address!r}")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise ConnectionError(f"no Ray at {settings.ray_address}: {error}") from error
+    if is_loopback(host):
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # or Ray replaces a loopback address by another
     ray.init(
         address=settings.ray_address,

@@ -89,7 +89,9 @@ def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, le
                 name=f"epoch-{fence.epoch}",
                 storage_path=str(folder),
                 callbacks=[StoreCallback(ledger, lease.beat)],
-                checkpoint_config=CheckpointConfig(checkpoint_at_end=False),  # trainers save; a save that raises is an error
+                checkpoint_config=CheckpointConfig(
+                    checkpoint_at_end=False
+                ),  # trainers save; a save that raises is an error
                 failure_config=FailureConfig(max_failures=0),
                 verbose=0,
             ),

@@ -1,0 +1,57 @@
+"""The worker with real runners."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sweep_service.records import SweepState, TrialState
+from sweep_service.settings import Settings
+from sweep_service.store import open_store
+from sweep_service.worker import Worker
+from tests.stored_sweeps import submit
+
+
+def test_a_sweep_whose_runner_fails_again_and_again_is_given_up(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)  # names no Ray
+    store = open_store(settings.database_url)
+    sweep = submit(store)
+    stopped = _stop_when_ended(settings, sweep.id)
+    Worker(store, settings).run(stopped)
+    failed = store.get_sweep(sweep.id)
+    assert failed.state is SweepState.FAILED
+    assert "its runner failed 3 times in a row" in (failed.message or "")
+    assert "SWEEPS_RAY_ADDRESS must be host:port" in (failed.message or "")
+    assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.CANCELLED}
+    store.close()
+
+
+def test_a_sweep_waits_while_there_is_no_ray_and_can_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.worker.MAX_FAILURES", 1)
+    settings = Settings(home=tmp_path, ray_address="127.0.0.1:9")
+    store = open_store(settings.database_url)
+    sweep = submit(store)
+    stopped = _stop_when_ended(settings, sweep.id, cancel_at_epoch=2)
+    Worker(store, settings).run(stopped)
+    assert store.get_sweep(sweep.id).state is SweepState.CANCELLED
+    store.close()
+
+
+def _stop_when_ended(settings: Settings, sweep_id: str, cancel_at_epoch: int | None = None) -> threading.Event:
+    """Return an event that is set once the sweep has ended, or after a minute."""
+    stopped = threading.Event()
+
+    def watch() -> None:
+        store, deadline = open_store(settings.database_url), time.monotonic() + 60
+        while not (sweep := store.get_sweep(sweep_id)).state.terminal and time.monotonic() < deadline:
+            if sweep.epoch == cancel_at_epoch:
+                store.request_cancel(sweep_id)
+            time.sleep(0.1)
+        stopped.set()
+        store.close()
+
+    threading.Thread(target=watch, daemon=True).start()
+    return stopped

@@ -1,0 +1,96 @@
+"""Reading a trainer's events, and saying how it ended."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sweep_service.records import Outcome
+from sweep_service.runner.trainer import Job, Part, ending_of, trainer_environment
+
+JOB = Job(trial_id="t", attempt=1, directory="/d", config={}, threads=3, gpus=0, resume_from=None, cache="/c")
+
+
+def write(folder: Path, *events: dict[str, object], torn: str = "") -> None:
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events) + torn)
+
+
+def test_only_whole_lines_are_read(tmp_path: Path) -> None:
+    write(tmp_path, {"a": 1}, torn='{"b": ')
+    part = Part.read(tmp_path / "events.jsonl", 0)
+    assert (part.start, part.end, part.events) == (0, 9, [{"a": 1}])
+    assert Part.read(tmp_path / "events.jsonl", 9).lines == ""
+
+
+def test_parts_are_bounded_and_follow_one_another(tmp_path: Path) -> None:
+    events = [{"number": number, "text": "é" * 20} for number in range(50)]
+    write(tmp_path, *events)
+    offset, found = 0, list[object]()
+    while (part := Part.read(tmp_path / "events.jsonl", offset, limit=300)).lines:
+        assert part.end - part.start <= 300
+        found += part.events
+        offset = part.end
+    assert found == events
+
+
+def test_a_line_longer_than_a_part_comes_whole(tmp_path: Path) -> None:
+    write(tmp_path, {"text": "x" * 1000}, {"a": 1})
+    assert Part.read(tmp_path / "events.jsonl", 0, limit=100).events == [{"text": "x" * 1000}]
+
+
+def test_a_file_that_is_not_there_has_no_events(tmp_path: Path) -> None:
+    assert Part.read(tmp_path / "events.jsonl", 0).lines == ""
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "outcome"),
+    [
+        (0, Outcome.SUCCEEDED),
+        (1, Outcome.FAILED),
+        (2, Outcome.FAILED),
+        (3, Outcome.DIVERGED),
+        (4, Outcome.LOST),
+        (5, Outcome.LOST),
+        (-9, Outcome.CRASHED),
+        (-11, Outcome.CRASHED),
+        (137, Outcome.CRASHED),
+    ],
+)
+def test_exit_codes(tmp_path: Path, exit_code: int, outcome: Outcome) -> None:
+    assert ending_of(exit_code, tmp_path).outcome is outcome
+
+
+def test_a_failure_says_what_the_trainer_said(tmp_path: Path) -> None:
+    (tmp_path / "stderr.log").write_text("Traceback\nOSError: no space")
+    assert ending_of(1, tmp_path).message == "Traceback\nOSError: no space"
+    write(tmp_path, {"type": "failed", "code": "FAILED", "message": "OSError: no space"})
+    assert ending_of(1, tmp_path).message == "OSError: no space"
+
+
+def test_a_crash_names_the_signal_and_the_last_words(tmp_path: Path) -> None:
+    (tmp_path / "stderr.log").write_text("step 7")
+    assert ending_of(-9, tmp_path).message == "the trainer was ended by signal 9: step 7"
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [
+        ({"type": "finished", "outcome": "SUCCEEDED"}, Outcome.SUCCEEDED),
+        ({"type": "finished", "outcome": "DIVERGED"}, Outcome.DIVERGED),
+        ({"type": "finished", "outcome": "STOPPED"}, Outcome.LOST),
+        ({"type": "failed", "message": "no"}, Outcome.FAILED),
+        ({"type": "step"}, Outcome.LOST),
+    ],
+)
+def test_without_an_exit_code_the_events_tell(tmp_path: Path, last: dict[str, object], outcome: Outcome) -> None:
+    assert ending_of(None, tmp_path).outcome is Outcome.LOST
+    write(tmp_path, {"type": "started"}, last)
+    assert ending_of(None, tmp_path).outcome is outcome
+
+
+def test_a_trainer_gets_its_threads_and_the_gpus_of_its_actor() -> None:
+    given = {"CUDA_VISIBLE_DEVICES": "3,4", "OMP_NUM_THREADS": "1", "PYTHONPATH": "/mine"}
+    without = trainer_environment(JOB, given)
+    assert (without["OMP_NUM_THREADS"], without["MKL_NUM_THREADS"], without["CUDA_VISIBLE_DEVICES"]) == ("3", "3", "")
+    assert without["PYTHONPATH"].endswith(":/mine")
+    assert trainer_environment(JOB.model_copy(update={"gpus": 2}), given)["CUDA_VISIBLE_DEVICES"] == "3,4"
