@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
@@ -121,13 +122,14 @@ class SweepService:
     def configs(self, sweep_id: str, after: int, limit: int) -> list[ConfigView]:
         """Return configs by number, each with its mean objective in both stages."""
         trials, means = self._objectives(self.store.get_sweep(sweep_id))
+        counts = Counter((trial.config_id, trial.stage) for trial in trials)
         return [
             ConfigView(
                 **config.model_dump(),
                 tune_objective=means[Stage.TUNE].get(config.id),
                 confirm_objective=means[Stage.CONFIRM].get(config.id),
-                tune_trials=sum(trial.config_id == config.id and trial.stage is Stage.TUNE for trial in trials),
-                confirm_trials=sum(trial.config_id == config.id and trial.stage is Stage.CONFIRM for trial in trials),
+                tune_trials=counts[config.id, Stage.TUNE],
+                confirm_trials=counts[config.id, Stage.CONFIRM],
             )
             for config in self.store.list_configs(sweep_id, after, limit)
         ]
