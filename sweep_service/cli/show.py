@@ -1,13 +1,14 @@
 """Printing one sweep and one plan for people."""
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
 from sweep_service.cli.output import counts_text, number, params_text, print_table, span, state_text, stdout
 from sweep_service.plan import SweepPlan
-from sweep_service.records import Role, TrialState
+from sweep_service.records import Role, Stage, TrialState
 from sweep_service.schemas import ConfigView, SweepView, TrialView
 
 _SHOWN_CONFIGS = 8
@@ -28,8 +29,10 @@ def print_plan(plan: SweepPlan) -> None:
     console.print(Text(plan.name, "bold"))
     for name, text in facts.items():
         console.print(Text.assemble(("  " + name.ljust(9), "bright_black"), text))
-    for params in plan.first_configs[:_SHOWN_CONFIGS]:
-        console.print(Text("           " + (params_text(params) or "the base configuration")))
+    for index, params in enumerate(plan.first_configs[:_SHOWN_CONFIGS]):
+        role = f"  ({plan.baselines[index]})" if index < len(plan.baselines) else ""
+        shown = params_text(params) or ("-" if params else "the base configuration")
+        console.print(Text(f"           {shown}{role}"))
     if plan.configs > _SHOWN_CONFIGS:
         console.print(Text(f"           … {plan.configs - len(plan.first_configs[:_SHOWN_CONFIGS])} more"))
     for warning in plan.warnings:
@@ -57,10 +60,11 @@ def print_sweep(
         if text:
             console.print(Text.assemble(("  " + name.ljust(11), "bright_black"), text))
     console.print()
+    valued = Counter((trial.config_id, trial.stage) for trial in trials if trial.objective is not None)
     print_table(
-        ("CONFIG", "ROLE", "PARAMETERS", "TUNE", "CONFIRM"),
-        [_config_row(config) for config in configs],
-        right=("TUNE", "CONFIRM"),
+        ("CONFIG", "ROLE", "PARAMETERS", "TUNE (SEEDS)", "CONFIRM (SEEDS)"),
+        [_config_row(config, valued) for config in configs],
+        right=("TUNE (SEEDS)", "CONFIRM (SEEDS)"),
     )
     failed = [trial for trial in trials if trial.state in (TrialState.FAILED, TrialState.DIVERGED)]
     shown = trials if list_trials else failed
@@ -74,14 +78,14 @@ def print_sweep(
         )
 
 
-def _config_row(config: ConfigView) -> tuple[str, ...]:
+def _config_row(config: ConfigView, valued: Mapping[tuple[str, Stage], int]) -> tuple[str, ...]:
     roles = [role.value for role in config.roles if role is not Role.SPACE]
     return (
         config.id,
         ", ".join(roles) or "-",
         params_text(config.params) or "-",
-        _mean(config.tune_objective, config.tune_trials),
-        _mean(config.confirm_objective, config.confirm_trials),
+        _mean(config.tune_objective, valued.get((config.id, Stage.TUNE), 0), config.tune_trials),
+        _mean(config.confirm_objective, valued.get((config.id, Stage.CONFIRM), 0), config.confirm_trials),
     )
 
 
@@ -99,8 +103,8 @@ def _trial_row(trial: TrialView, params: str) -> tuple[str | Text, ...]:
     )
 
 
-def _mean(value: float | None, trials: int) -> str:
-    return f"{number(value)} ({trials})" if value is not None else "-"
+def _mean(value: float | None, seeds: int, trials: int) -> str:
+    return f"{number(value)} ({seeds}/{trials})" if trials else "-"
 
 
 def _commas(values: Sequence[int]) -> str:
