@@ -9,6 +9,7 @@ import json
 from typing import Any, Final
 
 from sweep_service.links import curves_link
+from sweep_service.projection.colors import GROUP_TAG
 from sweep_service.records import Sweep
 
 TAG: Final = "mlflow.sharedViewState."
@@ -26,7 +27,7 @@ def shared_view(sweep: Sweep) -> str:
         "searchFilter": f"tags.kind = 'trial' AND tags.sweep_id = '{sweep.id}'",
         "orderByKey": "attributes.start_time",
         "orderByAsc": True,
-        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "config"}]},
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP_TAG}]},
         "runsHiddenMode": "FIRST_20_RUNS",  # counts groups here
         "isAccordionReordered": True,  # or sections are sorted by name again
         "compareRunSections": [{"uuid": _SECTION, "name": "Main curves", "display": True, "isReordered": True}],
@@ -64,7 +65,7 @@ def sweep_note(sweep: Sweep, verdict: str | None) -> str:
         "`entropy/pa_lp`: the tokens that beta1 and beta2 weigh."
     )
     parts.append(
-        "The child runs are the trials; group them by the tag `config`. Their `final/objective` ranks configs; "
+        "The child runs are the trials; group them by the tag `line`. Their `final/objective` ranks configs; "
         "their run state is FAILED for diverged trials too, the tag `state` tells which."
     )
     if verdict:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sweep_service.projection.colors import GROUP_TAG, config_color, group_name
 from sweep_service.projection.mlflow_api import Point
 from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState
 from sweep_service.report.labels import config_label
@@ -74,13 +75,16 @@ def answer_tags(verdict: str | None, note: str) -> dict[str, str]:
 
 def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
     """Return the tags by which a trial's run is found, grouped and filtered."""
+    name = label(sweep, config)[:MAX_TAG]
     return {
         "mlflow.parentRunId": sweep.mlflow_run_id or "",
         "kind": "trial",
         "sweep": sweep.name,
         "sweep_id": sweep.id,
         "trial_id": trial.id,
-        "config": label(sweep, config)[:MAX_TAG],
+        "config": name,
+        GROUP_TAG: group_name(name, config.number),
+        "mlflow.runColor": config_color(config.number),
         "config_id": config.id,
         "role": ",".join(config.roles),
         "seed": str(trial.seed),

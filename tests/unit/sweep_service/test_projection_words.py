@@ -6,7 +6,7 @@ import pytest
 
 from sweep_service.links import curves_link, run_link
 from sweep_service.plan import first_records
-from sweep_service.projection import words
+from sweep_service.projection import colors, words
 from sweep_service.projection.mlflow_api import Point
 from sweep_service.projection.view import FIRST, shared_view, sweep_note
 from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState
@@ -36,6 +36,18 @@ def test_the_tag_config_is_different_for_every_config() -> None:
     sweep, configs, trials = records(space={"loss.epsilon": [0.15, 0.2], "loss.beta1": [0.5], "steps": [16, 32]})
     labels = [words.trial_tags(sweep, trials[0], config)["config"] for config in configs]
     assert len(set(labels)) == len(configs) == 5
+
+
+def test_each_config_has_a_colour_of_its_own() -> None:
+    """The places in MLflow's palette were read off its page: without an ending these four labels share the first."""
+    labels = ["baseline β1=0 β2=0", "β1=0 β2=1", "β1=0.5 β2=1", "β1=1 β2=1"]
+    assert {colors._place(f"tag.config.{label}") for label in labels} == {0}
+    names = [colors.group_name(label, number) for number, label in enumerate(labels)]
+    assert [name.rstrip("\u200b\u200c") for name in names] == labels
+    assert [colors._PALETTE[colors._place(f"tag.line.{name}")] for name in names] == [
+        colors.config_color(number) for number in range(4)
+    ]
+    assert len({colors.config_color(number) for number in range(15)}) == 15
 
 
 def test_nested_parameters_become_dotted_names() -> None:
