@@ -53,12 +53,12 @@ def stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
         process.wait(grace_s)
     if process.stdin is not None:
         process.stdin.close()
-    if process.poll() is None:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(1)  # a keeper kills what is below it, then ends
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(1)  # a keeper kills what is below it, then ends
+    if process.poll() is None:  # so the pid is still its own
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def this_host() -> str:

@@ -1,6 +1,7 @@
 """Whatever is killed, the sweep finishes, no finished trial runs again, and nothing is left running."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -18,7 +19,11 @@ from sweep_service.records import Outcome, Sweep, SweepState, TrialState
 from sweep_service.serve import free_port
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
-from tests.sweep_stack import one_of, processes_of, small_sweep, wait_until
+from tests.sweep_stack import SMALL_TRAINING, one_of, processes_of, small_sweep, wait_until
+
+
+STEPS = 160
+"""Some seconds of training: long enough to be hit in the middle."""
 
 
 @pytest.fixture
@@ -51,6 +56,23 @@ def answers(settings: Settings) -> bool:
         return False
 
 
+def kill_a_trainer(store: Store, sweep_id: str) -> None:
+    """Kill a trainer in the middle of its run, and wait until its attempt has crashed."""
+    wait_until("a trial trains", lambda: training(store, sweep_id), 120)
+    by_trial = {attempt.trial_id: attempt for attempt in store.list_attempts(sweep_id, running_only=True)}
+    (trial, *_) = (trial for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]) if trial.step)
+    attempt = by_trial[trial.id]
+    assert attempt.pid is not None
+    os.kill(attempt.pid, signal.SIGKILL)
+    wait_until(
+        "its attempt has crashed",
+        lambda: any(
+            (a.trial_id, a.number, a.outcome) == (trial.id, attempt.number, Outcome.CRASHED)
+            for a in store.list_attempts(sweep_id)
+        ),
+    )
+
+
 def kill_and_wait(settings: Settings, store: Store, sweep_id: str, words: list[str], told_by: str) -> None:
     """Kill a process in the middle of a trial, and wait for the event that tells that somebody went on from there."""
     wait_until("a trial trains", lambda: training(store, sweep_id), 120)
@@ -74,12 +96,13 @@ def training(store: Store, sweep_id: str) -> bool:
 
 
 def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
-    raw = small_sweep("kills", seeds={"tune": [0, 1, 2], "confirm": {"top_k": 1, "seeds": [7]}})
+    training_config = SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}
+    raw = small_sweep("kills", training=training_config, seeds={"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}})
     store = open_store(settings.database_url)
     with serving(settings) as serve:
         with Client(settings.url, read_token(settings.token_file)) as client:
             sweep = client.submit(raw)
-        kill_and_wait(settings, store, sweep.id, ["trainers"], "attempt.finished")
+        kill_a_trainer(store, sweep.id)
         kill_and_wait(settings, store, sweep.id, ["sweep_service.runner"], "sweep.claimed")
         kill_and_wait(settings, store, sweep.id, ["sweep_service", "worker"], "sweep.claimed")
         one_of(settings.home, "sweep_service", "api").kill()
@@ -114,7 +137,7 @@ def check(store: Store, sweep: Sweep) -> None:
     )
     assert sum(a.outcome is Outcome.CRASHED for a in attempts) == 1
     for curve in store.curves(sweep.id, ["loss"]):
-        assert curve.steps == list(range(1, 17))
+        assert curve.steps == list(range(1, STEPS + 1))
 
 
 def test_a_second_serve_of_the_same_home_says_so(settings: Settings) -> None:

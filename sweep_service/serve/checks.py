@@ -1,0 +1,77 @@
+"""What must hold before anything starts: each failure is one sentence that says what to do."""
+
+import fcntl
+import os
+import shutil
+import socket
+from pathlib import Path
+from typing import IO, Final
+
+from sweep_service.errors import ServiceError
+from sweep_service.settings import Settings
+
+NEEDED_DISK_BYTES: Final = 1 << 30
+
+
+class CannotStart(ServiceError):
+    """The stack cannot start; the message says why and what to do."""
+
+
+def preflight(settings: Settings) -> None:
+    """Find out before anything starts what would stop it half-way.
+
+    Raises: CannotStart.
+    """
+    home = settings.home
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (home / "serve.lock").touch()
+    except OSError as error:
+        raise CannotStart(
+            f"the data folder {home} cannot be written ({error.strerror}); set SWEEPS_HOME to one that can"
+        ) from error
+    free = shutil.disk_usage(home).free
+    if free < NEEDED_DISK_BYTES:
+        raise CannotStart(
+            f"only {free / 1e6:.0f} MB are free in {home}, {NEEDED_DISK_BYTES / 1e6:.0f} MB are needed; "
+            "free some space, or set SWEEPS_HOME"
+        )
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as error:
+            raise CannotStart(
+                f"port {settings.port} on {settings.host} cannot be used ({error.strerror}); "
+                "stop what uses it, or set SWEEPS_PORT to another one"
+            ) from error
+
+
+def locked(home: Path) -> IO[str]:
+    """Take the data folder for this process; closing the file, or the end of the process, gives it back.
+
+    Raises: CannotStart, if another process has it.
+    """
+    lock = (home / "serve.lock").open("r+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = lock.read().strip() or "unknown"
+        lock.close()
+        raise CannotStart(
+            f"another `sweeps serve` (process {owner}) uses {home}; stop it, or set SWEEPS_HOME"
+        ) from None
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    return lock
+
+
+def free_port(wanted: int = 0) -> int:
+    """Return a loopback port that nobody listens on now: `wanted`, if it is one."""
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except (OSError, OverflowError):
+            probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,161 @@
+"""`Stack`: all services of one data folder, from start to stop. `main`: the same as a command."""
+
+import json
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import IO, Final, Self
+
+from sweep_service.auth import server_token
+from sweep_service.errors import ServiceError
+from sweep_service.ray_head import ensure_ray_token
+from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
+from sweep_service.serve.services import Service, ray_folder, services
+from sweep_service.settings import Settings
+from sweep_service.store import open_store
+
+READY_TIMEOUT_S: Final = 90.0
+STOP_GRACE_S: Final = 5.0
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+class Stack:
+    """The whole service on this machine, as a context manager; every process ends with it, also if this one is killed.
+
+    Args:
+        settings: home, host and port are taken from them; what they leave open is decided on entering.
+        cpus: what Ray may give to trials; None: all cores.
+        gpus: likewise; None: as many as the driver shows.
+        say: gets a line for people now and then.
+    Raises: CannotStart, on entering; TokenError, if others can reach the host and there is no token.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        cpus: int | None = None,
+        gpus: int | None = None,
+        say: Callable[[str], None] = _to_stderr,
+    ) -> None:
+        self.settings = settings
+        """Once entered: with the addresses of Ray and MLflow."""
+        self.say = say
+        self._cpus, self._gpus = cpus, gpus
+        self._services: list[Service] = []
+        self._ray_folder = ray_folder(settings)
+        self._lock: IO[str] | None = None
+        self._stopping = threading.Event()
+        self._guard = threading.Thread(target=self._keep_alive, name="guard", daemon=True)
+
+    def __enter__(self) -> Self:
+        preflight(self.settings)
+        self._lock = locked(self.settings.home)
+        try:
+            self._prepare()
+            for service in self._services:
+                service.start(keep_log=service.name != "ray")
+            self._wait_until_ready()
+            self._guard.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _prepare(self) -> None:
+        """Make tokens and the database, decide on ports, tell clients where the API is."""
+        settings = self.settings
+        server_token(settings.token_file, settings.host)
+        ensure_ray_token(settings.home / "ray-token")
+        open_store(settings.database_url).close()
+        shutil.rmtree(self._ray_folder, ignore_errors=True)  # of an earlier serve
+        mlflow_url = f"http://127.0.0.1:{free_port(settings.port + 1)}"
+        ray_address = f"127.0.0.1:{free_port(settings.port + 2)}"
+        found = {"ray_address": ray_address, "mlflow_url": mlflow_url, "mlflow_public_url": mlflow_url}
+        self.settings = settings.model_copy(update=found)
+        addresses = self.settings.model_dump(include={"url", "mlflow_url", "ray_address"})
+        (settings.home / "address.json").write_text(json.dumps(addresses))
+        self._services = services(self.settings, self._ray_folder, self._cpus, self._gpus)
+
+    def _wait_until_ready(self) -> None:
+        began, waiting = time.monotonic(), list(self._services)
+        while waiting:
+            for service in [service for service in waiting if service.dead]:
+                raise CannotStart(f"{service.name} ended at once; the end of {service.log}:\n{_tail(service.log)}")
+            for service in [service for service in waiting if service.ready()]:
+                waiting.remove(service)
+                self.say(f"{service.name} is ready after {time.monotonic() - began:.1f} s")
+            if time.monotonic() - began > READY_TIMEOUT_S:
+                names = " and ".join(service.name for service in waiting)
+                raise CannotStart(f"{names} not ready after {READY_TIMEOUT_S:.0f} s; see {waiting[0].log}")
+            time.sleep(0.1)
+
+    def _keep_alive(self) -> None:
+        while not self._stopping.wait(0.2):
+            for service in self._services:
+                pause = service.revive()
+                if pause is not None:
+                    self.say(f"{service.name} has ended; it starts again in {pause:.1f} s (see {service.log})")
+
+    def stop(self) -> None:
+        """End everything, the worker first; about ten seconds at most."""
+        self._stopping.set()
+        if self._guard.is_alive():
+            self._guard.join()
+        _stop_together([service for service in self._services if service.name == "worker"])
+        _stop_together([service for service in self._services if service.name != "worker"])
+        if self._services and not self._ray_folder.is_relative_to(self.settings.home):
+            shutil.rmtree(self._ray_folder, ignore_errors=True)
+        (self.settings.home / "address.json").unlink(missing_ok=True)
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _stop_together(stopping: Sequence[Service]) -> None:
+    threads = [threading.Thread(target=service.stop, args=(STOP_GRACE_S,)) for service in stopping]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _tail(path: Path) -> str:
+    return path.read_bytes()[-1500:].decode(errors="replace").strip() if path.exists() else ""
+
+
+def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -> int:
+    """Serve until SIGINT or SIGTERM; return the exit code. A second signal ends at once, and everything with it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    try:
+        with Stack(settings, cpus, gpus) as stack:
+            found = stack.settings
+            stack.say(f"API     {found.url}    token in {found.token_file}")
+            stack.say(f"MLflow  {found.mlflow_url}")
+            stack.say(f"data    {found.home}    logs in {found.home / 'logs'}")
+            stack.say("Ctrl-C stops everything.")
+            while True:
+                signal.pause()
+    except KeyboardInterrupt:
+        _to_stderr("stopped")
+    except ServiceError as error:
+        _to_stderr(str(error))
+        return 1
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
