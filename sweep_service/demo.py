@@ -39,7 +39,7 @@ def main() -> int:
             return 1
         html, report = client.report(sweep.id, "html"), Report.model_validate_json(client.report(sweep.id, "json"))
     (settings.home / "report.html").write_bytes(html)
-    say(f"\n{report.verdict.outcome}: {report.verdict.sentence}\n")
+    say(f"\n{report.verdict.sentence}\n")
     say(f"report  {_shown(settings.home / 'report.html')}")
     say(f"MLflow  {_shown(settings.home / 'mlflow')}   curves of every trial, shown by:")
     say(f"        SWEEPS_HOME={_shown(settings.home)} .venv/bin/sweeps serve")
