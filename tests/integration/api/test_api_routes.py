@@ -170,7 +170,8 @@ def test_the_probes_need_no_token_and_tell_a_missing_schema(served: Served) -> N
     plain = {"Authorization": ""}
     assert served.http.get("/livez", headers=plain).json() == {"status": "ok"}
     assert served.http.get("/readyz", headers=plain).json() == {"status": "ok"}
-    served.store.engine = open_engine("sqlite://")  # a database that nobody migrated
+    served.store.close()
+    served.store.engine = open_engine(f"sqlite:///{served.service.settings.home / 'new.db'}")  # that nobody migrated
     refused = served.http.get("/readyz", headers=plain)
     assert refused.status_code == 503
     assert refused.json()["code"] == "NOT_READY"
