@@ -25,7 +25,7 @@ def shared_view(sweep: Sweep) -> str:
     """Return the page's settings: this sweep's trials, grouped by config; other metrics follow in sections by name."""
     view = {
         "searchFilter": f"tags.kind = 'trial' AND tags.sweep_id = '{sweep.id}'",
-        "orderByKey": "attributes.start_time",
+        "orderByKey": "tags.`number`",  # any order but the usual one keeps runs apart from their parents
         "orderByAsc": True,
         "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP_TAG}]},
         "runsHiddenMode": "FIRST_20_RUNS",  # counts groups here

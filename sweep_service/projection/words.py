@@ -82,6 +82,7 @@ def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
         "sweep": sweep.name,
         "sweep_id": sweep.id,
         "trial_id": trial.id,
+        "number": f"{trial.number:05}",  # sorts as text
         "config": name,
         GROUP_TAG: group_name(name, config.number),
         "mlflow.runColor": config_color(config.number),
