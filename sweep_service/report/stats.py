@@ -18,6 +18,8 @@ MIN_SEEDS: Final = 3
 """With fewer seeds no interval is given."""
 CONFIDENCE: Final = 0.95
 POWER: Final = 0.8
+WILDER_LEVEL: Final = 0.05
+"""Chance that an equally noisy config is left out of the pooled variance."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,11 @@ def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[st
     """Compare configs with one comparator; the intervals hold for all of them at once (Dunnett).
 
     The variance is the pooled one, or the pair's own where that is larger: pooling alone says BETTER too often when
-    the comparator is the noisy one. A pair with a collapsed config stands on its own variance and degrees of freedom.
+    the comparator is the noisy one. A config that is plainly noisier than the pair stays out of its pool. A pair with
+    a collapsed config stands on its own variance and degrees of freedom.
 
     Args:
-        arms: all confirmed configs; each adds to the pooled variance.
+        arms: all confirmed configs; each steady one may add to the pooled variance.
         comparator_id: the arm to subtract.
         config_ids: the arms to compare, chosen without looking at `arms`; ones that share no seed are left out.
     """
@@ -100,23 +103,37 @@ def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[st
     ]
     pairs = [(arm, seeds) for arm, seeds in pairs if seeds]
     correlation = min((_correlation(a, b) for _, a in pairs for _, b in pairs if a is not b), default=0.5)
-    pool = _residual_variance([arm for arm in arms if arm.steady])
-    return [_difference(arm, comparator, seeds, pool, len(pairs), correlation) for arm, seeds in pairs]
+    return [_difference(arm, comparator, seeds, arms, len(pairs), correlation) for arm, seeds in pairs]
 
 
 def _difference(
-    arm: Arm, comparator: Arm, seeds: Sequence[int], pool: tuple[float, int] | None, family: int, correlation: float
+    arm: Arm, comparator: Arm, seeds: Sequence[int], arms: Sequence[Arm], family: int, correlation: float
 ) -> Difference:
     deltas = np.array([arm.values[seed] - comparator.values[seed] for seed in seeds])
     n, estimate = len(seeds), float(deltas.mean())
     if n < MIN_SEEDS:
         return Difference(arm.config_id, comparator.config_id, n, estimate)
     variance, df, pooled = float(deltas.var(ddof=1)) / 2, n - 1, False
+    pool = _residual_variance([other for other in arms if other.steady and not _wilder(other, arm, comparator)])
     if pool is not None and pool[1] >= df and arm.steady and comparator.steady:
         variance, df, pooled = max(variance, pool[0]), pool[1], pool[0] >= variance
     critical = dunnett_critical(family, df, correlation)
     error = math.sqrt(2 * variance / n)
     return Difference(arm.config_id, comparator.config_id, n, estimate, error, df, critical, pooled)
+
+
+def _wilder(other: Arm, arm: Arm, comparator: Arm) -> bool:
+    """Whether a third config is plainly noisier than the pair (F test), so that its noise says nothing about theirs."""
+    seeds = sorted(other.values.keys() & arm.values.keys() & comparator.values.keys())
+    if other in (arm, comparator) or len(seeds) < MIN_SEEDS:
+        return False
+    pair_2S = np.array([[side.values[seed] for seed in seeds] for side in (arm, comparator)])
+    own = (pair_2S[0] - pair_2S[1]).var(ddof=1) / 2
+    if np.isclose(own, 0):  # equal to the last digit: a coincidence of coarse scores, not a spread to judge others by
+        return False
+    apart_S = np.array([other.values[seed] for seed in seeds]) - pair_2S.mean(axis=0)  # independent of the difference
+    ratio = apart_S.var(ddof=1) / 1.5 / own
+    return bool(ratio > stats.f.ppf(1 - WILDER_LEVEL, len(seeds) - 1, len(seeds) - 1))
 
 
 def _correlation(seeds: Sequence[int], others: Sequence[int]) -> float:

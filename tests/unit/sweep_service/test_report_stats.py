@@ -104,3 +104,15 @@ def test_the_mean_interval_is_students() -> None:
     found = mean_interval([0.7, 0.8, 0.75, 0.9])
     low, high = stats.t.interval(0.95, 3, loc=0.7875, scale=stats.sem([0.7, 0.8, 0.75, 0.9]))
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_a_plainly_noisier_config_does_not_widen_the_others() -> None:
+    results = {
+        "base": [0.80, 0.83, 0.77, 0.81],
+        "a": [0.84, 0.79, 0.80, 0.80],
+        "wild": [0.75, 0.25, 0.60, 0.30],
+    }
+    found = differences(arms_of(results), "base", ["a", "wild"])[0]
+    own = np.std(np.subtract(results["a"], results["base"]), ddof=1) / 2
+    assert found.standard_error == pytest.approx(own)
+    assert found.df == 3
