@@ -5,6 +5,7 @@ at its end of file (`trainers.lifeline.follow_parent(0)`); other people's run be
 it for them and for all that they start.
 """
 
+import ctypes
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from typing import Final
 LIFELINE: Final = 0
 """The file descriptor of a child's lifeline."""
 
+_PR_SET_PDEATHSIG: Final = 1
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -59,6 +61,14 @@ def stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that started it ends; at once if its process has ended."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def this_host() -> str:

@@ -2,9 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -12,13 +10,13 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict
 
 import trainers
-from sweep_service.processes import LIFELINE, started_at, stop
+from sweep_service.processes import started_at
 from sweep_service.records import Outcome
+from sweep_service.runner.launch import Running
 
 EVENTS_FILE: Final = "events.jsonl"
 MAX_PART: Final = 1 << 20
 """Bytes of events that are passed on at a time, unless one line is longer."""
-STOP_GRACE_S: Final = 3.0
 _MESSAGE_LENGTH: Final = 2000
 _THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
@@ -27,6 +25,9 @@ _THREAD_VARIABLES: Final = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+
+Start = Callable[[Sequence[str], Path], Running]
+"""Starts a trainer with these arguments in that folder, whose `stderr.log` gets what it says."""
 
 
 class Job(BaseModel):
@@ -82,38 +83,35 @@ class Ending:
 
 
 class Trainer:
-    """A running `python -m trainers`. It ends with the process that made this object."""
+    """A trainer at work on a job. It ends with the process that made this object."""
 
-    def __init__(self, job: Job, environment: Mapping[str, str]) -> None:
+    def __init__(self, job: Job, start: Start) -> None:
         self._directory = Path(job.directory)
         self._directory.mkdir(parents=True, exist_ok=True)
         config = self._directory / "config.yaml"
         config.write_text(json.dumps(job.config, indent=1))  # JSON is YAML
-        command = [sys.executable, "-m", "trainers", str(config), "--output", job.directory, "--cache", job.cache]
-        command += ["--parent-fd", str(LIFELINE)]
+        arguments = [str(config), "--output", job.directory, "--cache", job.cache]
         if job.resume_from:
-            command += ["--resume-from", job.resume_from]
-        self._offset = 0
-        with (self._directory / "stderr.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                env=trainer_environment(job, environment),
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=self._directory,
-                start_new_session=True,
-            )
-        self.pid = self._process.pid
-        self.started_at = started_at(self.pid)
+            arguments += ["--resume-from", job.resume_from]
+        self._offset, self._started_at = 0, None
+        self._process = start(arguments, self._directory)
+
+    @property
+    def pid(self) -> int | None:
+        """Its pid; None until it has one."""
+        return self._process.pid
+
+    @property
+    def started_at(self) -> float | None:
+        """When it started, in seconds since this machine booted; None until then."""
+        if self._started_at is None and self.pid is not None:
+            self._started_at = started_at(self.pid)
+        return self._started_at
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the process has ended, or for so many seconds; return whether it has."""
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        self._process.wait(timeout_s)
+        return self._process.exit_code is not None
 
     def next_part(self) -> Part:
         """Return the next lines that it wrote; an empty part if there are none now."""
@@ -124,11 +122,11 @@ class Trainer:
     @property
     def ending(self) -> Ending:
         """How it ended, once it has."""
-        return ending_of(self._process.returncode, self._directory)
+        return ending_of(self._process.exit_code, self._directory)
 
     def stop(self) -> None:
         """End it within a few seconds."""
-        stop(self._process, STOP_GRACE_S)
+        self._process.stop()
 
 
 def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,20 +1,19 @@
 """The actor around one trainer: thin, without torch. It ends with its raylet, and its trainer with it."""
 
-import ctypes
 import json
 import os
-import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any, Final
 
 from ray import tune
 
-from sweep_service.processes import this_host
-from sweep_service.runner.trainer import Job, Trainer
+from sweep_service.processes import die_with_parent, this_host
+from sweep_service.runner.launch import Preloaded, Spawned
+from sweep_service.runner.trainer import Job, Start, Trainer, trainer_environment
 
 STEP_S: Final = 1.0
-_PR_SET_PDEATHSIG: Final = 1
 
 
 class TrialActor(tune.Trainable):
@@ -27,11 +26,12 @@ class TrialActor(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Start the trainer."""
         _end_with_raylet()
+        self._preloaded: Preloaded | None = None
         self._start(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take the next job in the same process."""
-        self.cleanup()
+        self._end_trainer()
         self._start(new_config)
         return True
 
@@ -40,9 +40,22 @@ class TrialActor(tune.Trainable):
         self._trainer: Trainer | None = None
         self._problem = ""
         try:
-            self._trainer = Trainer(job, os.environ)
+            Path(job.directory).mkdir(parents=True, exist_ok=True)
+            self._trainer = Trainer(job, self._starter(job))
         except OSError as error:
             self._problem = f"the trainer could not be started in {job.directory}: {error}"
+
+    def _starter(self, job: Job) -> Start:
+        """Fork from a preloaded process on CPUs; with a GPU always a fresh one."""
+        environment = trainer_environment(job, os.environ)
+        if job.gpus:
+            return lambda arguments, directory: Spawned(arguments, directory, environment)
+        known = self._preloaded
+        if known is None or not known.alive or known.environment != environment:
+            if known is not None:
+                known.close()
+            known = self._preloaded = Preloaded(environment, Path(job.directory) / "stderr.log")
+        return known.start
 
     def step(self) -> dict[str, Any]:
         """Return what the trainer wrote in the next second, or until it ended."""
@@ -51,8 +64,9 @@ class TrialActor(tune.Trainable):
             return {"events": "", "start": 0, "end": 0, "done": True, "outcome": "FAILED", "message": self._problem}
         ended = trainer.wait(STEP_S)
         part = trainer.next_part()
-        process = json.dumps([this_host(), trainer.pid, trainer.started_at])
-        result = {"events": part.lines, "start": part.start, "end": part.end, "process": process, "done": False}
+        result = {"events": part.lines, "start": part.start, "end": part.end, "done": False}
+        if trainer.started_at is not None:
+            result["process"] = json.dumps([this_host(), trainer.pid, trainer.started_at])
         if ended and not part.lines:  # only once everything it wrote has been passed on
             ending = trainer.ending
             result |= {"done": True, "outcome": ending.outcome.value, "message": ending.message}
@@ -60,6 +74,11 @@ class TrialActor(tune.Trainable):
 
     def cleanup(self) -> None:
         """End the trainer and wait for it."""
+        self._end_trainer()
+        if self._preloaded is not None:
+            self._preloaded.close()
+
+    def _end_trainer(self) -> None:
         if self._trainer is not None:
             self._trainer.stop()
             self._trainer = None
@@ -68,7 +87,7 @@ class TrialActor(tune.Trainable):
 def _end_with_raylet() -> None:
     """Have this process killed when the raylet that started it ends; Ray itself takes a minute and more."""
     raylet = int(os.environ["RAY_RAYLET_PID"])
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    die_with_parent()
     if os.getppid() != raylet:
         os._exit(1)
     threading.Thread(target=_watch_parent, args=(raylet,), name="raylet-watch", daemon=True).start()

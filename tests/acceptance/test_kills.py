@@ -21,7 +21,6 @@ from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from tests.sweep_stack import SMALL_TRAINING, one_of, processes_of, small_sweep, wait_until
 
-
 STEPS = 160
 """Some seconds of training: long enough to be hit in the middle."""
 
