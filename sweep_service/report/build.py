@@ -116,7 +116,8 @@ def _method(sweep: Sweep, comparisons: Sequence[Comparison]) -> list[str]:
         f"The best {seeds.confirm.top_k} and the baselines were trained again on confirm seeds "
         f"{_listed(seeds.confirm.seeds)}; every figure of the verdict comes from these alone.",
         "Differences are paired by seed (config + seed model). Their variance is pooled over the configs that did not "
-        "collapse, or the pair's own where that is larger; a pair with a collapsed config stands on its own.",
+        "collapse and are not plainly noisier than the pair, or the pair's own where that is larger; a pair with a "
+        "collapsed config stands on its own.",
         "Intervals hold with 95 % confidence for all configs compared with one comparator at once (Dunnett); "
         "intervals of means are Student's t over seeds.",
     ]
