@@ -83,7 +83,7 @@ def processes_of(home: Path) -> list[psutil.Process]:
 
 
 def one_of(home: Path, *words: str) -> psutil.Process:
-    """Wait for a process of the stack whose command line has these words, its keeper left out."""
+    """Wait for a process of the stack whose arguments end with these words, its keeper left out."""
     found: list[psutil.Process] = []
 
     def appeared() -> bool:
@@ -99,7 +99,7 @@ def _has(process: psutil.Process, words: tuple[str, ...]) -> bool:
         command = process.cmdline()
     except psutil.NoSuchProcess:
         return False
-    return "sweep_service.keeper" not in command and all(word in command for word in words)
+    return "sweep_service.keeper" not in command and all(any(part.endswith(word) for part in command) for word in words)
 
 
 def submit_and_claim(store: Store, raw: dict[str, Any]) -> Fence:

@@ -198,4 +198,5 @@ def _last_event(directory: Path) -> dict[str, Any]:
 def _tail(path: Path) -> str:
     if not path.exists():
         return ""
-    return path.read_bytes()[-_MESSAGE_LENGTH:].decode(errors="replace").strip()
+    lines = path.read_bytes()[-_MESSAGE_LENGTH:].decode(errors="replace").strip().split("\n")
+    return "\n".join(line.rpartition("\r")[2] for line in lines)  # of a progress bar only its last state

@@ -70,6 +70,7 @@ def locked(home: Path) -> IO[str]:
 def free_port(wanted: int = 0) -> int:
     """Return a loopback port that nobody listens on now: `wanted`, if it is one."""
     with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that are being closed do not count
         try:
             probe.bind(("127.0.0.1", wanted))
         except (OSError, OverflowError):

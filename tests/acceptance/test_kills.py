@@ -104,6 +104,7 @@ def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
         kill_a_trainer(store, sweep.id)
         kill_and_wait(settings, store, sweep.id, ["sweep_service.runner"], "sweep.claimed")
         kill_and_wait(settings, store, sweep.id, ["sweep_service", "worker"], "sweep.claimed")
+        kill_and_wait(settings, store, sweep.id, ["raylet/raylet"], "sweep.claimed")
         one_of(settings.home, "sweep_service", "api").kill()
         wait_until("the API is back", lambda: answers(settings))
         wait_until("a trial trains", lambda: training(store, sweep.id), 120)
