@@ -9,7 +9,7 @@ from sweep_service.processes import is_alive
 from sweep_service.records import Outcome, Stage, SweepState, TrialState
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
-from tests.sweep_stack import runner, small_sweep, submit_and_claim, wait_until
+from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim, wait_until
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
 
 
 def test_cancel_ends_the_trainers_within_seconds(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
-    raw = small_sweep("cancelled", seeds={"tune": [0, 1, 2]})
+    raw = small_sweep("cancelled", training=SMALL_TRAINING | {"steps": 96000})
     fence = submit_and_claim(store, raw)
     with runner(settings, fence, ray) as process:
         wait_until("a trainer runs", lambda: any(a.pid for a in store.list_attempts(fence.sweep_id)))
