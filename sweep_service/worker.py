@@ -62,6 +62,7 @@ class Worker:
     settings: Settings
     _runners: dict[str, _Runner] = field(default_factory=dict[str, "_Runner"])
     _failures: dict[str, int] = field(default_factory=dict[str, int])
+    _unreportable: set[str] = field(default_factory=set[str])
 
     def run(self, stopped: threading.Event) -> None:
         """Work until `stopped` is set; then end all runners and let their sweeps go."""
@@ -75,6 +76,7 @@ class Worker:
                     if len(self._runners) < MAX_RUNNERS and time.monotonic() >= next_claim:
                         next_claim = time.monotonic() + _CLAIM_EVERY_S
                         self._claim()
+                        self._report_ended()
                 except SQLAlchemyError:
                     log.exception("the database does not answer; trying again")
                     stopped.wait(1)
@@ -94,6 +96,15 @@ class Worker:
             self._finalize(Fence(sweep.id, sweep.epoch))
         else:
             self._start(sweep)
+
+    def _report_ended(self) -> None:
+        """Build the reports of sweeps that failed or were cancelled: what they have found is worth reading too."""
+        for sweep_id in set(self.store.unreported()) - self._unreportable:
+            try:
+                self.store.put_report(sweep_id, *build_report(self.store, sweep_id, self.settings))
+            except Exception:  # as in _finalize
+                log.exception("the report of %s failed", sweep_id)
+                self._unreportable.add(sweep_id)
 
     def _start(self, sweep: Sweep) -> None:
         path = self.settings.storage / sweep.id / "runner.log"
@@ -136,8 +147,7 @@ class Worker:
         """Build the report, then say that the sweep is done. Seconds; the lease covers them."""
         try:
             self.store.renew_lease(fence, REPORT_LEASE_S)
-            digest, contents = build_report(self.store, fence.sweep_id, self.settings)
-            self.store.put_report(fence.sweep_id, digest, contents)
+            self.store.put_report(fence.sweep_id, *build_report(self.store, fence.sweep_id, self.settings))
             cancelled = self.store.get_sweep(fence.sweep_id).desired_state is DesiredState.CANCEL
             self.store.set_sweep_state(fence, SweepState.CANCELLED if cancelled else SweepState.SUCCEEDED)
         except ServiceError:

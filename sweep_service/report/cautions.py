@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from sweep_service.records import Role, Stage, Sweep, TrialState
+from sweep_service.records import Role, Stage, Sweep, SweepState, TrialState
 from sweep_service.report.labels import count, number
 from sweep_service.report.model import Caution, Comparison, ConfigRow, CurveSet, Outcome, TrialRow, Verdict
 from sweep_service.report.stats import MIN_SEEDS
@@ -28,6 +28,7 @@ def cautions(
     reward = "Ended below half of their own peak reward, or diverged"
     entropy = "Ended with less than a fifth of their entropy"
     found = [
+        _ended_early(sweep),
         _no_confirmation(sweep),
         _no_baseline(sweep, rows, interim=interim),
         _few_seeds(sweep, verdict.comparison),
@@ -40,6 +41,14 @@ def cautions(
         _inert(rows, curves),
     ]
     return [caution for caution in found if caution is not None]
+
+
+def _ended_early(sweep: Sweep) -> Caution | None:
+    if sweep.state is SweepState.CANCELLED:
+        return Caution(code="CANCELLED", text="The sweep was cancelled; this is what it had found by then.")
+    if sweep.state is SweepState.FAILED:
+        return Caution(code="SWEEP_FAILED", text=f"The sweep failed: {sweep.message or 'it did not say why'}")
+    return None
 
 
 def _no_confirmation(sweep: Sweep) -> Caution | None:

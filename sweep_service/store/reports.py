@@ -3,9 +3,10 @@
 import time
 from collections.abc import Mapping
 
-from sqlalchemy import select
+from sqlalchemy import exists, select
 
 from sweep_service.errors import NotReady
+from sweep_service.records import SweepState
 from sweep_service.store import tables as t
 from sweep_service.store.base import Rows, one_sweep
 from sweep_service.store.engine import writing
@@ -46,3 +47,10 @@ class ReportRows(Rows):
         query = select(r.inputs_digest).where(r.sweep_id == sweep_id).order_by(r.created_at.desc()).limit(1)
         with self._read() as connection:
             return connection.execute(query).scalar_one_or_none()
+
+    def unreported(self) -> list[str]:
+        """Return the sweeps that have ended and have no report, oldest first: failed and cancelled ones."""
+        s, ended = t.sweeps.c, [state.value for state in SweepState if state.terminal]
+        reported = exists().where(t.reports.c.sweep_id == s.id)
+        with self._read() as connection:
+            return list(connection.execute(select(s.id).where(s.state.in_(ended), ~reported).order_by(s.id)).scalars())

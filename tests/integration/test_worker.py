@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from sweep_service.records import SweepState, TrialState
+from sweep_service.report import Report
+from sweep_service.report.model import Outcome
 from sweep_service.settings import Settings
 from sweep_service.store import open_store
 from sweep_service.worker import Worker
@@ -24,6 +26,7 @@ def test_a_sweep_whose_runner_fails_again_and_again_is_given_up(tmp_path: Path) 
     assert "its runner failed 3 times in a row" in (failed.message or "")
     assert "SWEEPS_RAY_ADDRESS must be host:port" in (failed.message or "")
     assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.CANCELLED}
+    assert Report.model_validate_json(store.get_report(sweep.id, "json")).verdict.outcome is Outcome.INSUFFICIENT
     store.close()
 
 
@@ -37,16 +40,18 @@ def test_a_sweep_waits_while_there_is_no_ray_and_can_be_cancelled(
     stopped = _stop_when_ended(settings, sweep.id, cancel_at_epoch=2)
     Worker(store, settings).run(stopped)
     assert store.get_sweep(sweep.id).state is SweepState.CANCELLED
+    assert b"CANCELLED" in store.get_report(sweep.id, "md")
     store.close()
 
 
 def _stop_when_ended(settings: Settings, sweep_id: str, cancel_at_epoch: int | None = None) -> threading.Event:
-    """Return an event that is set once the sweep has ended, or after a minute."""
+    """Return an event that is set once the sweep has ended and has its report, or after a minute."""
     stopped = threading.Event()
 
     def watch() -> None:
         store, deadline = open_store(settings.database_url), time.monotonic() + 60
-        while not (sweep := store.get_sweep(sweep_id)).state.terminal and time.monotonic() < deadline:
+        while store.report_digest(sweep_id) is None and time.monotonic() < deadline:
+            sweep = store.get_sweep(sweep_id)
             if sweep.epoch == cancel_at_epoch:
                 store.request_cancel(sweep_id)
             time.sleep(0.1)

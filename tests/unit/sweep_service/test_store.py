@@ -331,3 +331,12 @@ def test_the_newest_report_is_kept(store: Store) -> None:
     assert (store.report_digest(sweep.id), store.get_report(sweep.id, "html")) == ("two", b"second")
     with pytest.raises(NotReady):
         store.get_report(sweep.id, "json")
+
+
+def test_ended_sweeps_without_a_report_are_found(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    assert store.unreported() == []
+    store.set_sweep_state(fence, SweepState.FAILED, "no")
+    assert store.unreported() == [sweep.id]
+    store.put_report(sweep.id, "one", {"html": b""})
+    assert store.unreported() == []
