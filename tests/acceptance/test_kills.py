@@ -116,6 +116,7 @@ def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
     with serving(settings):  # the same command
         wait_until("the sweep has ended", lambda: store.get_sweep(sweep.id).state.terminal, 150)
     check(store, store.get_sweep(sweep.id))
+    store.close()
 
 
 def alive(process: psutil.Process) -> bool:

@@ -15,7 +15,7 @@ def test_trials_of_one_two_and_half_a_gpu(tmp_path: Path, ray: Mapping[str, str]
     settings = Settings(home=tmp_path)
     store = open_store(settings.database_url)
     sweeps: dict[float, str] = {}
-    with contextlib.ExitStack() as running:
+    with contextlib.closing(store), contextlib.ExitStack() as running:
         for gpus, parallel in ((1, 1), (2, 1), (0.5, 2)):
             resources = {"cpus": 0.25, "gpus": gpus, "max_parallel": parallel}
             fence = submit_and_claim(store, small_sweep("gpus", resources=resources))
