@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -61,12 +62,14 @@ def ray_head(home: Path, cpus: int, gpus: int) -> Iterator[dict[str, str]]:
     port, token, log = free_port(), home / "ray-token", home / "ray.log"
     ensure_ray_token(token)
     environment = os.environ | head_environment(token, free_port())
-    keeper = start_kept(head_command(port, home / "ray", cpus, gpus), environment, log)
-    try:
-        wait_until(f"Ray is ready, {log}", lambda: is_ready(log) or keeper.poll() is not None)
-        yield client_environment(token) | {"SWEEPS_RAY_ADDRESS": f"127.0.0.1:{port}"}
-    finally:
-        stop(keeper, 8)
+    with tempfile.TemporaryDirectory(prefix="sweeps-ray-", ignore_cleanup_errors=True) as short:  # holds sockets
+        keeper = start_kept(head_command(port, Path(short), cpus, gpus), environment, log)
+        try:
+            wait_until(f"Ray is ready, {log}", lambda: is_ready(log) or keeper.poll() is not None)
+            assert keeper.poll() is None, log.read_text()
+            yield client_environment(token) | {"SWEEPS_RAY_ADDRESS": f"127.0.0.1:{port}"}
+        finally:
+            stop(keeper, 8)
 
 
 def processes_of(home: Path) -> list[psutil.Process]:
