@@ -6,6 +6,9 @@ ledger      between Tune and the store: which trial comes next, what it reported
 stages      what a sweep needs next, as a pure function of its rows
 recovery    attempts that an earlier runner left behind
 lease       holds the sweep while Tune's loop moves
+cluster     connecting to Ray, and how many trials fit it
 trial       the thin actor around one trainer
-trainer     the trainer's process: start, events, ending
+trainer     a trainer at work: its events, its ending
+launch      two ways to start it: a fresh interpreter, or a fork of
+preloaded   a process that has the imports behind it
 """

@@ -29,9 +29,16 @@ def settle(store: Store, fence: Fence, sweep: Sweep, attempt: Attempt, unknown: 
 
 
 def ingest_rest(store: Store, fence: Fence, attempt: Attempt) -> None:
-    """Store what the trainer wrote after the last part that the store has. The trainer has ended."""
+    """Store what the trainer wrote after the last part that the store has. The trainer has ended.
+
+    What cannot be read, because the machine went down while it was written, is left out with all that follows.
+    """
     path = Path(attempt.directory) / EVENTS_FILE
     part = Part.read(path, store.events_offset(attempt))
     while part.lines:
-        store.ingest(fence, attempt, part.start, part.end, part.events)
+        try:
+            events = part.events
+        except ValueError:
+            return
+        store.ingest(fence, attempt, part.start, part.end, events)
         part = Part.read(path, part.end)

@@ -66,7 +66,7 @@ class Part:
         except FileNotFoundError:
             content = b""
         whole = content[: content.rfind(b"\n") + 1]
-        return cls(start, start + len(whole), whole.decode())
+        return cls(start, start + len(whole), whole.decode(errors="replace"))
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -192,7 +192,10 @@ def _last_event(directory: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     lines = path.read_bytes().split(b"\n")[:-1]
-    return json.loads(lines[-1]) if lines else {}
+    try:
+        return json.loads(lines[-1]) if lines else {}
+    except ValueError:  # the machine went down while it was written
+        return {}
 
 
 def _tail(path: Path) -> str:

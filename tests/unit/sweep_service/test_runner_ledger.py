@@ -125,6 +125,15 @@ def test_a_dead_actors_last_events_are_read_from_the_disk(
     assert attempt.outcome is (Outcome.SUCCEEDED if state is TrialState.SUCCEEDED else Outcome.CRASHED)
 
 
+def test_what_a_power_cut_left_of_the_events_does_no_harm(store: Store, tmp_path: Path) -> None:
+    sweep, fence = start(store)
+    job = given(ledger_of(store, fence, tmp_path).next_job("a"))
+    Path(job.directory).mkdir(parents=True)
+    (Path(job.directory) / "events.jsonl").write_bytes(lines_of(list(training_events(1, 4))).encode() + b"\0\xff\0\n")
+    recover(store, fence, sweep)
+    assert store.list_trials(sweep.id)[0].state is TrialState.PENDING
+
+
 def test_ending_twice_changes_nothing(store: Store, tmp_path: Path) -> None:
     sweep, fence = start(store)
     ledger = ledger_of(store, fence, tmp_path)
