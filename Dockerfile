@@ -20,7 +20,7 @@ COPY search_spaces /opt/build/search_spaces
 COPY sweep_service /opt/build/sweep_service
 COPY trainers /opt/build/trainers
 COPY deploy/with-ray-node /opt/venv/bin/with-ray-node
-RUN pip install --no-cache-dir --no-deps --no-build-isolation /opt/build && python -m compileall -q /opt/venv/lib
+RUN pip install --no-cache-dir --no-deps --no-build-isolation /opt/build
 
 USER 10001:10001
 WORKDIR /var/lib/sweeps

@@ -1,5 +1,6 @@
 """Connections: SQLite (WAL, durable commits) or PostgreSQL, the schema's version, and the clock of leases."""
 
+import sqlite3
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -31,8 +32,23 @@ def open_engine(url: str) -> Engine:
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # the driver says no BEGIN of its own; _begin_sqlite does
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
+    for pragma in ("busy_timeout=30000", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+    _use_wal(connection)
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Use a write-ahead log. SQLite does not wait, whatever its timeout, while others make the same switch."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:
