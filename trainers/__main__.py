@@ -24,7 +24,7 @@ from trainers.lifeline import StopSignal, follow_parent
 EXIT_CODES: Final = {"SUCCEEDED": 0, "FAILED": 1, "BAD_CONFIG": 2, "DIVERGED": 3, "STOPPED": 4}
 
 # No run talks to the network, and mlflow, which TRL would import, has no part in it. Read when the libraries load.
-_ENVIRONMENT: Final = {
+ENVIRONMENT: Final = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -106,7 +106,7 @@ def _sentence(problem: Any) -> str:
 def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | None) -> int:
     stop = StopSignal()
     stop.install()
-    os.environ.update(_ENVIRONMENT)
+    os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     # TRL 1.16 asks for a property that transformers renamed
     warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`", category=FutureWarning)

@@ -43,9 +43,9 @@ def main() -> None:
 
 def _preload() -> None:
     """Import what a trainer imports, under the variables that it sets before."""
-    from trainers.__main__ import _ENVIRONMENT
+    from trainers.__main__ import ENVIRONMENT
 
-    os.environ.update(_ENVIRONMENT)
+    os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     importlib.import_module("trainers.train")
 
