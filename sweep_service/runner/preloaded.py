@@ -4,7 +4,7 @@
 "…"}; the answers on standard output are {"pid": N} and, when that trainer has ended, {"exit_code": N} (negative: the
 signal). It serves one trainer at a time and ends at the end of its input, its trainer with it.
 
-The imports take 5 s of processor time, a fork 10 ms. No thread of torch runs before the fork, and a trainer seeds every
+The imports take seconds, a fork milliseconds. No thread of torch runs before the fork, and a trainer seeds every
 generator itself, so a forked run equals a spawned one (there is a test).
 """
 
