@@ -17,13 +17,13 @@ class ServiceError(Exception):
 
 
 class NotFound(ServiceError):
-    """There is no such thing."""
+    """There is no such thing, or, without a name, none at all."""
 
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"there is no {kind} {name!r}")
+    def __init__(self, kind: str, name: str | None = None) -> None:
+        super().__init__(f"there is no {kind} yet" if name is None else f"there is no {kind} {name!r}")
         self.kind, self.name = kind, name
 
-    def __reduce__(self) -> tuple[type["NotFound"], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type["NotFound"], tuple[str, str | None]]:
         return NotFound, (self.kind, self.name)
 
 

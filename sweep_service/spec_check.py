@@ -120,7 +120,7 @@ def _spec_errors(
     for item in error.errors(include_url=False):
         path = _path_in(raw, item["loc"], item["type"] == "missing")
         if item["type"] == "extra_forbidden":
-            detail = f"there is no such setting{_did_you_mean(path[-1], model)}"
+            detail = _unknown(path, model)
         else:
             detail = _PLAINER.get(item["type"], item["msg"]).removeprefix("Value error, ")
             value = item.get("input")
@@ -132,6 +132,10 @@ def _spec_errors(
 
 _PLAINER = {
     "missing": "this is required",
+    "too_short": "at least one value is needed",
+    "tuple_type": "a list is needed",
+    "model_attributes_type": "a mapping is needed",
+    "model_type": "a mapping is needed",
     "string_pattern_mismatch": "1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first and last",
 }
 
@@ -154,17 +158,37 @@ def _path_in(raw: object, location: tuple[int | str, ...], missing: bool) -> lis
     return path
 
 
-def _did_you_mean(name: str, model: type[BaseModel]) -> str:
-    known = sorted(_field_names(model))
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def _unknown(path: list[str], model: type[BaseModel]) -> str:
+    """Say that there is no such setting, and which is probably meant."""
+    settings = _settings(model)
+    if owners := settings.get(".".join(path)):
+        return f"only {' and '.join(owners)} has this setting"
+    elsewhere = [dotted for dotted in settings if dotted.rpartition(".")[2] == path[-1]]
+    names = sorted({dotted.rpartition(".")[2] for dotted in settings})
+    close = elsewhere or difflib.get_close_matches(path[-1], names, n=1)
+    return "there is no such setting" + (f"; did you mean {close[0]!r}?" if close else "")
 
 
-def _field_names(model: type[BaseModel]) -> set[str]:
-    names = set(model.model_fields)
-    for definition in model.model_json_schema().get("$defs", {}).values():
-        names |= set(definition.get("properties", {}))
-    return names
+def _settings(model: type[BaseModel]) -> dict[str, list[str]]:
+    """Return the dotted names of all settings, each with the names of the variants that have it (such as losses)."""
+    schema = model.model_json_schema()
+    found: dict[str, list[str]] = {}
+
+    def walk(node: dict[str, Any], prefix: str) -> None:
+        if "$ref" in node:
+            node = schema["$defs"][node["$ref"].rpartition("/")[2]]
+        properties: dict[str, Any] = node.get("properties", {})
+        owner = properties.get("name", {}).get("const")
+        for name, inner in properties.items():
+            found.setdefault(prefix + name, []).extend([owner] if owner else [])
+            walk(inner, f"{prefix}{name}.")
+        for option in (*node.get("oneOf", ()), *node.get("anyOf", ())):
+            walk(option, prefix)
+
+    walk(schema, "")
+    if model is SweepSpec:  # its schema leaves open what is in training
+        found |= {f"training.{name}": owners for name, owners in _settings(TrainingConfig).items()}
+    return found
 
 
 def _pointer(path: Iterable[str]) -> str:

@@ -3,11 +3,13 @@
 import sys
 
 import typer
+from pydantic import ValidationError
 
 from sweep_service.cli import doctor, processes, sweeps
-from sweep_service.cli.exits import HELP, exit_code
+from sweep_service.cli.exits import HELP, ExitCode, exit_code
 from sweep_service.cli.output import print_error
 from sweep_service.errors import ServiceError
+from sweep_service.settings import Settings
 
 app = typer.Typer(
     name="sweeps",
@@ -48,3 +50,10 @@ def main() -> None:
     except ServiceError as error:
         print_error(error)
         sys.exit(exit_code(error))
+    except ValidationError as error:
+        if error.title != Settings.__name__:
+            raise
+        for item in error.errors():
+            name = f"SWEEPS_{'_'.join(map(str, item['loc'])).upper()}"
+            print_error(ServiceError(f"{name}={item['input']}: {item['msg']}"))
+        sys.exit(ExitCode.USAGE)

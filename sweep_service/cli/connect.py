@@ -1,7 +1,7 @@
 """Finding the server, and the sweep that is meant."""
 
 from sweep_service.client import Client
-from sweep_service.errors import NotFound
+from sweep_service.errors import NotFound, ServiceError
 
 _ID_LENGTH = 30
 
@@ -12,14 +12,26 @@ def connect(patience_s: float = 2) -> Client:
 
 
 def find_sweep(client: Client, which: str | None) -> str:
-    """Return the id of the sweep that is meant: by its id or the begin or end of it, by its name (the newest of that
-    name), or the newest of all if nothing is given.
+    """Return the id of the sweep that is meant: by its id, by its name (the newest of that name), by the begin or end
+    of its id, or the newest of all if nothing is given.
 
-    Raises: NotFound; there is none.
+    Raises: NotFound, if there is none; ServiceError, if a part of an id fits several.
     """
-    if which and which.startswith("swp_") and len(which) == _ID_LENGTH:
+    if which is None:
+        newest = next(iter(client.sweeps()), None)
+        if newest is None:
+            raise NotFound("sweep")
+        return newest.id
+    if which.startswith("swp_") and len(which) == _ID_LENGTH:
         return which
+    parts: list[str] = []
     for sweep in client.sweeps():
-        if not which or sweep.name == which or sweep.id.startswith(which) or sweep.id.endswith(which):
+        if sweep.name == which:
             return sweep.id
-    raise NotFound("sweep", which or "at all")
+        if which and (sweep.id.startswith(which) or sweep.id.endswith(which)):
+            parts.append(sweep.id)
+    if len(parts) > 1:
+        raise ServiceError(f"{len(parts)} sweeps have {which!r} in their id, such as {parts[0]}; give more of it")
+    if not parts:
+        raise NotFound("sweep", which)
+    return parts[0]

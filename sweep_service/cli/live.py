@@ -157,7 +157,7 @@ def _line(event: Event, labels: dict[str, str]) -> str | None:
         case "sweep.cancel_requested":
             return "cancellation was asked for"
         case "trials.added":
-            return f"{data['trials']} trials added ({', '.join(data['stages'])})"
+            return f"{data['trials']} trial{'s' * (data['trials'] != 1)} added ({', '.join(data['stages'])})"
         case "trial.started":
             return f"{label}: started, attempt {data['attempt']}"
         case "trial.evaluated":

@@ -60,6 +60,8 @@ def parse_yaml(text: str, name: str = "the text") -> Any:
         raise SpecFileError(f"{name}{place}: not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise SpecFileError(f"{name}: not YAML: {error}") from error
+    if value is None:
+        raise InvalidSpec([SpecError("", f"{name} is empty; a sweep is a mapping with name, training, space, …")])
     try:
         json.dumps(value, allow_nan=False)
     except (ValueError, TypeError) as error:

@@ -59,8 +59,9 @@ def submit(
     raw = read_spec(file)
     with connect() as client:
         sweep = client.submit(raw, key)
-        trials = sum(sweep.trials.values())
-        say(f"submitted {sweep.name}: {trials} trials to begin with. Watch it: sweeps watch {sweep.id}")
+        count = sum(sweep.trials.values())
+        trials = f"{count} trial{'s' * (count != 1)}"
+        say(f"submitted {sweep.name}: {trials} to begin with. Watch it: sweeps watch {sweep.id}")
         if not json:
             print_data(sweep.id)
             sys.stdout.flush()
@@ -73,7 +74,9 @@ def submit(
 
 
 def ls(
-    state: Annotated[list[SweepState] | None, typer.Option("--state", help="Only these; may be repeated.")] = None,
+    state: Annotated[
+        list[SweepState] | None, typer.Option("--state", case_sensitive=False, help="Only these; may be repeated.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
     json: Json = False,
 ) -> None:

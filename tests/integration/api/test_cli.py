@@ -127,6 +127,13 @@ def test_a_file_that_is_not_yaml_says_where(sweeps: Sweeps, home: Path, text: st
     assert says in ran.err
 
 
+def test_an_empty_file_is_said_to_be_empty(sweeps: Sweeps, home: Path) -> None:
+    (home / "wrong.yaml").write_text("# nothing yet\n")
+    ran = sweeps("plan", "-f", "wrong.yaml")
+    assert ran.code == 3
+    assert "wrong.yaml is empty" in ran.err
+
+
 def test_exit_codes_of_what_is_not_there(sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sweeps("show").code == 5
     assert sweeps("show", "nix").code == 5
@@ -134,10 +141,29 @@ def test_exit_codes_of_what_is_not_there(sweeps: Sweeps, home: Path, monkeypatch
     assert sweeps("plan", "-f", "missing.yaml").code == 1
     assert sweeps("plan").code == 2
     assert sweeps("ls", "--state", "DONE").code == 2
+    assert sweeps("ls", "--state", "running").code == 0
     monkeypatch.setenv("SWEEPS_URL", "http://127.0.0.1:9")
     assert sweeps("ls").code == 10
     monkeypatch.setenv("SWEEPS_TOKEN_FILE", "/nowhere/token")
     assert sweeps("ls").code == 4
+
+
+def test_a_name_comes_before_a_part_of_an_id_which_must_fit_one_sweep(served: Served, sweeps: Sweeps) -> None:
+    named, other = [
+        str(served.http.post("/v1/sweeps", json=SPEC | {"name": name}).json()["id"]) for name in ("swp", "newer")
+    ]
+    assert named in sweeps("show", "swp").out
+    assert other in sweeps("show", other[-8:]).out
+    assert sweeps("cancel", "swp_").code == 1
+    assert sweeps("cancel", "").code == 5
+    assert {sweep["desired_state"] for sweep in served.http.get("/v1/sweeps").json()["items"]} == {"RUN"}
+
+
+def test_a_wrong_setting_is_named(sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWEEPS_PORT", "many")
+    ran = sweeps("ls")
+    assert ran.code == 2
+    assert ran.err.startswith("error: SWEEPS_PORT=many: ")
 
 
 def test_a_wrong_token_exits_4(sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

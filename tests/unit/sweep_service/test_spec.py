@@ -53,6 +53,15 @@ def test_space_is_bound_to_training_by_its_corner_points() -> None:
     assert "did you mean 'epsilon'" in found["/space/loss.epsilom"]
 
 
+def test_a_setting_at_the_wrong_place_is_shown_its_own() -> None:
+    found = pointers(spec(space={"beta1": [0, 1]}, top_k=3, loss={}))
+    assert "did you mean 'loss.beta1'" in found["/space/beta1"]
+    assert "did you mean 'seeds.confirm.top_k'" in found["/top_k"]
+    assert "did you mean 'training.loss'" in found["/loss"]
+    found = pointers(spec(training={"loss": {"name": "grpo"}}, space={"loss.beta1": [0, 1]}))
+    assert found["/space/loss.beta1"].endswith("only ce_gppo has this setting")
+
+
 def test_space_errors_are_found_beside_other_errors() -> None:
     assert set(pointers(spec(name="", space={"loss.beta9": [1]}))) == {"/name", "/space/loss.beta9"}
 
