@@ -131,7 +131,8 @@ def confirm_records(
     Returns: configs that are new or have a new role, and the trials.
     """
     known = {config.id: config for config in configs}
-    confirmed = [*chosen, *(config for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles))]
+    baseline = [config for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles)]
+    confirmed = list({config.id: config for config in (*chosen, *baseline)}.values())  # a point may be DAPO itself
     changed: list[Config] = []
     if chosen and spec.baselines.matched:
         training = TrainingConfig.model_validate(chosen[0].training)

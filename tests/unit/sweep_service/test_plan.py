@@ -79,3 +79,13 @@ def test_plan_warns_of_what_the_report_could_not_say() -> None:
 def test_threads_follow_the_cpus() -> None:
     _, trials = first_records(make(resources={"cpus": 2.5}), "swp")
     assert {trial.threads for trial in trials} == {2}
+
+
+def test_a_chosen_point_that_is_the_dapo_baseline_is_confirmed_once() -> None:
+    spec = make(
+        training={"loss": {"name": "dapo", "epsilon_high": 0.25}}, space={"loss.epsilon_high": [0.2, 0.28, 0.4]}
+    )
+    configs, _ = first_records(spec, "swp")
+    (both,) = [config for config in configs if config.roles == (Role.DAPO, Role.SPACE)]
+    _, trials = confirm_records(spec, "swp", configs, [both], 9)
+    assert len({(trial.config_id, trial.seed) for trial in trials}) == len(trials) == 4
