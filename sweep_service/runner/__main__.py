@@ -7,7 +7,7 @@ import sys
 
 from sweep_service.errors import StaleEpoch
 from sweep_service.processes import LIFELINE
-from sweep_service.runner.lease import LOST_EXIT_CODE, NO_RAY_EXIT_CODE
+from sweep_service.runner.lease import LEASE_S, LOST_EXIT_CODE, NO_RAY_EXIT_CODE, Lease
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, open_store
 from trainers.lifeline import follow_parent
@@ -37,10 +37,14 @@ def main() -> int:
     os.environ.update(_RAY_SETTINGS)
     settings = Settings()
     store = open_store(settings.database_url)
-    from sweep_service.runner.driver import run_sweep  # imports Ray, which reads the settings above
-
+    fence = Fence(options.sweep_id, options.epoch)
     try:
-        run_sweep(store, settings, Fence(options.sweep_id, options.epoch))
+        store.renew_lease(fence, LEASE_S)
+        lease = Lease(store, fence)
+        lease.start()  # on a busy machine the import below may outlast the lease that the worker left behind
+        from sweep_service.runner.driver import run_sweep  # imports Ray, which reads the settings above
+
+        run_sweep(store, settings, fence, lease)
     except StaleEpoch as error:
         sys.stderr.write(f"runner ends: {error}\n")
         return LOST_EXIT_CODE

@@ -23,16 +23,18 @@ CAPACITY_WAIT_S: Final = 60.0
 """How long a cluster may take to have a node on which a trial fits."""
 
 
-def run_sweep(store: Store, settings: Settings, fence: Fence) -> None:
+def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> None:
     """Run a sweep's trials until there is nothing more to run; leave it FINALIZING, CANCELLED or FAILED.
 
+    Args:
+        lease: of this fence, already renewing itself.
     Raises: StaleEpoch, if another runner has taken over; whatever else went wrong, for the worker to start a new one.
     """
     sweep = store.get_sweep(fence.sweep_id)
     slots = Slots(sweep.spec.resources)
     ledger = Ledger(store, fence, settings, slots)
-    lease = Lease(store, fence, ledger.kill_trainers)
-    lease.start()
+    lease.abandon = ledger.kill_trainers
+    lease.beat()
     recover(store, fence, sweep)
     if sweep.desired_state is DesiredState.CANCEL:
         _cancel(store, fence)

@@ -30,11 +30,12 @@ class Lease:
     """Renews the lease from its own thread.
 
     Args:
-        abandon: called before the process ends early: kills the trainers of this runner.
+        abandon: called before the process ends early: kills the trainers of this runner, once it has any.
     """
 
-    def __init__(self, store: Store, fence: Fence, abandon: Callable[[], None]) -> None:
-        self._store, self._fence, self._abandon = store, fence, abandon
+    def __init__(self, store: Store, fence: Fence, abandon: Callable[[], None] = lambda: None) -> None:
+        self.abandon = abandon
+        self._store, self._fence = store, fence
         self._moved_at = self._renewed_at = time.monotonic()
         self._stopped = threading.Event()
 
@@ -78,7 +79,7 @@ class Lease:
         sys.stderr.write(f"runner ends: {reason}\n")
         sys.stderr.flush()
         try:
-            self._abandon()
+            self.abandon()
         finally:
             os._exit(code)
 

@@ -10,7 +10,7 @@ import pytest
 
 from sweep_service.runner import lease
 from sweep_service.store import open_store
-from tests.stored_sweeps import start
+from tests.stored_sweeps import start, submit
 from tests.sweep_stack import wait_until
 
 # A process that holds the lease, with times cut short. Its loop moves while the file `moves` exists.
@@ -60,4 +60,23 @@ def test_the_holder_ends(tmp_path: Path, trouble: str, code: int) -> None:
         assert holder.wait(10) == code
         raylet.kill()
     assert (tmp_path / "abandoned").exists()
+    store.close()
+
+
+def test_a_runner_holds_its_sweep_while_it_still_imports_ray(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'sweeps.db'}"
+    store = open_store(url)
+    sweep = submit(store)
+    claimed = store.claim("worker", 0)
+    assert claimed is not None
+    (tmp_path / "ray.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(tmp_path / 'imports')!r}).touch()\ntime.sleep(60)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "SWEEPS_HOME": str(tmp_path), "SWEEPS_DATABASE_URL": url}
+    command = [sys.executable, "-m", "sweep_service.runner", sweep.id, str(claimed.epoch)]
+    runner = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, cwd=Path(__file__).parents[2])
+    wait_until("it imports Ray", (tmp_path / "imports").exists)
+    assert store.claim("another", 10) is None
+    runner.kill()
+    runner.communicate()
     store.close()
