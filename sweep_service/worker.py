@@ -8,13 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
-from sweep_service.errors import ServiceError
+from sweep_service.errors import ServiceError, StaleEpoch
 from sweep_service.finalize import build_report
 from sweep_service.processes import start, stop, this_host
 from sweep_service.projection_mlflow import LAST_PASSES_S, Projector
@@ -25,7 +26,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
 
 MAX_RUNNERS: Final = 4
-"""Sweeps that one worker runs at a time; Ray shares the slots among them."""
+"""Sweeps that one worker runs at a time; Ray shares the slots among them. One more may be there to be cancelled."""
 MAX_FAILURES: Final = 3
 """Runners in a row that may fail without progress before their sweep is given up."""
 LONGEST_BACKOFF_S: Final = 30.0
@@ -33,6 +34,7 @@ REPORT_LEASE_S: Final = 600.0
 _TICK_S: Final = 0.2
 _CLAIM_EVERY_S: Final = 0.5
 _STOP_GRACE_S: Final = 2.0
+_NO_DATABASE: Final = (OperationalError, InterfaceError)
 
 log = logging.getLogger(__name__)
 
@@ -73,10 +75,12 @@ class Worker:
                     for runner in [runner for runner in self._runners.values() if runner.process.poll() is not None]:
                         del self._runners[runner.sweep.id]
                         self._after(runner)
-                    if len(self._runners) < MAX_RUNNERS and time.monotonic() >= next_claim:
+                    if time.monotonic() >= next_claim:
                         next_claim = time.monotonic() + _CLAIM_EVERY_S
                         self._claim()
                         self._report_ended()
+                except StaleEpoch:
+                    log.exception("another worker has taken over a sweep")
                 except SQLAlchemyError:
                     log.exception("the database does not answer; trying again")
                     stopped.wait(1)
@@ -88,7 +92,10 @@ class Worker:
                 self.store.release_lease(runner.fence)
 
     def _claim(self) -> None:
-        sweep = self.store.claim(f"{this_host()}:{os.getpid()}", LEASE_S)
+        room = MAX_RUNNERS - len(self._runners)
+        if room < 0:
+            return
+        sweep = self.store.claim(f"{this_host()}:{os.getpid()}", LEASE_S, to_cancel=room == 0)
         if sweep is None:
             return
         log.info("claimed %s (%s), epoch %d", sweep.id, sweep.state, sweep.epoch)
@@ -102,6 +109,8 @@ class Worker:
         for sweep_id in set(self.store.unreported()) - self._unreportable:
             try:
                 self.store.put_report(sweep_id, *build_report(self.store, sweep_id, self.settings))
+            except _NO_DATABASE:
+                raise
             except Exception:  # as in _finalize
                 log.exception("the report of %s failed", sweep_id)
                 self._unreportable.add(sweep_id)
@@ -152,6 +161,10 @@ class Worker:
             self.store.set_sweep_state(fence, SweepState.CANCELLED if cancelled else SweepState.SUCCEEDED)
         except ServiceError:
             log.exception("the report of %s was not built here", fence.sweep_id)
+        except _NO_DATABASE:  # no fault of the report: built again when there is one
+            with suppress(SQLAlchemyError):
+                self.store.release_lease(fence)
+            raise
         except Exception as error:  # a report that cannot be built must not stop other sweeps
             log.exception("the report of %s failed", fence.sweep_id)
             message = f"the trials are done, but the report could not be built: {type(error).__name__}: {error}"

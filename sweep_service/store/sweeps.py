@@ -109,12 +109,13 @@ class SweepRows(Rows):
                 append_event(connection, sweep_id, "sweep.cancel_requested", {})
         return self.get_sweep(sweep_id)
 
-    def claim(self, holder: str, lease_s: float) -> Sweep | None:
+    def claim(self, holder: str, lease_s: float, *, to_cancel: bool = False) -> Sweep | None:
         """Take over the oldest sweep that needs work and that no live lease holds; its epoch rises by one.
 
         Args:
             holder: who takes it, for people to read.
             lease_s: seconds until the lease ends unless it is renewed.
+            to_cancel: take only a sweep that the user wants stopped.
         """
         open_states = [state.value for state in SweepState if not state.terminal]
         with writing(self.engine) as connection:
@@ -122,6 +123,8 @@ class SweepRows(Rows):
             s = t.sweeps.c
             free = or_(s.lease_until.is_(None), s.lease_clock != clock, s.lease_until < now)
             query = select(s.id).where(s.state.in_(open_states), free).order_by(s.id).limit(1)
+            if to_cancel:
+                query = query.where(s.desired_state == DesiredState.CANCEL.value)
             sweep_id = connection.execute(query.with_for_update(skip_locked=True)).scalar_one_or_none()
             if sweep_id is None:
                 return None

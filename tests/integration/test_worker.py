@@ -5,14 +5,16 @@ import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
+from sweep_service.finalize import build_report
 from sweep_service.records import SweepState, TrialState
 from sweep_service.report import Report
 from sweep_service.report.model import Outcome
 from sweep_service.settings import Settings
-from sweep_service.store import open_store
+from sweep_service.store import Store, open_store
 from sweep_service.worker import Worker
-from tests.stored_sweeps import submit
+from tests.stored_sweeps import start, submit
 
 
 def test_a_sweep_whose_runner_fails_again_and_again_is_given_up(tmp_path: Path) -> None:
@@ -44,14 +46,52 @@ def test_a_sweep_waits_while_there_is_no_ray_and_can_be_cancelled(
     store.close()
 
 
+def test_a_waiting_sweep_is_cancelled_though_the_worker_has_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.worker.MAX_RUNNERS", 0)
+    settings = Settings(home=tmp_path)
+    store = open_store(settings.database_url)
+    submit(store)
+    sweep = submit(store)
+    store.request_cancel(sweep.id)
+    Worker(store, settings).run(_stop_when_ended(settings, sweep.id))
+    assert [sweep.state for sweep in store.list_sweeps(9)] == [SweepState.CANCELLED, SweepState.QUEUED]
+    store.close()
+
+
+def test_a_database_that_fails_while_the_report_is_built_costs_no_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(home=tmp_path)
+    store = open_store(settings.database_url)
+    sweep, fence = start(store)
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    store.release_lease(fence)
+    tries: list[str] = []
+
+    def fails_once(store: Store, sweep_id: str, settings: Settings) -> tuple[str, dict[str, bytes]]:
+        tries.append(sweep_id)
+        if len(tries) == 1:
+            raise OperationalError("select", None, Exception("the server closed the connection"))
+        return build_report(store, sweep_id, settings)
+
+    monkeypatch.setattr("sweep_service.worker.build_report", fails_once)
+    Worker(store, settings).run(_stop_when_ended(settings, sweep.id))
+    assert (store.get_sweep(sweep.id).state, len(tries)) == (SweepState.SUCCEEDED, 2)
+    store.close()
+
+
 def _stop_when_ended(settings: Settings, sweep_id: str, cancel_at_epoch: int | None = None) -> threading.Event:
     """Return an event that is set once the sweep has ended and has its report, or after a minute."""
     stopped = threading.Event()
 
     def watch() -> None:
         store, deadline = open_store(settings.database_url), time.monotonic() + 60
-        while store.report_digest(sweep_id) is None and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             sweep = store.get_sweep(sweep_id)
+            if sweep.state.terminal and store.report_digest(sweep_id) is not None:
+                break
             if sweep.epoch == cancel_at_epoch:
                 store.request_cancel(sweep_id)
             time.sleep(0.1)

@@ -139,6 +139,15 @@ def test_every_waiting_sweep_is_claimed_oldest_first(store: Store) -> None:
     assert [claim and claim.id for claim in claims] == [*ids, None]
 
 
+def test_a_claim_for_cancelling_leaves_other_sweeps_alone(store: Store) -> None:
+    unwanted = [sweeps.submit(store) for _ in range(2)][1]
+    assert store.claim("test", LEASE_S, to_cancel=True) is None
+    store.request_cancel(unwanted.id)
+    claimed = store.claim("test", LEASE_S, to_cancel=True)
+    assert claimed is not None
+    assert claimed.id == unwanted.id
+
+
 def test_a_lease_that_ended_lets_another_take_over(store: Store) -> None:
     sweep = sweeps.submit(store)
     assert store.claim("first", 0) is not None
