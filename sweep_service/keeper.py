@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from typing import Final
 
 import psutil
@@ -17,6 +18,7 @@ import psutil
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _OWNER_GONE: Final = 5
+_ROUND_S: Final = 0.01
 
 
 def main(command: list[str]) -> int:
@@ -57,7 +59,10 @@ def _reap_orphans(program_pid: int) -> None:
 
 
 def _kill_all_below() -> None:
-    """Kill every process below this one until none is left; a killed one's children come here and are next."""
+    """Kill every process below this one until none is left; a killed one's children come here and are next.
+
+    One that was forked while the others were killed is found in the next round, so no round waits for an end.
+    """
     while below := psutil.Process().children(recursive=True):
         for process in below:
             try:
@@ -65,10 +70,11 @@ def _kill_all_below() -> None:
             except psutil.NoSuchProcess:
                 continue
         try:
-            while os.waitpid(-1, 0)[0]:
+            while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             continue
+        time.sleep(_ROUND_S)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,9 @@ class Settings(BaseSettings):
     cache: Path = Field(default=Path(), description="Warm-started models.")
     token_file: Path = Field(default=Path(), description="The bearer token; made at the first `serve`.")
     ray_address: str = Field(default="", description="host:port of the Ray head.")
-    ray_temp_dir: Path | None = Field(default=None, description="Ray's session folder; short, for sockets lie in it.")
+    ray_temp_dir: Path | None = Field(
+        default=None, description="Where Ray's folder is made; short, for sockets lie in it."
+    )
     mlflow_url: str = Field(default="", description="MLflow server; empty: nothing is projected.")
     mlflow_public_url: str = Field(default="", description="Where people reach MLflow, if not under mlflow_url.")
     host: str = "127.0.0.1"

@@ -99,7 +99,7 @@ def services(settings: Settings, ray_temp_dir: Path, cpus: int | None, gpus: int
 def ray_folder(settings: Settings) -> Path:
     """Return Ray's folder: below home, or if that is too long a path for Ray's sockets, below /tmp."""
     if settings.ray_temp_dir is not None:
-        return settings.ray_temp_dir
+        return settings.ray_temp_dir / "ray"  # a folder of our own: it is removed, whatever else lies beside it
     if short_enough(settings.home / "ray"):
         return settings.home / "ray"
     return Path("/tmp") / f"sweeps-{hashlib.sha256(os.fsencode(settings.home)).hexdigest()[:12]}"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
+from sweep_service.serve.services import ray_folder
 from sweep_service.settings import Settings
 
 
@@ -36,3 +37,7 @@ def test_a_home_that_is_in_use(tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(CannotStart, match=r"another `sweeps serve` \(process \d+\) uses"):
         locked(tmp_path)
     locked(tmp_path).close()
+
+
+def test_only_a_folder_of_its_own_is_rays(tmp_path: Path) -> None:
+    assert ray_folder(Settings(home=tmp_path, ray_temp_dir=tmp_path)).parent == tmp_path
