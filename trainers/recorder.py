@@ -25,12 +25,12 @@ class Recorder:
         self._started = time.monotonic()
         self._tokens_total: float = state.get("tokens_total", 0)
         self._evaluations: list[float] = state.get("evaluations", [])
-        self._latest: dict[str, float | None] = {}
+        self._latest: dict[str, float | None] = state.get("latest", {})
 
     @property
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps of this."""
-        return {"tokens_total": self._tokens_total, "evaluations": self._evaluations}
+        return {"tokens_total": self._tokens_total, "evaluations": self._evaluations, "latest": self._latest}
 
     @cached_property
     def _bar(self) -> "tqdm[NoReturn]":

@@ -84,6 +84,16 @@ def test_resuming_continues_bit_for_bit(straight: Run, cache: Path, tmp_path: Pa
     assert second.events[-1]["summary"]["eval/avg_at_k_last3"] == straight.events[-1]["summary"]["eval/avg_at_k_last3"]
 
 
+def test_resuming_after_the_last_update_only_ends_the_run(straight: Run, cache: Path, tmp_path: Path) -> None:
+    rest = run(small_config(steps=32), tmp_path, cache, resume_from=straight.output / "step-32")
+    assert [event["type"] for event in rest.events] == ["started", "finished"]
+    ends = [
+        {**one.events[-1], "time": 0, "summary": one.events[-1]["summary"] | {"time/train_s": 0}}
+        for one in (straight, rest)
+    ]
+    assert ends[0] == ends[1]
+
+
 def test_evaluating_does_not_change_training(straight: Run, cache: Path, tmp_path: Path) -> None:
     often = run(
         small_config(
