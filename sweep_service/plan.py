@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from sweep_service.records import Config, Role, Stage, Trial, TrialState, new_id
-from sweep_service.spec import SweepSpec, config_id
+from sweep_service.spec import SweepSpec, config_id, setting
 from trainers.config import TrainingConfig
 
 
@@ -79,22 +79,11 @@ def add_config(
             sweep_id=sweep_id,
             number=len(configs),
             roles=(role,),
-            params={name: _value(training, name) for name in spec.space.names},
+            params={name: setting(training, name) for name in spec.space.names},
             training=training.model_dump(mode="json", exclude={"seed"}),
         )
     configs[id_] = config
     return config
-
-
-def _value(training: TrainingConfig, name: str) -> Any:
-    """Read a dotted name; None where this training has no such setting (a DAPO baseline has no beta1)."""
-    if name == "loss.epsilon":  # sets both bounds, and is read back where they are equal
-        low, high = training.loss.epsilon_low, training.loss.epsilon_high
-        return low if low == high else None
-    node: Any = training.model_dump(mode="json")
-    for key in name.split("."):
-        node = node.get(key) if isinstance(node, dict) else None
-    return node
 
 
 def make_trials(

@@ -142,6 +142,17 @@ class SweepSpec(Part):
         return _digest(self.model_dump(mode="json"))
 
 
+def setting(training: TrainingConfig, name: str) -> Any:
+    """Read a dotted name; None where this training has no such setting (a DAPO baseline has no beta1)."""
+    if name == "loss.epsilon":  # sets both bounds, and is read back where they are equal
+        low, high = training.loss.epsilon_low, training.loss.epsilon_high
+        return low if low == high else None
+    node: Any = training.model_dump(mode="json")
+    for key in name.split("."):
+        node = node.get(key) if isinstance(node, dict) else None
+    return node
+
+
 def config_id(training: TrainingConfig) -> str:
     """Name a point: the hash of all training parameters but the seed. The same point has one name everywhere."""
     return "cfg_" + _digest(training.model_dump(mode="json", exclude={"seed"}))[:12]

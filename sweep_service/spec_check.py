@@ -1,7 +1,8 @@
 """The check that a sweep can run, before anything is stored.
 
 `parse_spec` reports everything that is wrong at once: the spec's own fields, the base training configuration, names
-of the space that training does not know, and corner points of the space that training refuses.
+of the space that training does not know, and points of the space that training refuses or reads as others: the corners,
+and if there are not too many points all of them.
 """
 
 import difflib
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from search_spaces.space import SearchSpace
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.spec import SweepSpec, preset_or_space
+from sweep_service.spec import SweepSpec, preset_or_space, setting
 from trainers.config import TrainingConfig, with_params
 
 MAX_CONFIGS = 10_000
@@ -41,6 +42,8 @@ def parse_spec(raw: object) -> SweepSpec:
         errors += _space_errors(space, training, {error.detail for error in base_errors})
     if spec is not None and spec.search.strategy == "grid":
         errors += _grid_errors(spec.space)
+    if spec is not None and not errors and not base_errors:
+        errors += _inner_errors(spec.space, spec.training)
     if errors or base_errors:
         raise InvalidSpec(errors + base_errors)
     assert spec is not None
@@ -91,6 +94,16 @@ def _space_errors(space: SearchSpace, training: Mapping[str, Any], known: Set[st
     return list(errors)
 
 
+def _inner_errors(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
+    """Try the points between the corners too, where they can be counted: training may take 4 and 8 and refuse 5."""
+    if space.size is None or space.size > MAX_CONFIGS or space.size == sum(1 for _ in space.corners()):
+        return []
+    for point in space.grid():
+        if reasons := _refusals(training, point, set()):
+            return [SpecError("/space", f"the point {json.dumps(point)} cannot run: {'; '.join(reasons)}")]
+    return []
+
+
 def _distinct(values: Iterable[Any]) -> list[Any]:
     return list({json.dumps(value): value for value in values}.values())
 
@@ -101,7 +114,20 @@ def _refusals(training: Mapping[str, Any], params: Mapping[str, Any], known: Set
         raw = with_params(training, params)
     except ValueError as error:
         return [str(error)]
-    return [error.detail for error in _training_errors(raw, ()) if error.detail not in known]
+    errors = _training_errors(raw, ())
+    if errors:
+        return [error.detail for error in errors if error.detail not in known]
+    return _misread(TrainingConfig.model_validate(raw), params)
+
+
+def _misread(config: TrainingConfig, params: Mapping[str, Any]) -> list[str]:
+    """Say which values training takes for others, such as text for a number: the sampler would not know its point."""
+    read = {name: setting(config, name) for name in params}
+    same = {
+        name: (isinstance(value, bool), value) == (isinstance(read[name], bool), read[name])
+        for name, value in params.items()
+    }
+    return [f"{name} {params[name]!r} is read as {read[name]!r}; write that" for name in params if not same[name]]
 
 
 def _training_errors(raw: object, prefix: tuple[str, ...]) -> list[SpecError]:

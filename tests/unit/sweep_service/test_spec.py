@@ -139,3 +139,14 @@ def test_a_pointer_names_a_place_in_the_document(changes: dict[str, Any], pointe
 def test_a_wrong_base_does_not_hide_what_is_wrong_with_the_space() -> None:
     wrong = {"space": {"loss.betta1": [1], "loss.beta2": [-1, 2]}, "training": {"steps": 7}}
     assert set(pointers(spec(**wrong))) == {"/training", "/space/loss.betta1", "/space/loss.beta2"}
+
+
+def test_a_value_that_training_takes_for_another_is_refused() -> None:
+    found = pointers(spec(space={"optimizer.learning_rate": ["1e-4", 2e-4]}))
+    assert "'1e-4' is read as 0.0001; write that" in found["/space/optimizer.learning_rate"]
+
+
+@pytest.mark.parametrize("search", [{"strategy": "grid"}, {"strategy": "tpe", "num_configs": 3}])
+def test_a_point_between_the_corners_that_cannot_run_is_refused(search: dict[str, Any]) -> None:
+    sizes = {"rollout.prompts_per_minibatch": {"type": "int", "low": 4, "high": 8}}
+    assert "prompts_per_minibatch 5" in pointers(spec(space=sizes, search=search))["/space"]
