@@ -30,9 +30,16 @@ _AWAY = (OperationalError, InterfaceError, PoolTimeout)
 class Refusal(Exception):
     """A request that the API itself refuses, before the service sees it."""
 
-    def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        errors: Sequence[ProblemError] = (),
+    ) -> None:
         super().__init__(detail)
-        self.status, self.code, self.detail, self.headers = status, code, detail, headers
+        self.status, self.code, self.detail, self.headers, self.errors = status, code, detail, headers, errors
 
 
 def problem(
@@ -71,7 +78,7 @@ def _service_error(_request: Request, error: Exception) -> Response:
 
 def _refusal(_request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    return problem(error.status, error.code, error.detail, headers=error.headers)
+    return problem(error.status, error.code, error.detail, error.errors, error.headers)
 
 
 def _invalid_request(request: Request, error: Exception) -> Response:

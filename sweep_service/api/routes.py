@@ -21,6 +21,7 @@ from sweep_service.schemas import (
     ConfigView,
     Page,
     Problem,
+    ProblemError,
     SweepSummary,
     SweepView,
     TrialView,
@@ -40,6 +41,16 @@ def authorize(request: Request, given: Annotated[HTTPAuthorizationCredentials | 
         raise Refusal(401, "UNAUTHENTICATED", detail, {"WWW-Authenticate": "Bearer"})
 
 
+def refuse_unknown_parameters(request: Request) -> None:
+    """Refuse a query parameter that the route does not have: a misspelt `validate_only` would submit for real."""
+    operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
+    known = {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "query"}
+    if unknown := sorted(set(request.query_params) - known):
+        takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+        errors = [ProblemError(parameter=name[:100], detail=f"there is no such parameter; {takes}") for name in unknown]
+        raise Refusal(422, "INVALID_REQUEST", "; ".join(f"{e.parameter}: {e.detail}" for e in errors), errors=errors)
+
+
 def _service(request: Request) -> SweepService:
     return request.app.state.service
 
@@ -47,7 +58,9 @@ def _service(request: Request) -> SweepService:
 Service = Annotated[SweepService, Depends(_service)]
 SweepId = Annotated[str, Path(pattern=r"^swp_[0-9a-z]{1,36}$")]
 _problems: dict[int | str, dict[str, Any]] = {"default": {"description": "Why not.", "model": Problem}}
-router = APIRouter(prefix="/v1", dependencies=[Depends(authorize)], responses=_problems)
+router = APIRouter(
+    prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=_problems
+)
 _SPEC_BODY = {
     "requestBody": {
         "required": True,

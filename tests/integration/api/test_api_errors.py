@@ -103,6 +103,15 @@ def test_wrong_parameters_are_all_named(shared: Served, path: str, parameters: s
     assert {error["parameter"] for error in answer.json()["errors"]} == parameters
 
 
+def test_a_misspelt_parameter_is_refused_and_nothing_is_done(served: Served) -> None:
+    answer = served.http.post("/v1/sweeps?validate_onyl=true&foo=1", json=SPEC)
+    body = problem(answer)
+    assert (answer.status_code, body["code"]) == (422, "INVALID_REQUEST")
+    assert {error["parameter"] for error in body["errors"]} == {"validate_onyl", "foo"}
+    assert "validate_only" in body["detail"]
+    assert served.http.get("/v1/sweeps").json()["items"] == []
+
+
 @pytest.mark.parametrize("key", ["", "a b", "ä", "x" * 256])
 def test_an_idempotency_key_is_printable_and_short(shared: Served, key: str) -> None:
     answer = shared.http.post("/v1/sweeps", json=SPEC, headers={b"Idempotency-Key": key.encode()})
