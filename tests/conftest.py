@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -24,6 +25,8 @@ os.environ.update(
 )
 for name in [name for name in os.environ if name.startswith("SWEEPS_") and name != "SWEEPS_TEST_POSTGRES_URL"]:
     del os.environ[name]  # a developer's own installation is not the one under test
+# Run in the background of a script, we inherit an ignored SIGINT, and so would every process that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart() -> None:
