@@ -46,6 +46,11 @@ def start_kept(command: Sequence[str], environment: Mapping[str, str], log: Path
     return start([sys.executable, "-m", "sweep_service.keeper", *command], environment, log)
 
 
+def log_tail(path: Path) -> str:
+    """Return the end of a child's log, for people to read."""
+    return path.read_bytes()[-1500:].decode(errors="replace").strip() if path.exists() else "(no log)"
+
+
 def stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
     """End a child: SIGTERM, and after `grace_s` seconds its lifeline is cut and its process group killed."""
     if process.poll() is None:

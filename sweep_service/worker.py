@@ -17,7 +17,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from sweep_service.errors import ServiceError, StaleEpoch
 from sweep_service.finalize import build_report
-from sweep_service.processes import start, stop, this_host
+from sweep_service.processes import log_tail, start, stop, this_host
 from sweep_service.projection_mlflow import LAST_PASSES_S, Projector
 from sweep_service.records import DesiredState, Sweep, SweepState
 from sweep_service.runner.lease import LEASE_S, NO_RAY_EXIT_CODE
@@ -140,7 +140,7 @@ class Worker:
         failures = self._failures[sweep.id] = self._failures.get(sweep.id, 0) + (code != NO_RAY_EXIT_CODE)
         log.warning("the runner of %s ended with code %s; failures in a row: %d", sweep.id, code, failures)
         if failures >= MAX_FAILURES:
-            self._give_up(runner.fence, f"its runner failed {failures} times in a row: {_tail(runner.log)}")
+            self._give_up(runner.fence, f"its runner failed {failures} times in a row: {log_tail(runner.log)}")
         elif failures > 1 or code == NO_RAY_EXIT_CODE:
             self.store.renew_lease(runner.fence, min(LONGEST_BACKOFF_S, 2.0**failures))  # claimed again after that
         else:
@@ -169,10 +169,6 @@ class Worker:
             log.exception("the report of %s failed", fence.sweep_id)
             message = f"the trials are done, but the report could not be built: {type(error).__name__}: {error}"
             self.store.set_sweep_state(fence, SweepState.FAILED, message)
-
-
-def _tail(path: Path) -> str:
-    return path.read_bytes()[-1500:].decode(errors="replace").strip() if path.exists() else "(no log)"
 
 
 def run_worker(settings: Settings) -> None:

@@ -7,12 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Final, Self
 
 from sweep_service.auth import server_token
 from sweep_service.errors import ServiceError
+from sweep_service.processes import log_tail
 from sweep_service.ray_head import ensure_ray_token
 from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
 from sweep_service.serve.services import Service, ray_folder, services
@@ -94,7 +94,7 @@ class Stack:
         began, waiting = time.monotonic(), list(self._services)
         while waiting:
             for service in [service for service in waiting if service.dead]:
-                raise CannotStart(f"{service.name} ended at once; the end of {service.log}:\n{_tail(service.log)}")
+                raise CannotStart(f"{service.name} ended at once; the end of {service.log}:\n{log_tail(service.log)}")
             for service in [service for service in waiting if service.ready()]:
                 waiting.remove(service)
                 self.say(f"{service.name} is ready after {time.monotonic() - began:.1f} s")
@@ -130,10 +130,6 @@ def _stop_together(stopping: Sequence[Service]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def _tail(path: Path) -> str:
-    return path.read_bytes()[-1500:].decode(errors="replace").strip() if path.exists() else ""
 
 
 def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -> int:
