@@ -11,10 +11,12 @@ Importing this package does not import torch.
 
 from typing import Any, Final, NamedTuple
 
+from trainers.losses.advantages import AdvantageParams, OverlongParams, group_advantages, overlong_penalty
 from trainers.losses.aggregation import (
     AGGREGATIONS,
     Aggregation,
     AggregationName,
+    AggregationParams,
     seq_mean_token_mean,
     seq_mean_token_sum,
     seq_mean_token_sum_norm,
@@ -23,6 +25,8 @@ from trainers.losses.aggregation import (
 from trainers.losses.base import REGIONS, ClipParams, LossOutput, LossParams, PolicyLoss, Region, TokenBatch
 from trainers.losses.clipped import DAPOParams, GRPOParams, clipped
 from trainers.losses.gradient_preserving import CEGPPOParams, ce_gppo
+from trainers.losses.objective import Objective, Totals, objective
+from trainers.losses.terms import EntropyBonusParams, TermsParams
 
 LossConfig = GRPOParams | DAPOParams | CEGPPOParams
 """Use it as a field with `Field(discriminator="name")`."""
@@ -51,21 +55,31 @@ __all__ = [
     "AGGREGATIONS",
     "LOSSES",
     "REGIONS",
+    "AdvantageParams",
     "Aggregation",
     "AggregationName",
+    "AggregationParams",
     "CEGPPOParams",
     "ClipParams",
     "DAPOParams",
+    "EntropyBonusParams",
     "GRPOParams",
     "LossConfig",
     "LossEntry",
     "LossOutput",
     "LossParams",
+    "Objective",
+    "OverlongParams",
     "PolicyLoss",
     "Region",
+    "TermsParams",
     "TokenBatch",
+    "Totals",
     "ce_gppo",
     "clipped",
+    "group_advantages",
+    "objective",
+    "overlong_penalty",
     "policy_loss",
     "seq_mean_token_mean",
     "seq_mean_token_sum",

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from pydantic import Field
+
+from trainers.losses.params import Params
+
 if TYPE_CHECKING:
     from torch import Tensor
 
 AggregationName = Literal["token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"]
+
+
+class AggregationParams(Params):
+    """How per-token losses become one number."""
+
+    mode: AggregationName | None = Field(default=None, description="null: as the loss defines it.")
+    denominator: Literal["window", "active"] = Field(
+        default="window",
+        description="What a mean divides by: all of the update (TRL), or only groups whose rewards differ (verl).",
+    )
 
 
 class Aggregation(Protocol):

@@ -7,14 +7,17 @@ be validated where torch is not installed; formulas use tensor methods.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
+
+from trainers.losses.aggregation import AggregationName
+from trainers.losses.params import Params
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 Region = Literal["na_lp", "pa_lp", "pa_low", "na_high"]
 
@@ -33,11 +36,19 @@ class TokenBatch:
     Where `mask_BT` is false every tensor reads 0 and passes no gradient, whatever was handed in (also NaN and
     infinity), so padding cannot leak into a loss.
 
+    The optional parts are read by the losses and statistics that need them.
+
     Attributes:
         logprobs_BT: log-probabilities of the tokens under the policy being trained, in nats; carries the gradient.
         old_logprobs_BT: the same under the policy that generated them; no gradient.
         advantages_BT: advantages, unitless; no gradient.
         mask_BT: true for completion tokens, false for padding; any dtype, kept as bool.
+        entropy_BT: full-vocabulary entropy of the policy being trained at each position, in nats; carries a gradient.
+        old_entropy_BT: the same under the policy that generated the tokens; no gradient.
+        correct_B: whether each completion is right.
+        active_B: whether the rewards of each completion's group differ; a group without spread passes no gradient.
+        selected_BT: tokens chosen beforehand by a loss that would else draw them at random (clip_cov).
+        generator: where such a loss draws from; None: torch's global generator.
 
     Raises: ValueError, if a shape differs from (B, T) of `logprobs_BT`.
     """
@@ -46,6 +57,12 @@ class TokenBatch:
     old_logprobs_BT: Tensor
     advantages_BT: Tensor
     mask_BT: Tensor
+    entropy_BT: Tensor | None = None
+    old_entropy_BT: Tensor | None = None
+    correct_B: Tensor | None = None
+    active_B: Tensor | None = None
+    selected_BT: Tensor | None = None
+    generator: Generator | None = None
 
     def __post_init__(self) -> None:
         shape = tuple(self.logprobs_BT.shape)
@@ -56,9 +73,12 @@ class TokenBatch:
         mask_BT = self.mask_BT.bool()
         object.__setattr__(self, "mask_BT", mask_BT)
         object.__setattr__(self, "logprobs_BT", self.logprobs_BT.masked_fill(~mask_BT, 0.0))
-        for name in ("old_logprobs_BT", "advantages_BT"):
-            value = cast("Tensor", getattr(self, name))
-            object.__setattr__(self, name, value.detach().masked_fill(~mask_BT, 0.0))
+        for name in ("old_logprobs_BT", "advantages_BT", "old_entropy_BT"):
+            value = cast("Tensor | None", getattr(self, name))
+            if value is not None:
+                object.__setattr__(self, name, value.detach().masked_fill(~mask_BT, 0.0))
+        if self.entropy_BT is not None:
+            object.__setattr__(self, "entropy_BT", self.entropy_BT.masked_fill(~mask_BT, 0.0))
 
     def ratio_BT(self, log_ratio_clamp: float | None) -> Tensor:
         """Probability ratio new / old. A log-ratio outside +-`log_ratio_clamp` is cut there and passes no gradient."""
@@ -68,10 +88,14 @@ class TokenBatch:
         return delta_BT.exp()
 
 
-class LossParams(BaseModel):
-    """Base of every loss's parameters: immutable, unknown names refused. Each loss adds its literal `name`."""
+class LossParams(Params):
+    """Base of every loss's parameters. Each loss adds its literal `name`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    own_aggregation: ClassVar[AggregationName] = "token_mean"
+    """How the loss is aggregated where nothing else is asked for."""
+
+    fixed_aggregation: ClassVar[AggregationName | None] = None
+    """The only aggregation that the loss is defined with, if there is one."""
 
 
 def _document_epsilon(schema: dict[str, Any]) -> None:
@@ -139,10 +163,16 @@ class LossOutput:
     Attributes:
         loss_BT: per-token loss, minimised; neither masked nor averaged.
         regions: for each of `REGIONS` a boolean mask (B, T); false at padding and where A = 0.
+        ratio_BT: the ratio whose bounds the regions are about, no gradient: the token's, or GSPO's of the sequence.
+        selected_BT: tokens the loss singles out beyond the regions: dropped by erc and clip_cov, penalised by kl_cov.
+        penalty: a term that is no mean over tokens (erc's penalty), to be added after aggregation; a scalar.
     """
 
     loss_BT: Tensor
     regions: dict[Region, Tensor]
+    ratio_BT: Tensor
+    selected_BT: Tensor | None = None
+    penalty: Tensor | None = None
 
 
 P = TypeVar("P", bound=LossParams, contravariant=True)

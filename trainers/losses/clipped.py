@@ -40,4 +40,5 @@ def clipped(batch: TokenBatch, params: ClipParams) -> LossOutput:
     ratio_BT, advantages_BT = batch.ratio_BT(params.log_ratio_clamp), batch.advantages_BT
     objective_BT = (ratio_BT * advantages_BT).minimum(ratio_BT.clamp(params.low, params.high) * advantages_BT)
     objective_BT = dual_clipped(objective_BT, advantages_BT, params.dual_clip)
-    return LossOutput(-objective_BT, regions(ratio_BT.detach(), advantages_BT, params))
+    seen_ratio_BT = ratio_BT.detach()
+    return LossOutput(-objective_BT, regions(seen_ratio_BT, advantages_BT, params), seen_ratio_BT)

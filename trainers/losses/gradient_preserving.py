@@ -45,4 +45,4 @@ def ce_gppo(batch: TokenBatch, params: CEGPPOParams) -> LossOutput:
     objective_BT = dual_clipped(ratio_BT * advantages_BT, advantages_BT, params.dual_clip)
     objective_BT = (params.beta1 * params.low * unit_BT * advantages_BT).where(masks["na_lp"], objective_BT)
     objective_BT = (params.beta2 * params.high * unit_BT * advantages_BT).where(masks["pa_lp"], objective_BT)
-    return LossOutput(-objective_BT, masks)
+    return LossOutput(-objective_BT, masks, ratio_BT.detach())

@@ -2,7 +2,11 @@
 
 import random
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 
 class Problem(NamedTuple):
@@ -12,8 +16,29 @@ class Problem(NamedTuple):
     answer: str
 
 
+class Completion(NamedTuple):
+    """Sampled text without its end token."""
+
+    text: str
+    tokens: int
+    truncated: bool
+    """Whether it was cut before its end token."""
+
+
+class Judgement(NamedTuple):
+    """What a completion is worth."""
+
+    reward: float | None
+    """None where the judge itself failed: no reward, no advantage, and counted; never a silent 0."""
+    correct: bool
+    answer: str | None = None
+    """The answer found in the text, in a form in which equal answers are equal; None: none was found."""
+    timed_out: bool = False
+    """Whether the judge gave up on it at its deadline."""
+
+
 class Task(Protocol):
-    """Problems of two disjoint sets and a reward."""
+    """Problems of two disjoint sets, and a judge of completions."""
 
     @property
     def training(self) -> Sequence[Problem]:
@@ -25,18 +50,38 @@ class Task(Protocol):
         """Problems kept from training, in a fixed order."""
         ...
 
-    def reward(self, problem: Problem, completion: str, *, truncated: bool) -> float:
-        """What `completion` is worth; `truncated` if it was cut before its end token, which is not part of it."""
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Judge each completion of the problem beside it."""
+        ...
+
+    def tokenizer(self) -> "PreTrainedTokenizerFast":
+        """The tokenizer of a policy made from scratch for this task; it pads on the left and has an end token."""
+        ...
+
+    def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
+        """A prompt and a right answer to it (without end token) for the supervised warm start."""
+        ...
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """Everything that tokenizer and worked examples follow from, JSON: names the warm start in the cache."""
+        ...
+
+    def close(self) -> None:
+        """End what the judge keeps running."""
         ...
 
 
-def prompts_of_run(num_problems: int, num_prompts: int, seed: int) -> list[int]:
-    """The indices of all training prompts of a run, in order: a fresh permutation of the problems for each epoch.
+def prompt_at(position: int, num_problems: int, seed: int) -> int:
+    """The index of the problem at a position of a run's endless stream of prompts.
 
-    A pure function, so that the prompts of rollout i depend on the seed and i alone, however often a run is resumed;
-    a longer run starts with the prompts of a shorter one.
+    Every epoch of the stream is a fresh permutation of the problems. A pure function: what a run has read does not
+    depend on how often it was resumed, and a longer run starts with the prompts of a shorter one.
     """
-    indices: list[int] = []
-    for epoch in range(-(-num_prompts // num_problems)):
-        indices += random.Random(f"prompts/{seed}/{epoch}").sample(range(num_problems), num_problems)
-    return indices[:num_prompts]
+    epoch, offset = divmod(position, num_problems)
+    return _permutation(epoch, num_problems, seed)[offset]
+
+
+@lru_cache(maxsize=4)
+def _permutation(epoch: int, num_problems: int, seed: int) -> list[int]:
+    return random.Random(f"prompts/{seed}/{epoch}").sample(range(num_problems), num_problems)

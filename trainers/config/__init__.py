@@ -1,0 +1,141 @@
+"""What one training run is: `TrainingConfig`, its parts, and how dotted names change it.
+
+Imports no torch, so the API validates configurations without it. Sizes are in the paper's units (prompts per
+rollout, completions per prompt, prompts per minibatch); device batches and accumulation follow from them.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Self
+
+from pydantic import Field, model_validator
+
+from trainers.config.base import Frozen
+from trainers.config.machine import ComputeConfig, OptimizerConfig
+from trainers.config.models import LoRAConfig, ModelConfig, PretrainedModel, TinyPolicy
+from trainers.config.sampling import DynamicSampling, EvaluationConfig, RolloutConfig
+from trainers.config.tasks import CountdownTask, ExpressionsTask, TaskConfig, WordProblemsTask
+from trainers.losses import AdvantageParams, AggregationParams, CEGPPOParams, LossConfig, TermsParams
+
+_SMALLEST_BF16_LEARNING_RATE: Final = 1e-4
+
+
+class TrainingConfig(Frozen):
+    """One training run, complete: the same config and seed on the same machine give the same run."""
+
+    task: Annotated[TaskConfig, Field(discriminator="name")] = ExpressionsTask()
+    model: Annotated[ModelConfig, Field(discriminator="name")] = TinyPolicy()
+    loss: Annotated[LossConfig, Field(discriminator="name")] = CEGPPOParams()
+    advantage: AdvantageParams = AdvantageParams()
+    aggregation: AggregationParams = AggregationParams()
+    terms: TermsParams = TermsParams()
+    rollout: RolloutConfig = RolloutConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    compute: ComputeConfig = ComputeConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    steps: int = Field(default=480, ge=1, description="Optimizer updates.")
+    device_batch: int = Field(default=64, ge=1, description="Sequences per forward and backward pass and process.")
+    checkpoint_every_rollouts: int = Field(default=10, ge=1)
+    kept_checkpoints: int = Field(default=2, ge=1, description="Newest checkpoints kept; older ones are removed.")
+    seed: int = Field(default=0, ge=0, lt=2**32)
+
+    @property
+    def accumulation_steps(self) -> int:
+        """Device batches per optimizer update, over all processes."""
+        return self.rollout.prompts_per_minibatch * self.rollout.completions_per_prompt // self.device_batch
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_names(cls, data: Any) -> Any:
+        """Let a part be given without its name, so that loss.beta1=0.3 alone changes the default loss."""
+        if not isinstance(data, Mapping):
+            return data
+        parts = {
+            part: {"name": cls.model_fields[part].default.name, **data[part]}
+            for part in ("task", "model", "loss")
+            if isinstance(data.get(part), Mapping)
+        }
+        return {**data, **parts}
+
+    @model_validator(mode="after")
+    def _runs(self) -> Self:
+        """Refuse what cannot run or would train something else than it says; all reasons at once."""
+        rollout, reasons = self.rollout, list[str]()
+        minibatch = rollout.prompts_per_minibatch * rollout.completions_per_prompt
+        if minibatch % self.device_batch:
+            reasons.append(
+                f"device_batch {self.device_batch} does not divide the minibatch of {minibatch} sequences "
+                f"({rollout.prompts_per_minibatch} prompts x {rollout.completions_per_prompt} completions)"
+            )
+        if rollout.updates_per_rollout == 1:
+            reasons.append(
+                f"one update per rollout keeps every ratio at 1, so {self.loss.name}'s clip bounds and betas "
+                "do nothing; set rollout.prompts_per_minibatch to a fraction of rollout.prompts_per_rollout"
+            )
+        if self.steps % rollout.updates_per_rollout:
+            reasons.append(
+                f"steps {self.steps} is not a multiple of the {rollout.updates_per_rollout} updates per rollout; "
+                "the last rollout would be paid for and not used"
+            )
+        if (fixed := self.loss.fixed_aggregation) and self.aggregation.mode not in (None, fixed):
+            reasons.append(
+                f"aggregation.mode {self.aggregation.mode}: {self.loss.name} is defined with {fixed} only; "
+                "use that or null"
+            )
+        if reason := self._inert_bf16():
+            reasons.append(reason)
+        if reasons:
+            raise ValueError("; ".join(reasons))
+        return self
+
+    def _inert_bf16(self) -> str | None:
+        model, rate = self.model, self.optimizer.learning_rate
+        if not isinstance(model, PretrainedModel) or model.weights_dtype == "float32" or model.lora is not None:
+            return None
+        if rate >= _SMALLEST_BF16_LEARNING_RATE:
+            return None
+        return (
+            f"model.weights_dtype bfloat16 with optimizer.learning_rate {rate:g}: updates this small round away in "
+            "bfloat16 (at 1e-6 fewer than 1 % of the weights move); keep float32 weights and set compute.autocast "
+            "to bfloat16"
+        )
+
+
+def with_params(base: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of the nested mapping `base` with dotted names set, such as {"loss.beta1": 0.3}.
+
+    Raises: ValueError, if a name runs through something that is not a mapping.
+    """
+    result: dict[str, Any] = {key: _copy(value) for key, value in base.items()}
+    for name, value in params.items():
+        *path, leaf = name.split(".")
+        node = result
+        for key in path:
+            node = node.setdefault(key, {})
+            if not isinstance(node, dict):
+                raise ValueError(f"{name}: {key} is a value, not a group of settings")
+        node[leaf] = value
+    return result
+
+
+def _copy(value: Any) -> Any:
+    return {key: _copy(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+
+
+__all__ = [
+    "ComputeConfig",
+    "CountdownTask",
+    "DynamicSampling",
+    "EvaluationConfig",
+    "ExpressionsTask",
+    "Frozen",
+    "LoRAConfig",
+    "ModelConfig",
+    "OptimizerConfig",
+    "PretrainedModel",
+    "RolloutConfig",
+    "TaskConfig",
+    "TinyPolicy",
+    "TrainingConfig",
+    "WordProblemsTask",
+    "with_params",
+]

@@ -1,0 +1,51 @@
+"""Which policy is trained."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from trainers.config.base import Frozen
+from trainers.config.tasks import CatalogName
+
+
+class LoRAConfig(Frozen):
+    """Train low-rank adapters instead of all weights (arXiv:2106.09685). No dropout: it would break the ratios."""
+
+    rank: int = Field(default=16, ge=1, le=1024)
+    alpha: float = Field(default=32.0, gt=0, description="Adapters are scaled by alpha / rank.")
+    target_modules: tuple[str, ...] | Literal["all-linear"] = Field(
+        default="all-linear", description="Names of the layers that get adapters."
+    )
+
+
+class TinyPolicy(Frozen):
+    """A Qwen2 policy made from scratch and warm-started by supervised training; built once, cached by content."""
+
+    name: Literal["tiny_qwen2"] = "tiny_qwen2"
+    hidden_size: int = Field(default=64, ge=8, le=1024)
+    num_layers: int = Field(default=2, ge=1, le=16)
+    num_heads: int = Field(default=4, ge=1, le=16)
+    warm_start_steps: int = Field(default=2400, ge=1, le=100_000, description="Supervised steps.")
+    warm_start_seed: int = Field(default=0, ge=0)
+    lora: LoRAConfig | None = None
+
+    @model_validator(mode="after")
+    def _heads(self) -> Self:
+        if self.hidden_size % (2 * self.num_heads):
+            raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of 2 x num_heads {self.num_heads}")
+        return self
+
+
+class PretrainedModel(Frozen):
+    """A Hugging Face causal language model in the cache's folder models/NAME, safetensors, with its tokenizer."""
+
+    name: Literal["pretrained"] = "pretrained"
+    model: CatalogName = Field(description="Folder models/NAME of the cache.")
+    weights_dtype: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="Type the weights are kept in; bfloat16 only makes sense below LoRA adapters."
+    )
+    lora: LoRAConfig | None = None
+
+
+ModelConfig = TinyPolicy | PretrainedModel
+"""Use it as a field with `Field(discriminator="name")`."""

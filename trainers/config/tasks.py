@@ -1,0 +1,65 @@
+"""Which problems are trained on, and how completions are rewarded."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from trainers.config.base import Frozen
+
+CatalogName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
+"""Names a file or folder of the cache (data/NAME.jsonl, models/NAME), never a path."""
+
+
+class ExpressionsTask(Frozen):
+    """Write an arithmetic expression with a given value: the prompt is `N=`, the reward 1 if the answer has value N."""
+
+    name: Literal["expressions"] = "expressions"
+    smallest: int = Field(default=2, ge=0, description="Smallest N.")
+    largest: int = Field(default=99, le=999, description="Largest N.")
+    validation_every: int = Field(
+        default=5, ge=2, description="Every so many numbers one is kept from training, for validation."
+    )
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        if self.largest - self.smallest < 2 * self.validation_every:
+            raise ValueError(
+                f"the range {self.smallest}..{self.largest} is too small to keep every "
+                f"{self.validation_every}th number for validation; widen it"
+            )
+        return self
+
+
+class CountdownTask(Frozen):
+    """Reach a target with given numbers, each used once, and + - * /: the prompt is `3,7,12>24=`."""
+
+    name: Literal["countdown"] = "countdown"
+    numbers: int = Field(default=3, ge=2, le=6, description="Numbers of a problem.")
+    largest: int = Field(default=20, ge=2, le=99, description="Largest given number.")
+    largest_target: int = Field(default=40, ge=2, le=999)
+    problems: int = Field(default=1000, ge=4, le=1_000_000, description="Problems generated, all solvable.")
+    problem_seed: int = Field(default=0, ge=0, description="Makes the problems; separate from the run's seed.")
+    validation_every: int = Field(
+        default=10, ge=2, description="Every so many problems one is kept from training, for validation."
+    )
+
+
+class WordProblemsTask(Frozen):
+    """Problems in words from a JSONL file with `id`, `problem`, `answer`; answers are judged by a named reward."""
+
+    name: Literal["word_problems"] = "word_problems"
+    data: CatalogName = Field(
+        default="shop-sums", description="data/NAME.jsonl of the cache; shop-sums comes with the package."
+    )
+    reward: str = Field(default="math", description="A reward by name: see trainers/rewards.")
+    prompt_suffix: str = Field(
+        default="\nPut the final answer in \\boxed{}.\n", description="Text after every problem."
+    )
+    max_prompt_tokens: int = Field(default=512, ge=1, description="Problems with longer prompts are left out, counted.")
+    validation_every: int = Field(
+        default=10, ge=2, description="Every so many problems one is kept from training, for validation."
+    )
+
+
+TaskConfig = ExpressionsTask | CountdownTask | WordProblemsTask
+"""Use it as a field with `Field(discriminator="name")`."""
