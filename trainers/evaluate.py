@@ -1,6 +1,5 @@
 """avg@k and pass@k of a policy on problems it was not trained on."""
 
-import math
 import random
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -10,15 +9,8 @@ import numpy as np
 import torch
 
 from trainers.config import EvaluationConfig
-from trainers.tasks import Task
-
-
-class Completion(NamedTuple):
-    """Sampled text without its end token."""
-
-    text: str
-    tokens: int
-    truncated: bool
+from trainers.estimates import Counts, average, average_pass_at_k, mean
+from trainers.tasks.base import Completion, Judgement, Task
 
 
 class Evaluation(NamedTuple):
@@ -33,55 +25,54 @@ Sampler = Callable[[Sequence[str]], list[Completion]]
 
 
 def evaluate(sample: Sampler, task: Task, config: EvaluationConfig) -> Evaluation:
-    """Sample every validation problem `config.samples_per_problem` times and judge the completions."""
+    """Sample every validation problem `config.samples_per_problem` times and judge the completions.
+
+    A completion on which the judge itself failed is missing from the scores and counted; it is not wrong.
+    """
     problems, k = task.validation, config.samples_per_problem
     asked = [problem for problem in problems for _ in range(k)]
     completions = sample([problem.prompt for problem in asked])
-    rewards = [
-        task.reward(problem, completion.text, truncated=completion.truncated)
-        for problem, completion in zip(asked, completions, strict=True)
-    ]
-    groups = [rewards[start : start + k] for start in range(0, len(rewards), k)]
+    judgements = task.judge(asked, completions)
     metrics: dict[str, float | None] = {
-        "eval/avg_at_k": _mean(rewards),
-        "eval/avg_at_k_se": standard_error(groups),
-        "eval/pass_at_k": _mean([pass_at_k(k, sum(reward >= 1 for reward in g), config.pass_k) for g in groups]),
-        "eval/length_mean": _mean([completion.tokens for completion in completions]),
-        "eval/truncated_share": _mean([completion.truncated for completion in completions]),
+        **_scores([judgements[start : start + k] for start in range(0, len(judgements), k)], config.pass_k),
+        "eval/length_mean": mean([completion.tokens for completion in completions]),
+        "eval/truncated_share": mean([completion.truncated for completion in completions]),
+        "eval/failed_share": mean([judgement.reward is None for judgement in judgements]),
         "eval/problems": float(len(problems)),
     }
     # the first sample of each problem, then the second of each, and so on
     shown = [p * k + s for s in range(k) for p in range(len(problems))][: config.shown_samples]
     return Evaluation(
         metrics,
-        [{"prompt": asked[i].prompt, "completion": completions[i].text, "reward": rewards[i]} for i in sorted(shown)],
+        [
+            {"prompt": asked[i].prompt, "completion": completions[i].text, "reward": judgements[i].reward}
+            for i in sorted(shown)
+        ],
     )
 
 
-def pass_at_k(samples: int, right: int, k: int) -> float:
-    """Unbiased estimate of the chance that one of `k` samples is right: 1 - C(n - c, k) / C(n, k).
-
-    Source: arXiv:2107.03374. Needs k <= samples.
-    """
-    return 1 - math.comb(samples - right, k) / math.comb(samples, k)
-
-
-def standard_error(groups: Sequence[Sequence[float]]) -> float | None:
-    """Standard error of the mean over all groups that comes from sampling, the problems being fixed.
-
-    Each group holds the rewards of one problem. None, if a problem has a single sample.
-    """
-    if any(len(group) < 2 for group in groups):
-        return None
-    variances = [float(np.var(group, ddof=1)) / len(group) for group in groups]
-    return math.sqrt(sum(variances)) / len(groups)
+def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | None]:
+    """Averages over the judgements of each problem that did not fail."""
+    judged = [[judgement for judgement in group if judgement.reward is not None] for group in groups]
+    reward = average([[judgement.reward or 0.0 for judgement in group] for group in judged])
+    passed = average_pass_at_k([Counts(len(group), sum(j.correct for j in group)) for group in judged], k)
+    answers = [{judgement.answer for judgement in group if judgement.answer is not None} for group in judged]
+    return {
+        "eval/avg_at_k": reward.mean,
+        "eval/avg_at_k_se": reward.sampling_se,
+        "eval/avg_at_k_problem_se": reward.problem_se,
+        "eval/correct_share": average([[judgement.correct for judgement in group] for group in judged]).mean,
+        "eval/pass_at_k": passed.mean,
+        "eval/pass_at_k_se": passed.sampling_se,
+        "eval/distinct_answers": mean([len(distinct) for distinct in answers]),
+    }
 
 
 @contextmanager
 def own_random_state(seed: int) -> Generator[None]:
     """Seed every generator for the block and put back their states after it, so that training does not notice."""
     states = (random.getstate(), np.random.get_state())
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         try:
             random.seed(seed)
             np.random.seed(seed % 2**32)
@@ -90,7 +81,3 @@ def own_random_state(seed: int) -> Generator[None]:
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -49,13 +49,22 @@ STEP_METRICS: Final[dict[str, Metric]] = {
 }
 
 EVALUATION_METRICS: Final[dict[str, Metric]] = {
+    # over the judged samples: those on which the judge itself failed are missing, not wrong
     "eval/avg_at_k": Metric("1", "mean reward over evaluation.samples_per_problem samples, mean over problems"),
     "eval/avg_at_k_se": Metric("1", "standard error of avg_at_k from sampling, the problems being fixed"),
+    "eval/avg_at_k_problem_se": Metric("1", "standard error of avg_at_k for other problems of the same kind"),
+    "eval/correct_share": Metric("share of completions", "right completions, mean over problems"),
     "eval/pass_at_k": Metric(
         "1", "chance that one of evaluation.pass_k samples is right, unbiased, mean over problems"
     ),
+    "eval/pass_at_k_se": Metric(
+        "1", "standard error of pass_at_k from sampling; needs twice evaluation.pass_k samples of each problem"
+    ),
+    "eval/distinct_answers": Metric("answers", "different answers among a problem's samples, mean over problems"),
+    # over all samples
     "eval/length_mean": Metric("tokens", "mean completion length, end token included"),
     "eval/truncated_share": Metric("share of completions", "completions cut at rollout.max_completion_tokens"),
+    "eval/failed_share": Metric("share of completions", "completions on which the judge itself failed"),
     "eval/problems": Metric("problems", "validation problems, none of them trained on"),
 }
 

@@ -1,5 +1,3 @@
-import itertools
-import math
 import random
 from collections.abc import Sequence
 
@@ -7,44 +5,74 @@ import numpy as np
 import pytest
 import torch
 
-from trainers.config import EvaluationConfig, ExpressionsTask
-from trainers.evaluate import Completion, evaluate, own_random_state, pass_at_k, standard_error
-from trainers.tasks import Expressions
+from trainers.config import EvaluationConfig
+from trainers.evaluate import evaluate, own_random_state
+from trainers.metrics import EVALUATION_METRICS
+from trainers.tasks.base import Completion, Judgement, Problem
 
 
-@pytest.mark.parametrize(("samples", "right", "k"), [(5, 2, 3), (6, 0, 2), (6, 6, 1), (7, 3, 7), (4, 3, 2)])
-def test_pass_at_k_is_the_share_of_subsets_with_a_right_sample(samples: int, right: int, k: int) -> None:
-    subsets = list(itertools.combinations([True] * right + [False] * (samples - right), k))
-    assert math.isclose(pass_at_k(samples, right, k), sum(map(any, subsets)) / len(subsets))
+class Guessing:
+    """A task whose answers are the problems' numbers; the judge fails on "?", and a right answer in time gets 2."""
+
+    validation = tuple(Problem(f"{number}=", str(number)) for number in (6, 11, 16, 21))
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        return [
+            Judgement(None, correct=False)
+            if completion.text == "?"
+            else Judgement(
+                2.0 * (completion.text == problem.answer), completion.text == problem.answer, completion.text
+            )
+            for problem, completion in zip(problems, completions, strict=True)
+        ]
 
 
-def test_standard_error_is_that_of_sampling_alone() -> None:
-    assert standard_error([[1, 0, 1, 0], [1, 1, 1, 1]]) == pytest.approx(math.sqrt((1 / 3) / 4) / 2)
-    assert standard_error([[1, 1], [0, 0]]) == 0.0  # problems differ, but sampling them again would change nothing
-    assert standard_error([[1.0], [0.0]]) is None
+def _evaluated(texts: Sequence[str], samples: int, pass_k: int = 1, shown: int = 0):
+    """Evaluate a sampler that says these texts in turn; what it says to 11 is cut short."""
+    said = iter(texts)
+
+    def sample(prompts: Sequence[str]) -> list[Completion]:
+        return [Completion(next(said), 4, prompt == "11=") for prompt in prompts]
+
+    config = EvaluationConfig(samples_per_problem=samples, pass_k=pass_k, shown_samples=shown)
+    return evaluate(sample, Guessing(), config)  # pyright: ignore[reportArgumentType] the rest of a task is not needed
 
 
 def test_evaluation_counts_each_problem_equally_and_shows_different_problems() -> None:
-    def sample(prompts: Sequence[str]) -> list[Completion]:
-        """Right for the first half of each problem's samples if N is even, cut short always if N is 11."""
-        return [
-            Completion(f"{prompt[:-1]}+{0 if i % 4 < 2 and int(prompt[:-1]) % 2 == 0 else 1}", 4, prompt == "11=")
-            for i, prompt in enumerate(prompts)
-        ]
-
-    task = Expressions(ExpressionsTask(smallest=2, largest=21))  # validates 6, 11, 16, 21
-    result = evaluate(sample, task, EvaluationConfig(samples_per_problem=4, pass_k=2, shown_samples=5))
-    assert result.metrics["eval/avg_at_k"] == 0.25
+    texts = ["6", "6", "0", "1", "8", "8", "8", "8", "16", "16", "0", "0", "4", "4", "4", "4"]
+    result = _evaluated(texts, samples=4, pass_k=2, shown=5)
+    assert result.metrics["eval/avg_at_k"] == 0.5
+    assert result.metrics["eval/correct_share"] == 0.25
     assert result.metrics["eval/pass_at_k"] == pytest.approx((5 / 6) / 2)
     assert result.metrics["eval/truncated_share"] == 0.25
     assert result.metrics["eval/problems"] == 4
+    assert result.metrics["eval/distinct_answers"] == (3 + 1 + 2 + 1) / 4
     assert [(sample["prompt"], sample["reward"]) for sample in result.samples] == [
-        ("6=", 1.0),
-        ("6=", 1.0),
+        ("6=", 2.0),
+        ("6=", 2.0),
         ("11=", 0.0),
-        ("16=", 1.0),
+        ("16=", 2.0),
         ("21=", 0.0),
     ]
+
+
+def test_a_failed_judgement_is_missing_not_wrong() -> None:
+    result = _evaluated(["6", "?", "?", "?", "16", "16", "0", "0"], samples=2, shown=4)
+    assert result.metrics["eval/avg_at_k"] == pytest.approx(2 * (1 + 1 + 0) / 3)
+    assert result.metrics["eval/pass_at_k"] == pytest.approx((1 + 1 + 0) / 3)
+    assert result.metrics["eval/failed_share"] == 3 / 8
+    assert result.metrics["eval/avg_at_k_se"] is None  # one problem has a single judged sample
+    assert result.samples[1]["reward"] is None
+
+
+def test_an_evaluation_whose_judge_always_fails_has_no_score() -> None:
+    metrics = _evaluated(["?"] * 4, samples=1).metrics
+    assert metrics["eval/avg_at_k"] is metrics["eval/pass_at_k"] is metrics["eval/correct_share"] is None
+    assert metrics["eval/failed_share"] == 1
+
+
+def test_every_metric_is_in_the_table() -> None:
+    assert set(_evaluated(["6"] * 4, samples=1).metrics) == set(EVALUATION_METRICS)
 
 
 def test_generators_are_seeded_inside_and_untouched_outside() -> None:

@@ -1,0 +1,107 @@
+"""Averages over problems that were each sampled several times, with their standard errors. Knows no task and no torch.
+
+Two errors belong to every average. The *sampling* error is what sampling the same problems again would change; it tells
+two checkpoints apart on one benchmark. The *problem* error is what drawing other problems of the same kind, and
+sampling those, would change; it says how far the average speaks for more than this set. The second contains the first.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+
+class Estimate(NamedTuple):
+    """A mean over problems, each of equal weight. None: the data do not determine it."""
+
+    mean: float | None
+    sampling_se: float | None
+    """Standard error, the problems being fixed."""
+    problem_se: float | None
+    """Standard error, the problems being drawn from a population; contains the sampling error."""
+
+
+class Counts(NamedTuple):
+    """How many samples of one problem were judged, and how many of those were right."""
+
+    samples: int
+    right: int
+
+
+def average(groups: Sequence[Sequence[float]]) -> Estimate:
+    """avg@k: each problem's mean value, averaged over the problems that have one.
+
+    The sampling error needs two values of each problem, the problem error two problems.
+    """
+    values = [group for group in groups if group]
+    variances = [_variance(group) / len(group) if len(group) > 1 else None for group in values]
+    return _over_problems([sum(group) / len(group) for group in values], variances)
+
+
+def average_pass_at_k(counts: Sequence[Counts], k: int) -> Estimate:
+    """pass@k: `pass_at_k` of each problem, averaged over the problems with at least `k` judged samples.
+
+    The sampling error needs 2 `k` samples of each problem, the problem error two problems.
+    """
+    usable = [count for count in counts if count.samples >= k]
+    return _over_problems(
+        [pass_at_k(*count, k) for count in usable],
+        [pass_at_k_variance(*count, k) if count.samples >= 2 * k else None for count in usable],
+    )
+
+
+def pass_at_k(samples: int, right: int, k: int) -> float:
+    """Unbiased estimate of the chance that one of `k` samples is right: 1 - C(n - c, k) / C(n, k).
+
+    Source: arXiv:2107.03374. Needs k <= samples.
+    """
+    return 1 - _all_wrong(samples, right, k)
+
+
+def pass_at_k_variance(samples: int, right: int, k: int) -> float:
+    """Unbiased estimate of the variance of `pass_at_k` over sampling. Needs 2 k <= samples.
+
+    Let q be the chance of a wrong sample, and W(k) = C(n - c, k) / C(n, k). As E[W(k)] = q^k for every k <= n, the
+    variance E[W(k)^2] - q^(2k) is estimated by W(k)^2 - W(2k), which is never negative. With fewer samples there is no
+    unbiased estimate: q^(2k) is no expectation of a function of n samples. For k = 1 it is the sample variance over n.
+    """
+    return _all_wrong(samples, right, k) ** 2 - _all_wrong(samples, right, 2 * k)
+
+
+def majority_right(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float | None:
+    """Whether the most frequent answer of one problem is right: 0 or 1, between them where answers of both kinds tie.
+
+    Samples without an answer (None) do not vote. None: no sample has one.
+    """
+    votes = Counter(answer for answer in answers if answer is not None)
+    if not votes:
+        return None
+    verdicts = dict(zip(answers, right, strict=True))
+    leaders = [answer for answer, count in votes.items() if count == max(votes.values())]
+    return sum(verdicts[answer] for answer in leaders) / len(leaders)
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean, or None of nothing."""
+    return sum(values) / len(values) if values else None
+
+
+def _all_wrong(samples: int, right: int, k: int) -> float:
+    """The share of the subsets of size `k` that have no right sample."""
+    return math.comb(samples - right, k) / math.comb(samples, k)
+
+
+def _over_problems(means: Sequence[float], variances: Sequence[float | None]) -> Estimate:
+    known = [variance for variance in variances if variance is not None]
+    complete = 0 < len(known) == len(variances)
+    return Estimate(
+        mean(means),
+        math.sqrt(sum(known)) / len(means) if complete else None,
+        math.sqrt(_variance(means) / len(means)) if len(means) > 1 else None,
+    )
+
+
+def _variance(values: Sequence[float]) -> float:
+    """The unbiased sample variance of two or more values."""
+    center = sum(values) / len(values)
+    return sum((value - center) ** 2 for value in values) / (len(values) - 1)
