@@ -56,7 +56,7 @@ def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | 
     judged = [[judgement for judgement in group if judgement.reward is not None] for group in groups]
     reward = average([[judgement.reward or 0.0 for judgement in group] for group in judged])
     passed = average_pass_at_k([Counts(len(group), sum(j.correct for j in group)) for group in judged], k)
-    answers = [{judgement.answer for judgement in group if judgement.answer is not None} for group in judged]
+    answers = [{judgement.answer for judgement in group} - {None} for group in judged if group]
     return {
         "eval/avg_at_k": reward.mean,
         "eval/avg_at_k_se": reward.sampling_se,

@@ -1,0 +1,27 @@
+"""Files that are whole or absent, also after a crash of the machine."""
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that `path` never shows a part of it; what was there before stays until then.
+
+    One process at a time may write it.
+    """
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Return once a file's content, or a folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
