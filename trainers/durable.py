@@ -18,6 +18,15 @@ def write_whole(path: Path, text: str) -> None:
     sync(path.parent)
 
 
+def move_whole(unfinished: Path, target: Path) -> None:
+    """Give a finished folder of files its name, once its content is on the disk; `target` does not exist yet."""
+    for file in unfinished.iterdir():
+        sync(file)
+    sync(unfinished)
+    unfinished.rename(target)
+    sync(target.parent)
+
+
 def sync(path: Path) -> None:
     """Return once a file's content, or a folder's list of names, is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)

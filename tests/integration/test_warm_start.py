@@ -9,9 +9,11 @@ from transformers import AutoModelForCausalLM
 from trainers.config import ExpressionsTask, TinyPolicy
 from trainers.errors import StoppedError
 from trainers.events import EventWriter, read_events
+from trainers.tasks.expressions import Expressions
 from trainers.warm_start import warm_started
 
-MODEL, TASK = TinyPolicy(hidden_size=16, num_layers=1, num_heads=2, warm_start_steps=30), ExpressionsTask()
+MODEL = TinyPolicy(hidden_size=16, num_layers=1, num_heads=2, warm_start_steps=30)
+TASK = Expressions(ExpressionsTask())
 
 
 def make(folder: Path, name: str, model: TinyPolicy = MODEL, stop: Callable[[], bool] = lambda: False) -> Path:

@@ -1,24 +1,24 @@
 """Task "expressions": the prompt is `N=`, the answer an arithmetic expression of value N, such as `60-15` for 45.
 
-Many answers are right, so a policy has entropy to lose. Owns the alphabet, the problems, the reward and the text of the
-warm start. Imports no torch.
+Many answers are right, so a policy has entropy to lose. Imports no torch.
 """
 
 import random
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from trainers.config import ExpressionsTask
-from trainers.tasks.base import Problem
+from trainers.tasks.base import Completion, Judgement, Problem
+from trainers.tasks.tokenizers import character_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-PAD, END, START, UNKNOWN = "<pad>", "<end>", "<start>", "<unknown>"
-ALPHABET: Final = (PAD, END, START, UNKNOWN, *"0123456789+-=")
-
+_CHARACTERS: Final = "0123456789+-="
 _EXPRESSION: Final = re.compile(r"[0-9]{1,3}(?:[+-][0-9]{1,3}){1,3}")
 _TERM: Final = re.compile(r"[+-]?[0-9]+")
+_LEADING_ZEROS: Final = re.compile(r"\b0+(?=[0-9])")
 _LARGEST_SUBTRAHEND: Final = 99
 
 
@@ -36,11 +36,19 @@ class Expressions:
         self.training = [_problem(number) for number in numbers if number not in held_out]
         self.validation = [_problem(number) for number in numbers if number in held_out]
 
-    def reward(self, problem: Problem, completion: str, *, truncated: bool) -> float:
-        """1 if the whole completion is an expression of two to four terms with the right value, else 0."""
-        return float(not truncated and value_of(completion) == int(problem.answer))
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Reward 1 if the whole completion is an expression of two to four terms with the right value, else 0.
 
-    def solved_problem(self, random_numbers: random.Random) -> tuple[str, str]:
+        An answer is the expression itself without leading zeros, not its value: the right ones differ, and how many
+        different ones a policy still finds is what training may cost. `3+4` and `4+3` are two answers.
+        """
+        return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
+
+    def tokenizer(self) -> "PreTrainedTokenizerFast":
+        """One token a character of prompts and expressions."""
+        return character_tokenizer(_CHARACTERS)
+
+    def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
         """A random prompt and a random right answer: 40 % sums of two, 30 % differences, 30 % sums of three."""
         number = random_numbers.choice(self._numbers)
         kind = random_numbers.random()
@@ -55,6 +63,14 @@ class Expressions:
             answer = f"{low}+{high - low}+{number - high}"
         return _problem(number).prompt, answer
 
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The range of numbers."""
+        return {"task": "expressions", "smallest": self._numbers[0], "largest": self._numbers[-1]}
+
+    def close(self) -> None:
+        """Nothing is kept running."""
+
 
 def value_of(expression: str) -> int | None:
     """The value of an expression of two to four terms of at most three digits, or None for any other text."""
@@ -63,23 +79,12 @@ def value_of(expression: str) -> int | None:
     return sum(int(term) for term in _TERM.findall(expression))
 
 
-def character_tokenizer() -> "PreTrainedTokenizerFast":
-    """A tokenizer over `ALPHABET`, one token a character, made from scratch; it pads on the left, as sampling needs."""
-    from tokenizers import Tokenizer, decoders, models
-    from transformers import PreTrainedTokenizerFast
-
-    vocabulary = {character: index for index, character in enumerate(ALPHABET)}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=UNKNOWN))
-    tokenizer.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=PAD,
-        eos_token=END,
-        bos_token=START,
-        unk_token=UNKNOWN,
-        padding_side="left",
-        clean_up_tokenization_spaces=False,
-    )
+def _judged(problem: Problem, completion: Completion) -> Judgement:
+    value = None if completion.truncated else value_of(completion.text)
+    if value is None:
+        return Judgement(reward=0.0, correct=False)
+    correct = value == int(problem.answer)
+    return Judgement(float(correct), correct, answer=_LEADING_ZEROS.sub("", completion.text))
 
 
 def _problem(number: int) -> Problem:

@@ -3,9 +3,8 @@ import random
 import pytest
 
 from trainers.config import ExpressionsTask
-from trainers.tasks import Expressions, Problem
-from trainers.tasks.base import prompts_of_run
-from trainers.tasks.expressions import value_of
+from trainers.tasks import Completion, Judgement, Problem
+from trainers.tasks.expressions import Expressions, value_of
 
 TASK = Expressions(ExpressionsTask())
 
@@ -41,21 +40,39 @@ def test_only_short_sums_and_differences_have_a_value(expression: str, value: in
 
 
 @pytest.mark.parametrize(
-    ("completion", "truncated", "reward"),
-    [("31+14", False, 1.0), ("31+15", False, 0.0), ("31+14", True, 0.0), ("31+14<pad>", False, 0.0), ("", False, 0.0)],
+    ("text", "truncated", "correct", "answer"),
+    [
+        ("31+14", False, True, "31+14"),
+        ("031+014+0+00", False, True, "31+14+0+0"),
+        ("14+31", False, True, "14+31"),
+        ("31+15", False, False, "31+15"),
+        ("31+14", True, False, None),
+        ("31+14<pad>", False, False, None),
+        ("", False, False, None),
+    ],
 )
 def test_a_whole_right_answer_earns_one_and_everything_else_nothing(
-    completion: str, truncated: bool, reward: float
+    text: str, truncated: bool, correct: bool, answer: str | None
 ) -> None:
-    assert TASK.reward(Problem("45=", "45"), completion, truncated=truncated) == reward
+    (judgement,) = TASK.judge([Problem("45=", "45")], [Completion(text, len(text), truncated)])
+    assert judgement == Judgement(float(correct), correct, answer)
 
 
 @pytest.mark.parametrize("config", [ExpressionsTask(), ExpressionsTask(smallest=0, largest=999)])
 def test_the_warm_start_is_taught_right_answers_only(config: ExpressionsTask) -> None:
     task, random_numbers = Expressions(config), random.Random(0)
-    for _ in range(2000):
-        prompt, answer = task.solved_problem(random_numbers)
-        assert task.reward(Problem(prompt, prompt[:-1]), answer, truncated=False) == 1.0, (prompt, answer)
+    examples = [task.worked_example(random_numbers) for _ in range(2000)]
+    problems = [Problem(prompt, prompt[:-1]) for prompt, _ in examples]
+    judgements = task.judge(problems, [Completion(answer, len(answer), truncated=False) for _, answer in examples])
+    assert all(judgement.correct for judgement in judgements)
+
+
+def test_the_tokenizer_spells_every_prompt_and_answer() -> None:
+    tokenizer, random_numbers = TASK.tokenizer(), random.Random(0)
+    for text in ("".join(TASK.worked_example(random_numbers)) for _ in range(200)):
+        ids = tokenizer(text)["input_ids"]
+        assert len(ids) == len(text)
+        assert tokenizer.decode(ids) == text
 
 
 def test_validation_problems_are_not_trained_on() -> None:
@@ -63,12 +80,3 @@ def test_validation_problems_are_not_trained_on() -> None:
     assert not training & validation
     assert {int(problem.answer) for problem in training | validation} == set(range(2, 100))
     assert [problem.answer for problem in TASK.validation[:3]] == ["6", "11", "16"]
-
-
-def test_prompts_are_permutations_that_a_longer_run_only_extends() -> None:
-    order = prompts_of_run(num_problems=7, num_prompts=25, seed=3)
-    assert len(order) == 25
-    assert [sorted(order[start : start + 7]) for start in (0, 7, 14)] == [list(range(7))] * 3
-    assert order[:7] != order[7:14]
-    assert prompts_of_run(7, 60, seed=3)[:25] == order
-    assert prompts_of_run(7, 25, seed=4) != order
