@@ -9,8 +9,6 @@
 Importing this package does not import torch.
 """
 
-from typing import Any, Final, NamedTuple
-
 from trainers.losses.advantages import AdvantageParams, OverlongParams, group_advantages, overlong_penalty
 from trainers.losses.aggregation import (
     AGGREGATIONS,
@@ -26,30 +24,8 @@ from trainers.losses.base import REGIONS, ClipParams, LossOutput, LossParams, Po
 from trainers.losses.clipped import DAPOParams, GRPOParams, clipped
 from trainers.losses.gradient_preserving import CEGPPOParams, ce_gppo
 from trainers.losses.objective import Objective, Totals, objective
+from trainers.losses.table import LOSSES, LossConfig, LossEntry, policy_loss
 from trainers.losses.terms import EntropyBonusParams, TermsParams
-
-LossConfig = GRPOParams | DAPOParams | CEGPPOParams
-"""Use it as a field with `Field(discriminator="name")`."""
-
-
-class LossEntry(NamedTuple):
-    """A row of `LOSSES`."""
-
-    params: type[ClipParams]
-    function: PolicyLoss[Any]
-
-
-LOSSES: Final[dict[str, LossEntry]] = {
-    "grpo": LossEntry(GRPOParams, clipped),
-    "dapo": LossEntry(DAPOParams, clipped),
-    "ce_gppo": LossEntry(CEGPPOParams, ce_gppo),
-}
-
-
-def policy_loss(batch: TokenBatch, params: LossConfig) -> LossOutput:
-    """The per-token loss (B, T) that `params.name` stands for, with the region masks."""
-    return LOSSES[params.name].function(batch, params)
-
 
 __all__ = [
     "AGGREGATIONS",

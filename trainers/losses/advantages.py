@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -29,13 +30,34 @@ class OverlongParams(Params):
 
 
 def group_advantages(rewards_GN: Tensor, params: AdvantageParams) -> Tensor:
-    """(R - mean) / (std + epsilon) in each of G groups of N completions; a missing reward (NaN) gets 0.
+    """(R - mean) / (std + epsilon) in each of G groups of N completions, in the rewards' dtype.
 
-    The standard deviation is the unbiased one; a single completion keeps its reward.
+    The standard deviation is the unbiased one (n - 1). A missing reward (NaN) counts nowhere and gets 0, as do equal
+    rewards, exactly, and a reward that has no other one in its group to be compared with. Where N is 1, mean is 0 and
+    std 1, as in the authors' code.
+
+    Source: arXiv:2402.03300 section 4.1.2; arXiv:2509.20712 eq. 2.
     """
-    raise NotImplementedError
+    values_GN = rewards_GN.double()  # in float32 the mean of equal rewards may differ from them
+    missing_GN = values_GN.isnan()
+    if values_GN.shape[-1] == 1:
+        centred_GN, equal_G1, std_G1 = values_GN, missing_GN, missing_GN.double() + 1
+    else:
+        highest_G1 = values_GN.masked_fill(missing_GN, -inf).amax(-1, keepdim=True)
+        equal_G1 = values_GN.masked_fill(missing_GN, inf).amin(-1, keepdim=True) >= highest_G1
+        centred_GN = values_GN - values_GN.nanmean(-1, keepdim=True)
+        degrees_G1 = ((~missing_GN).sum(-1, keepdim=True) - 1).clamp(min=1)
+        std_G1 = (centred_GN.square().nansum(-1, keepdim=True) / degrees_G1).sqrt()
+    if params.normalize_std:
+        centred_GN = centred_GN / (std_G1 + params.epsilon)
+    return centred_GN.masked_fill(missing_GN | equal_G1, 0.0).to(rewards_GN.dtype)
 
 
 def overlong_penalty(lengths_B: Tensor, max_tokens: int, params: OverlongParams) -> Tensor:
-    """What is added to the reward of completions of these lengths: 0 down to -factor at `max_tokens`."""
-    raise NotImplementedError
+    """What is added to the reward of completions of these lengths: 0 down to -factor at `max_tokens`.
+
+    The penalty starts at max_tokens - cache_tokens and grows linearly. Source: arXiv:2503.14476 eq. 13, which it equals
+    with factor 1; the authors' code lets it grow on beyond `max_tokens`, where no completion of ours can be.
+    """
+    room_B = max_tokens - params.cache_tokens - lengths_B
+    return params.factor * (room_B / params.cache_tokens).clamp(-1.0, 0.0)

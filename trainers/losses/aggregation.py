@@ -36,23 +36,23 @@ class Aggregation(Protocol):
 
 def token_mean(values_BT: Tensor, mask_BT: Tensor, total: float | Tensor | None = None) -> Tensor:
     """Mean over all valid tokens; `total` counts tokens. DAPO, CE-GPPO."""
-    return _kept(values_BT, mask_BT).sum() / (mask_BT.sum().clamp(min=1) if total is None else total)
+    return _kept(values_BT, mask_BT).sum() / (mask_BT.sum().clamp(min=1) if total is None else _divisor(total))
 
 
 def seq_mean_token_mean(values_BT: Tensor, mask_BT: Tensor, total: float | Tensor | None = None) -> Tensor:
     """Mean over sequences of the mean over their tokens; `total` counts sequences with a valid token. GRPO's paper."""
     means_B = _kept(values_BT, mask_BT).sum(-1) / mask_BT.sum(-1).clamp(min=1)
-    return means_B.sum() / (_sequences(mask_BT) if total is None else total)
+    return means_B.sum() / (_sequences(mask_BT) if total is None else _divisor(total))
 
 
 def seq_mean_token_sum(values_BT: Tensor, mask_BT: Tensor, total: float | Tensor | None = None) -> Tensor:
     """Mean over sequences of the sum over their tokens; `total` counts sequences with a valid token."""
-    return _kept(values_BT, mask_BT).sum() / (_sequences(mask_BT) if total is None else total)
+    return _kept(values_BT, mask_BT).sum() / (_sequences(mask_BT) if total is None else _divisor(total))
 
 
 def seq_mean_token_sum_norm(values_BT: Tensor, mask_BT: Tensor, total: float | Tensor | None = None) -> Tensor:
     """Sum over all tokens divided by the padded width T, as verl does (not by B); `total` replaces T. Dr. GRPO."""
-    return _kept(values_BT, mask_BT).sum() / (values_BT.shape[-1] if total is None else total)
+    return _kept(values_BT, mask_BT).sum() / (values_BT.shape[-1] if total is None else _divisor(total))
 
 
 AGGREGATIONS: Final[dict[AggregationName, Aggregation]] = {
@@ -65,6 +65,11 @@ AGGREGATIONS: Final[dict[AggregationName, Aggregation]] = {
 
 def _kept(values_BT: Tensor, mask_BT: Tensor) -> Tensor:
     return values_BT.masked_fill(~mask_BT, 0.0)
+
+
+def _divisor(total: float | Tensor) -> float | Tensor:
+    """A total of 0 means that no token counts anywhere: the sum over it is 0 and stays 0."""
+    return total or 1.0 if isinstance(total, float | int) else total.masked_fill(total == 0, 1)
 
 
 def _sequences(mask_BT: Tensor) -> Tensor:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeV
 
 from pydantic import ConfigDict, Field, model_validator
 
-from trainers.losses.aggregation import AggregationName
 from trainers.losses.params import Params
 
 if TYPE_CHECKING:
     from typing import Self
 
     from torch import Generator, Tensor
+
+    from trainers.losses.aggregation import AggregationName
 
 Region = Literal["na_lp", "pa_lp", "pa_low", "na_high"]
 
@@ -79,6 +80,13 @@ class TokenBatch:
                 object.__setattr__(self, name, value.detach().masked_fill(~mask_BT, 0.0))
         if self.entropy_BT is not None:
             object.__setattr__(self, "entropy_BT", self.entropy_BT.masked_fill(~mask_BT, 0.0))
+
+    def needed(self, name: str, reader: str) -> Tensor:
+        """An optional part. Raises: ValueError, if it is not there."""
+        part: Tensor | None = getattr(self, name)
+        if part is None:
+            raise ValueError(f"{reader} reads TokenBatch.{name}, which was not given")
+        return part
 
     def ratio_BT(self, log_ratio_clamp: float | None) -> Tensor:
         """Probability ratio new / old. A log-ratio outside +-`log_ratio_clamp` is cut there and passes no gradient."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from trainers.losses.aggregation import AGGREGATIONS
+from trainers.losses.table import LossConfig, policy_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from trainers.losses.aggregation import AggregationParams
-    from trainers.losses.base import LossOutput, LossParams, TokenBatch
+    from trainers.losses.aggregation import AggregationName, AggregationParams
+    from trainers.losses.base import LossOutput, TokenBatch
     from trainers.losses.terms import TermsParams
 
 
@@ -17,14 +20,18 @@ if TYPE_CHECKING:
 class Totals:
     """Denominators of a whole update when it is handed over in parts: the sum of the parts' objectives is the whole's.
 
-    With several processes whose gradients are averaged, each is the update's number divided by the processes. Numbers or
-    scalar tensors.
+    Not exactly so for what looks at a batch as a whole: clip_cov and kl_cov choose tokens in each part for itself, and
+    erc's penalty becomes the mean of the parts' penalties, weighted by their tokens.
+
+    With several processes whose gradients are averaged, each is the update's number divided by the processes. Numbers
+    or scalar tensors. A total of 0 stands for parts without such a token, which contribute 0.
 
     Attributes:
         tokens: completion tokens.
-        sequences: completions.
+        sequences: completions with at least one token.
         active_tokens, active_sequences: those in groups whose rewards differ.
-        correct_tokens, correct_sequences: those of right completions.
+        correct_tokens, correct_sequences: those of right completions; with the denominator "active" only those of them
+            in groups whose rewards differ.
         width: what seq_mean_token_sum_norm divides by.
     """
 
@@ -36,20 +43,32 @@ class Totals:
     correct_sequences: float | Tensor
     width: float | Tensor
 
+    def denominator(self, mode: AggregationName, rows: Literal["all", "active", "correct"]) -> float | Tensor:
+        """What an aggregation over all tokens of these rows divides by."""
+        if mode == "seq_mean_token_sum_norm":
+            return self.width
+        if mode == "token_mean":
+            return {"all": self.tokens, "active": self.active_tokens, "correct": self.correct_tokens}[rows]
+        return {"all": self.sequences, "active": self.active_sequences, "correct": self.correct_sequences}[rows]
+
 
 class Objective(NamedTuple):
-    """A loss to call backward on, and what it is made of; the parts carry no gradient."""
+    """A loss to call backward on, and what it is made of; the parts carry no gradient and are None where off.
+
+    loss = policy_loss + penalty - coefficient x entropy + weight x positive_nll.
+    """
 
     loss: Tensor
     policy_loss: Tensor
     entropy: Tensor | None
     positive_nll: Tensor | None
     output: LossOutput
+    penalty: Tensor | None = None
 
 
 def objective(
     batch: TokenBatch,
-    params: LossParams,
+    params: LossConfig,
     aggregation: AggregationParams,
     terms: TermsParams,
     *,
@@ -59,8 +78,40 @@ def objective(
     """Put a batch's loss together.
 
     Args:
-        params: of the policy loss, with the betas of this step.
+        params: of the policy loss, with the betas of this step. A loss that is defined with one aggregation only has it
+            whatever `aggregation.mode` says.
+        aggregation: one mode for loss, entropy and likelihood alike. With the denominator "active" the batch is read as
+            if completions of groups without spread were not there.
         entropy_coefficient: the adaptive bonus's present value; None: as `terms` says.
         totals: denominators of the update that `batch` is a part of; None: the batch is the update.
+    Raises: ValueError, if the batch lacks what the loss or a term reads.
     """
-    raise NotImplementedError
+    mode = params.fixed_aggregation or aggregation.mode or params.own_aggregation
+    aggregate, rows = AGGREGATIONS[mode], "all"
+    if aggregation.denominator == "active":
+        active_B = batch.needed("active_B", "aggregation.denominator active")
+        batch, rows = replace(batch, mask_BT=batch.mask_BT & active_B.unsqueeze(-1)), "active"
+    total = None if totals is None else totals.denominator(mode, rows)
+    output = policy_loss(batch, params)
+    policy = aggregate(output.loss_BT, batch.mask_BT, total)
+    loss, penalty, entropy, nll = policy, output.penalty, None, None
+    if penalty is not None:
+        if totals is not None:
+            penalty = penalty * AGGREGATIONS["token_mean"](
+                batch.mask_BT.to(penalty.dtype), batch.mask_BT, totals.denominator("token_mean", rows)
+            )
+        loss = loss + penalty
+    coefficient = terms.entropy_bonus.coefficient if entropy_coefficient is None else entropy_coefficient
+    if coefficient > 0:
+        entropy = aggregate(batch.needed("entropy_BT", "terms.entropy_bonus"), batch.mask_BT, total)
+        loss = loss - coefficient * entropy
+    if terms.positive_nll > 0:
+        mask_BT = batch.mask_BT & batch.needed("correct_B", "terms.positive_nll").unsqueeze(-1)
+        total = None if totals is None else totals.denominator(mode, "correct")
+        nll = aggregate(-batch.logprobs_BT, mask_BT, total)
+        loss = loss + terms.positive_nll * nll
+    return Objective(loss, policy.detach(), _detached(entropy), _detached(nll), output, _detached(penalty))
+
+
+def _detached(value: Tensor | None) -> Tensor | None:
+    return None if value is None else value.detach()

@@ -12,7 +12,9 @@ class EntropyBonusParams(Params):
 
     coefficient: float = Field(default=0.0, ge=0, description="With a target: where the coefficient starts.")
     target: float | None = Field(
-        default=None, ge=0, description="Nats: the coefficient rises by delta below and falls by delta above; null: fixed."
+        default=None,
+        ge=0,
+        description="Nats: the coefficient rises by delta below and falls by delta above; null: fixed.",
     )
     delta: float = Field(default=0.005, gt=0, description="Change of the coefficient in an update, with a target.")
     largest: float = Field(default=1.0, gt=0, description="Bound on the coefficient, with a target.")
