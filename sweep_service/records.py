@@ -125,6 +125,17 @@ class Config(Record):
     """The complete `TrainingConfig` as JSON, its seed left out."""
 
 
+class TrialWarning(Record):
+    """Something a trainer noticed that weakens what its trial shows."""
+
+    code: str
+    """The reason as a word, such as BETAS_NEARLY_INERT."""
+    message: str
+    evidence: dict[str, Any]
+    """The figures behind it, by name."""
+    step: int
+
+
 class Trial(Record):
     """A config on one seed in one stage."""
 
@@ -148,6 +159,8 @@ class Trial(Record):
     mlflow_run_id: str | None = None
     summary: dict[str, float | None] = {}
     """The trainer's closing figures."""
+    warnings: tuple[TrialWarning, ...] = ()
+    """What its trainer warned of: the newest warning of each code."""
 
 
 class Attempt(Record):

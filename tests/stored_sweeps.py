@@ -71,6 +71,19 @@ def finished_event(summary: dict[str, float | None]) -> dict[str, Any]:
     return {"type": "finished", "time": START + 100, "outcome": "SUCCEEDED", "step": 16, "summary": summary}
 
 
+def warning_event(code: str, step: int, message: str = "β1 and β2 hardly act") -> dict[str, Any]:
+    """Return a trainer's warning."""
+    evidence = {"share": 0.0002, "limit": 0.001}
+    return {
+        "type": "warning",
+        "time": START + step,
+        "step": step,
+        "code": code,
+        "message": message,
+        "evidence": evidence,
+    }
+
+
 def ingest(store: Store, fence: Fence, attempt: Attempt, events: Sequence[dict[str, Any]], size: int = 5) -> None:
     """Store events in parts of `size`, as if each were one byte long."""
     offset = next(a for a in store.list_attempts(fence.sweep_id) if _same(a, attempt)).events_offset

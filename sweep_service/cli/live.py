@@ -144,6 +144,8 @@ def _mishap(event: Event, labels: dict[str, str]) -> str | None:
     if event.type == "attempt.finished" and data["outcome"] not in (Outcome.SUCCEEDED, Outcome.CANCELLED):
         message = f": {str(data['message']).splitlines()[0]}" if data.get("message") else ""
         return f"{labels.get(data['trial_id'], data['trial_id'])}: attempt {data['attempt']} {data['outcome']}{message}"
+    if event.type == "trial.warned":
+        return f"{labels.get(data['trial_id'], data['trial_id'])}: {data['code']}: {data['message']}"
     return None
 
 
@@ -163,6 +165,8 @@ def _line(event: Event, labels: dict[str, str]) -> str | None:
         case "trial.evaluated":
             values = "  ".join(f"{key} {number(value)}" for key, value in data["metrics"].items() if "avg" in key)
             return f"{label}: step {data['step']}  {values}"
+        case "trial.warned":
+            return _mishap(event, labels)
         case "attempt.finished":
             return _mishap(event, labels) or f"{label}: {data['outcome']}"
         case _:

@@ -59,6 +59,8 @@ def print_sweep(
     for name, text in facts.items():
         if text:
             console.print(Text.assemble(("  " + name.ljust(11), "bright_black"), text))
+    for text in _warnings(trials):
+        console.print(Text.assemble(("  " + "warning".ljust(11), "yellow"), text))
     console.print()
     valued = Counter((trial.config_id, trial.stage) for trial in trials if trial.objective is not None)
     print_table(
@@ -76,6 +78,15 @@ def print_sweep(
             [_trial_row(trial, params.get(trial.config_id, "")) for trial in shown],
             right=("SEED", "STEP", "OBJECTIVE", "ATTEMPTS"),
         )
+
+
+def _warnings(trials: Sequence[TrialView]) -> list[str]:
+    """What trainers warned of: each code with how many trials have it, and the first one's message."""
+    found: dict[str, list[str]] = {}
+    for trial in trials:
+        for warning in trial.warnings:
+            found.setdefault(warning.code, []).append(f"trial {trial.id}: {warning.message}")
+    return [f"{code} in {len(said)} of {len(trials)} trials; {said[0]}" for code, said in found.items()]
 
 
 def _config_row(config: ConfigView, valued: Mapping[tuple[str, Stage], int]) -> tuple[str, ...]:

@@ -97,8 +97,10 @@ def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
 
 def progress_tags(trial: Trial) -> dict[str, str]:
     """Return the tags that change as a trial goes on."""
-    note = (trial.message or "")[:MAX_TAG]
-    return {"state": trial.state.value, "attempt": str(trial.attempts), "mlflow.note.content": note}
+    note = "\n\n".join([trial.message or "", *(f"{found.code}: {found.message}" for found in trial.warnings)]).strip()
+    tags = {"state": trial.state.value, "attempt": str(trial.attempts), "mlflow.note.content": note[:MAX_TAG]}
+    codes = ",".join(found.code for found in trial.warnings)
+    return tags | ({"warnings": codes[:MAX_TAG]} if codes else {})
 
 
 def trial_params(trial: Trial, config: Config) -> dict[str, str]:

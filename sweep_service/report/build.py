@@ -55,7 +55,7 @@ def build(inputs: ReportInputs) -> Report:
         sweep=_sweep_info(inputs, trials),
         objective=_objective_text(inputs),
         verdict=verdict,
-        cautions=cautions(sweep, ordered, trials, curves, verdict, interim=inputs.interim),
+        cautions=cautions(sweep, ordered, trials, verdict, interim=inputs.interim),
         best=card(best, shown[best.id], contenders, sweep, verdict) if best else None,
         comparisons=comparisons,
         configs=ordered,

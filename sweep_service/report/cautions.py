@@ -5,13 +5,11 @@ from typing import Final
 
 from sweep_service.records import Role, Stage, Sweep, SweepState, TrialState
 from sweep_service.report.labels import count, number
-from sweep_service.report.model import Caution, Comparison, ConfigRow, CurveSet, Outcome, TrialRow, Verdict
+from sweep_service.report.model import Caution, Comparison, ConfigRow, Outcome, TrialRow, Verdict
 from sweep_service.report.stats import MIN_SEEDS
 
 RELEVANT: Final = 0.02
 """A difference that people care about: about what the CE-GPPO paper reports between methods."""
-INERT: Final = 0.001
-"""A smaller share of tokens in the regions that beta1 and beta2 scale leaves them without effect."""
 _LISTED: Final = 6
 
 
@@ -19,7 +17,6 @@ def cautions(
     sweep: Sweep,
     rows: Sequence[ConfigRow],
     trials: Sequence[TrialRow],
-    curves: Sequence[CurveSet],
     verdict: Verdict,
     *,
     interim: bool,
@@ -38,7 +35,7 @@ def cautions(
         _unfinished(trials, interim=interim),
         _collapse(rows, trials, "REWARD_COLLAPSE", reward, lambda trial: trial.reward_collapsed),
         _collapse(rows, trials, "ENTROPY_COLLAPSE", entropy, lambda trial: trial.entropy_collapsed),
-        _inert(rows, curves),
+        *_warned(trials),
     ]
     return [caution for caution in found if caution is not None]
 
@@ -136,21 +133,17 @@ def _of(by_config: Mapping[str, Sequence[bool]], row: ConfigRow) -> str:
     return f"{sum(met)} of {count(len(met), 'trial')}"
 
 
-def _inert(rows: Sequence[ConfigRow], curves: Sequence[CurveSet]) -> Caution | None:
-    space = {row.id for row in rows if Role.SPACE in row.roles and row.loss == "ce_gppo"}
-    shares = [
-        value
-        for found in curves
-        if found.key in ("share/na_lp", "share/pa_lp")
-        for curve in found.configs
-        if curve.config_id in space
-        for value in curve.mean
-        if value is not None
+def _warned(trials: Sequence[TrialRow]) -> list[Caution]:
+    """What trainers warned of, one caution a code."""
+    by_code: dict[str, list[tuple[TrialRow, str]]] = {}
+    for trial in trials:
+        for warning in trial.warnings:
+            by_code.setdefault(warning.code, []).append((trial, warning.message))
+    return [
+        Caution(
+            code=code,
+            text=f"{len(hit)} of {count(len(trials), 'trial')}; {hit[0][0].label}, seed {hit[0][0].seed}: {hit[0][1]}",
+            trials=[trial.id for trial, _ in hit],
+        )
+        for code, hit in by_code.items()
     ]
-    if not shares or (mean := sum(shares) / len(shares)) >= INERT:
-        return None
-    text = (
-        f"β1 and β2 hardly act: on average {100 * mean:.2f} % of the tokens lie in each region that they scale. "
-        "More updates per rollout, a higher learning rate or a smaller ε would change that."
-    )
-    return Caution(code="BETAS_INERT", text=text)

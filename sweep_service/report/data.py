@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sweep_service.records import Config, Curve, Sample, Sweep, SweepState, Trial
 
-REPORT_VERSION: Final = 1
+REPORT_VERSION: Final = 2
 """Rises when the same rows give another report, so that kept reports are built anew."""
 
 CURVE_KEYS: Final = (

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from sweep_service.records import Role, Stage, SweepState, TrialState
+from sweep_service.records import Role, Stage, SweepState, TrialState, TrialWarning
 from sweep_service.report.data import REPORT_VERSION
 
 
@@ -167,6 +167,7 @@ class TrialRow(Part):
     entropy_collapsed: bool
     seconds: float | None
     message: str | None
+    warnings: list[TrialWarning] = []
     mlflow_url: str | None
 
 
@@ -199,7 +200,7 @@ class CurveSet(Part):
 class Report(Part):
     """Everything that the report says."""
 
-    report_version: Literal[1] = REPORT_VERSION
+    report_version: Literal[2] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """Whether the sweep was still going on: every number may change."""

@@ -28,6 +28,7 @@ def trial_row(trial: Trial, label: str, objective: float | None, health: Health,
                 "step",
                 "total_steps",
                 "message",
+                "warnings",
             }
         ),
         label=label,

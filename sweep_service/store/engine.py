@@ -70,14 +70,14 @@ def reading(engine: Engine) -> Generator[Connection]:
         yield connection
 
 
-def upgrade(engine: Engine) -> None:
-    """Bring the schema to the newest version; several processes may do so at once."""
+def upgrade(engine: Engine, version: str = "head") -> None:
+    """Bring the schema to a version, the newest by default; several processes may do so at once."""
     config = _migrations()
     with writing(engine) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(727274)"))
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, version)
 
 
 def schema_versions(engine: Engine) -> tuple[str | None, str | None]:

@@ -61,6 +61,14 @@ def store_event(connection: Connection, fence: Fence, attempt: Attempt, event: M
         case "progress":
             data = {key: event[key] for key in ("phase", "done", "total")}
             append_event(connection, fence.sweep_id, "trial.progress", {"trial_id": trial_id} | data)
+        case "warning":
+            warning = {key: event[key] for key in ("code", "message", "evidence", "step")}
+            append_event(connection, fence.sweep_id, "trial.warned", {"trial_id": trial_id} | warning)
+            mine = t.trials.c.id == trial_id
+            earlier = connection.execute(select(t.trials.c.warnings).where(mine)).scalar_one()
+            kept = [found for found in earlier if found["code"] != warning["code"]]
+            changed = {"warnings": [*kept, warning], "mlflow_state": None}  # MLflow does not show it yet
+            connection.execute(update(t.trials).where(mine).values(changed))
         case "finished":
             summary = {"summary": event["summary"]}
             connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(summary))

@@ -96,6 +96,7 @@ trials = Table(
     Column("mlflow_curve_id", _ID, nullable=False, default=0),
     Column("mlflow_state", String(16)),
     Column("summary", JSON, nullable=False),
+    Column("warnings", JSON, nullable=False),
     UniqueConstraint("sweep_id", "config_id", "seed", "stage"),
     UniqueConstraint("sweep_id", "number"),
 )

@@ -19,6 +19,7 @@ from sweep_service.client import Client
 from sweep_service.records import SweepState
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
+from tests.stored_sweeps import ingest, warning_event
 
 
 class Ran(NamedTuple):
@@ -214,6 +215,18 @@ def test_watching_prints_lines_where_there_is_no_terminal(served: Served, sweeps
     for text in ("RUNNING", "beta1=0.5 beta2=1 seed 0 tune: started", "step 80", "DIVERGED", "best: beta1=0"):
         assert text in ran.err, text
     assert "\x1b[" not in ran.err
+
+
+def test_a_trainers_warning_is_shown(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fence = claim(served.store, sweep_id)
+    trial = served.store.list_trials(sweep_id)[1]
+    attempt = served.store.start_attempt(fence, trial.id, "/nowhere")
+    ingest(served.store, fence, attempt, [warning_event("BETAS_NEARLY_INERT", 4)])
+    said = sweeps("show", sweep_id).out
+    assert f"BETAS_NEARLY_INERT in 1 of 8 trials; trial {trial.id}: β1 and β2 hardly act" in " ".join(said.split())
+    finish(served.store, fence, SweepState.CANCELLED)
+    assert "beta1=0 beta2=1 seed 0 tune: BETAS_NEARLY_INERT: β1" in sweeps("watch", sweep_id).err
 
 
 def test_a_terminal_gets_live_bars_and_ctrl_c_detaches(served: Served, sweeps: Sweeps, home: Path) -> None:

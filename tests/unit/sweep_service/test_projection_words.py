@@ -9,7 +9,7 @@ from sweep_service.plan import first_records
 from sweep_service.projection import colors, words
 from sweep_service.projection.mlflow_api import Point
 from sweep_service.projection.view import FIRST, shared_view, sweep_note
-from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState
+from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState, TrialWarning
 from sweep_service.spec_check import parse_spec
 from sweep_service.store.projection import Chunk
 from tests import stored_sweeps as sweeps
@@ -96,6 +96,15 @@ def test_closing_figures_are_named_final() -> None:
         Point("final/time_train_s", 20.0, 2000, 0),
     ]
     assert words.final_points(trial, 0.0)[0] == Point("final/objective", 0.0, 2000, 0)
+
+
+def test_warnings_are_a_tag_and_said_in_the_note() -> None:
+    _, _, trials = records()
+    assert "warnings" not in words.progress_tags(trials[0])
+    warned = [TrialWarning(code=code, message=f"says {code}", evidence={}, step=1) for code in ("ONE", "TWO")]
+    tags = words.progress_tags(trials[0].model_copy(update={"warnings": warned, "message": "it failed"}))
+    assert tags["warnings"] == "ONE,TWO"
+    assert tags["mlflow.note.content"] == "it failed\n\nONE: says ONE\n\nTWO: says TWO"
 
 
 @pytest.mark.parametrize("state", TrialState)

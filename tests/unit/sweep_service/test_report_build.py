@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sweep_service.records import Config, Role, Stage, SweepState, Trial, TrialState
+from sweep_service.records import Config, Role, Stage, SweepState, Trial, TrialState, TrialWarning
 from sweep_service.report import Report, ReportInputs, build, render_html, render_markdown, report_json
 from sweep_service.report.model import Outcome
 from tests.unit.sweep_service.report_sweeps import Fate, succeed, sweep_inputs
@@ -88,6 +88,20 @@ def test_the_collapsed_config_is_last_and_flagged() -> None:
     (caution,) = [caution for caution in report.cautions if caution.code == "REWARD_COLLAPSE"]
     assert "β1=1 β2=1: 2 of 2 trials" in caution.text
     assert set(caution.trials) == {trial.id for trial in report.trials if trial.label == last.label}
+
+
+def test_what_trainers_warned_of_is_one_caution_a_code() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        said = f"0.0{trial.seed} % of the gradient"
+        warning = TrialWarning(code="BETAS_NEARLY_INERT", message=said, evidence={}, step=12)
+        warns = config.params["loss.beta1"] == 0.5 and trial.stage is Stage.TUNE
+        return succeed(config, trial.model_copy(update={"warnings": (warning,)}) if warns else trial)
+
+    report = build(sweep_inputs(fate=fate))
+    (caution,) = [caution for caution in report.cautions if caution.code == "BETAS_NEARLY_INERT"]
+    assert caution.text == f"2 of {len(report.trials)} trials; β1=0.5 β2=1, seed 0: 0.00 % of the gradient"
+    assert caution.trials == [trial.id for trial in report.trials if trial.warnings]
+    assert all("BETAS_NEARLY_INERT" in rendering for rendering in everywhere(report))
 
 
 def test_optimism_is_tune_minus_confirm() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import select
+from sqlalchemy import MetaData, Table, select
 from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import Conflict, IdempotencyKeyReused, NotFound, NotReady, StaleEpoch
@@ -16,6 +16,7 @@ from sweep_service.plan import first_records
 from sweep_service.records import DesiredState, Outcome, SweepState, TrialState
 from sweep_service.spec_check import parse_spec
 from sweep_service.store import Fence, Store, open_store, tables
+from sweep_service.store.engine import open_engine, upgrade
 from tests import stored_sweeps as sweeps
 
 LEASE_S = 3600
@@ -48,6 +49,22 @@ def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
 def test_migrations_make_the_tables(store: Store) -> None:
     with store.engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+
+
+def test_rows_of_an_older_schema_stay(database_url: str) -> None:
+    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC))
+    _, trials = first_records(sweep.spec, sweep.id)
+    engine = open_engine(database_url)
+    upgrade(engine, "0001")
+    old = Table("trials", MetaData(), autoload_with=engine)
+    with engine.begin() as connection:
+        connection.execute(tables.sweeps.insert().values(sweep.model_dump(mode="json") | {"last_seq": 0}))
+        rows = [trial.model_dump(mode="json", exclude={"warnings"}) | {"mlflow_curve_id": 0} for trial in trials]
+        connection.execute(old.insert(), rows)
+    engine.dispose()
+    store = open_store(database_url)
+    assert store.list_trials(sweep.id) == trials
+    store.close()
 
 
 def test_several_may_open_and_migrate_at_once(database_url: str) -> None:

@@ -249,6 +249,22 @@ def test_closing_figures_are_kept(store: Store) -> None:
     assert one(store, trial).summary == {"eval/avg_at_k": 0.5, "time/train_s": None}
 
 
+def test_a_warning_is_an_event_and_kept_with_its_trial_the_newest_of_each_code(store: Store) -> None:
+    fence, trial, attempt = begin(store)
+    store.set_projected(trial.id, state=TrialState.RUNNING)
+    assert store.behind() == []
+    said = [("BETAS_NEARLY_INERT", 24, "first"), ("OTHER", 30, "other"), ("BETAS_NEARLY_INERT", 25, "again")]
+    sweeps.ingest(store, fence, attempt, [sweeps.warning_event(*warning) for warning in said])
+    kept = one(store, trial).warnings
+    assert [(found.code, found.step, found.message) for found in kept] == said[1:]
+    assert kept[0].evidence == {"share": 0.0002, "limit": 0.001}
+    told = [event.data for event in store.list_events(fence.sweep_id) if event.type == "trial.warned"]
+    assert [(data["trial_id"], data["code"], data["message"]) for data in told] == [
+        (trial.id, code, message) for code, _, message in said
+    ]
+    assert [found.id for found, _ in store.behind()] == [trial.id]  # MLflow has to show it
+
+
 def test_samples_come_in_pages_and_a_resumed_attempt_replaces_its_own(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     trials = sorted(store.list_trials(sweep.id)[:2], key=lambda trial: trial.id)
