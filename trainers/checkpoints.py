@@ -1,7 +1,6 @@
-"""Checkpoint folders `step-N`: complete once they have that name, the newest two kept."""
+"""Checkpoint folders `step-N`: complete once they have that name; only the newest are kept."""
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -10,13 +9,13 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from trainers.config import TrainingConfig
+from trainers.durable import move_whole
 from trainers.errors import CheckpointError
 
 UNFINISHED: Final = ".unfinished"
 STATE_FILE: Final = "run_state.json"
-KEPT: Final = 2
 _NAME: Final = re.compile(r"step-(\d+)")
-_MAY_CHANGE: Final = {"steps", "evaluation", "checkpoint_every_rollouts"}
+_MAY_CHANGE: Final = {"steps", "evaluation", "checkpoint_every_rollouts", "kept_checkpoints"}
 
 
 def write_state(folder: Path, config: TrainingConfig, state: dict[str, Any]) -> None:
@@ -25,21 +24,34 @@ def write_state(folder: Path, config: TrainingConfig, state: dict[str, Any]) -> 
     (folder / STATE_FILE).write_text(json.dumps(content), encoding="utf-8")
 
 
-def publish(unfinished: Path, output: Path, step: int) -> Path:
-    """Give a finished folder its name in `output`, durably, and remove all but the newest `KEPT` checkpoints.
+def publish(unfinished: Path, output: Path, step: int, kept: int) -> Path:
+    """Give a finished folder its name in `output`, durably, and remove all but the newest `kept` checkpoints.
+
+    A checkpoint of the same step that is there already is complete and of the same run: it stays.
 
     Returns: the checkpoint's absolute path.
     """
-    for file in unfinished.iterdir():
-        _sync(file)
-    _sync(unfinished)
     target = output.resolve() / f"step-{step}"
-    shutil.rmtree(target, ignore_errors=True)
-    unfinished.rename(target)
-    _sync(output)
-    for stale in sorted(steps_saved(output))[:-KEPT]:
-        shutil.rmtree(output / f"step-{stale}")
+    if target.exists():
+        shutil.rmtree(unfinished)
+    else:
+        move_whole(unfinished, target)
+    for stale in sorted(steps_saved(output))[:-kept]:
+        _remove(output / f"step-{stale}", output / UNFINISHED)
     return target
+
+
+def newest(output: Path) -> Path | None:
+    """The newest complete checkpoint in `output`, if there is one."""
+    steps = steps_saved(output) if output.is_dir() else []
+    return output / f"step-{max(steps)}" if steps else None
+
+
+def _remove(checkpoint: Path, unfinished: Path) -> None:
+    """Take a checkpoint's name away before its files: one that is cut short must not look complete."""
+    unfinished.mkdir(exist_ok=True)
+    doomed = checkpoint.rename(unfinished / f"removed-{checkpoint.name}")
+    shutil.rmtree(doomed)
 
 
 def steps_saved(output: Path) -> list[int]:
@@ -65,11 +77,3 @@ def read_state(checkpoint: Path, config: TrainingConfig) -> dict[str, Any]:
             f"only {', '.join(sorted(_MAY_CHANGE))} may differ"
         )
     return content["state"]
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

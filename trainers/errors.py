@@ -5,6 +5,7 @@
         CheckpointError   a checkpoint to resume from is missing, incomplete or of another configuration (exit code 2)
         DivergedError     a loss, gradient or probability is no longer finite (exit code 3)
         StoppedError      asked to stop before the first update (exit code 4)
+        SamplingInterruptedError   asked to stop while sampling; the trainer saves the state before it (exit code 4)
         OffPolicyError    the first minibatch of a rollout does not have ratio 1: a fault in the trainer (exit code 1)
 
 All survive pickling: each is rebuilt from the arguments it was made with.
@@ -48,6 +49,10 @@ class DivergedError(TrainerError):
 
 class StoppedError(TrainerError):
     """A signal asked the run to stop while nothing was there to save."""
+
+
+class SamplingInterruptedError(TrainerError):
+    """A signal asked the run to stop in the middle of sampling."""
 
 
 class OffPolicyError(TrainerError):

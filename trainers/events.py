@@ -44,6 +44,20 @@ class EventWriter:
         self._file.close()
 
 
+class NoEvents(EventWriter):
+    """Keeps nothing: for processes that train along with the one that keeps the record."""
+
+    def __init__(self) -> None: ...
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Do nothing."""
+
+    def sync(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, *_: object) -> None: ...
+
+
 def read_events(path: Path) -> list[dict[str, Any]]:
     """All whole events of a file, oldest first; a last line still being written is left out."""
     with path.open(encoding="utf-8") as file:

@@ -52,6 +52,10 @@ class Recorder:
         self._events.write("evaluation", step=step, metrics=evaluation.metrics)
         self._events.write("samples", step=step, samples=evaluation.samples)
 
+    def warning(self, step: int, warning: dict[str, Any]) -> None:
+        """Record that something makes the run's result doubtful: `code`, `message` and `evidence`."""
+        self._events.write("warning", step=step, **warning)
+
     def before_checkpoint(self) -> None:
         """Make sure that no checkpoint is on disk whose events are not."""
         self._events.sync()

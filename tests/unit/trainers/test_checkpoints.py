@@ -2,17 +2,17 @@ from pathlib import Path
 
 import pytest
 
-from trainers.checkpoints import publish, read_state, steps_saved, write_state
+from trainers.checkpoints import newest, publish, read_state, steps_saved, write_state
 from trainers.config import TrainingConfig
 from trainers.errors import CheckpointError
 
 
-def publish_step(output: Path, step: int, config: TrainingConfig | None = None) -> Path:
+def publish_step(output: Path, step: int, config: TrainingConfig | None = None, kept: int = 2) -> Path:
     unfinished = output / ".unfinished" / f"checkpoint-{step}"
     unfinished.mkdir(parents=True)
     (unfinished / "weights").write_text(f"weights of {step}", encoding="utf-8")
     write_state(unfinished, config or TrainingConfig(), {"step": step})
-    return publish(unfinished, output, step)
+    return publish(unfinished, output, step, kept)
 
 
 def test_the_newest_two_checkpoints_are_kept(tmp_path: Path) -> None:
@@ -23,10 +23,22 @@ def test_the_newest_two_checkpoints_are_kept(tmp_path: Path) -> None:
     assert (path / "weights").read_text(encoding="utf-8") == "weights of 160"
 
 
-def test_a_checkpoint_made_again_replaces_the_first(tmp_path: Path) -> None:
-    publish_step(tmp_path, 8)
+def test_so_many_are_kept_as_asked_and_the_newest_is_found(tmp_path: Path) -> None:
+    assert newest(tmp_path / "nothing") is None
+    assert newest(tmp_path) is None
+    for step in (8, 80, 160, 16):
+        publish_step(tmp_path, step, kept=3)
+    assert sorted(steps_saved(tmp_path)) == [16, 80, 160]
+    assert newest(tmp_path) == tmp_path / "step-160"
+
+
+def test_a_checkpoint_made_again_leaves_the_first(tmp_path: Path) -> None:
+    first = publish_step(tmp_path, 8)
+    (first / "weights").write_text("of the first", encoding="utf-8")
     publish_step(tmp_path, 8)
     assert steps_saved(tmp_path) == [8]
+    assert (first / "weights").read_text(encoding="utf-8") == "of the first"
+    assert list((tmp_path / ".unfinished").iterdir()) == []
 
 
 def test_state_is_given_back_to_the_same_run_also_if_it_is_made_longer(tmp_path: Path) -> None:
@@ -36,7 +48,7 @@ def test_state_is_given_back_to_the_same_run_also_if_it_is_made_longer(tmp_path:
 
 def test_a_checkpoint_of_another_configuration_is_refused_by_name(tmp_path: Path) -> None:
     path = publish_step(tmp_path, 8)
-    with pytest.raises(CheckpointError, match="another seed; only checkpoint_every_rollouts, evaluation, steps may"):
+    with pytest.raises(CheckpointError, match="another seed; only checkpoint_every_rollouts, evaluation, kept_checkpoints, steps may"):
         read_state(path, TrainingConfig(seed=1))
 
 

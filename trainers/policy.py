@@ -1,0 +1,114 @@
+"""The policy that is trained: its weights, its tokenizer, and what is refused before it costs anything."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from trainers.config import LoRAConfig, ModelConfig, PretrainedModel, TrainingConfig
+from trainers.errors import ConfigError
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
+
+
+def pretrained_folder(model: PretrainedModel, cache: Path) -> Path:
+    """The folder of a model that is not made from scratch.
+
+    Raises: ConfigError, if it is not in the cache.
+    """
+    folder = cache / "models" / model.model
+    if not (folder / "config.json").is_file():
+        raise ConfigError(f"model.model {model.model}: {folder} holds no Hugging Face model; put one there")
+    return folder
+
+
+def load_policy(folder: Path, model: ModelConfig) -> Any:
+    """The causal language model in a folder, safetensors only, without running code from it."""
+    dtype = getattr(torch, model.weights_dtype) if isinstance(model, PretrainedModel) else torch.float32
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The model's tokenizer, padding on the left as sampling needs."""
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="left", trust_remote_code=False)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def lora(config: LoRAConfig | None) -> "LoraConfig | None":
+    """PEFT's form of the adapters' configuration."""
+    if config is None:
+        return None
+    from peft import LoraConfig
+
+    targets = config.target_modules
+    return LoraConfig(
+        r=config.rank,
+        lora_alpha=config.alpha,
+        target_modules=targets if isinstance(targets, str) else list(targets),
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
+    )
+
+
+def refuse(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]], processes: int) -> None:
+    """Refuse what would train something else than the configuration says.
+
+    Args:
+        prompts: token ids of all prompts.
+    Raises: ConfigError, with every reason.
+    """
+    problems = [*_dropout(model), *_context(model, config, prompts), *_processes(config, processes)]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _dropout(model: Any) -> list[str]:
+    settings: Mapping[str, Any] = model.config.to_dict()
+    active = [f"{name} {value}" for name, value in settings.items() if "dropout" in name and _positive(value)]
+    active += [f"{n} {m.p}" for n, m in model.named_modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
+    if not active:
+        return []
+    return [
+        f"model: dropout is on ({', '.join(active)}), so the ratio of an unchanged policy would differ from 1; "
+        "set it to 0 in the model's config.json"
+    ]
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, float) and value > 0
+
+
+def _context(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]]) -> list[str]:
+    context: int | None = getattr(model.config, "max_position_embeddings", None)
+    longest, completion = max(map(len, prompts)), config.rollout.max_completion_tokens
+    if context is None or longest + completion <= context:
+        return []
+    return [
+        f"rollout.max_completion_tokens {completion}: with the longest prompt of {longest} tokens it exceeds the "
+        f"model's context of {context}; use at most {context - longest}"
+    ]
+
+
+def _processes(config: TrainingConfig, processes: int) -> list[str]:
+    rollout, problems = config.rollout, list[str]()
+    minibatch = rollout.prompts_per_minibatch * rollout.completions_per_prompt
+    if minibatch % (config.device_batch * processes):
+        problems.append(
+            f"device_batch {config.device_batch}: {processes} processes of so many sequences do not divide the "
+            f"minibatch of {minibatch}; use a divisor of {minibatch // processes}"
+        )
+    dynamic = rollout.dynamic_sampling
+    sizes = {"prompts_per_rollout": rollout.prompts_per_rollout} | (
+        {"dynamic_sampling.prompts_per_round": dynamic.prompts_per_round} if dynamic else {}
+    )
+    problems += [
+        f"rollout.{name} {size} is not a multiple of the {processes} processes"
+        for name, size in sizes.items()
+        if size % processes
+    ]
+    return problems

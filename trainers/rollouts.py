@@ -1,0 +1,151 @@
+"""From a stream of prompts to the tensors of one rollout. Knows no trainer and no model; sampling is handed in.
+
+Shapes: B sequences, P prompt tokens (padded left), T completion tokens (padded right).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from trainers.config import RolloutConfig
+from trainers.losses import AdvantageParams, AggregationParams, Totals, group_advantages, overlong_penalty
+from trainers.tasks.base import Completion, Judgement, prompt_at
+
+
+class Sample(NamedTuple):
+    """One completion of one prompt."""
+
+    prompt_ids: list[int]
+    completion_ids: list[int]
+    completion: Completion
+    judgement: Judgement
+
+
+Group = Sequence[Sample]
+"""All completions of one prompt."""
+
+
+class PromptStream:
+    """A process's share of the run's prompts, from a position that a checkpoint keeps."""
+
+    def __init__(self, num_problems: int, seed: int, rank: int, processes: int) -> None:
+        self._problems, self._seed, self._rank, self._processes = num_problems, seed, rank, processes
+        self.position = 0
+
+    def take(self, prompts: int) -> list[int]:
+        """The indices of this process's part of the next `prompts` problems."""
+        start, self.position = self.position, self.position + prompts
+        places = range(start + self._rank, self.position, self._processes)
+        return [prompt_at(place, self._problems, self._seed) for place in places]
+
+
+class Collected(NamedTuple):
+    """The groups to train on, and how many were sampled for them."""
+
+    groups: list[Group]
+    sampled: int
+
+
+def collect(
+    config: RolloutConfig,
+    prompts: PromptStream,
+    processes: int,
+    sample: Callable[[list[int]], list[Group]],
+    any_process: Callable[[bool], bool],
+) -> Collected:
+    """Sample the groups of a rollout; with dynamic sampling, replace those whose rewards do not differ.
+
+    Args:
+        sample: completes each of the problems `completions_per_prompt` times.
+        any_process: whether its argument is true in any process; all processes sample equally often.
+    """
+    wanted, dynamic = config.prompts_per_rollout // processes, config.dynamic_sampling
+    if dynamic is None:
+        groups = sample(prompts.take(config.prompts_per_rollout))
+        return Collected(groups, len(groups))
+    kept, spare = list[Group](), list[Group]()
+    for _ in range(dynamic.max_rounds):
+        for group in sample(prompts.take(dynamic.prompts_per_round)):
+            (kept if has_spread(group) else spare).append(group)
+        if not any_process(len(kept) < wanted):
+            break
+    return Collected((kept + spare)[:wanted], len(kept) + len(spare))
+
+
+def has_spread(group: Group) -> bool:
+    """Whether the rewards of a group differ; without a spread all its advantages are 0."""
+    rewards = [sample.judgement.reward for sample in group if sample.judgement.reward is not None]
+    return len(set(rewards)) > 1
+
+
+class RolloutTensors(NamedTuple):
+    """A rollout, one row a completion, group by group."""
+
+    prompt_ids: Tensor
+    prompt_mask: Tensor
+    completion_ids: Tensor
+    completion_mask: Tensor
+    advantages: Tensor
+    """(B,)"""
+    correct: Tensor
+    """(B,), bool"""
+    active: Tensor
+    """(B,), bool: whether the completion's group has an advantage that is not 0."""
+
+
+def as_tensors(
+    groups: Sequence[Group], config: RolloutConfig, advantage: AdvantageParams, pad: int, device: torch.device
+) -> RolloutTensors:
+    """Pad the token ids with `pad` and compute the advantages."""
+    samples = [sample for group in groups for sample in group]
+    prompt_ids, prompt_mask = _padded([sample.prompt_ids for sample in samples], pad, "left")
+    completion_ids, completion_mask = _padded([sample.completion_ids for sample in samples], pad, "right")
+    given = [math.nan if s.judgement.reward is None else s.judgement.reward for s in samples]
+    rewards_B = torch.tensor(given, dtype=torch.float32)
+    if config.overlong is not None:
+        rewards_B = rewards_B + overlong_penalty(completion_mask.sum(1), config.max_completion_tokens, config.overlong)
+    advantages_GN = group_advantages(rewards_B.view(len(groups), -1), advantage)
+    correct_B = torch.tensor([sample.judgement.correct for sample in samples])
+    active_B = (advantages_GN != 0).any(1, keepdim=True).expand_as(advantages_GN).flatten()
+    parts = (prompt_ids, prompt_mask, completion_ids, completion_mask, advantages_GN.flatten(), correct_B, active_B)
+    return RolloutTensors(*(part.to(device) for part in parts))
+
+
+_COUNTS: Final = (
+    "tokens",
+    "sequences",
+    "active_tokens",
+    "active_sequences",
+    "correct_tokens",
+    "correct_sequences",
+)
+
+
+def counts(rollout: RolloutTensors, aggregation: AggregationParams) -> Tensor:
+    """The numbers of `Totals` but its width over this process's part of a rollout, float64."""
+    correct_B = rollout.correct & rollout.active if aggregation.denominator == "active" else rollout.correct
+    lengths_B = rollout.completion_mask.sum(1)
+    ones_B = torch.ones_like(lengths_B)
+    rows = [ones_B.bool(), rollout.active, correct_B]
+    return torch.stack([(part_B * row_B).sum() for row_B in rows for part_B in (lengths_B, ones_B)]).double()
+
+
+def totals(counts_of_rollout: Tensor, updates_per_rollout: int, processes: int, max_completion_tokens: int) -> Totals:
+    """Denominators of one update: a rollout's counts over all processes, shared out evenly over its updates.
+
+    Every token of a rollout so weighs the same, whichever update it falls into; gradients are averaged over processes,
+    so each process divides by its part.
+    """
+    shares = counts_of_rollout.clamp(min=1) / updates_per_rollout / processes
+    return Totals(**dict(zip(_COUNTS, shares, strict=True)), width=max_completion_tokens / processes)
+
+
+def _padded(rows: Sequence[Sequence[int]], pad: int, side: str) -> tuple[Tensor, Tensor]:
+    tensors = [torch.tensor(row) for row in rows]
+    ids = pad_sequence(tensors, batch_first=True, padding_value=pad, padding_side=side)
+    mask = pad_sequence([torch.ones_like(t) for t in tensors], batch_first=True, padding_side=side)
+    return ids, mask
