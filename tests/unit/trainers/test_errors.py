@@ -2,7 +2,15 @@ import pickle
 
 import pytest
 
-from trainers.errors import CheckpointError, ConfigError, DivergedError, OffPolicyError, StoppedError, TrainerError
+from trainers.errors import (
+    CheckpointError,
+    ConfigError,
+    DivergedError,
+    GraderError,
+    OffPolicyError,
+    StoppedError,
+    TrainerError,
+)
 
 
 @pytest.mark.parametrize(
@@ -13,6 +21,7 @@ from trainers.errors import CheckpointError, ConfigError, DivergedError, OffPoli
         DivergedError(7, "the gradient's norm is nan"),
         StoppedError("stopped"),
         OffPolicyError("dropout"),
+        GraderError("11 of the last 200 answers"),
     ],
 )
 def test_errors_survive_pickling(error: TrainerError) -> None:
