@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 from trainers.config.base import Frozen
 
 CatalogName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
-"""Names a file or folder of the cache (data/NAME.jsonl, models/NAME), never a path."""
+"""A plain name, never a path: of a file or folder of the cache (data/NAME.jsonl, models/NAME), or of a reward."""
 
 
 class ExpressionsTask(Frozen):
@@ -37,11 +37,20 @@ class CountdownTask(Frozen):
     numbers: int = Field(default=3, ge=2, le=6, description="Numbers of a problem.")
     largest: int = Field(default=20, ge=2, le=99, description="Largest given number.")
     largest_target: int = Field(default=40, ge=2, le=999)
-    problems: int = Field(default=1000, ge=4, le=1_000_000, description="Problems generated, all solvable.")
+    problems: int = Field(default=1000, ge=4, le=100_000, description="Problems generated, all solvable.")
     problem_seed: int = Field(default=0, ge=0, description="Makes the problems; separate from the run's seed.")
     validation_every: int = Field(
         default=10, ge=2, description="Every so many problems one is kept from training, for validation."
     )
+
+    @model_validator(mode="after")
+    def _validates(self) -> Self:
+        if self.problems < self.validation_every:
+            raise ValueError(
+                f"of {self.problems} problems none is kept for validation by validation_every {self.validation_every}; "
+                "raise problems or lower validation_every"
+            )
+        return self
 
 
 class WordProblemsTask(Frozen):
@@ -51,11 +60,15 @@ class WordProblemsTask(Frozen):
     data: CatalogName = Field(
         default="shop-sums", description="data/NAME.jsonl of the cache; shop-sums comes with the package."
     )
-    reward: str = Field(default="math", description="A reward by name: see trainers/rewards.")
+    reward: CatalogName = Field(
+        default="math", description="exact, number, math, or the reward of an installed package: see docs/tasks.md."
+    )
     prompt_suffix: str = Field(
         default="\nPut the final answer in \\boxed{}.\n", description="Text after every problem."
     )
-    max_prompt_tokens: int = Field(default=512, ge=1, description="Problems with longer prompts are left out, counted.")
+    max_prompt_tokens: int = Field(
+        default=512, ge=1, le=65536, description="Problems with longer prompts are left out, counted."
+    )
     validation_every: int = Field(
         default=10, ge=2, description="Every so many problems one is kept from training, for validation."
     )

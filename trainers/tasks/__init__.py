@@ -7,13 +7,22 @@ from trainers.tasks.base import Completion, Judgement, Problem, Task
 
 
 def make_task(config: TaskConfig, cache: Path) -> Task:
-    """The task that a configuration names; its files come from the folder `cache`."""
-    match config:
+    """The task that a configuration names; whoever asked for it closes it.
+
+    Args:
+        cache: the folder whose data/NAME.jsonl a configuration may name.
+    Raises: ConfigError, if the task cannot be made of this configuration on this machine.
+    """
+    match config:  # each imports its own: rewards are built on this package, and word problems on rewards
         case ExpressionsTask():
             from trainers.tasks.expressions import Expressions
 
             return Expressions(config)
-        case CountdownTask() | WordProblemsTask():
+        case CountdownTask():
+            from trainers.tasks.countdown import Countdown
+
+            return Countdown(config)
+        case WordProblemsTask():
             raise NotImplementedError(config.name)
 
 

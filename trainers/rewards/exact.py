@@ -1,0 +1,31 @@
+r"""Reward "exact": the last `\boxed{}`, or else the last line, is the right answer as a text."""
+
+import unicodedata
+from collections.abc import Sequence
+
+from trainers.rewards.final_answer import last_boxed, last_line
+from trainers.tasks.base import Completion, Judgement, Problem
+
+
+class ExactReward:
+    """1 for the same text up to case, white space, compatibility forms and a full stop at the end, else 0."""
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Judge each completion of the problem beside it."""
+        return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
+
+    def close(self) -> None:
+        """Nothing is kept running."""
+
+
+def normalised(text: str) -> str:
+    """One form for texts that differ in case, white space, compatibility characters or a full stop at the end."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).removesuffix(".").rstrip()
+
+
+def _judged(problem: Problem, completion: Completion) -> Judgement:
+    given = last_boxed(completion.text)
+    given = last_line(completion) if given is None else given
+    answer = normalised(given or "") or None
+    correct = answer is not None and answer == normalised(problem.answer)
+    return Judgement(float(correct), correct, answer)

@@ -1,0 +1,30 @@
+"""Where in a completion the answer stands."""
+
+import re
+from typing import Final
+
+from trainers.tasks.base import Completion
+
+_BRACES: Final = re.compile(r"\\boxed\s*\{|\\[{}]|[{}]")
+
+
+def last_boxed(text: str) -> str | None:
+    r"""The content of the `\boxed{...}` that begins last among those that are closed, in one pass over the text."""
+    opened: list[int | None] = []  # where the content of a box begins; None for another brace
+    begin, content = -1, None
+    for match in _BRACES.finditer(text):
+        if match[0].startswith(r"\boxed"):
+            opened.append(match.end())
+        elif match[0] == "{":
+            opened.append(None)
+        elif match[0] == "}" and opened:
+            start = opened.pop()
+            if start is not None and start > begin:
+                begin, content = start, text[start : match.start()]
+    return content
+
+
+def last_line(completion: Completion) -> str | None:
+    """The last line with text in it, or None where the completion was cut, and its last line with it."""
+    lines = [] if completion.truncated else completion.text.strip().splitlines()
+    return lines[-1] if lines else None

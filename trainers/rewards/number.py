@@ -1,0 +1,64 @@
+r"""Reward "number": the number in the last `\boxed{}`, or else the last number of the text, has the right value."""
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+from trainers.errors import GraderError
+from trainers.rewards.final_answer import last_boxed
+from trainers.tasks.base import Completion, Judgement, Problem
+
+# 7  -7  1,234.50  .5  3/4; the sign only where it cannot be a minus between two terms
+_NUMBER: Final = re.compile(
+    r"(?:(?<![0-9A-Za-z)}])[-+])?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?"
+)
+_MINUS: Final = str.maketrans({"\N{MINUS SIGN}": "-"})
+_LONGEST: Final = 100  # characters
+
+
+class NumberReward:
+    r"""1 for the right value, exactly, else 0. A box with several numbers, such as `\frac{1}{2}`, has no value here."""
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Judge each completion of the problem beside it.
+
+        Raises: GraderError, if a problem's right answer is no number.
+        """
+        return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
+
+    def close(self) -> None:
+        """Nothing is kept running."""
+
+
+def value_of(text: str) -> Fraction | None:
+    """The value of the text's only number, or None."""
+    numbers = _NUMBER.findall(text.translate(_MINUS))
+    return _value(numbers[0]) if len(numbers) == 1 else None
+
+
+def _judged(problem: Problem, completion: Completion) -> Judgement:
+    right = value_of(problem.answer)
+    if right is None:
+        raise GraderError(
+            f"the reward number cannot judge answers to {problem.prompt!r:.100}: {problem.answer!r:.100} is not one "
+            "number; set task.reward to math, or take the problem out of the data"
+        )
+    given = _given(completion)
+    return Judgement(float(given == right), given == right, None if given is None else str(given))
+
+
+def _given(completion: Completion) -> Fraction | None:
+    boxed = last_boxed(completion.text)
+    if boxed is not None:
+        return value_of(boxed)
+    numbers = [] if completion.truncated else _NUMBER.findall(completion.text.translate(_MINUS))
+    return _value(numbers[-1]) if numbers else None
+
+
+def _value(number: str) -> Fraction | None:
+    if len(number) > _LONGEST:
+        return None
+    numerator, _, denominator = number.replace(",", "").partition("/")
+    divisor = Fraction(denominator or 1)
+    return Fraction(numerator) / divisor if divisor else None

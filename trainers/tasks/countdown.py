@@ -1,0 +1,125 @@
+"""Task "countdown": the prompt is `3,7,12>24=`, the answer an expression of value 24 that uses 3, 7 and 12 once each.
+
+The hard sibling of "expressions": few answers are right, and most wrong ones look like them. Imports no torch.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from trainers.config import CountdownTask
+from trainers.errors import ConfigError
+from trainers.tasks.arithmetic import Expression, combined, number, parsed
+from trainers.tasks.base import Completion, Judgement, Problem
+from trainers.tasks.tokenizers import character_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+_CHARACTERS: Final = "0123456789,>=+-*/()"
+_PATIENCE: Final = 20_000
+"""Draws in a row without a new problem after which there are taken to be no more."""
+
+
+class Countdown:
+    """The task, over problems drawn from its configuration's seed; each can be solved, and none comes twice.
+
+    Every `validation_every`-th problem is for validation; neither rewards nor the warm start train on it.
+    Raises: ConfigError, if there are fewer problems than the configuration asks for.
+    """
+
+    def __init__(self, config: CountdownTask) -> None:
+        self._config = config
+        problems = _different_problems(config)
+        held_out = problems[config.validation_every - 1 :: config.validation_every]
+        self._held_out = {_asked(problem) for problem in held_out}
+        self.training = [problem for problem in problems if _asked(problem) not in self._held_out]
+        self.validation = held_out
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Reward 1 if the whole completion uses each number of the prompt once and has the target's value, else 0.
+
+        An answer is the expression itself without the parentheses that it does not need, whatever its value.
+        """
+        return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
+
+    def tokenizer(self) -> "PreTrainedTokenizerFast":
+        """One token a character of prompts and expressions."""
+        return character_tokenizer(_CHARACTERS)
+
+    def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
+        """The prompt of a random problem that is not for validation, and a random right answer."""
+        return next(
+            (problem.prompt, problem.answer)
+            for problem in _drawn(self._config, random_numbers)
+            if problem and _asked(problem) not in self._held_out
+        )
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The whole configuration: it says what is drawn, and what is kept for validation."""
+        return {"task": "countdown", **self._config.model_dump()}
+
+    def close(self) -> None:
+        """Nothing is kept running."""
+
+
+class _Asked(NamedTuple):
+    """What a problem asks for; equal for the same numbers in another order."""
+
+    numbers: tuple[int, ...]
+    target: int
+
+
+def _asked(problem: Problem) -> _Asked:
+    numbers, target = problem.prompt.removesuffix("=").split(">")
+    return _Asked(tuple(sorted(map(int, numbers.split(",")))), int(target))
+
+
+def _judged(problem: Problem, completion: Completion) -> Judgement:
+    expression = None if completion.truncated else parsed(completion.text)
+    if expression is None:
+        return Judgement(reward=0.0, correct=False)
+    correct = (tuple(sorted(expression.numbers)), expression.value) == _asked(problem)
+    return Judgement(float(correct), correct, answer=expression.text)
+
+
+def _different_problems(config: CountdownTask) -> list[Problem]:
+    different: dict[_Asked, Problem] = {}
+    fruitless = 0
+    for problem in _drawn(config, random.Random(config.problem_seed)):
+        if problem and (asked := _asked(problem)) not in different:
+            different[asked], fruitless = problem, 0
+        else:
+            fruitless += 1
+        if len(different) == config.problems:
+            return list(different.values())
+        if fruitless == _PATIENCE:
+            break
+    raise ConfigError(
+        f"task.problems: {config.problems} asked for, but only {len(different)} different ones were found with "
+        f"{config.numbers} numbers up to {config.largest} and targets up to {config.largest_target}; lower it, or "
+        "raise task.numbers, task.largest or task.largest_target"
+    )
+
+
+def _drawn(config: CountdownTask, random_numbers: random.Random) -> Iterator[Problem | None]:
+    """Yield without end: a random problem with one solution as its answer, or None where the draw made none."""
+    while True:
+        given = [random_numbers.randint(1, config.largest) for _ in range(config.numbers)]
+        try:
+            solution = _random_expression(random_numbers.sample(given, len(given)), random_numbers)
+        except ZeroDivisionError:
+            yield None
+            continue
+        fits = solution.value.denominator == 1 and 1 <= solution.value <= config.largest_target
+        yield Problem(f"{','.join(map(str, given))}>{solution.value}=", solution.text) if fits else None
+
+
+def _random_expression(numbers: list[int], random_numbers: random.Random) -> Expression:
+    """An expression with these numbers in this order. Raises: ZeroDivisionError."""
+    if len(numbers) == 1:
+        return number(numbers[0])
+    split = random_numbers.randrange(1, len(numbers))
+    left, right = (_random_expression(part, random_numbers) for part in (numbers[:split], numbers[split:]))
+    return combined(left, random_numbers.choice("+-*/"), right)
