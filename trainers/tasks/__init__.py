@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from trainers.config import CountdownTask, ExpressionsTask, TaskConfig, WordProblemsTask
-from trainers.tasks.base import Completion, Judgement, Problem, Task
+from trainers.tasks.base import Completion, Judgement, Problem, Task, within
 
 
 def make_task(config: TaskConfig, cache: Path) -> Task:
@@ -23,7 +23,9 @@ def make_task(config: TaskConfig, cache: Path) -> Task:
 
             return Countdown(config)
         case WordProblemsTask():
-            raise NotImplementedError(config.name)
+            from trainers.tasks.word_problems import WordProblems
+
+            return WordProblems(config, cache)
 
 
-__all__ = ["Completion", "Judgement", "Problem", "Task", "make_task"]
+__all__ = ["Completion", "Judgement", "Problem", "Task", "make_task", "within"]

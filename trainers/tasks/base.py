@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from trainers.errors import ConfigError
+
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 
 class Problem(NamedTuple):
@@ -70,6 +72,29 @@ class Task(Protocol):
     def close(self) -> None:
         """End what the judge keeps running."""
         ...
+
+
+class Within(NamedTuple):
+    """Problems by whether their prompts are short enough."""
+
+    kept: list[Problem]
+    dropped: list[Problem]
+
+
+def within(tokenizer: "PreTrainedTokenizerBase", problems: Sequence[Problem], max_prompt_tokens: int) -> Within:
+    """Part problems, in order, by the length of their prompts in the tokens that a policy is given.
+
+    Raises: ConfigError, if none is short enough.
+    """
+    lengths = [len(ids) for ids in tokenizer([problem.prompt for problem in problems])["input_ids"]]
+    kept = [problem for problem, length in zip(problems, lengths, strict=True) if length <= max_prompt_tokens]
+    dropped = [problem for problem, length in zip(problems, lengths, strict=True) if length > max_prompt_tokens]
+    if not kept:
+        raise ConfigError(
+            f"task.max_prompt_tokens: all {len(problems)} prompts are longer than {max_prompt_tokens} tokens, the "
+            f"shortest has {min(lengths)}; raise it"
+        )
+    return Within(kept, dropped)
 
 
 def prompt_at(position: int, num_problems: int, seed: int) -> int:
