@@ -20,12 +20,17 @@ from trainers.losses.aggregation import (
     seq_mean_token_sum_norm,
     token_mean,
 )
-from trainers.losses.base import REGIONS, ClipParams, LossOutput, LossParams, PolicyLoss, Region, TokenBatch
-from trainers.losses.clipped import DAPOParams, GRPOParams, clipped
-from trainers.losses.gradient_preserving import CEGPPOParams, ce_gppo
+from trainers.losses.base import REGIONS, ClipParams, LossOutput, LossParams, PolicyLoss, Region
+from trainers.losses.batch import TokenBatch
+from trainers.losses.clipped import DAPOParams, GRPOParams, dapo, grpo
+from trainers.losses.covariance import ClipCovParams, KLCovParams, clip_cov, kl_cov
+from trainers.losses.entropy_ratio import ERCConfig, ERCMask, ERCPenalty
+from trainers.losses.gradient_preserving import BetaSwitch, CEGPPOParams, GPPOParams, ce_gppo, gppo
+from trainers.losses.importance_weighted import CISPOParams, cispo
 from trainers.losses.objective import Objective, Totals, objective
+from trainers.losses.sequence import GSPOParams, gspo
 from trainers.losses.table import LOSSES, LossConfig, LossEntry, policy_loss
-from trainers.losses.terms import EntropyBonusParams, TermsParams
+from trainers.losses.terms import EntropyBonusParams, TermsParams, next_coefficient
 
 __all__ = [
     "AGGREGATIONS",
@@ -35,11 +40,20 @@ __all__ = [
     "Aggregation",
     "AggregationName",
     "AggregationParams",
+    "BetaSwitch",
     "CEGPPOParams",
+    "CISPOParams",
+    "ClipCovParams",
     "ClipParams",
     "DAPOParams",
+    "ERCConfig",
+    "ERCMask",
+    "ERCPenalty",
     "EntropyBonusParams",
+    "GPPOParams",
     "GRPOParams",
+    "GSPOParams",
+    "KLCovParams",
     "LossConfig",
     "LossEntry",
     "LossOutput",
@@ -52,8 +66,15 @@ __all__ = [
     "TokenBatch",
     "Totals",
     "ce_gppo",
-    "clipped",
+    "cispo",
+    "clip_cov",
+    "dapo",
+    "gppo",
     "group_advantages",
+    "grpo",
+    "gspo",
+    "kl_cov",
+    "next_coefficient",
     "objective",
     "overlong_penalty",
     "policy_loss",

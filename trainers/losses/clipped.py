@@ -2,43 +2,86 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from trainers.losses.base import ClipParams, LossOutput, TokenBatch, dual_clipped, regions
+from trainers.losses.base import ClipParams, DualClipParams, LossOutput, TokenRatioParams, regions
+from trainers.losses.entropy_ratio import ERCOptionParams, entropy_ratio_clipped
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from trainers.losses.batch import TokenBatch
 
 
-class GRPOParams(ClipParams):
-    """PPO-clip with group-relative advantages. Defaults: arXiv:2402.03300, both sides 0.2, no dual clip."""
+class GRPOParams(DualClipParams):
+    """PPO-clip with group-relative advantages. Defaults: arXiv:2509.20712's GRPO, both sides 0.2; no dual clip.
+
+    Aggregated over tokens, as in that paper's code; arXiv:2402.03300 takes the mean over sequences of their means.
+    """
 
     name: Literal["grpo"] = "grpo"
+    dual_clip: float | None = Field(
+        default=None,
+        description="Where A < 0, a token whose ratio exceeds this is dropped; above 1 + epsilon_high; null: none.",
+    )
 
 
-class DAPOParams(ClipParams):
+class DAPOParams(ERCOptionParams):
     """PPO-clip with a wider upper bound (clip-higher). Defaults: arXiv:2503.14476; dual clip of the verl recipes."""
 
     name: Literal["dapo"] = "dapo"
     epsilon_high: float = Field(default=0.28, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
-    dual_clip: float | None = Field(
-        default=10.0, description="Bound c on the ratio of tokens with A < 0, above 1 + epsilon_high; null for none."
-    )
 
 
-def clipped(batch: TokenBatch, params: ClipParams) -> LossOutput:
-    """PPO's clipped loss, -min(r A, clip(r, 1 - epsilon_low, 1 + epsilon_high) A), with an optional dual clip.
+def grpo(batch: TokenBatch, params: GRPOParams) -> LossOutput:
+    """PPO's clipped loss, -min(r A, clip(r, low, high) A), with an optional dual clip.
 
     Gradient weight (the factor on A grad log pi): 0 for A < 0 with r < low, for A > 0 with r > high and for A < 0
     with r > dual_clip; r otherwise.
 
     Args:
         batch: log-probabilities in nats and advantages, (B, T).
-        params: bounds on the ratio.
+        params: bounds on the ratio, low = 1 - epsilon_low and high = 1 + epsilon_high.
     Returns: per-token loss (B, T) and region masks.
     Source: arXiv:1707.06347 eq. 7; dual clip arXiv:1912.09729.
     """
-    ratio_BT, advantages_BT = batch.ratio_BT(params.log_ratio_clamp), batch.advantages_BT
-    objective_BT = (ratio_BT * advantages_BT).minimum(ratio_BT.clamp(params.low, params.high) * advantages_BT)
-    objective_BT = dual_clipped(objective_BT, advantages_BT, params.dual_clip)
-    seen_ratio_BT = ratio_BT.detach()
-    return LossOutput(-objective_BT, regions(seen_ratio_BT, advantages_BT, params), seen_ratio_BT)
+    return dual_clipped(token_clipped(batch, params), batch.advantages_BT, params.dual_clip)
+
+
+def dapo(batch: TokenBatch, params: DAPOParams) -> LossOutput:
+    """`grpo` with other defaults, and with entropy-ratio clipping where asked for.
+
+    Source: arXiv:2503.14476 eq. 8; entropy ratio arXiv:2512.05591.
+    """
+    output = dual_clipped(token_clipped(batch, params), batch.advantages_BT, params.dual_clip)
+    return entropy_ratio_clipped(output, batch, params.erc)
+
+
+def token_clipped(batch: TokenBatch, params: TokenRatioParams) -> LossOutput:
+    """PPO's clipped loss with each token's own ratio, no dual clip."""
+    clamp = params.log_ratio_clamp
+    return clipped(batch.ratio_BT(clamp), batch.unit_BT(clamp), batch.advantages_BT, params)
+
+
+def clipped(ratio_BT: Tensor, unit_BT: Tensor, advantages_BT: Tensor, params: ClipParams) -> LossOutput:
+    """-ratio A with the gradient of `unit_BT` inside the bounds; outside the value at the bound, without a gradient.
+
+    Args:
+        ratio_BT: of tokens or sequences, without a gradient.
+        unit_BT: 1 with the gradient of log pi.
+    """
+    masks = regions(ratio_BT, advantages_BT, params)
+    kept_BT = -ratio_BT * unit_BT * advantages_BT
+    bound_BT = -ratio_BT.clamp(params.low, params.high) * advantages_BT
+    return LossOutput(bound_BT.where(masks["na_lp"] | masks["pa_lp"], kept_BT), masks, ratio_BT)
+
+
+def dual_clipped(output: LossOutput, advantages_BT: Tensor, bound: float | None) -> LossOutput:
+    """Hold the loss of tokens with A < 0 and a ratio above `bound` at bound * |A|, without a gradient."""
+    if bound is None:
+        return output
+    beyond_BT = (advantages_BT < 0) & (output.ratio_BT > bound)
+    return replace(output, loss_BT=(-bound * advantages_BT).where(beyond_BT, output.loss_BT))

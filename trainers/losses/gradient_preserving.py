@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from trainers.losses.base import ClipParams, LossOutput, TokenBatch, dual_clipped, regions
+from trainers.losses.base import LossOutput, regions
+from trainers.losses.clipped import dual_clipped
+from trainers.losses.entropy_ratio import ERCOptionParams, entropy_ratio_clipped
+from trainers.losses.params import Params
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from trainers.losses.batch import TokenBatch
 
 
-class CEGPPOParams(ClipParams):
-    """CE-GPPO. Defaults: arXiv:2509.20712 for 1.5B models; dual clip of the authors' recipes.
+class _GradientPreservingParams(ERCOptionParams):
+    log_ratio_clamp: float | None = Field(
+        default=None,
+        gt=0,
+        le=40,
+        description="Log-ratios are cut at +- this many nats and pass no gradient beyond; null: never, as the authors.",
+    )
+
+
+class GPPOParams(_GradientPreservingParams):
+    """GPPO. Defaults: arXiv:2508.07629; dual clip of the authors' recipes."""
+
+    name: Literal["gppo"] = "gppo"
+
+
+class BetaSwitch(Params):
+    """A change of the betas during training."""
+
+    step: int = Field(ge=1, description="Optimizer updates made before the change; a rollout has several.")
+    beta1: float | None = Field(default=None, ge=0, description="New value; null: unchanged.")
+    beta2: float | None = Field(default=None, ge=0, description="New value; null: unchanged.")
+    ramp: int = Field(default=0, ge=0, description="Updates over which the change is made, linearly; 0: at once.")
+
+    @model_validator(mode="after")
+    def _changes(self) -> Self:
+        if self.beta1 is None and self.beta2 is None:
+            raise ValueError(f"the switch at step {self.step} changes nothing; give beta1 or beta2, or remove it")
+        return self
+
+
+class CEGPPOParams(_GradientPreservingParams):
+    """CE-GPPO. Defaults: arXiv:2509.20712 for 1.5B models (7B: beta1 0.75); dual clip of the authors' recipes.
 
     beta1 = beta2 = 0 has PPO-clip's gradient, beta1 = beta2 = 1 is GPPO (arXiv:2508.07629).
     """
@@ -22,9 +60,49 @@ class CEGPPOParams(ClipParams):
     beta2: float = Field(
         default=1.0, ge=0, description="Scale of the gradient where A > 0 and ratio > 1 + epsilon_high."
     )
-    dual_clip: float | None = Field(
-        default=10.0, description="Bound c on the ratio of tokens with A < 0, above 1 + epsilon_high; null for none."
-    )
+    schedule: tuple[BetaSwitch, ...] = Field(default=(), description="Changes of the betas, in order of their steps.")
+
+    def at(self, step: int) -> Self:
+        """The parameters with the betas of the update that follows `step` updates, and without a schedule."""
+        betas = {"beta1": self.beta1, "beta2": self.beta2}
+        for switch in self.schedule:
+            if step < switch.step:
+                break
+            done = min(1.0, (step - switch.step) / switch.ramp) if switch.ramp else 1.0
+            for name, new in (("beta1", switch.beta1), ("beta2", switch.beta2)):
+                if new is not None:
+                    betas[name] = (1 - done) * betas[name] + done * new
+        return self.model_copy(update={**betas, "schedule": ()})
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        for i, (switch, following) in enumerate(zip(self.schedule, self.schedule[1:], strict=False)):
+            if following.step <= switch.step:
+                raise ValueError(
+                    f"schedule[{i + 1}].step {following.step} must come after schedule[{i}].step {switch.step}; "
+                    "list the switches in order, at most one a step"
+                )
+            if switch.step + switch.ramp > following.step:
+                raise ValueError(
+                    f"schedule[{i}] ends its ramp at step {switch.step + switch.ramp}, after schedule[{i + 1}].step "
+                    f"{following.step}; shorten the ramp to at most {following.step - switch.step}"
+                )
+        return self
+
+
+def gppo(batch: TokenBatch, params: GPPOParams) -> LossOutput:
+    """Gradient-preserving clipping: the value of PPO-clip, and a bounded gradient where PPO-clip has none.
+
+    Gradient weight (the factor on A grad log pi): low for A < 0 with r < low, high for A > 0 with r > high, 0 for A < 0
+    with r > dual_clip, r otherwise. The same as `ce_gppo` with both betas 1.
+
+    Args:
+        batch: log-probabilities in nats and advantages, (B, T).
+        params: bounds on the ratio, low = 1 - epsilon_low and high = 1 + epsilon_high.
+    Returns: per-token loss (B, T) and region masks.
+    Source: arXiv:2508.07629 eq. 11-12; dual clip from the authors' code; entropy ratio arXiv:2512.05591.
+    """
+    return _gradient_preserving(batch, params, beta1=1.0, beta2=1.0)
 
 
 def ce_gppo(batch: TokenBatch, params: CEGPPOParams) -> LossOutput:
@@ -35,14 +113,22 @@ def ce_gppo(batch: TokenBatch, params: CEGPPOParams) -> LossOutput:
 
     Args:
         batch: log-probabilities in nats and advantages, (B, T).
-        params: bounds on the ratio; betas on the two regions that PPO drops.
+        params: bounds on the ratio; betas on the two regions that PPO drops, of one update: see `CEGPPOParams.at`.
     Returns: per-token loss (B, T) and region masks.
-    Source: arXiv:2509.20712 eq. 8; dual clip and separate epsilons from the authors' code.
+    Source: arXiv:2509.20712 eq. 8; dual clip and separate epsilons from the authors' code; on that, entropy ratio
+        arXiv:2512.05591, a combination that no official code has.
     """
+    assert not params.schedule, "which update is this? params.at(step) says its betas"
+    return _gradient_preserving(batch, params, params.beta1, params.beta2)
+
+
+def _gradient_preserving(
+    batch: TokenBatch, params: _GradientPreservingParams, beta1: float, beta2: float
+) -> LossOutput:
     ratio_BT, advantages_BT = batch.ratio_BT(params.log_ratio_clamp), batch.advantages_BT
-    unit_BT = (batch.logprobs_BT - batch.logprobs_BT.detach()).exp()  # value 1, gradient of log pi: r / sg(r)
-    masks = regions(ratio_BT.detach(), advantages_BT, params)
-    objective_BT = dual_clipped(ratio_BT * advantages_BT, advantages_BT, params.dual_clip)
-    objective_BT = (params.beta1 * params.low * unit_BT * advantages_BT).where(masks["na_lp"], objective_BT)
-    objective_BT = (params.beta2 * params.high * unit_BT * advantages_BT).where(masks["pa_lp"], objective_BT)
-    return LossOutput(-objective_BT, masks, ratio_BT.detach())
+    masks = regions(ratio_BT, advantages_BT, params)
+    weight_BT = ratio_BT.masked_fill(masks["na_lp"], beta1 * params.low)
+    weight_BT = weight_BT.masked_fill(masks["pa_lp"], beta2 * params.high)
+    loss_BT = -weight_BT * batch.unit_BT(params.log_ratio_clamp) * advantages_BT
+    output = dual_clipped(LossOutput(loss_BT, masks, ratio_BT), advantages_BT, params.dual_clip)
+    return entropy_ratio_clipped(output, batch, params.erc)

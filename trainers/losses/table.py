@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from trainers.losses.clipped import DAPOParams, GRPOParams, clipped
+from trainers.losses.clipped import DAPOParams, GRPOParams
 from trainers.losses.gradient_preserving import CEGPPOParams, ce_gppo
 
 if TYPE_CHECKING:
-    from trainers.losses.base import ClipParams, LossOutput, PolicyLoss, TokenBatch
+    from trainers.losses.base import ClipParams, LossOutput, PolicyLoss
+from trainers.losses.clipped import dapo, grpo
+from trainers.losses.covariance import ClipCovParams, KLCovParams, clip_cov, kl_cov
+from trainers.losses.gradient_preserving import GPPOParams, gppo
+from trainers.losses.importance_weighted import CISPOParams, cispo
+from trainers.losses.sequence import GSPOParams, gspo
 
-LossConfig = GRPOParams | DAPOParams | CEGPPOParams
+if TYPE_CHECKING:
+    from trainers.losses.batch import TokenBatch
+
+LossConfig = (
+    GRPOParams | DAPOParams | GPPOParams | CEGPPOParams | CISPOParams | GSPOParams | ClipCovParams | KLCovParams
+)
 """Use it as a field with `Field(discriminator="name")`."""
 
 
@@ -22,9 +32,14 @@ class LossEntry(NamedTuple):
 
 
 LOSSES: Final[dict[str, LossEntry]] = {
-    "grpo": LossEntry(GRPOParams, clipped),
-    "dapo": LossEntry(DAPOParams, clipped),
+    "grpo": LossEntry(GRPOParams, grpo),
+    "dapo": LossEntry(DAPOParams, dapo),
+    "gppo": LossEntry(GPPOParams, gppo),
     "ce_gppo": LossEntry(CEGPPOParams, ce_gppo),
+    "cispo": LossEntry(CISPOParams, cispo),
+    "gspo": LossEntry(GSPOParams, gspo),
+    "clip_cov": LossEntry(ClipCovParams, clip_cov),
+    "kl_cov": LossEntry(KLCovParams, kl_cov),
 }
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING
+
+from pydantic import Field, model_validator
 
 from trainers.losses.params import Params
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class EntropyBonusParams(Params):
@@ -12,12 +17,31 @@ class EntropyBonusParams(Params):
 
     coefficient: float = Field(default=0.0, ge=0, description="With a target: where the coefficient starts.")
     target: float | None = Field(
-        default=None,
-        ge=0,
-        description="Nats: the coefficient rises by delta below and falls by delta above; null: fixed.",
+        default=None, ge=0, description="Nats: up to it the coefficient rises by delta, above it falls; null: fixed."
     )
     delta: float = Field(default=0.005, gt=0, description="Change of the coefficient in an update, with a target.")
     largest: float = Field(default=1.0, gt=0, description="Bound on the coefficient, with a target.")
+
+    @model_validator(mode="after")
+    def _starts_inside(self) -> Self:
+        if self.target is not None and self.coefficient > self.largest:
+            raise ValueError(
+                f"entropy_bonus.coefficient {self.coefficient} starts above largest {self.largest}; "
+                "lower it or raise largest"
+            )
+        return self
+
+
+def next_coefficient(coefficient: float, entropy: float, params: EntropyBonusParams) -> float:
+    """The coefficient of the update after one with this coefficient and this mean entropy, in nats.
+
+    Without a target it stays. The coefficient is what the loss uses: unlike in arXiv:2505.22312 and TRL, the bonus is
+    not switched off at once where the entropy exceeds the target, but fades by `delta` an update.
+    """
+    if params.target is None:
+        return coefficient
+    change = params.delta if entropy <= params.target else -params.delta
+    return min(max(coefficient + change, 0.0), params.largest)
 
 
 class TermsParams(Params):

@@ -1,0 +1,123 @@
+"""Losses that single out tokens by the covariance of log-probability and advantage, to slow the fall of entropy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from trainers.losses.base import LossOutput, TokenRatioParams, regions
+from trainers.losses.clipped import token_clipped
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from torch import Tensor
+
+    from trainers.losses.batch import TokenBatch
+
+
+class ClipCovParams(TokenRatioParams):
+    """Clip-Cov. Defaults: the authors' 7B recipe, whose epsilons of 1 leave next to nothing to PPO's clip."""
+
+    epsilon_below: ClassVar[float] = inf
+
+    name: Literal["clip_cov"] = "clip_cov"
+    epsilon_low: float = Field(
+        default=1.0,
+        gt=0,
+        description="The ratio's lower bound is 1 - epsilon_low; from 1 on there is none.",
+    )
+    epsilon_high: float = Field(default=1.0, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
+    selected_share: float = Field(
+        default=2e-4, gt=0, le=1, description="Share of a device batch's tokens that are dropped; at least one token."
+    )
+    covariance_low: float = Field(default=1.0, description="Tokens are drawn from those with a covariance above this,")
+    covariance_high: float = Field(default=5.0, description="and below this; nats.")
+
+    @model_validator(mode="after")
+    def _band(self) -> Self:
+        if self.covariance_high <= self.covariance_low:
+            raise ValueError(
+                f"covariance_high {self.covariance_high} must exceed covariance_low {self.covariance_low}; "
+                "no token could be drawn"
+            )
+        return self
+
+
+class KLCovParams(TokenRatioParams):
+    """KL-Cov. Defaults: the authors' 7B recipe. Nothing is clipped: the epsilons only say what the regions report."""
+
+    name: Literal["kl_cov"] = "kl_cov"
+    selected_share: float = Field(
+        default=2e-3, gt=0, le=1, description="Share of a device batch's tokens that are penalised; at least one token."
+    )
+    kl_coefficient: float = Field(default=1.0, ge=0, description="Factor on the absolute log-ratio of those tokens.")
+
+
+def clip_cov(batch: TokenBatch, params: ClipCovParams) -> LossOutput:
+    """PPO's clipped loss without a few tokens, drawn at random among those of high covariance.
+
+    Candidates are the tokens with covariance_low < c < covariance_high that PPO's clip has not dropped. Those drawn
+    have loss and gradient 0 and stay in the denominator. Gradient weight (the factor on A grad log pi): 0 for them,
+    for A < 0 with r < low and for A > 0 with r > high; r otherwise.
+
+    Args:
+        batch: log-probabilities in nats and advantages, (B, T). `selected_BT` replaces the draw.
+        params: bounds on the ratio, and which tokens to drop.
+    Returns: per-token loss (B, T), region masks and the tokens drawn.
+    Source: arXiv:2505.22617 section 4.2 and its official code, whose rule for the number of tokens this is.
+    """
+    output = token_clipped(batch, params)
+    selected_BT = batch.selected_BT
+    if selected_BT is None:
+        selected_BT = _drawn_BT(batch, output.regions["na_lp"] | output.regions["pa_lp"], params)
+    return replace(output, loss_BT=output.loss_BT.masked_fill(selected_BT, 0.0), selected_BT=selected_BT)
+
+
+def kl_cov(batch: TokenBatch, params: KLCovParams) -> LossOutput:
+    """-r A for all tokens, with a penalty on the change of those with the highest covariance: + kl_coefficient |log r|.
+
+    Gradient: -r A, and for those tokens also + kl_coefficient sign(log r), 0 at r = 1. No ratio is clipped.
+
+    Args:
+        batch: log-probabilities in nats and advantages, (B, T).
+        params: how many tokens, and the penalty.
+    Returns: per-token loss (B, T), region masks by the epsilons and the tokens penalised.
+    Source: arXiv:2505.22617 section 4.2 and its official code, whose penalty this is; the paper writes a KL.
+    """
+    ratio_BT, advantages_BT = batch.ratio_BT(params.log_ratio_clamp), batch.advantages_BT
+    covariance_N = _covariance_N(batch)
+    number = min(_number(params.selected_share, covariance_N), len(covariance_N))
+    selected_BT = _at(covariance_N.topk(number).indices, batch.mask_BT)
+    penalty_BT = params.kl_coefficient * batch.log_ratio_BT(params.log_ratio_clamp).abs()
+    loss_BT = -ratio_BT * batch.unit_BT(params.log_ratio_clamp) * advantages_BT + penalty_BT * selected_BT
+    return LossOutput(loss_BT, regions(ratio_BT, advantages_BT, params), ratio_BT, selected_BT)
+
+
+def _drawn_BT(batch: TokenBatch, clipped_BT: Tensor, params: ClipCovParams) -> Tensor:
+    covariance_N = _covariance_N(batch)
+    above_N, below_N = covariance_N > params.covariance_low, covariance_N < params.covariance_high
+    candidates = (above_N & below_N & ~clipped_BT[batch.mask_BT]).nonzero().squeeze(-1)
+    home = batch.generator.device if batch.generator else candidates.device
+    keys = covariance_N.new_empty(len(candidates), device=home).uniform_(generator=batch.generator)
+    order = keys.argsort().to(candidates.device)
+    return _at(candidates[order[: _number(params.selected_share, covariance_N)]], batch.mask_BT)
+
+
+def _covariance_N(batch: TokenBatch) -> Tensor:
+    """(A - mean A) (log pi - mean log pi) of the batch's N completion tokens; without the factor pi of the theory."""
+    advantages_N, logprobs_N = batch.advantages_BT[batch.mask_BT], batch.logprobs_BT.detach()[batch.mask_BT]
+    return (advantages_N - advantages_N.mean()) * (logprobs_N - logprobs_N.mean())
+
+
+def _number(share: float, values_N: Tensor) -> int:
+    return max(int(len(values_N) * share), 1)
+
+
+def _at(chosen: Tensor, mask_BT: Tensor) -> Tensor:
+    """A mask (B, T) that is true at those of the completion tokens, counted row by row."""
+    positions = mask_BT.flatten().nonzero().squeeze(-1)[chosen]
+    return mask_BT.new_zeros(mask_BT.numel()).index_fill(0, positions, True).view_as(mask_BT)

@@ -1,0 +1,43 @@
+"""Losses that weigh log-probabilities by a clipped ratio instead of differentiating the ratio."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from trainers.losses.base import LossOutput, TokenRatioParams, regions
+
+if TYPE_CHECKING:
+    from trainers.losses.batch import TokenBatch
+
+
+class CISPOParams(TokenRatioParams):
+    """CISPO. Defaults: the bounds of arXiv:2509.20712's CISPO baseline; arXiv:2506.13585 uses no lower bound."""
+
+    epsilon_below: ClassVar[float] = inf
+
+    name: Literal["cispo"] = "cispo"
+    epsilon_low: float = Field(
+        default=0.2,
+        gt=0,
+        description="The ratio's lower bound is 1 - epsilon_low; from 1 on there is none.",
+    )
+
+
+def cispo(batch: TokenBatch, params: CISPOParams) -> LossOutput:
+    """Importance-weighted likelihood, -sg(clip(r, low, high)) A log pi: no token is dropped.
+
+    Gradient weight (the factor on A grad log pi): low for r < low, high for r > high, r otherwise, for both signs of A
+    and at any log-ratio: `log_ratio_clamp` cuts the ratio only.
+
+    Args:
+        batch: log-probabilities in nats and advantages, (B, T).
+        params: bounds on the weight, low = 1 - epsilon_low and high = 1 + epsilon_high.
+    Returns: per-token loss (B, T), whose value is not a ratio's but the weighted log-likelihood; region masks.
+    Source: arXiv:2506.13585 eq. 4-5. TRL's "cispo" has no lower bound, and its `epsilon_high` is `high` here.
+    """
+    ratio_BT, advantages_BT = batch.ratio_BT(params.log_ratio_clamp), batch.advantages_BT
+    loss_BT = -ratio_BT.clamp(params.low, params.high) * advantages_BT * batch.logprobs_BT
+    return LossOutput(loss_BT, regions(ratio_BT, advantages_BT, params), ratio_BT)
