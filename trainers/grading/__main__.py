@@ -1,0 +1,51 @@
+r"""The child: judges pairs of answers, one JSON object a line, until its input ends.
+
+    in    {"id": 1, "gold": "\\frac{1}{2}", "answer": "0.5"}
+    out   {"ready": true}            once, when it has shown that it can judge
+          {"id": 1, "equal": true}   or {"id": 1, "error": "why it cannot be judged"}
+
+By hand: echo '{"id": 1, "gold": "1/2", "answer": "0.5"}' | python -m trainers.grading
+"""
+
+import argparse
+import json
+import logging
+import os
+import sys
+import warnings
+from typing import Any
+
+from trainers.grading.equality import UnreadableGoldError, equal
+from trainers.lifeline import follow_parent
+
+
+def main() -> int:
+    """Answer questions until standard input ends; exit code 1: math-verify does not work here."""
+    parser = argparse.ArgumentParser("python -m trainers.grading", description="Judge pairs of mathematical answers.")
+    parser.add_argument("--parent-fd", type=int, metavar="N", help="exit when this inherited pipe reaches its end")
+    if (lifeline := parser.parse_args().parent_fd) is not None:
+        follow_parent(lifeline)
+    logging.disable()  # math-verify logs every answer that it cannot read
+    warnings.simplefilter("ignore")
+    replies = os.fdopen(os.dup(1), "w", buffering=1, encoding="ascii")
+    os.dup2(2, 1)  # whatever a library prints is not a reply
+
+    # What math-verify fails on it calls unequal: with a broken installation, everything.
+    if not equal(r"\frac{1}{2}", "0.5") or equal(r"\sqrt{2}", r"\sqrt{3}"):
+        sys.stderr.write("math-verify does not tell equal from unequal answers: check its installation (antlr4)\n")
+        return 1
+    replies.write(json.dumps({"ready": True}) + "\n")
+    for line in sys.stdin:
+        replies.write(json.dumps(_reply(json.loads(line))) + "\n")
+    return 0
+
+
+def _reply(question: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {"id": question["id"], "equal": equal(question["gold"], question["answer"])}
+    except UnreadableGoldError as error:
+        return {"id": question["id"], "error": str(error)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

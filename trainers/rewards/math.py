@@ -1,0 +1,62 @@
+r"""Reward "math": 1 if what the last `\boxed{}` holds equals the problem's answer, as math-verify sees it, else 0.
+
+The published recipes of CE-GPPO reward +1 and -1. Advantages divided by the group's standard deviation are the same
+for both; without that division ours are half as large.
+
+Departs from those recipes, which have math-verify search the whole text: an answer counts only in a box, and only in
+the last one that is closed. That holds for a truncated completion too: it may have stated its answer before it was cut.
+
+Known to be lenient, as math-verify is: `52_8` equals `52`, `x=5` equals `5`, `50\%` equals `50` and `0.5`. Known to be
+strict: `3<x\le 4` is not `(3,4]`, and `\frac{-1\pm\sqrt{17}}{2}` is not its two values.
+"""
+
+from collections.abc import Sequence
+
+from trainers.grading import GraderPool, Verdict
+from trainers.grading.answers import normal
+from trainers.rewards.final_answer import last_boxed
+from trainers.tasks.base import Completion, Judgement, Problem
+
+_NO_ANSWER = Judgement(reward=0.0, correct=False)
+
+
+class MathReward:
+    """Judges completions in child processes of its own; close it.
+
+    Args:
+        processes: child processes, for this trainer process alone.
+        deadline_s: processor time for one answer, in seconds.
+    """
+
+    def __init__(self, processes: int = 1, deadline_s: float = 1.0) -> None:
+        self.graders = GraderPool(processes, deadline_s)
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Judge each completion of the problem beside it.
+
+        A judgement's answer is the problem's own where they are equal, else the normal form of what the box holds. Its
+        reward is None where the grader failed.
+
+        Raises: GraderError.
+        """
+        answers = [(last_boxed(completion.text) or "").strip() for completion in completions]
+        golds = [problem.answer for problem in problems]
+        pairs = [(gold, answer) for gold, answer in zip(golds, answers, strict=True) if answer]
+        judged = iter(zip(pairs, self.graders.grade(pairs), strict=True))
+        return [_judgement(*next(judged)) if answer else _NO_ANSWER for answer in answers]
+
+    def close(self) -> None:
+        """End the child processes."""
+        self.graders.close()
+
+
+def _judgement(pair: tuple[str, str], verdict: Verdict) -> Judgement:
+    gold, answer = pair
+    if verdict.equal is None:
+        return Judgement(reward=None, correct=False, answer=normal(answer))
+    return Judgement(
+        reward=float(verdict.equal),
+        correct=verdict.equal,
+        answer=normal(gold if verdict.equal else answer),
+        timed_out=verdict.timed_out,
+    )
