@@ -11,15 +11,17 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import yaml
 from pydantic import ValidationError
 
-from trainers.config import TrainingConfig, with_params
+from trainers.checkpoints import newest
+from trainers.config import ModelConfig, TaskConfig, TrainingConfig, with_params
 from trainers.errors import CheckpointError, ConfigError
-from trainers.events import EVENTS_FILE, EventWriter
+from trainers.events import EVENTS_FILE, EventWriter, NoEvents
 from trainers.lifeline import StopSignal, follow_parent
+from trainers.losses import LOSSES
 
 EXIT_CODES: Final = {"SUCCEEDED": 0, "FAILED": 1, "BAD_CONFIG": 2, "DIVERGED": 3, "STOPPED": 4}
 
@@ -36,7 +38,7 @@ ENVIRONMENT: Final = {
 _EPILOG: Final = """\
 what a run writes, below DIR:
   events.jsonl   one JSON object a line: started, progress, step, evaluation, samples, checkpoint, finished, failed
-  step-N/        checkpoints, the newest two: a Hugging Face model with all that is needed to continue exactly
+  step-N/        the newest checkpoints: a Hugging Face model (or LoRA adapter) with all that is needed to go on exactly
 
 exit codes:
   0 finished   1 unexpected error   2 bad configuration   3 diverged   4 stopped by a signal, after a checkpoint
@@ -46,7 +48,10 @@ examples:
   python -m trainers run.yaml                                  an empty run.yaml is the default run
   python -m trainers run.yaml loss.beta1=0.3 seed=7            change settings by their dotted names
   python -m trainers run.yaml loss.name=grpo --output runs/ppo
+  python -m trainers run.yaml --resume                         start, or go on from the newest checkpoint: after a
+                                                               SIGTERM, a crash or a kill the same command continues
   python -m trainers run.yaml --resume-from runs/run/step-240 --output runs/run-2
+  torchrun --nproc-per-node 2 -m trainers run.yaml             two processes train one policy
 """
 
 
@@ -64,15 +69,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_CODES["BAD_CONFIG"]
     try:
         config = load_config(options.config, options.setting)
-        if options.resume_from is None and (output / EVENTS_FILE).exists():
-            raise ConfigError(f"--output: {output} already holds a run; name another folder, or remove it")
+        begins = options.resume_from is None and not options.resume
+        if begins and _first_process() and (output / EVENTS_FILE).exists():
+            raise ConfigError(f"--output: {output} already holds a run; continue it with --resume, or name another")
     except ConfigError as error:
         if options.output is not None:
             with EventWriter(output / EVENTS_FILE) as events:
                 events.write("failed", code="BAD_CONFIG", message=str(error))
         sys.stderr.write(f"{error}\n")
         return EXIT_CODES["BAD_CONFIG"]
-    return _run(config, output, options.cache, options.resume_from)
+    return _run(config, output, options.cache, newest(output) if options.resume else options.resume_from)
 
 
 def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
@@ -94,8 +100,16 @@ def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
         raise ConfigError(f"{file}: {error}") from error
 
 
+_UNION_TAGS: Final = {
+    *LOSSES,
+    *(get_args(part.model_fields["name"].annotation)[0] for part in (*get_args(TaskConfig), *get_args(ModelConfig))),
+    "mask",
+    "penalty",
+}
+
+
 def _sentence(problem: Any) -> str:
-    place = ".".join(str(part) for part in problem["loc"] if part not in ("grpo", "dapo", "ce_gppo"))
+    place = ".".join(str(part) for part in problem["loc"] if part not in _UNION_TAGS)
     if problem["type"] == "extra_forbidden":
         return f"{place}: there is no such setting; see trainers/config.py for all names"
     given = problem["input"]
@@ -108,9 +122,9 @@ def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | 
     stop.install()
     os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    # TRL 1.16 asks for a property that transformers renamed
-    warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`", category=FutureWarning)
-    with EventWriter(output / EVENTS_FILE) as events:
+    # TRL 1.16 uses names that transformers changed
+    warnings.filterwarnings("ignore", message=r"`\w*gradient_checkpointing\w*` is", category=FutureWarning)
+    with EventWriter(output / EVENTS_FILE) if _first_process() else NoEvents() as events:
         try:
             from transformers.utils import logging
 
@@ -122,7 +136,7 @@ def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | 
             outcome = train(
                 config, output, events, cache=cache, resume_from=resume_from, stopping=lambda: stop.requested
             )
-        except CheckpointError as error:
+        except (CheckpointError, ConfigError) as error:
             events.write("failed", code="BAD_CONFIG", message=str(error))
             sys.stderr.write(f"{error}\n")
             return EXIT_CODES["BAD_CONFIG"]
@@ -131,6 +145,11 @@ def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | 
             traceback.print_exc()
             return EXIT_CODES["FAILED"]
     return EXIT_CODES[outcome]
+
+
+def _first_process() -> bool:
+    """Whether this is the one of the processes training together that keeps the record."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -144,8 +163,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("config", type=Path, metavar="CONFIG.yaml", help="the run; what it does not name has a default")
     parser.add_argument("setting", nargs="*", metavar="dotted=value", help="overrides, read as YAML")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where the run is written (default: runs/CONFIG)")
-    parser.add_argument("--resume-from", type=Path, metavar="CHECKPOINT", help="continue from this step-N folder")
-    parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help=f"warm-started models ({cache})")
+    resuming = parser.add_mutually_exclusive_group()
+    resuming.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --output, if any")
+    resuming.add_argument("--resume-from", type=Path, metavar="CHECKPOINT", help="continue from this step-N folder")
+    parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help=f"models, data ({cache})")
     parser.add_argument("--parent-fd", type=int, metavar="N", help="exit when this inherited pipe reaches its end")
     return parser
 

@@ -1,114 +1,261 @@
-"""TRL's GRPOTrainer with our losses, statistics, evaluation and record. The only file that knows TRL.
+"""TRL's GRPOTrainer with our rollouts, losses, statistics, evaluation and record.
 
-What is TRL's: sampling, group-normalised advantages, old log-probabilities, the order of minibatches, optimizer steps.
-Overridden are `_compute_loss` and the hooks around it. Shapes: B sequences, P prompt tokens, T completion tokens.
+What is TRL's and the Hugging Face Trainer's: sampling itself, log-probabilities by a fused head, cutting a rollout into
+device batches, the optimizer's step, processes. Shapes: B sequences, P prompt tokens, T completion tokens.
 """
 
+import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 import trl.trainer.utils
+from accelerate.utils import gather_object
 from datasets import Dataset
 from packaging.version import Version
 from torch import Tensor
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    GenerationConfig,
-    PrinterCallback,
-)
-from trl.trainer.grpo_config import GRPOConfig
+from transformers import GenerationConfig, PrinterCallback
+from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from trainers.base_evaluation import base_evaluation
 from trainers.checkpoints import UNFINISHED, publish, write_state
 from trainers.config import TrainingConfig
-from trainers.errors import DivergedError, OffPolicyError
-from trainers.evaluate import Completion, evaluate, own_random_state
-from trainers.losses import TokenBatch, policy_loss, token_mean
+from trainers.errors import ConfigError, DivergedError, OffPolicyError, SamplingInterruptedError
+from trainers.evaluate import Evaluation, evaluate, own_random_state
+from trainers.inert import InertBetas
+from trainers.losses import TokenBatch, Totals, objective
+from trainers.losses.terms import next_coefficient
+from trainers.parallel import process_state
+from trainers.policy import load_policy, load_tokenizer, lora, refuse
+from trainers.probe import Probe
+from trainers.random_state import RandomState
 from trainers.recorder import Recorder
+from trainers.rollout_stats import rollout_stats
+from trainers.rollouts import Collected, Group, PromptStream, Sample, as_tensors, collect, counts, totals
 from trainers.schedule import Schedule
 from trainers.step_stats import StepStats
-from trainers.tasks import Task
-from trainers.tasks.base import prompts_of_run
+from trainers.tasks.base import Completion, Problem, Task
+from trainers.training_arguments import training_arguments
 
 _ON_POLICY_TOLERANCE_NATS: Final = 0.02
-_ROLLOUT_METRICS: Final = {  # ours: TRL's
-    "reward/mean": "reward",
-    "reward/std": "reward_std",
-    "group/zero_spread_share": "frac_reward_zero_std",
-    "completion/length_mean": "completions/mean_length",
-    "completion/truncated_share": "completions/clipped_ratio",
-}
+_PROBE_FILE: Final = "probe.pt"
+
+
+class Folders(NamedTuple):
+    """Where a run reads and writes."""
+
+    model: Path
+    """Model and tokenizer to start from."""
+    output: Path
+    """Gets the checkpoints."""
+    cache: Path
+    """Shared between runs."""
 
 
 class PolicyTrainer(GRPOTrainer):
-    """One run. Call `train` once.
+    """One run, or one process's part of it. Call `train` once.
 
     Args:
-        model_path: folder of model and tokenizer to start from.
-        output: folder that gets the checkpoints.
-        stopping: asked after every rollout's last update; true ends the run after a checkpoint.
+        stopping: asked after every update, and while sampling; once it is true the run saves and ends.
+        state: what the checkpoint to resume from keeps besides the model; empty for a new run.
     """
 
     def __init__(
         self,
         config: TrainingConfig,
         task: Task,
-        model_path: Path,
-        output: Path,
+        folders: Folders,
         recorder: Recorder,
         stopping: Callable[[], bool],
+        state: Mapping[str, Any],
     ) -> None:
-        assert Version("1.16") <= Version(version("trl")) < Version("1.17"), "overrides private methods of TRL 1.16"
-        self._config, self._task, self._recorder, self._output = config, task, recorder, output
-        self._device_batches = config.accumulation_steps * config.rollout.updates_per_rollout  # of a rollout
-        self._stats, self._step_started, self._generation_s = StepStats(), 0.0, 0.0
-        self._rollout_metrics: dict[str, float] = {}
-        self._policy = model = AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32)
-        self._characters: Any = AutoTokenizer.from_pretrained(model_path)
-        _refuse_dropout(model)
+        if not Version("1.16") <= Version(version("trl")) < Version("1.17"):
+            raise ConfigError(
+                f"trl {version('trl')}: this overrides private methods of TRL 1.16; install trl>=1.16,<1.17"
+            )
+        processes = process_state().num_processes
+        self._config, self._task, self._folders, self._recorder = config, task, folders, recorder
+        self._stopping, self._sampling, self.interrupted = stopping, False, False
+        self._characters = load_tokenizer(folders.model)
+        model = load_policy(folders.model, config.model)
+        refuse(model, config, self._token_ids([*task.training, *task.validation]), processes)
+        model.register_forward_pre_hook(self._interrupt_sampling)
         if not torch.cuda.is_available():  # its buffer is as wide as this, however small the vocabulary
-            trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE = model.config.vocab_size
+            trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE = min(model.config.vocab_size, 32768)
+        prompts = config.steps // config.rollout.updates_per_rollout * config.rollout.prompts_per_rollout
         super().__init__(
             model=model,
             processing_class=self._characters,
-            reward_funcs=self._rewards,
-            args=_arguments(config, output),
-            train_dataset=_prompts(config, task),
-            callbacks=[Schedule(config, self.evaluate, self._publish_checkpoint, stopping)],
+            reward_funcs=_unused,
+            args=training_arguments(config, folders.output / UNFINISHED, processes),
+            train_dataset=Dataset.from_dict(
+                {"prompt": [""] * prompts}
+            ),  # counts only: prompts come from a PromptStream
+            callbacks=[Schedule(config, self, stopping)],
+            peft_config=lora(config.model.lora),
         )
         self.remove_callback(PrinterCallback)
+        self._rank, self._processes = self.accelerator.process_index, self.accelerator.num_processes
+        self._device_batches: int = self.args.steps_per_generation  # of a rollout
+        self._prompts = PromptStream(len(task.training), config.seed, self._rank, self._processes)
+        self._stats, self._window_loss = StepStats(), 0.0
+        self._step_started = self._generation_s = 0.0
+        self._probe: Probe | None = None
+        self._probe_metrics: dict[str, float | None] = {}
+        self._inert = InertBetas(config)
+        self._restore(state)
 
-    # rollouts
+    # state: what a checkpoint keeps besides model, optimizer and random generators
 
-    def _rewards(self, completion_ids: list[list[int]], problem: list[int], **_: Any) -> list[float | None]:
-        return [
-            self._task.reward(self._task.training[index], completion.text, truncated=completion.truncated)
-            for index, completion in zip(problem, map(self._completion, completion_ids), strict=True)
-        ]
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._prompts.position = state.get("prompts_read", 0)
+        self._rollout_metrics: dict[str, float | None] = state.get("rollout_metrics", {})
+        self._entropy_coefficient: float = state.get(
+            "entropy_coefficient", self._config.terms.entropy_bonus.coefficient
+        )
+        self._probe_entropy: float | None = state.get("probe_entropy")
+        self._inert.restore(state.get("inert", {}))
+        self.evaluated_step: int | None = state.get("evaluated_step")
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "step": self.state.global_step,
+            "prompts_read": self._prompts.position,
+            "rollout_metrics": self._rollout_metrics,
+            "entropy_coefficient": self._entropy_coefficient,
+            "probe_entropy": self._probe_entropy,
+            "inert": self._inert.state,
+            "evaluated_step": self.evaluated_step,
+            **self._recorder.state,
+        }
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        folder = Path(resume_from_checkpoint)
+        rollout = torch.load(folder / self._rollout_file, weights_only=True, map_location=self.accelerator.device)
+        self._step, self._buffered_inputs = rollout["step"], rollout["device_batches"]
+        if (folder / _PROBE_FILE).exists():
+            self._probe = Probe.load(folder / _PROBE_FILE)
+
+    @property
+    def _rollout_file(self) -> str:
+        return f"rollout-{self._rank}.pt"
+
+    def publish_checkpoint(self) -> None:
+        """Make the files that the Trainer has just written a checkpoint, with what it does not know of."""
+        step = self.state.global_step
+        unfinished = self._folders.output / UNFINISHED / f"checkpoint-{step}"
+        torch.save({"step": self._step, "device_batches": self._buffered_inputs}, unfinished / self._rollout_file)
+        if self.accelerator.is_main_process:
+            if self._probe is not None:
+                self._probe.save(unfinished / _PROBE_FILE)
+            write_state(unfinished, self._config, self._state())
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            self._recorder.before_checkpoint()
+            self._recorder.checkpoint(
+                step, publish(unfinished, self._folders.output, step, self._config.kept_checkpoints)
+            )
+
+    def train(self, resume_from_checkpoint: str | None = None, **_: Any) -> Any:
+        """Train to the end, or until asked to stop; then `interrupted` is true if that was during sampling."""
+        try:
+            return super().train(resume_from_checkpoint=resume_from_checkpoint)
+        except SamplingInterruptedError:
+            self.interrupted = True
+            if self.state.global_step:
+                self._save_checkpoint(self.model, None)
+                self.publish_checkpoint()
+
+    def create_model_card(self, *_: Any, **__: Any) -> None:
+        """Write no model card into checkpoints."""
+
+    # sampling
+
+    def _token_ids(self, problems: Sequence[Problem]) -> list[list[int]]:
+        return self._characters(text=[problem.prompt for problem in problems])["input_ids"]
 
     def _completion(self, ids: list[int]) -> Completion:
         ended = ids[-1] in self.eos_token_ids
         return Completion(self._characters.decode(ids[:-1] if ended else ids), len(ids), truncated=not ended)
 
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        started = time.perf_counter()
-        rollout = super()._generate_and_score_completions(inputs)
-        self._generation_s += time.perf_counter() - started
-        self._rollout_metrics = {ours: self._metrics["train"][trls][-1] for ours, trls in _ROLLOUT_METRICS.items()}
-        return rollout
+    def _interrupt_sampling(self, *_: Any) -> None:
+        if self._sampling and self._stopping():
+            raise SamplingInterruptedError
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
+        self._sampling = self._processes == 1  # several processes cannot break off at the same token
         try:
             return super()._generate_single_turn(*args, **kwargs)
         except RuntimeError as error:
             if "probability tensor contains" not in str(error):
                 raise
             raise DivergedError(self.state.global_step, "the policy's probabilities are not finite") from error
+        finally:
+            self._sampling = False
+
+    def _sampled_groups(self, indices: list[int]) -> list[Group]:
+        size = self._config.rollout.completions_per_prompt
+        asked = [self._task.training[index] for index in indices for _ in range(size)]
+        prompt_ids = self._token_ids(asked)
+        completion_ids, _ = self._generate_single_turn(prompt_ids, None, {}, size)
+        completions = [self._completion(ids) for ids in completion_ids]
+        judgements = self._task.judge(asked, completions)
+        samples = list(map(Sample, prompt_ids, completion_ids, completions, judgements))
+        return [samples[start : start + size] for start in range(0, len(samples), size)]
+
+    def any_process(self, condition: bool) -> bool:
+        """Whether the condition is true in any of the processes that train together."""
+        return condition if self._processes == 1 else any(gather_object([condition]))
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        """Sample a rollout: the tensors of this process's part. The inputs only count prompts."""
+        started, rollout, position = time.perf_counter(), self._config.rollout, self._prompts.position
+        before = RandomState.taken()
+        try:
+            collected = collect(rollout, self._prompts, self._processes, self._sampled_groups, self.any_process)
+        except SamplingInterruptedError:  # the checkpoint is of the state before this rollout
+            before.restore()
+            self._prompts.position, self._buffered_inputs = position, None
+            raise
+        tensors = self._scored(collected)
+        self._generation_s += time.perf_counter() - started
+        return tensors
+
+    def _scored(self, collected: Collected) -> dict[str, Any]:
+        rollout, device = self._config.rollout, self.accelerator.device
+        pairs = [[(sample.completion, sample.judgement) for sample in group] for group in collected.groups]
+        self._rollout_metrics = rollout_stats(pairs, collected.sampled, self.accelerator)
+        pad = self._characters.pad_token_id
+        tensors = as_tensors(collected.groups, rollout, self._config.advantage, pad, device)
+        with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
+            old_logprobs_BT, old_entropy_BT = self._logprobs(self.model, tensors._asdict())
+        summed = self.accelerator.reduce(counts(tensors, self._config.aggregation), reduction="sum")
+        shares = totals(summed, rollout.updates_per_rollout, self._processes, rollout.max_completion_tokens)
+        return {
+            **tensors._asdict(),
+            "old_logprobs": old_logprobs_BT,
+            "old_entropy": old_entropy_BT,
+            **{f"totals/{name}": torch.as_tensor(value) for name, value in vars(shares).items()},
+        }
+
+    def _logprobs(self, model: Any, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies (B, T) of completions, in nats, at the sampling temperature."""
+        mask_BT = rows["completion_mask"]
+        logprobs_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
+            model,
+            torch.cat([rows["prompt_ids"], rows["completion_ids"]], dim=1),
+            torch.cat([rows["prompt_mask"], mask_BT], dim=1),
+            mask_BT.size(1),
+            batch_size=self._config.device_batch,
+            compute_entropy=True,
+        )
+        assert entropy_BT is not None
+        return logprobs_BT, entropy_BT
 
     # updates
 
@@ -118,31 +265,45 @@ class PolicyTrainer(GRPOTrainer):
         return super().training_step(*args, **kwargs)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        mask_BT = inputs["completion_mask"]
-        logprobs_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
-            model,
-            torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1),
-            torch.cat([inputs["prompt_mask"], mask_BT], dim=1),
-            mask_BT.size(1),
-            compute_entropy=True,
+        logprobs_BT, entropy_BT = self._logprobs(model, inputs)
+        batch = TokenBatch(
+            logprobs_BT,
+            inputs["old_logprobs"],
+            inputs["advantages"].unsqueeze(1).expand_as(logprobs_BT),
+            inputs["completion_mask"],
+            entropy_BT=entropy_BT,
+            old_entropy_BT=inputs["old_entropy"],
+            correct_B=inputs["correct"],
+            active_B=inputs["active"],
+            generator=self._generator(),
         )
-        advantages_BT = inputs["advantages"].unsqueeze(1).expand_as(logprobs_BT)
-        batch = TokenBatch(logprobs_BT, inputs["old_per_token_logps"], advantages_BT, mask_BT)
-        output = policy_loss(batch, self._config.loss)
-        if self._step % self._device_batches < self._config.accumulation_steps:
+        if self._step % self._device_batches < self.args.gradient_accumulation_steps:
             _check_on_policy(batch)
-        self._stats.add(batch, output, entropy_BT.detach(), self._config.loss)
-        return token_mean(output.loss_BT, batch.mask_BT, total=self._tokens_per_update(inputs))
+        config, params = self._config, self._config.loss.at(self.state.global_step + 1)
+        result = objective(
+            batch,
+            params,
+            config.aggregation,
+            config.terms,
+            entropy_coefficient=self._entropy_coefficient,
+            totals=Totals(**{name: inputs[f"totals/{name}"] for name in Totals.__annotations__}),
+        )
+        (gradient_BT,) = torch.autograd.grad(result.output.loss_BT.sum(), logprobs_BT, retain_graph=True)
+        self._stats.add(batch, result, gradient_BT, bounds=(params.low, params.high))
+        self._window_loss = self._window_loss + result.loss.detach()
+        return result.loss
 
-    def _tokens_per_update(self, inputs: dict[str, Any]) -> Tensor:
-        """Completion tokens of an update, averaged over the rollout and processes: what TRL's "dapo" divides by."""
-        tokens = inputs["num_items_in_batch"].clamp(min=1) / self.accelerator.num_processes
-        return tokens * self.current_gradient_accumulation_steps / self._device_batches
+    def _generator(self) -> torch.Generator:
+        """For a loss that draws: depends on seed and place in the run only."""
+        place = hash((self._config.seed, self._step, self._rank)) % 2**63
+        return torch.Generator(self.accelerator.device).manual_seed(place)
 
     def _clip_grad_norm(self, model: Any) -> Any:
         norm: Any = super()._clip_grad_norm(model)
-        if not torch.isfinite(norm):
-            raise DivergedError(self.state.global_step, f"the gradient's norm is {norm.item()}")
+        for what, value in (("gradient's norm", norm), ("loss", self._window_loss)):
+            if not torch.isfinite(value):
+                raise DivergedError(self.state.global_step, f"the {what} is {value.item()}")
+        self._window_loss = 0.0
         return norm
 
     # record
@@ -152,109 +313,130 @@ class PolicyTrainer(GRPOTrainer):
         self._metrics["train"].clear()
         if "grad_norm" not in logs:  # the closing message of `train`
             return
-        step_s = time.perf_counter() - self._step_started
-        times = {
-            "time/generation_s": self._generation_s,
-            "time/update_s": step_s - self._generation_s,
-            "time/step_s": step_s,
+        step, bonus = self.state.global_step, self._config.terms.entropy_bonus
+        metrics = self._stats.reduced(self.accelerator, logs["learning_rate"])
+        metrics |= {name: logs[name] for name in ("loss", "grad_norm", "learning_rate")}
+        metrics |= {**self._rollout_metrics, **self._schedules(step), **self._times(metrics), **self._probed()}
+        if bonus.target is not None:
+            self._entropy_coefficient = next_coefficient(self._entropy_coefficient, metrics["entropy"] or 0.0, bonus)
+        if self.accelerator.is_main_process:
+            self._recorder.step(step, metrics)
+            if warning := self._inert.after_step(step, metrics):
+                self._recorder.warning(step, warning)
+
+    def _schedules(self, step: int) -> dict[str, float | None]:
+        params = self._config.loss.at(step)
+        return {
+            "schedule/beta1": getattr(params, "beta1", None),
+            "schedule/beta2": getattr(params, "beta2", None),
+            "entropy_bonus/coefficient": self._entropy_coefficient,
         }
-        optimizer = {name: logs[name] for name in ("loss", "grad_norm", "learning_rate")}
-        metrics = {**optimizer, **self._stats.reduced(self.accelerator), **self._rollout_metrics, **times}
+
+    def _times(self, metrics: Mapping[str, float | None]) -> dict[str, float | None]:
+        step_s, generation_s = time.perf_counter() - self._step_started, self._generation_s
         self._step_started = self._generation_s = 0.0
-        self._recorder.step(self.state.global_step, metrics)
+        return {
+            "time/generation_s": generation_s,
+            "time/update_s": step_s - generation_s,
+            "time/step_s": step_s,
+            "tokens/per_second": (metrics["tokens/step"] or 0.0) / step_s,
+            "memory/peak_mib": _peak_mib(),
+        }
+
+    # evaluation and probe: leave no trace in training
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """Sample the validation problems and record the result; leaves no trace in training."""
-        step, sampling = self.state.global_step, self._config.evaluation
-        with own_random_state(hash((self._config.seed, step)) % 2**32):
-            evaluation = evaluate(
-                lambda prompts: self._sampled(prompts, sampling.temperature, sampling.top_p), self._task, sampling
-            )
-        self._recorder.evaluation(step, evaluation)
+        """Sample the validation problems and record the result."""
+        step = self.state.global_step
+        evaluation = self._evaluation_of_initial() if step == 0 else self._evaluation(hash((self._config.seed, step)))
+        self.evaluated_step = step
+        if self.accelerator.is_main_process:
+            self._recorder.evaluation(step, evaluation)
         metrics = {name: value for name, value in evaluation.metrics.items() if value is not None}
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
-    def _sampled(self, prompts: Sequence[str], temperature: float, top_p: float) -> list[Completion]:
-        training = self.generation_config, self.generation_kwargs, self._policy.training
-        self.generation_kwargs = {**self.generation_kwargs, "temperature": temperature, "top_p": top_p}
+    def _evaluation_of_initial(self) -> Evaluation:
+        """The same for every run that starts from this model, so it is made once and kept."""
+        config = self._config
+        sampling = {"evaluation": config.evaluation.model_dump(), "tokens": config.rollout.max_completion_tokens}
+        key = {"model": self._folders.model.name, "task": config.task.model_dump(mode="json"), **sampling}
+        if self._processes > 1:
+            return self._evaluation(0)
+        return base_evaluation(self._folders.cache, key, lambda: self._evaluation(0))
+
+    def _evaluation(self, seed: int) -> Evaluation:
+        with own_random_state((seed + self._rank) % 2**32):
+            return evaluate(self._sampled, self._task, self._config.evaluation)
+
+    def _sampled(self, prompts: Sequence[str]) -> list[Completion]:
+        """Complete each prompt once with the evaluation's settings; each process samples its share."""
+        rollout, sampling = self._config.rollout, self._config.evaluation
+        training = self.generation_config, self.generation_kwargs, self.model.training
+        self.generation_kwargs = {
+            **self.generation_kwargs,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+        }
         self.generation_config = GenerationConfig(**self.generation_kwargs, disable_compile=True)
-        self._policy.eval()
+        self.model.eval()
+        mine, size = (
+            prompts[self._rank :: self._processes],
+            rollout.prompts_per_rollout * rollout.completions_per_prompt,
+        )
+        completions: list[Completion] = []
         try:
-            completions: list[Completion] = []
-            size = self._config.rollout.prompts_per_rollout * self._config.rollout.completions_per_prompt
-            for start in range(0, len(prompts), size):
-                ids = self._characters(text=list(prompts[start : start + size]))
-                sampled, _ = self._generate_single_turn(ids["input_ids"], None, {}, 1)
+            for start in range(0, len(mine), size):
+                ids = self._characters(text=list(mine[start : start + size]))["input_ids"]
+                sampled, _ = self._generate_single_turn(ids, None, {}, 1)
                 completions += map(self._completion, sampled)
-            return completions
         finally:
             self.generation_config, self.generation_kwargs = training[:2]
-            self._policy.train(training[2])
+            self.model.train(training[2])
+        shares = gather_object([completions]) if self._processes > 1 else [completions]
+        return [shares[place % self._processes][place // self._processes] for place in range(len(prompts))]
 
-    def create_model_card(self, *_: Any, **__: Any) -> None:
-        """Write no model card into checkpoints."""
+    def make_probe(self) -> None:
+        """Freeze completions of the policy that training starts from, the same for every run that starts from it."""
+        number = self._config.evaluation.probe_completions
+        if self._probe is not None or not number:
+            return
+        problems = [self._task.training[index % len(self._task.training)] for index in range(number)]
+        prompt_ids = self._token_ids(problems)
+        with own_random_state(0):
+            completion_ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
+        self._probe = Probe.frozen(prompt_ids, completion_ids, self._characters.pad_token_id, self._forward)
+        self._probe_entropy = self._probe.measure(self._forward)["probe/entropy"]
 
-    def _publish_checkpoint(self) -> None:
-        step = self.state.global_step
-        unfinished = self._output / UNFINISHED / f"checkpoint-{step}"
-        write_state(unfinished, self._config, {"step": step, **self._recorder.state})
-        self._recorder.before_checkpoint()
-        self._recorder.checkpoint(step, publish(unfinished, self._output, step))
+    def measure_probe(self) -> None:
+        """Measure the policy on the frozen completions, for the record of this update."""
+        if self._probe is None:
+            return
+        measured = self._probe.measure(self._forward)
+        entropy, before = measured["probe/entropy"], self._probe_entropy
+        change = None if entropy is None or before is None else entropy - before
+        self._probe_entropy, self._probe_metrics = entropy, {**measured, "entropy_change/measured": change}
 
+    def _probed(self) -> dict[str, float | None]:
+        nothing: dict[str, float | None] = dict.fromkeys((*Probe.METRICS, "entropy_change/measured"))
+        metrics, self._probe_metrics = {**nothing, **self._probe_metrics}, {}
+        return metrics
 
-def _arguments(config: TrainingConfig, output: Path) -> GRPOConfig:
-    rollout, optimizer, cuda = config.rollout, config.optimizer, torch.cuda.is_available()
-    return GRPOConfig(
-        output_dir=str(output / UNFINISHED),
-        seed=config.seed,
-        max_steps=config.steps,
-        # rollouts; a generation batch is a whole rollout, so ratios leave 1 after its first update
-        per_device_train_batch_size=config.device_batch,
-        gradient_accumulation_steps=config.accumulation_steps,
-        steps_per_generation=config.accumulation_steps * rollout.updates_per_rollout,
-        num_generations=rollout.completions_per_prompt,
-        max_completion_length=rollout.max_completion_tokens,
-        temperature=rollout.temperature,
-        top_p=rollout.top_p,
-        top_k=0,
-        shuffle_dataset=False,
-        # loss: our own, with the normaliser of "dapo"; no KL term
-        loss_type="dapo",
-        beta=0.0,
-        # optimizer
-        learning_rate=optimizer.learning_rate,
-        lr_scheduler_type="constant_with_warmup",
-        warmup_steps=optimizer.warmup_steps,
-        adam_beta1=optimizer.adam_beta1,
-        adam_beta2=optimizer.adam_beta2,
-        adam_epsilon=optimizer.adam_epsilon,
-        weight_decay=optimizer.weight_decay,
-        max_grad_norm=optimizer.max_grad_norm,
-        # machine
-        use_cpu=not cuda,
-        bf16=False,
-        activation_checkpointing=False,
-        dataloader_pin_memory=cuda,
-        # record
-        logging_steps=1,
-        logging_nan_inf_filter=False,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-    )
+    @torch.no_grad()
+    def _forward(self, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        device = self.accelerator.device
+        with disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
+            return self._logprobs(self.model, {name: tensor.to(device) for name, tensor in rows.items()})
 
 
-def _prompts(config: TrainingConfig, task: Task) -> Dataset:
-    """All prompts of the run in order, so that a resumed run reads on where it was."""
-    rollouts = config.steps // config.rollout.updates_per_rollout
-    order = prompts_of_run(len(task.training), rollouts * config.rollout.prompts_per_rollout, config.seed)
-    return Dataset.from_dict({"prompt": [task.training[index].prompt for index in order], "problem": order})
+def _unused(*_: Any, **__: Any) -> list[float]:
+    raise AssertionError("TRL's rewards are not used")
 
 
-def _refuse_dropout(model: Any) -> None:
-    active = {k: v for k, v in model.config.to_dict().items() if "dropout" in k and isinstance(v, float) and v > 0}
-    assert not active, f"dropout makes the ratio of an unchanged policy differ from 1: {active}"
+def _peak_mib() -> float:
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _check_on_policy(batch: TokenBatch) -> None:

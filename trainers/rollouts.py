@@ -102,8 +102,8 @@ def as_tensors(
 ) -> RolloutTensors:
     """Pad the token ids with `pad` and compute the advantages."""
     samples = [sample for group in groups for sample in group]
-    prompt_ids, prompt_mask = _padded([sample.prompt_ids for sample in samples], pad, "left")
-    completion_ids, completion_mask = _padded([sample.completion_ids for sample in samples], pad, "right")
+    prompt_ids, prompt_mask = padded([sample.prompt_ids for sample in samples], pad, "left")
+    completion_ids, completion_mask = padded([sample.completion_ids for sample in samples], pad, "right")
     given = [math.nan if s.judgement.reward is None else s.judgement.reward for s in samples]
     rewards_B = torch.tensor(given, dtype=torch.float32)
     if config.overlong is not None:
@@ -144,7 +144,8 @@ def totals(counts_of_rollout: Tensor, updates_per_rollout: int, processes: int, 
     return Totals(**dict(zip(_COUNTS, shares, strict=True)), width=max_completion_tokens / processes)
 
 
-def _padded(rows: Sequence[Sequence[int]], pad: int, side: str) -> tuple[Tensor, Tensor]:
+def padded(rows: Sequence[Sequence[int]], pad: int, side: str) -> tuple[Tensor, Tensor]:
+    """Ids and mask of rows of token ids, filled up to the longest with `pad` on one side, "left" or "right"."""
     tensors = [torch.tensor(row) for row in rows]
     ids = pad_sequence(tensors, batch_first=True, padding_value=pad, padding_side=side)
     mask = pad_sequence([torch.ones_like(t) for t in tensors], batch_first=True, padding_side=side)

@@ -1,47 +1,71 @@
-"""When a run evaluates, saves and stops: after optimizer updates, and only where a rollout ends if state is saved."""
+"""When a run evaluates, probes, saves and stops: after optimizer updates."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from trainers.config import TrainingConfig
 
 
+class Scheduled(Protocol):
+    """What is told when to do something."""
+
+    evaluated_step: int | None
+    """Step of the last evaluation, if there was one."""
+
+    def evaluate(self) -> object:
+        """Sample the validation problems and record the result."""
+        ...
+
+    def make_probe(self) -> None:
+        """Freeze what `measure_probe` measures on."""
+        ...
+
+    def measure_probe(self) -> None:
+        """Measure the policy for the record of the last update."""
+        ...
+
+    def publish_checkpoint(self) -> None:
+        """Make the files that the Trainer has just written a checkpoint."""
+        ...
+
+    def any_process(self, condition: bool, /) -> bool:
+        """Whether the condition is true in any of the processes that train together."""
+        ...
+
+
 class Schedule(TrainerCallback):
     """Tells the trainer what to do next.
 
     Args:
-        evaluate: called before the first update of a run that is not resumed.
-        publish: called once the trainer has written a checkpoint's files.
-        stopping: asked where a rollout ends; true ends the run after a checkpoint.
+        stopping: asked after every update; true ends the run after a checkpoint.
     """
 
-    def __init__(
-        self,
-        config: TrainingConfig,
-        evaluate: Callable[[], object],
-        publish: Callable[[], None],
-        stopping: Callable[[], bool],
-    ) -> None:
-        self._config, self._evaluate, self._publish, self._stopping = config, evaluate, publish, stopping
+    def __init__(self, config: TrainingConfig, trainer: Scheduled, stopping: Callable[[], bool]) -> None:
+        self._config, self._trainer, self._stopping = config, trainer, stopping
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Evaluate the policy that training starts from."""
+        """Evaluate the policy that training starts from, or make up for an evaluation that was interrupted."""
         if state.global_step == 0:
-            self._evaluate()
+            self._trainer.make_probe()
+        if self._evaluates(state.global_step) and self._trainer.evaluated_step != state.global_step:
+            self._trainer.evaluate()
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Set the flags that the trainer obeys after this update."""
-        config, step = self._config, state.global_step
-        rollouts, updates_into_next = divmod(step, config.rollout.updates_per_rollout)
-        last = step == config.steps
-        control.should_evaluate = last or step % config.evaluation.every_steps == 0
+        step = state.global_step
+        rollouts, updates_into_next = divmod(step, self._config.rollout.updates_per_rollout)
         if not updates_into_next:
-            stop = last or self._stopping()
-            control.should_save = stop or rollouts % config.checkpoint_every_rollouts == 0
-            control.should_training_stop = stop
+            self._trainer.measure_probe()
+        stop = step == self._config.steps or self._trainer.any_process(self._stopping())
+        control.should_evaluate = self._evaluates(step)
+        control.should_save = stop or (not updates_into_next and not rollouts % self._config.checkpoint_every_rollouts)
+        control.should_training_stop = stop
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Make the files just written a checkpoint."""
-        self._publish()
+        self._trainer.publish_checkpoint()
+
+    def _evaluates(self, step: int) -> bool:
+        return step == self._config.steps or step % self._config.evaluation.every_steps == 0

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from trainers.checkpoints import UNFINISHED, read_state
-from trainers.config import TrainingConfig
+from trainers.config import TinyPolicy, TrainingConfig
 from trainers.errors import DivergedError, StoppedError
 from trainers.events import EventWriter
-from trainers.policy_trainer import PolicyTrainer
+from trainers.parallel import process_state
+from trainers.policy import pretrained_folder
+from trainers.policy_trainer import Folders, PolicyTrainer
 from trainers.recorder import Outcome, Recorder
 from trainers.tasks import make_task
 from trainers.warm_start import warm_started
@@ -31,13 +33,17 @@ def train(
 ) -> Outcome:
     """Train the policy that `config` describes; on a CPU the same arguments give the same weights.
 
+    Several processes started together (torchrun, accelerate) share one run: the same prompts, split between them.
+
     Args:
         output: folder for the checkpoints `step-N`.
-        events: gets everything worth knowing about the run.
-        cache: folder of warm-started models, shared between runs.
+        events: gets everything worth knowing about the run; in all processes but the first it must keep nothing.
+        cache: folder of models, data and first evaluations, shared between runs.
         resume_from: checkpoint of the same configuration to continue from.
-        stopping: polled; once it is true the run saves at the end of the current rollout and ends.
-    Raises: CheckpointError, if `resume_from` cannot be continued.
+        stopping: polled; once it is true the run saves after the present update, or the state before the present
+            sampling, and ends.
+    Raises: CheckpointError, if `resume_from` cannot be continued; ConfigError, if the configuration does not fit what it
+        names.
     """
     state = {} if resume_from is None else read_state(resume_from, config)
     first_step = int(state.get("step", 0))
@@ -49,17 +55,25 @@ def train(
         pid=os.getpid(),
     )
     recorder = Recorder(events, config.steps, first_step, state)
+    task = make_task(config.task, cache)
     try:
-        shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # of a process that was killed while saving
-        model = warm_started(config.model, config.task, cache, events, stopping)
-        trainer = PolicyTrainer(config, make_task(config.task), model, output, recorder, stopping)
+        if process_state().is_main_process:
+            shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # of a process that was killed while saving
+        if isinstance(config.model, TinyPolicy):
+            model = warm_started(config.model, task, cache, events, stopping)
+        else:
+            model = pretrained_folder(config.model, cache)
+        trainer = PolicyTrainer(config, task, Folders(model, output, cache), recorder, stopping, state)
         trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
         step = trainer.state.global_step
-        outcome: Outcome = "SUCCEEDED" if step == config.steps else "STOPPED"
+        outcome: Outcome = "SUCCEEDED" if step == config.steps and not trainer.interrupted else "STOPPED"
     except StoppedError:
         step, outcome = first_step, "STOPPED"
     except DivergedError as error:
         step, outcome = error.last_good_step, "DIVERGED"
-    shutil.rmtree(output / UNFINISHED, ignore_errors=True)
-    recorder.finished(outcome, step)
+    finally:
+        task.close()
+    if process_state().is_main_process:
+        shutil.rmtree(output / UNFINISHED, ignore_errors=True)
+        recorder.finished(outcome, step)
     return outcome

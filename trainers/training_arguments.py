@@ -44,7 +44,7 @@ def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> 
         # machine
         use_cpu=not cuda,
         bf16=config.compute.autocast == "bfloat16",
-        gradient_checkpointing=config.compute.gradient_checkpointing,
+        activation_checkpointing=config.compute.gradient_checkpointing,
         dataloader_pin_memory=cuda,
         # record
         logging_steps=1,

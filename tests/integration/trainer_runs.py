@@ -36,12 +36,25 @@ class Run(NamedTuple):
         return load_file(self.output / f"step-{step}" / "model.safetensors")
 
     def metrics(self, after: int = 0) -> list[dict[str, float | None]]:
-        """Each step's metrics past a step, without the clock's."""
+        """Each step's metrics past a step, without the machine's."""
         return [
-            {name: value for name, value in event["metrics"].items() if not name.startswith("time/")}
+            {name: value for name, value in event["metrics"].items() if not name.startswith(_OF_THE_MACHINE)}
             for event in self.of("step")
             if event["step"] > after
         ]
+
+    @property
+    def steps_done(self) -> int:
+        return max((event["step"] for event in self.of("step")), default=0)
+
+
+_OF_THE_MACHINE = ("time/", "memory/", "tokens/per_second")
+
+
+def run_so_far(output: Path) -> Run:
+    """What the record in a folder says by now."""
+    path = output / "events.jsonl"
+    return Run("", read_events(path) if path.exists() else [], output)
 
 
 def small_config(**params: Any) -> TrainingConfig:

@@ -26,7 +26,9 @@ def group(*rewards: float | None, lengths: tuple[int, ...] | None = None, prompt
     ]
 
 
-def rollout(prompts: int, dynamic: DynamicSampling | None = None, overlong: OverlongParams | None = None) -> RolloutConfig:
+def rollout(
+    prompts: int, dynamic: DynamicSampling | None = None, overlong: OverlongParams | None = None
+) -> RolloutConfig:
     return RolloutConfig(
         prompts_per_rollout=prompts,
         prompts_per_minibatch=prompts,

@@ -1,0 +1,79 @@
+"""What is refused before training, each with reason and remedy."""
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from trainers.config import LoRAConfig, PretrainedModel, TrainingConfig
+from trainers.errors import ConfigError
+from trainers.policy import lora, refuse
+
+PROMPTS = [[1, 2, 3], [1, 2, 3, 4]]
+
+
+def model(**settings: Any) -> Qwen2ForCausalLM:
+    shape = {"vocab_size": 16, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 16}
+    return Qwen2ForCausalLM(Qwen2Config(**{**shape, **heads, **settings}))
+
+
+def problems(policy: Any, processes: int = 1, **config: Any) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        refuse(policy, TrainingConfig.model_validate(config), PROMPTS, processes)
+    return list(caught.value.problems)
+
+
+def test_a_sound_setting_passes() -> None:
+    refuse(model(), TrainingConfig(), PROMPTS, 1)
+
+
+def test_functional_dropout_is_found_in_the_configuration() -> None:
+    (problem,) = problems(model(attention_dropout=0.1))
+    assert "attention_dropout 0.1" in problem
+    assert "set it to 0 in the model's config.json" in problem
+
+
+def test_dropout_layers_are_found_wherever_they_are() -> None:
+    policy = model()
+    policy.model.layers[0].mlp.extra = torch.nn.Dropout(0.25)
+    (problem,) = problems(policy)
+    assert "model.layers.0.mlp.extra 0.25" in problem
+
+
+def test_prompt_and_completion_must_fit_the_context() -> None:
+    (problem,) = problems(model(), rollout={"max_completion_tokens": 13})
+    assert (
+        "max_completion_tokens 13: with the longest prompt of 4 tokens it exceeds the model's context of 16" in problem
+    )
+    assert "use at most 12" in problem
+    refuse(model(), TrainingConfig.model_validate({"rollout": {"max_completion_tokens": 12}}), PROMPTS, 1)
+
+
+def test_processes_must_share_the_batches_evenly_and_everything_is_told_at_once() -> None:
+    found = problems(
+        model(attention_dropout=0.1),
+        processes=3,
+        rollout={"dynamic_sampling": {"prompts_per_round": 16}, "max_completion_tokens": 13},
+    )
+    assert len(found) == 5
+    assert any("use a divisor of 21" in problem for problem in found)
+    assert any("prompts_per_rollout 32 is not a multiple of the 3 processes" in problem for problem in found)
+    assert any("prompts_per_round 16 is not a multiple" in problem for problem in found)
+
+
+def test_adapters_have_no_dropout() -> None:
+    made = lora(LoRAConfig(rank=4, target_modules=("q_proj",)))
+    assert made is not None
+    assert (made.r, made.lora_alpha, made.lora_dropout, made.target_modules) == (4, 32.0, 0.0, {"q_proj"})
+    assert lora(None) is None
+
+
+def test_weights_in_bfloat16_need_adapters_or_a_large_learning_rate() -> None:
+    weights = {"name": "pretrained", "model": "some-model", "weights_dtype": "bfloat16"}
+    with pytest.raises(ValueError, match=r"learning_rate 1e-06: updates this small round away .* compute\.autocast"):
+        TrainingConfig.model_validate({"model": weights, "optimizer": {"learning_rate": 1e-6}})
+    config = TrainingConfig.model_validate({"model": {**weights, "lora": {}}, "optimizer": {"learning_rate": 1e-6}})
+    assert isinstance(config.model, PretrainedModel)
+    TrainingConfig.model_validate({"model": weights, "optimizer": {"learning_rate": 1e-3}})
