@@ -1,10 +1,11 @@
 """From a spec to its configs and trials, and to what they will cost. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sweep_service.baselines import clip_higher, clipped
 from sweep_service.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.spec import SweepSpec, config_id, setting
 from trainers.config import TrainingConfig
@@ -50,18 +51,8 @@ def baselines(spec: SweepSpec) -> list[tuple[Role, TrainingConfig]]:
     if spec.baselines.ppo_clip:
         found.append((Role.BASELINE, clipped(spec.base)))
     if spec.baselines.dapo:
-        found.append((Role.DAPO, _with_loss(spec.base, {"name": "dapo", "epsilon_low": spec.base.loss.epsilon_low})))
+        found.append((Role.DAPO, clip_higher(spec.base)))
     return found
-
-
-def clipped(training: TrainingConfig) -> TrainingConfig:
-    """Return the same training with PPO-clip's gradient: beta1 = beta2 = 0, or the loss itself if it has no betas."""
-    loss = training.loss.model_dump()
-    return _with_loss(training, loss | {"beta1": 0.0, "beta2": 0.0}) if "beta1" in loss else training
-
-
-def _with_loss(training: TrainingConfig, loss: Mapping[str, Any]) -> TrainingConfig:
-    return TrainingConfig.model_validate(training.model_dump() | {"loss": loss})
 
 
 def add_config(
@@ -164,7 +155,7 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
         wall_hours=(tune + confirm) * trial_s / parallel / 3600 if parallel else None,
         seconds_per_step=cost,
         basis="earlier trials of the same shape" if seconds_per_step else "the shipped guess for the tiny policy",
-        warnings=_warnings(spec),
+        warnings=_warnings(spec, measured=seconds_per_step is not None),
     )
 
 
@@ -180,8 +171,10 @@ _GUESSED_SECONDS_PER_STEP = 0.04
 _START_S = 6.0
 
 
-def _warnings(spec: SweepSpec) -> list[str]:
+def _warnings(spec: SweepSpec, *, measured: bool) -> list[str]:
     found: list[str] = []
+    if not measured and spec.base.model.name != "tiny_qwen2":
+        found.append("no trial of this shape has run yet: the cost is that of the tiny policy, and far too low")
     if len(spec.seeds.tune) < 2:
         found.append("one tune seed: the winner of a single seed is mostly luck")
     if spec.seeds.confirm is None:

@@ -75,10 +75,11 @@ class Baselines(Part):
     """What every sweep is compared with, beside its own configs."""
 
     ppo_clip: bool = Field(
-        default=True, description="The base parameters with PPO-clip's gradient (beta1 = beta2 = 0)."
+        default=True,
+        description="The base parameters with PPO-clip's gradient (ce_gppo: beta1 = beta2 = 0).",
     )
     dapo: bool = Field(default=True, description="The base parameters with DAPO's clip-higher loss.")
-    matched: bool = Field(default=True, description="In the confirm stage: the chosen config with beta1 = beta2 = 0.")
+    matched: bool = Field(default=True, description="In the confirm stage: the chosen config with PPO-clip's gradient.")
 
 
 class Objective(Part):
@@ -145,12 +146,18 @@ class SweepSpec(Part):
 def setting(training: TrainingConfig, name: str) -> Any:
     """Read a dotted name; None where this training has no such setting (a DAPO baseline has no beta1)."""
     if name == "loss.epsilon":  # sets both bounds, and is read back where they are equal
-        low, high = training.loss.epsilon_low, training.loss.epsilon_high
+        low, high = setting(training, "loss.epsilon_low"), setting(training, "loss.epsilon_high")
         return low if low == high else None
     node: Any = training.model_dump(mode="json")
     for key in name.split("."):
         node = node.get(key) if isinstance(node, dict) else None
     return node
+
+
+def last_part(name: str) -> str:
+    """Shorten a dotted name to what tells it from others: `loss.beta1` to `beta1`, but `loss.name` to `loss`."""
+    *path, last = name.split(".")
+    return path[-1] if path and last in ("name", "mode") else last
 
 
 def config_id(training: TrainingConfig) -> str:

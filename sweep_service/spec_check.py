@@ -13,9 +13,11 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from search_spaces.space import SearchSpace
+from sweep_service.baselines import BOUND_TOKEN_RATIOS
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.spec import SweepSpec, preset_or_space, setting
 from trainers.config import TrainingConfig, with_params
+from trainers.losses import LOSSES
 
 MAX_CONFIGS = 10_000
 """More points than this are refused: nobody means a grid of that size."""
@@ -77,21 +79,43 @@ def _space_errors(space: SearchSpace, training: Mapping[str, Any], known: Set[st
     """
     if "seed" in space.names:
         return [SpecError("/space/seed", "the seed is not a parameter to choose; list the seeds under /seeds")]
+    if errors := _mixed_losses(space, training):
+        return errors
     corners = list(space.corners())
     failing = [(point, reasons) for point in corners if (reasons := _refusals(training, point, known))]
-    errors: dict[SpecError, None] = {}
+    found: dict[SpecError, None] = {}
     explained: list[tuple[str, Any]] = []
     for name in space.names:
         for value in _distinct(point[name] for point, _ in failing):
             alone = _refusals(training, {name: value}, known)
             if alone and sum(point[name] == value for point, _ in failing) == sum(p[name] == value for p in corners):
-                errors |= {SpecError(_pointer(("space", name)), f"{value!r}: {reason}"): None for reason in alone}
+                found |= {SpecError(_pointer(("space", name)), f"{value!r}: {reason}"): None for reason in alone}
                 explained.append((name, value))
     for point, reasons in failing:
         if any(point[name] == value for name, value in explained):
             continue
-        errors[SpecError("/space", f"the point {json.dumps(point)} cannot run: {'; '.join(reasons)}")] = None
-    return list(errors)
+        found[SpecError("/space", f"the point {json.dumps(point)} cannot run: {'; '.join(reasons)}")] = None
+    return list(found)
+
+
+def _mixed_losses(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
+    """Refuse what several losses would be given at once, where one of them lacks it or means something else by it."""
+    if "loss.name" not in space.names:
+        return []
+    base = training.get("loss")
+    settings = cast("Mapping[str, Any]", base) if isinstance(base, Mapping) else {}
+    names = [settings.get("name", TrainingConfig().loss.name), *space.root["loss.name"].edges]
+    losses = {name: LOSSES[name].params.model_json_schema()["properties"] for name in LOSSES if name in names}
+    given = [*settings, *(name.split(".")[1] for name in space.names if name.startswith("loss."))]
+    reasons: list[str] = []
+    for name in dict.fromkeys(given):
+        lacking = [loss for loss in losses if name not in losses[loss]]
+        if lacking and len(lacking) < len(losses):
+            reasons.append(f"{name} is no setting of {' and '.join(lacking)}")
+        elif name.startswith("epsilon") and len(losses) > 1 and not BOUND_TOKEN_RATIOS.issuperset(losses):
+            reasons.append(f"{name} does not mean the same in {' and '.join(losses)}")
+    remedy = "leave it out, so that each loss has its own, or give each loss a sweep"
+    return [SpecError("/space/loss.name", f"{reason}; {remedy}") for reason in reasons]
 
 
 def _inner_errors(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
@@ -148,7 +172,8 @@ def _spec_errors(
         if item["type"] == "extra_forbidden":
             detail = _unknown(path, model)
         else:
-            detail = _PLAINER.get(item["type"], item["msg"]).removeprefix("Value error, ")
+            plainer = _PLAINER.get(item["type"])
+            detail = plainer.format(**item.get("ctx", {})) if plainer else item["msg"].removeprefix("Value error, ")
             value = item.get("input")
             if isinstance(value, str | int | float):
                 detail += f" (given: {str(value)[:100]})"
@@ -162,6 +187,8 @@ _PLAINER = {
     "tuple_type": "a list is needed",
     "model_attributes_type": "a mapping is needed",
     "model_type": "a mapping is needed",
+    "union_tag_not_found": "{discriminator} is missing, which says what the rest means",
+    "union_tag_invalid": "there is no {discriminator} '{tag}'; there are {expected_tags}",
     "string_pattern_mismatch": "1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first and last",
 }
 
@@ -188,7 +215,7 @@ def _unknown(path: list[str], model: type[BaseModel]) -> str:
     """Say that there is no such setting, and which is probably meant."""
     settings = _settings(model)
     if owners := settings.get(".".join(path)):
-        return f"only {' and '.join(owners)} has this setting"
+        return f"only {', '.join(dict.fromkeys(owners))} {'have' if len(set(owners)) > 1 else 'has'} this setting"
     elsewhere = [dotted for dotted in settings if dotted.rpartition(".")[2] == path[-1]]
     names = sorted({dotted.rpartition(".")[2] for dotted in settings})
     close = elsewhere or difflib.get_close_matches(path[-1], names, n=1)
@@ -196,7 +223,7 @@ def _unknown(path: list[str], model: type[BaseModel]) -> str:
 
 
 def _settings(model: type[BaseModel]) -> dict[str, list[str]]:
-    """Return the dotted names of all settings, each with the names of the variants that have it (such as losses)."""
+    """Return the dotted names of all settings, each with the tags of the variants that have it (such as losses)."""
     schema = model.model_json_schema()
     found: dict[str, list[str]] = {}
 
@@ -204,7 +231,7 @@ def _settings(model: type[BaseModel]) -> dict[str, list[str]]:
         if "$ref" in node:
             node = schema["$defs"][node["$ref"].rpartition("/")[2]]
         properties: dict[str, Any] = node.get("properties", {})
-        owner = properties.get("name", {}).get("const")
+        owner = next((properties[tag]["const"] for tag in ("name", "mode") if "const" in properties.get(tag, {})), None)
         for name, inner in properties.items():
             found.setdefault(prefix + name, []).extend([owner] if owner else [])
             walk(inner, f"{prefix}{name}.")

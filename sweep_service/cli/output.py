@@ -13,6 +13,7 @@ from rich.text import Text
 
 from sweep_service.errors import InvalidSpec, ServiceError
 from sweep_service.records import SweepState, TrialState
+from sweep_service.spec import last_part
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in the API's shape.")]
 STYLES: dict[str, str] = {
@@ -110,7 +111,7 @@ def number(value: float | None) -> str:
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Return parameters by the last part of their names, such as `beta1=0.5 beta2=1`."""
-    given = [(name.rpartition(".")[2], value) for name, value in params.items() if value is not None]
+    given = [(last_part(name), value) for name, value in params.items() if value is not None]
     return " ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in given)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sweep_service.records import Config, Role
+from sweep_service.spec import last_part
 
 _SHORT: Final = {
     "loss.beta1": "β1",
@@ -20,8 +21,8 @@ ROLE_NAMES: Final = {Role.BASELINE: "baseline", Role.DAPO: "DAPO", Role.MATCHED:
 
 
 def short_name(name: str) -> str:
-    """`loss.beta1` -> `β1`; other dotted names lose their first parts."""
-    return _SHORT.get(name, name.rsplit(".", 1)[-1])
+    """`loss.beta1` -> `β1`; other dotted names become their last part."""
+    return _SHORT.get(name) or last_part(name)
 
 
 def parameters(config: Config) -> dict[str, Any]:

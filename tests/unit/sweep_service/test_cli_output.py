@@ -21,7 +21,7 @@ def test_a_length_of_time_is_short(seconds: float, text: str) -> None:
 
 def test_parameters_are_named_by_their_last_part() -> None:
     assert params_text({"loss.beta1": 0.5, "loss.beta2": 1.0, "loss.name": "dapo", "loss.epsilon": None}) == (
-        "beta1=0.5 beta2=1 name=dapo"
+        "beta1=0.5 beta2=1 loss=dapo"
     )
     assert params_text({"optimizer.learning_rate": 1e-6, "steps": 480}) == "learning_rate=1e-06 steps=480"
 

@@ -76,6 +76,16 @@ def test_plan_warns_of_what_the_report_could_not_say() -> None:
     assert "no PPO-clip baseline" in words
 
 
+def test_plan_warns_of_a_cost_that_nothing_is_known_of() -> None:
+    large = make(training={"model": {"name": "pretrained", "model": "large"}})
+    assert "far too low" in make_plan(large, None).warnings[0]
+    assert not any(
+        "far too low" in warning
+        for plan in (make_plan(large, 90), make_plan(make(), None))
+        for warning in plan.warnings
+    )
+
+
 def test_threads_follow_the_cpus() -> None:
     _, trials = first_records(make(resources={"cpus": 2.5}), "swp")
     assert {trial.threads for trial in trials} == {2}

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from sweep_service.errors import InvalidSpec
-from sweep_service.spec import SweepSpec, config_id
+from sweep_service.spec import SweepSpec, config_id, setting
 from sweep_service.spec_check import parse_spec
 from trainers.config import TrainingConfig
+from trainers.losses import LOSSES
 
 
 def pointers(raw: object) -> dict[str, str]:
@@ -124,6 +125,7 @@ def test_a_spec_survives_json() -> None:
         ({"space": {"loss.beta1": {"type": "float", "low": 2}}}, "/space/loss.beta1/high"),
         ({"space": {"loss.beta1": {"type": "float", "low": "x", "high": 1}}}, "/space/loss.beta1/low"),
         ({"space": {"loss.beta1": [1, 1]}}, "/space/loss.beta1"),
+        ({"space": {"{beta}": [1]}}, "/space"),
         ({"space": {"loss.beta1": []}}, "/space/loss.beta1"),
         ({"training": {"loss": {"name": "ce_gppo", "epsilon": 3}}}, "/training/loss"),
         ({"seeds": {"tune": [0, -1]}}, "/seeds/tune/1"),
@@ -136,6 +138,36 @@ def test_a_pointer_names_a_place_in_the_document(changes: dict[str, Any], pointe
     assert [error.pointer for error in refused.value.errors] == [pointer]
 
 
+@pytest.mark.parametrize(
+    ("training", "pointer", "words"),
+    [
+        ({"loss": {"name": "ppo"}}, "/training/loss", "there is no 'name' 'ppo'; there are 'grpo', 'dapo', "),
+        ({"loss": {"name": "gspo", "beta1": 1}}, "/training/loss/beta1", "only ce_gppo has this setting"),
+        ({"loss": {"name": "grpo", "erc": {}}}, "/training/loss/erc", "only dapo, gppo, ce_gppo have this setting"),
+        ({"loss": {"name": "dapo", "erc": {"low": 0.9}}}, "/training/loss/erc", "'mode' is missing"),
+        ({"loss": {"name": "dapo", "erc": {"mode": "mask", "low": 2}}}, "/training/loss/erc/low", "less than 1"),
+        (
+            {"loss": {"name": "dapo", "erc": {"mode": "mask", "coefficient": 1}}},
+            "/training/loss/erc/coefficient",
+            "only penalty has this setting",
+        ),
+        ({"loss": {"schedule": [{"step": 0}]}}, "/training/loss/schedule/0/step", "greater than or equal to 1"),
+        ({"model": {"name": "pretrained"}}, "/training/model/model", "this is required"),
+        ({"model": {"name": "pretrained", "model": "../x"}}, "/training/model/model", "1 to 63 of a-z"),
+        ({"model": {"lora": {"rank": 0}}}, "/training/model/lora/rank", "greater than or equal to 1"),
+        ({"task": {"name": "word_problems", "numbers": 3}}, "/training/task/numbers", "only countdown has"),
+        ({"terms": {"entropy_bonus": {"coeff": 1}}}, "/training/terms/entropy_bonus/coeff", "no such setting"),
+        ({"positive_nll": 0.1}, "/training/positive_nll", "did you mean 'terms.positive_nll'?"),
+    ],
+)
+def test_errors_within_variants_name_the_place_in_the_document(
+    training: dict[str, Any], pointer: str, words: str
+) -> None:
+    found = pointers(spec(training=training, space={"steps": 480}))
+    assert list(found) == [pointer]
+    assert words in found[pointer]
+
+
 def test_a_wrong_base_does_not_hide_what_is_wrong_with_the_space() -> None:
     wrong = {"space": {"loss.betta1": [1], "loss.beta2": [-1, 2]}, "training": {"steps": 7}}
     assert set(pointers(spec(**wrong))) == {"/training", "/space/loss.betta1", "/space/loss.beta2"}
@@ -144,6 +176,49 @@ def test_a_wrong_base_does_not_hide_what_is_wrong_with_the_space() -> None:
 def test_a_value_that_training_takes_for_another_is_refused() -> None:
     found = pointers(spec(space={"optimizer.learning_rate": ["1e-4", 2e-4]}))
     assert "'1e-4' is read as 0.0001; write that" in found["/space/optimizer.learning_rate"]
+
+
+def test_several_losses_with_their_own_settings_are_one_space() -> None:
+    names = ["ce_gppo", "cispo", "gspo", "clip_cov"]
+    losses = [parse_spec(spec(space={"loss.name": names})).bind({"loss.name": name}).loss for name in names]
+    assert [loss.name for loss in losses] == names
+    assert [setting(TrainingConfig(loss=loss), "loss.epsilon") for loss in losses] == [0.2, 0.2, None, 1.0]
+    shared = {"space": {"loss.name": ["grpo", "dapo", "ce_gppo"], "loss.epsilon": [0.1, 0.2]}}
+    assert parse_spec(spec(**shared, training={"loss": {"dual_clip": 10}})).space.size == 6
+
+
+@pytest.mark.parametrize(
+    ("training", "space", "words"),
+    [
+        ({"beta1": 0.3}, {"loss.name": ["ce_gppo", "gspo"]}, "beta1 is no setting of gspo"),
+        ({}, {"loss.name": ["ce_gppo", "grpo"], "loss.beta1": [0, 1]}, "beta1 is no setting of grpo"),
+        ({"name": "dapo"}, {"loss.name": ["grpo"], "loss.erc.mode": ["mask"]}, "erc is no setting of grpo"),
+        ({"epsilon": 0.2}, {"loss.name": ["ce_gppo", "gspo"]}, "epsilon does not mean the same in ce_gppo and gspo"),
+        ({}, {"loss.name": ["gspo"], "loss.epsilon_low": [1e-4]}, "epsilon_low does not mean the same"),
+    ],
+)
+def test_settings_that_losses_do_not_share_are_refused(
+    training: dict[str, Any], space: dict[str, Any], words: str
+) -> None:
+    found = pointers(spec(training={"loss": training}, space=space))
+    assert set(found) == {"/space/loss.name"}
+    assert found["/space/loss.name"].startswith(words)
+    assert found["/space/loss.name"].endswith("leave it out, so that each loss has its own, or give each loss a sweep")
+
+
+@pytest.mark.parametrize("loss", [3, {"name": []}, {"name": "nope"}])
+def test_a_loss_that_is_none_is_refused_beside_a_space_over_losses(loss: Any) -> None:
+    assert any(
+        pointer.startswith("/training/loss")
+        for pointer in pointers(spec(training={"loss": loss}, space={"loss.name": ["grpo"]}))
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_both_bounds_are_read_back_from_any_loss_that_has_them(loss: str) -> None:
+    training = TrainingConfig.model_validate({"loss": {"name": loss}})
+    bounds = {setting(training, f"loss.epsilon_{side}") for side in ("low", "high")}
+    assert setting(training, "loss.epsilon") == (bounds.pop() if len(bounds) == 1 else None)
 
 
 @pytest.mark.parametrize("search", [{"strategy": "grid"}, {"strategy": "tpe", "num_configs": 3}])

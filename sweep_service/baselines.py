@@ -1,0 +1,40 @@
+"""What configs are compared with: the same training with PPO clip's gradient, or with DAPO's clip-higher. Pure.
+
+Both keep all of a training but its loss: task, model, rollout, optimizer, aggregation and further terms.
+"""
+
+from typing import Any, Final
+
+from trainers.config import TrainingConfig
+
+BOUND_TOKEN_RATIOS: Final = frozenset({"grpo", "dapo", "gppo", "ce_gppo"})
+"""The losses whose epsilons say, as PPO's do, where a token's ratio counts as clipped, so that both can share them.
+
+cispo's cap a weight and drop nothing, gspo's bound a sequence's mean ratio (3e-4), clip_cov's are put out of the way
+(1) and kl_cov has none: beside these PPO clip has its own 0.2.
+"""
+
+
+def clipped(training: TrainingConfig) -> TrainingConfig:
+    """Return the same training with PPO clip's gradient.
+
+    That is ce_gppo without betas, dapo without entropy-ratio clipping, and grpo in place of all others.
+    """
+    name = training.loss.name if training.loss.name in ("ce_gppo", "dapo") else "grpo"
+    betas = {"beta1": 0.0, "beta2": 0.0} if name == "ce_gppo" else {}
+    kept = ("epsilon_low", "epsilon_high", "dual_clip", "log_ratio_clamp")
+    return _with_loss(training, {"name": name, **_bounds(training, kept), **betas})
+
+
+def clip_higher(training: TrainingConfig) -> TrainingConfig:
+    """Return the same training with DAPO's loss: its own upper bound, the training's lower one."""
+    return _with_loss(training, {"name": "dapo", **_bounds(training, ("epsilon_low",))})
+
+
+def _bounds(training: TrainingConfig, names: tuple[str, ...]) -> dict[str, Any]:
+    shared = training.loss.name in BOUND_TOKEN_RATIOS
+    return {name: getattr(training.loss, name) for name in names} if shared else {}
+
+
+def _with_loss(training: TrainingConfig, loss: dict[str, Any]) -> TrainingConfig:
+    return TrainingConfig.model_validate(training.model_dump() | {"loss": loss})
