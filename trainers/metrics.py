@@ -1,4 +1,4 @@
-"""Names, units and meanings of every metric a training run emits. Imports no torch.
+"""Names, units and meanings of every metric a training run emits; `docs/metrics.md` is made of it. Imports no torch.
 
 A value that does not exist, such as the entropy of a region without tokens, is null, never 0.
 """
@@ -13,39 +13,144 @@ class Metric(NamedTuple):
     meaning: str
 
 
-_TOKENS = "share of tokens"
+_TOKENS: Final = "share of tokens"
+_GROUPS: Final = "share of groups"
+_COMPLETIONS: Final = "share of completions"
+_WEIGHT: Final = "share of weight"
+
+_REGIONS: Final = {
+    "na_lp": "A < 0 and ratio < 1 - epsilon_low",
+    "pa_lp": "A > 0 and ratio > 1 + epsilon_high",
+    "pa_low": "A > 0 and ratio < 1 - epsilon_low",
+    "na_high": "A < 0 and ratio > 1 + epsilon_high",
+}
+_PARTS: Final = {**_REGIONS, "inside": "none of the four regions"}
+
+
+def _entropy(tokens: str) -> Metric:
+    return Metric("nats", f"at rollout.temperature; {tokens}")
+
+
+STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
+    "Loss and optimizer": {
+        "loss": Metric("1", "what was differentiated: loss/policy + penalty - coefficient x entropy + weight x NLL"),
+        "loss/policy": Metric("1", "policy loss, aggregated"),
+        "loss/penalty": Metric("1", "the loss's penalty that is no mean over tokens (erc), coefficient included"),
+        "loss/entropy": _entropy(
+            "over the tokens and with the aggregation of the loss, without coefficient; null while that is 0"
+        ),
+        "loss/positive_nll": Metric(
+            "nats", "negative log-likelihood of right completions, aggregated like the loss, without its weight"
+        ),
+        "entropy_bonus/coefficient": Metric("1", "of the entropy bonus in this update"),
+        "schedule/beta1": Metric("1", "the loss's beta1 in this update; null for losses without"),
+        "schedule/beta2": Metric("1", "the loss's beta2 in this update; null for losses without"),
+        "learning_rate": Metric("1", "of this update"),
+        "grad_norm": Metric("1", "before clipping to optimizer.max_grad_norm"),
+        "tokens/step": Metric("tokens", "completion tokens in this update"),
+        "tokens/total": Metric("tokens", "completion tokens in all updates so far, also of the run resumed from"),
+    },
+    "Entropy": {
+        "entropy": _entropy("mean over all completion tokens"),
+        "entropy/p10": _entropy("10 % quantile over all completion tokens, linear between order statistics"),
+        "entropy/p50": _entropy("50 % quantile over all completion tokens"),
+        "entropy/p90": _entropy("90 % quantile over all completion tokens"),
+        "entropy/p99": _entropy("99 % quantile over all completion tokens"),
+        "entropy/top20_mean": _entropy("mean over the 20 % of completion tokens with the highest entropy"),
+        **{f"entropy/{name}": _entropy(f"mean over tokens with {where}") for name, where in _REGIONS.items()},
+        "entropy/correct": _entropy("mean over the tokens of right completions"),
+        "entropy/incorrect": _entropy("mean over the tokens of wrong completions"),
+        "entropy/old": _entropy("mean over all completion tokens, of the policy that sampled them"),
+    },
+    "Change of entropy": {
+        "entropy_change/predicted": Metric(
+            "nats",
+            "-learning_rate x covariance over all tokens of log pi and pi_old x A x weight (arXiv:2509.20712 eq. 7)",
+        ),
+        **{
+            f"entropy_change/predicted_{name}": Metric("nats", f"its part from tokens with {where}")
+            for name, where in _PARTS.items()
+        },
+        "entropy_change/measured": Metric(
+            "nats", "change of probe/entropy since it was measured last; null on steps without a measurement"
+        ),
+    },
+    "Regions": {
+        **{f"share/{name}": Metric(_TOKENS, where) for name, where in _REGIONS.items()},
+        "share/selected": Metric(
+            _TOKENS, "singled out by the loss: dropped by erc and clip_cov, penalised by kl_cov; null for other losses"
+        ),
+        **{
+            f"weight_share/{name}": Metric(_WEIGHT, f"of the summed |A x weight|, the part with {where}")
+            for name, where in _PARTS.items()
+        },
+        "weight_share/potential": Metric(
+            _WEIGHT, "what na_lp and pa_lp together would have with betas of 1; decides BETAS_NEARLY_INERT"
+        ),
+        "weight/potential": Metric("1", "mean |A x weight| over tokens with betas of 1"),
+        **{
+            f"old_probability/{name}": Metric(
+                "1", f"mean probability under the policy that sampled, of tokens with {where}"
+            )
+            for name, where in _PARTS.items()
+        },
+    },
+    "Ratio and divergence": {
+        "clip_fraction/low": Metric(_TOKENS, "ratio < 1 - epsilon_low, whatever the advantage"),
+        "clip_fraction/high": Metric(_TOKENS, "ratio > 1 + epsilon_high, whatever the advantage"),
+        "clip_fraction/dropped": Metric(_TOKENS, "A is not 0, yet the policy loss passes no gradient"),
+        "ratio/mean": Metric("1", "mean probability ratio new / old; for gspo the sequence's ratio, at each token"),
+        "ratio/max": Metric("1", "largest such ratio"),
+        "ratio/min": Metric("1", "smallest such ratio"),
+        "ppo_kl": Metric(
+            "nats", "mean of old minus new log-probability (k1 estimate of KL(old || new)); may be negative"
+        ),
+        "kl/k3": Metric(
+            "nats", "mean of r - 1 - log r, r the token's ratio (k3 estimate of KL(old || new)); never negative"
+        ),
+    },
+    "Rollout": {
+        "reward/mean": Metric("1", "mean reward, as judged: without the penalty on long completions"),
+        "reward/std": Metric("1", "standard deviation of these rewards"),
+        "reward/correct_share": Metric(_COMPLETIONS, "right ones, of those that were judged"),
+        "group/zero_spread_share": Metric(_GROUPS, "groups whose rewards are all equal: no gradient"),
+        "group/all_right_share": Metric(_GROUPS, "groups whose judged completions are all right"),
+        "group/all_wrong_share": Metric(_GROUPS, "groups whose judged completions are all wrong"),
+        "group/distinct_answers": Metric("answers", "different answers found in a group, mean over groups"),
+        "sampling/groups_generated": Metric("1", "groups sampled per group trained on; above 1 with dynamic sampling"),
+        "completion/length_mean": Metric("tokens", "mean completion length, end token included"),
+        "completion/length_ended": Metric("tokens", "mean length of completions that were not cut"),
+        "completion/length_correct": Metric("tokens", "mean length of right completions"),
+        "completion/length_incorrect": Metric("tokens", "mean length of wrong completions"),
+        "completion/truncated_share": Metric(_COMPLETIONS, "completions cut at rollout.max_completion_tokens"),
+        "grader/timeout_share": Metric(_COMPLETIONS, "completions on which the judge gave up at its deadline"),
+        "grader/failed_share": Metric(_COMPLETIONS, "completions on which the judge itself failed: no reward"),
+    },
+    "Probe": {
+        "probe/entropy": _entropy("mean over all completion tokens of the probe set"),
+        "probe/kl_from_initial": Metric(
+            "nats", "mean of initial minus present log-probability (k1 estimate of KL(initial || present))"
+        ),
+        "probe/kl_from_initial_k3": Metric(
+            "nats", "mean of r - 1 - log r, r = present / initial probability (k3 estimate of the same)"
+        ),
+    },
+    "Clock and memory": {
+        "time/generation_s": Metric(
+            "s", "sampling, rewards and old log-probabilities; 0 on updates that reuse a rollout"
+        ),
+        "time/update_s": Metric("s", "forward, backward and optimizer"),
+        "time/step_s": Metric("s", "both"),
+        "tokens/per_second": Metric("tokens/s", "tokens/step divided by time/step_s"),
+        "memory/peak_mib": Metric(
+            "MiB", "largest memory so far: PyTorch's on CUDA, the process's resident memory else"
+        ),
+    },
+}
+"""The metrics of an optimizer update, each under the heading it has in the documentation."""
 
 STEP_METRICS: Final[dict[str, Metric]] = {
-    # of the minibatch of this optimizer update; ratios are taken before the update
-    "loss": Metric("1", "policy loss that was differentiated"),
-    "learning_rate": Metric("1", "of this update"),
-    "grad_norm": Metric("1", "before clipping to optimizer.max_grad_norm"),
-    "entropy": Metric("nats", "mean policy entropy per token, at the sampling temperature"),
-    "entropy/na_lp": Metric("nats", "entropy where A < 0 and ratio < 1 - epsilon_low (weighed by beta1)"),
-    "entropy/pa_lp": Metric("nats", "entropy where A > 0 and ratio > 1 + epsilon_high (weighed by beta2)"),
-    "entropy/pa_low": Metric("nats", "entropy where A > 0 and ratio < 1 - epsilon_low"),
-    "entropy/na_high": Metric("nats", "entropy where A < 0 and ratio > 1 + epsilon_high"),
-    "share/na_lp": Metric(_TOKENS, "A < 0 and ratio < 1 - epsilon_low"),
-    "share/pa_lp": Metric(_TOKENS, "A > 0 and ratio > 1 + epsilon_high"),
-    "share/pa_low": Metric(_TOKENS, "A > 0 and ratio < 1 - epsilon_low"),
-    "share/na_high": Metric(_TOKENS, "A < 0 and ratio > 1 + epsilon_high"),
-    "clip_fraction/low": Metric(_TOKENS, "ratio < 1 - epsilon_low, whatever the advantage"),
-    "clip_fraction/high": Metric(_TOKENS, "ratio > 1 + epsilon_high, whatever the advantage"),
-    "ppo_kl": Metric("nats", "mean of old minus new log-probability (k1 estimate of KL(old || new))"),
-    "ratio/mean": Metric("1", "mean probability ratio new / old"),
-    "ratio/max": Metric("1", "largest probability ratio new / old"),
-    "tokens/step": Metric("tokens", "completion tokens in this update"),
-    "tokens/total": Metric("tokens", "completion tokens in all updates so far, also of the run resumed from"),
-    # of the rollout, the same on each of its updates
-    "reward/mean": Metric("1", "mean reward of the rollout's completions"),
-    "reward/std": Metric("1", "standard deviation of these rewards"),
-    "group/zero_spread_share": Metric("share of groups", "groups whose rewards are all equal: no gradient"),
-    "completion/length_mean": Metric("tokens", "mean completion length, end token included"),
-    "completion/truncated_share": Metric("share of completions", "completions cut at rollout.max_completion_tokens"),
-    # wall clock
-    "time/generation_s": Metric("s", "sampling, rewards and old log-probabilities; 0 on updates that reuse a rollout"),
-    "time/update_s": Metric("s", "forward, backward and optimizer"),
-    "time/step_s": Metric("s", "both"),
+    name: metric for section in STEP_SECTIONS.values() for name, metric in section.items()
 }
 
 EVALUATION_METRICS: Final[dict[str, Metric]] = {
