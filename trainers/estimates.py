@@ -19,6 +19,8 @@ class Estimate(NamedTuple):
     """Standard error, the problems being fixed."""
     problem_se: float | None
     """Standard error, the problems being drawn from a population; contains the sampling error."""
+    problems: int
+    """Over which it is taken: those with enough judged samples."""
 
 
 class Counts(NamedTuple):
@@ -68,17 +70,15 @@ def pass_at_k_variance(samples: int, right: int, k: int) -> float:
     return _all_wrong(samples, right, k) ** 2 - _all_wrong(samples, right, 2 * k)
 
 
-def majority_right(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float | None:
-    """Whether the most frequent answer of one problem is right: 0 or 1, between them where answers of both kinds tie.
+def majority_right(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float:
+    """Whether the most frequent answer of one problem is right: 0 or 1, between them where right and wrong ones tie.
 
-    Samples without an answer (None) do not vote. None: no sample has one.
+    Samples without an answer (None) do not vote; if none votes, the majority is wrong.
     """
     votes = Counter(answer for answer in answers if answer is not None)
-    if not votes:
-        return None
     verdicts = dict(zip(answers, right, strict=True))
     leaders = [answer for answer, count in votes.items() if count == max(votes.values())]
-    return sum(verdicts[answer] for answer in leaders) / len(leaders)
+    return mean([verdicts[answer] for answer in leaders]) or 0.0
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -98,6 +98,7 @@ def _over_problems(means: Sequence[float], variances: Sequence[float | None]) ->
         mean(means),
         math.sqrt(sum(known)) / len(means) if complete else None,
         math.sqrt(_variance(means) / len(means)) if len(means) > 1 else None,
+        len(means),
     )
 
 

@@ -62,9 +62,10 @@ def test_the_problem_error_is_that_of_the_problems_means() -> None:
 
 def test_problems_without_a_judged_sample_are_left_out_and_the_others_weigh_the_same() -> None:
     assert average([[1, 1, 1, 0], [], [0]]).mean == 0.375
-    assert average([[], []]) == average([]) == (None, None, None)
-    assert average_pass_at_k([Counts(4, 4), Counts(1, 0), Counts(4, 0)], 2).mean == 0.5
-    assert average_pass_at_k([Counts(1, 1)], 2) == (None, None, None)
+    assert average([[], []]) == average([]) == (None, None, None, 0)
+    passed = average_pass_at_k([Counts(4, 4), Counts(1, 0), Counts(4, 0)], 2)
+    assert (passed.mean, passed.problems) == (0.5, 2)
+    assert average_pass_at_k([Counts(1, 1)], 2) == (None, None, None, 0)
 
 
 def test_pass_at_k_has_no_sampling_error_without_twice_as_many_samples_of_every_problem() -> None:
@@ -92,7 +93,7 @@ def test_the_majority_is_counted_among_samples_with_an_answer_and_ties_are_share
     assert majority_right(["7", "7", "3"], [True, True, False]) == 1.0
     assert majority_right(["7", "3", "3", None, None, None], [True, False, False, False, False, False]) == 0.0
     assert majority_right(["7", "3"], [True, False]) == 0.5
-    assert majority_right([None], [False]) is None
+    assert majority_right([None], [False]) == 0.0
 
 
 def test_the_mean_of_nothing_is_missing() -> None:

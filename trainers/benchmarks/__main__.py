@@ -1,0 +1,142 @@
+"""Command line: evaluate a checkpoint on benchmarks.
+
+python -m trainers.benchmarks --model FOLDER --benchmark NAME[,NAME] --output DIR
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from trainers.__main__ import ENVIRONMENT, EXIT_CODES
+from trainers.benchmarks.catalog import CATALOG
+from trainers.benchmarks.problems import jsonl, problem_file
+from trainers.benchmarks.request import asked
+from trainers.benchmarks.run import run
+from trainers.benchmarks.sampler import ModelSampler
+from trainers.benchmarks.upstream import read_upstream
+from trainers.durable import write_whole
+from trainers.errors import ConfigError, StoppedError
+from trainers.lifeline import StopSignal
+from trainers.rewards import known_names
+
+_EPILOG: Final = """\
+benchmarks (problems, samples of each, longest completion):
+{catalog}
+
+  arithmetic comes with this package. The problems of the others are read from CACHE/benchmarks/NAME.jsonl, which
+  `python -m trainers.benchmarks convert` makes from the published file, or with --hub from the hub's cache.
+
+what is written, below DIR/NAME:
+  job.json        all that the samples follow from; the same command goes on, another one is refused
+  samples.jsonl   one JSON object a completion, with its judgement
+  result.json     avg@k, pass@k, their standard errors, lengths, failures; written when all samples are there
+
+exit codes:
+  0 finished   1 unexpected error   2 bad input   4 stopped by a signal; what is sampled is kept
+
+examples:
+  python -m trainers.benchmarks --model runs/ppo/step-240 --benchmark arithmetic --output evaluations/ppo-240
+  python -m trainers.benchmarks --model models/my-7b --benchmark aime24,aime25 --output evaluations/my-7b --batch 64
+  python -m trainers.benchmarks convert gsm8k grade_school_math/data/test.jsonl
+"""
+
+_PROMPT_HELP: Final = "auto: through the tokenizer's chat template if it has one"
+_HUB: Final = "take the problems from a dataset in the hub's cache, at a whole commit of 40 hex digits"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _convert(words[1:]) if words[:1] == ["convert"] else _evaluate(words)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_CODES["BAD_CONFIG"]
+    except StoppedError as error:
+        sys.stderr.write(f"{error}; the same command goes on from here\n")
+        return EXIT_CODES["STOPPED"]
+    except Exception:  # noqa: BLE001 the process's boundary
+        traceback.print_exc()
+        return EXIT_CODES["FAILED"]
+
+
+def _evaluate(words: Sequence[str]) -> int:
+    options = _parser().parse_args(words)
+    stop = StopSignal()
+    stop.install()
+    os.environ.update(ENVIRONMENT)
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    batch, evaluations = asked(options)
+    load = partial(ModelSampler, options.model, evaluations[0].job.sampling.dtype, lambda: stop.requested)
+    for line in run(evaluations, load, batch, lambda: stop.requested):
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    return EXIT_CODES["SUCCEEDED"]
+
+
+def _convert(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        "python -m trainers.benchmarks convert",
+        description="Write CACHE/benchmarks/NAME.jsonl from the published file of a benchmark; docs/benchmarks.md.",
+    )
+    parser.add_argument("name", choices=[name for name, known in CATALOG.items() if known.source])
+    parser.add_argument("file", type=Path, metavar="FILE", help="JSONL or a JSON list, as fetched")
+    _add_cache(parser)
+    options = parser.parse_args(words)
+    problems = read_upstream(options.name, options.file)
+    target = problem_file(options.name, options.cache)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, jsonl(problems))
+    sys.stdout.write(f"{target}: {len(problems)} problems\n")
+    return EXIT_CODES["SUCCEEDED"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    catalog = "\n".join(
+        f"  {name:11} {known.problems:5} x {known.samples:2}  {known.max_tokens:5} tokens  {known.title}"
+        for name, known in CATALOG.items()
+    )
+    parser = argparse.ArgumentParser(
+        "python -m trainers.benchmarks",
+        description="Sample a model's answers to benchmark problems, judge them, and say how sure the score is.",
+        epilog=_EPILOG.format(catalog=catalog),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    required = parser.add_argument_group("what to evaluate")
+    required.add_argument(
+        "--model", type=Path, required=True, metavar="FOLDER", help="Hugging Face model, checkpoint step-N, or adapters"
+    )
+    required.add_argument("--benchmark", required=True, metavar="NAME[,NAME]", help="one or more of those below")
+    required.add_argument("--output", type=Path, required=True, metavar="DIR", help="gets a folder for each benchmark")
+    sampling = parser.add_argument_group("sampling; what is not given is the benchmark's own")
+    sampling.add_argument("--samples", metavar="K", help="completions of each problem, the k of avg@k")
+    sampling.add_argument("--temperature", metavar="T", help="usually 0.6")
+    sampling.add_argument("--top-p", metavar="P", help="usually 0.95")
+    sampling.add_argument("--max-tokens", metavar="N", help="longest completion; what is cut is judged as it is")
+    sampling.add_argument("--seed", default="0", metavar="N", help="0")
+    sampling.add_argument("--prompt", choices=["auto", "chat", "plain"], default="auto", help=_PROMPT_HELP)
+    sampling.add_argument("--prompt-suffix", metavar="TEXT", help="text after every problem")
+    sampling.add_argument("--dtype", choices=["float32", "bfloat16"], help="bfloat16 on a GPU, float32 on a CPU")
+    judging = parser.add_argument_group("judging")
+    judging.add_argument("--reward", default="math", metavar="NAME", help=f"math; known: {', '.join(known_names())}")
+    machine = parser.add_argument_group("machine")
+    machine.add_argument("--batch", default="32", metavar="N", help="completions sampled at a time (32); less memory")
+    machine.add_argument("--hub", action="append", default=[], metavar="NAME=OWNER/DATASET@REVISION:SPLIT", help=_HUB)
+    _add_cache(machine)
+    return parser
+
+
+def _add_cache(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    cache = Path(os.environ.get("SWEEPS_CACHE") or Path.home() / ".cache" / "sweeps")
+    parser.add_argument(
+        "--cache", type=Path, default=cache, metavar="DIR", help=f"holds benchmarks/NAME.jsonl ({cache})"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

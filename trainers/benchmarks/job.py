@@ -1,0 +1,73 @@
+"""What an evaluation of one model on one benchmark is, fixed before the first sample. Imports no torch."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from trainers.config import Frozen
+from trainers.durable import write_whole
+from trainers.errors import ConfigError
+
+JOB_FILE: Final = "job.json"
+
+
+class Sampling(Frozen):
+    """How completions are sampled and judged."""
+
+    samples: int = Field(ge=1, description="Completions of each problem.")
+    temperature: float = Field(gt=0, le=5)
+    top_p: float = Field(gt=0, le=1)
+    max_tokens: int = Field(ge=1, description="Longest completion, its end token included.")
+    prompt_suffix: str = Field(description="Text after every problem.")
+    chat: bool = Field(description="Whether prompts go through the tokenizer's chat template.")
+    dtype: Literal["float32", "bfloat16"] = Field(description="Type of the model's weights while sampling.")
+    reward: str = Field(description="Judges completions: a name of trainers.rewards.")
+    seed: int = Field(ge=0, lt=2**32)
+
+
+class Job(Frozen):
+    """Everything that the samples and the result follow from."""
+
+    benchmark: str
+    problems: int
+    problems_origin: str
+    problems_sha256: str
+    model_sha256: str
+    sampling: Sampling
+    device: str
+    versions: Mapping[str, str]
+
+
+def keep_job(folder: Path, job: Job) -> None:
+    """Write what a folder's samples follow from, or check that the samples already there follow from the same.
+
+    Raises: ConfigError, naming each difference.
+    """
+    path, now = folder / JOB_FILE, job.model_dump(mode="json")
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(now, indent=2) + "\n")
+        return
+    except ValueError as error:
+        raise ConfigError(f"{path} cannot be read ({error}); name another --output") from error
+    if differing := _differences(stored, now):
+        raise ConfigError(
+            *(f"{path}: {name} was {before!r}, now {after!r}" for name, before, after in differing),
+            f"--output: {folder} holds samples of another evaluation; name another folder, or ask for the same",
+        )
+
+
+def _differences(stored: Any, now: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
+    found = list[tuple[str, Any, Any]]()
+    for name, value in now.items():
+        before = stored.get(name) if isinstance(stored, Mapping) else None
+        if isinstance(value, Mapping):
+            found += _differences(before, value, f"{prefix}{name}.")
+        elif before != value:
+            found.append((prefix + name, before, value))
+    return found

@@ -1,0 +1,91 @@
+"""Reads the problems of a benchmark from JSONL, and refuses what is not exactly that benchmark. Imports no torch."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from trainers.benchmarks.catalog import CATALOG
+from trainers.config import Frozen
+from trainers.errors import ConfigError
+
+_SHIPPED: Final = Path(__file__).parent / "data"
+_SHOWN_FAULTS: Final = 5
+
+
+class BenchmarkProblem(Frozen):
+    """A line of the JSONL file."""
+
+    id: str = Field(min_length=1, description="Names the problem in the results; unique.")
+    problem: str = Field(min_length=1, description="The text, LaTeX kept; unique.")
+    answer: str = Field(min_length=1, description="The final answer alone.")
+    source: str = Field(description="Where it is from.")
+
+
+class ProblemSet(NamedTuple):
+    """A benchmark's problems, and what a result says about where they came from."""
+
+    problems: Sequence[BenchmarkProblem]
+    origin: str
+    """The file's name, or the hub dataset."""
+    sha256: str
+    """Of the JSONL file."""
+
+
+def problem_file(name: str, cache: Path) -> Path:
+    """Where the problems of a benchmark are looked for."""
+    return (_SHIPPED if CATALOG[name].source is None else cache / "benchmarks") / f"{name}.jsonl"
+
+
+def read_problems(name: str, cache: Path) -> ProblemSet:
+    """The problems of a benchmark of the catalog.
+
+    Raises: ConfigError, if the file is missing, is no such JSONL, or does not hold the expected number of problems.
+    """
+    path = problem_file(name, cache)
+    try:
+        content = path.read_bytes()
+        lines = content.decode().removesuffix("\n").split("\n")
+    except FileNotFoundError:
+        raise ConfigError(
+            f"benchmark {name}: there is no {path}; fetch {CATALOG[name].source} and convert it with "
+            f"`python -m trainers.benchmarks convert {name} FILE`, or name a hub dataset with --hub"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"benchmark {name}: {path} cannot be read: {error}") from error
+    problems, faults = list[BenchmarkProblem](), list[str]()
+    for number, line in enumerate(lines, 1):
+        try:
+            problems.append(BenchmarkProblem.model_validate_json(line))
+        except ValidationError as error:
+            wrong = ", ".join(": ".join([*map(str, fault["loc"]), fault["msg"]]) for fault in error.errors())
+            faults.append(f"{path}, line {number}: {wrong}")
+    if faults:
+        more = len(faults) - _SHOWN_FAULTS
+        raise ConfigError(*faults[:_SHOWN_FAULTS], *([f"{path}: {more} more such lines"] if more > 0 else []))
+    check_problems(name, problems, str(path))
+    return ProblemSet(problems, path.name, hashlib.sha256(content).hexdigest())
+
+
+def check_problems(name: str, problems: Sequence[BenchmarkProblem], origin: str) -> None:
+    """Refuse a wrong number of problems, and ids or texts that occur twice.
+
+    Raises: ConfigError.
+    """
+    expected = CATALOG[name].problems
+    faults = [] if len(problems) == expected else [f"{origin}: {len(problems)} problems; {name} has {expected}"]
+    for field in ("id", "problem"):
+        counts = Counter(str(getattr(problem, field)) for problem in problems)
+        if twice := [value for value, count in counts.items() if count > 1]:
+            faults.append(f"{origin}: {len(twice)} values of {field} occur more than once, such as {twice[0][:60]!r}")
+    if faults:
+        raise ConfigError(*faults)
+
+
+def jsonl(problems: Sequence[BenchmarkProblem]) -> str:
+    """The text of the file that `read_problems` reads."""
+    return "".join(json.dumps(problem.model_dump(), ensure_ascii=False) + "\n" for problem in problems)

@@ -1,0 +1,97 @@
+"""From the words of the command line to evaluations, with everything that is wrong said at once."""
+
+import argparse
+import platform
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.metadata import version
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from trainers.benchmarks.catalog import CATALOG
+from trainers.benchmarks.checks import all_of
+from trainers.benchmarks.job import Job, Sampling
+from trainers.benchmarks.problems import ProblemSet, read_problems
+from trainers.benchmarks.run import Evaluation
+from trainers.benchmarks.sampler import device, has_chat_template
+from trainers.benchmarks.upstream import HubDataset, read_hub
+from trainers.errors import ConfigError
+from trainers.model_folder import model_digest
+from trainers.rewards import known_names
+
+_LIBRARIES: Final = ("torch", "transformers", "tokenizers", "math-verify")
+
+
+def asked(options: argparse.Namespace) -> tuple[int, list[Evaluation]]:
+    """The batch size and the evaluations that the command line asks for.
+
+    Raises: ConfigError, with every reason why they cannot be made.
+    """
+    names = list(dict.fromkeys(str(options.benchmark).split(",")))
+    checks: list[Callable[[], Any]] = [partial(model_digest, options.model), partial(_batch, options.batch)]
+    checks += [partial(_problems, name, options) for name in names]
+    checks += [partial(_sampling, name, options) for name in names if name in CATALOG]
+    checks += [partial(_hub, text, names) for text in options.hub]
+    digest, batch, *found = all_of(checks)
+    versions = {"python": platform.python_version(), **{library: version(library) for library in _LIBRARIES}}
+    evaluations = [
+        Evaluation(
+            Job(
+                benchmark=name,
+                problems=len(problems.problems),
+                problems_origin=problems.origin,
+                problems_sha256=problems.sha256,
+                model_sha256=digest,
+                sampling=sampling,
+                device=device(),
+                versions=versions,
+            ),
+            problems.problems,
+            options.output / name,
+        )
+        for name, problems, sampling in zip(names, found, found[len(names) :], strict=False)
+    ]
+    return batch, evaluations
+
+
+def _batch(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"--batch: expected a whole number from 1 (got {text!r})")
+    return int(text)
+
+
+def _problems(name: str, options: argparse.Namespace) -> ProblemSet:
+    if name not in CATALOG:
+        raise ConfigError(f"--benchmark: there is no {name!r}; known are {', '.join(CATALOG)}")
+    references = [reference for place, _, reference in (text.partition("=") for text in options.hub) if place == name]
+    return read_hub(name, HubDataset.parse(references[-1])) if references else read_problems(name, options.cache)
+
+
+def _hub(text: str, names: Sequence[str]) -> None:
+    if text.partition("=")[0] not in names:
+        raise ConfigError(f"--hub: {text!r} does not begin with NAME= of one of the benchmarks {', '.join(names)}")
+
+
+def _sampling(name: str, options: argparse.Namespace) -> Sampling:
+    """The benchmark's usual sampling, with what the command line says instead."""
+    given = {field: value for field in Sampling.model_fields if (value := getattr(options, field, None)) is not None}
+    template = has_chat_template(options.model)
+    faults = list[str]()
+    if options.prompt == "chat" and not template:
+        faults.append(f"--prompt chat: the tokenizer in {options.model} has no chat template; use plain")
+    if options.reward not in known_names():
+        faults.append(f"--reward: there is no {options.reward!r}; known are {', '.join(known_names())}")
+    usual = CATALOG[name].model_dump(include=set(Sampling.model_fields))
+    other = {"chat": options.prompt != "plain" and template, "dtype": "bfloat16" if device() == "cuda" else "float32"}
+    try:
+        sampling = Sampling.model_validate({**usual, **other, **given})
+    except ValidationError as error:
+        faults += [
+            f"--{'-'.join(str(fault['loc'][0]).split('_'))}: {fault['msg']} (got {fault['input']!r})"
+            for fault in error.errors()
+        ]
+        raise ConfigError(*faults) from error
+    if faults:
+        raise ConfigError(*faults)
+    return sampling

@@ -1,0 +1,126 @@
+"""Evaluates a model on benchmarks, and goes on where an earlier process was ended, however it was ended.
+
+Every batch has a seed of its own, made from the place where it begins; so what is sampled does not depend on where an
+evaluation was cut. Imports no torch until a model is needed.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainers.benchmarks.checks import all_of
+from trainers.benchmarks.job import Job, keep_job
+from trainers.benchmarks.problems import BenchmarkProblem
+from trainers.benchmarks.result import RESULT_FILE, result, summary
+from trainers.benchmarks.sampler import ModelSampler
+from trainers.benchmarks.samples import SAMPLES_FILE, Place, Sample, SampleWriter, read_samples
+from trainers.durable import write_whole
+from trainers.errors import ConfigError, StoppedError
+from trainers.locks import locked
+from trainers.progress import bar
+from trainers.rewards import make_reward
+from trainers.tasks.base import Problem
+
+_LOCK: Final = ".lock"
+
+
+class Evaluation(NamedTuple):
+    """A job, its problems, and the folder of its samples and result."""
+
+    job: Job
+    problems: Sequence[BenchmarkProblem]
+    folder: Path
+
+    @property
+    def order(self) -> list[Place]:
+        """The places of all samples, in the order in which they are made."""
+        return [Place(problem.id, k) for problem in self.problems for k in range(self.job.sampling.samples)]
+
+
+def run(
+    evaluations: Sequence[Evaluation], load: Callable[[], ModelSampler], batch: int, stopping: Callable[[], bool]
+) -> Iterator[str]:
+    """Make the samples that are missing and the results; yield each result as a line for people.
+
+    Args:
+        load: gives the model; not called if no sample is missing.
+        batch: completions sampled at a time.
+    Raises: ConfigError, if a folder holds something else or is in use, or prompts do not fit; StoppedError, once
+        `stopping()` is true: what is sampled so far is kept.
+    """
+    with ExitStack() as stack:
+        writers = all_of(partial(_opened, evaluation, stack) for evaluation in evaluations)
+        unfinished = [e for e, writer in zip(evaluations, writers, strict=True) if writer.done < len(e.order)]
+        model = load() if unfinished else None
+        prompts = dict(all_of(partial(_prompts, e, model) for e in unfinished)) if model else {}
+        for evaluation, writer in zip(evaluations, writers, strict=True):
+            if model and evaluation in unfinished:
+                _sample(evaluation, model, prompts[evaluation.job.benchmark], batch, writer, stopping)
+            yield _finish(evaluation)
+
+
+def _opened(evaluation: Evaluation, stack: ExitStack) -> SampleWriter:
+    folder = evaluation.folder
+
+    def refuse() -> None:
+        raise ConfigError(f"--output: another process is writing to {folder}; wait for it, or name another folder")
+
+    folder.mkdir(parents=True, exist_ok=True)
+    stack.enter_context(locked(folder / _LOCK, refuse))
+    keep_job(folder, evaluation.job)
+    return stack.enter_context(SampleWriter(folder, evaluation.order))
+
+
+def _prompts(evaluation: Evaluation, model: ModelSampler) -> tuple[str, dict[str, list[int]]]:
+    """The benchmark's name, and the token ids of its prompts by problem."""
+    job = evaluation.job
+    prompts = {problem.id: model.prompt_ids(problem.problem, job.sampling) for problem in evaluation.problems}
+    longest, context = max(map(len, prompts.values())), model.context
+    if context is not None and longest + job.sampling.max_tokens > context:
+        raise ConfigError(
+            f"--max-tokens {job.sampling.max_tokens}: with the longest prompt of {job.benchmark}, {longest} tokens, it "
+            f"exceeds the model's context of {context}; use at most {context - longest}"
+        )
+    return job.benchmark, prompts
+
+
+def _sample(
+    evaluation: Evaluation,
+    model: ModelSampler,
+    prompts: Mapping[str, list[int]],
+    batch: int,
+    writer: SampleWriter,
+    stopping: Callable[[], bool],
+) -> None:
+    job, order = evaluation.job, evaluation.order
+    problems = {problem.id: Problem(problem.problem, problem.answer) for problem in evaluation.problems}
+    reward = make_reward(job.sampling.reward)
+    try:
+        with bar(job.benchmark, len(order), writer.done) as shown:
+            while writer.done < len(order):
+                if stopping():
+                    raise StoppedError("stopped between batches")
+                places = order[writer.done : writer.done + batch]
+                completions = model.sample([prompts[p.problem] for p in places], job.sampling, _seed(job, places[0]))
+                judgements = reward.judge([problems[place.problem] for place in places], completions)
+                end = writer.done + len(places)
+                judged = zip(places, completions, judgements, strict=True)
+                writer.write([Sample.of(place, end, completion, judgement) for place, completion, judgement in judged])
+                shown.update(len(places))
+    finally:
+        reward.close()
+
+
+def _finish(evaluation: Evaluation) -> str:
+    content = result(evaluation.job, read_samples(evaluation.folder / SAMPLES_FILE))
+    write_whole(evaluation.folder / RESULT_FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return summary(evaluation.job.benchmark, content["scores"])
+
+
+def _seed(job: Job, place: Place) -> int:
+    name = f"{job.sampling.seed}/{job.benchmark}/{place.problem}/{place.sample}"
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4])

@@ -1,0 +1,113 @@
+"""Samples completions of a Hugging Face model folder with transformers' own generation, on a GPU where there is one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from trainers.errors import StoppedError
+from trainers.tasks.base import Completion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from trainers.benchmarks.job import Sampling
+
+
+class ModelSampler:
+    """A model and its tokenizer, loaded from safetensors without running code from the folder.
+
+    Args:
+        folder: a model, a checkpoint of a run, or LoRA adapters whose base model is a folder.
+        stopping: asked after every token; true ends `sample`.
+    """
+
+    def __init__(self, folder: Path, dtype: str, stopping: Callable[[], bool]) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM
+        from transformers.utils.logging import disable_progress_bar
+
+        from trainers.policy import load_tokenizer
+
+        disable_progress_bar()
+        self._device = device()
+        self._stopping = stopping
+        self._tokenizer = load_tokenizer(folder)
+        self._model: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False
+        )
+        self._model.to(self._device).eval()
+        ends: Any = self._model.generation_config.eos_token_id
+        self._ends = {*(ends if isinstance(ends, list) else [ends]), self._tokenizer.eos_token_id} - {None}
+
+    @property
+    def context(self) -> int | None:
+        """The longest prompt and completion together, tokens; None: the model does not say."""
+        return getattr(self._model.config, "max_position_embeddings", None)
+
+    def prompt_ids(self, problem: str, sampling: Sampling) -> list[int]:
+        """The token ids of a problem's prompt."""
+        text = problem + sampling.prompt_suffix
+        if not sampling.chat:
+            return self._tokenizer(text)["input_ids"]
+        chat = [{"role": "user", "content": text}]
+        rendered = self._tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+        return self._tokenizer(rendered, add_special_tokens=False)["input_ids"]
+
+    def sample(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seed: int) -> list[Completion]:
+        """One completion of each prompt; on a CPU the same arguments give the same completions.
+
+        Raises: StoppedError, if `stopping()` becomes true meanwhile.
+        """
+        import torch
+        from transformers import StoppingCriteriaList
+
+        from trainers.evaluate import own_random_state
+
+        def stop(ids_BT: Tensor, *_: Any, **__: Any) -> Tensor:
+            return torch.full((len(ids_BT),), self._stopping(), device=ids_BT.device)
+
+        self._model.generation_config = self._generation(sampling)
+        padded: Any = self._tokenizer.pad({"input_ids": list(prompts)}, return_tensors="pt").to(self._device)
+        with own_random_state(seed):
+            ids_BT = self._model.generate(**padded, stopping_criteria=StoppingCriteriaList([stop]))
+        if self._stopping():
+            raise StoppedError("stopped while sampling")
+        return [self._completion(ids) for ids in ids_BT[:, padded["input_ids"].shape[1] :].tolist()]
+
+    def _generation(self, sampling: Sampling) -> Any:
+        """In place of the model's own settings, of which `generate` takes whatever it is not given."""
+        from transformers import GenerationConfig
+
+        return GenerationConfig(
+            do_sample=True,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=0,
+            max_new_tokens=sampling.max_tokens,
+            eos_token_id=sorted(self._ends),
+            pad_token_id=self._tokenizer.pad_token_id,
+        )
+
+    def _completion(self, ids: list[int]) -> Completion:
+        end = next((place for place, token in enumerate(ids) if token in self._ends), None)
+        text: str = self._tokenizer.decode(ids[:end])
+        return Completion(text, len(ids) if end is None else end + 1, truncated=end is None)
+
+
+def device() -> str:
+    """Where models are sampled: cuda, or else cpu."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def has_chat_template(folder: Path) -> bool:
+    """Whether the folder's tokenizer brings a chat template."""
+    if (folder / "chat_template.jinja").exists():
+        return True
+    config = folder / "tokenizer_config.json"
+    return config.exists() and bool(json.loads(config.read_text(encoding="utf-8")).get("chat_template"))

@@ -1,0 +1,48 @@
+"""A Hugging Face model folder: whether it is one, and the digest of what it samples from. Imports no torch."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from trainers.errors import ConfigError
+
+# what is read when a model is loaded, and not what else a checkpoint holds
+_READ: Final = (
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "adapter_config.json",
+    "chat_template*",
+    "config.json",
+    "generation_config.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer*",
+    "vocab*",
+)
+
+
+def model_digest(folder: Path) -> str:
+    """The sha256 of a model's weights, configuration and tokenizer; of LoRA adapters, with their base model.
+
+    Raises: ConfigError, if the folder holds no such model.
+    """
+    files = sorted({file for pattern in _READ for file in folder.glob(pattern) if file.is_file()})
+    names = {file.name for file in files}
+    if not {"config.json", "adapter_config.json"} & names or not any(name.endswith(".safetensors") for name in names):
+        raise ConfigError(f"{folder}: no Hugging Face model (config.json and *.safetensors)")
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as content:
+            digest.update(f"{file.name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
+    if "adapter_config.json" in names:
+        digest.update(model_digest(_base(folder)).encode())
+    return digest.hexdigest()
+
+
+def _base(folder: Path) -> Path:
+    adapter: dict[str, Any] = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    base = Path(str(adapter.get("base_model_name_or_path")))
+    if not base.is_dir():
+        raise ConfigError(f"{folder}: adapters of {base}, which is no folder; set base_model_name_or_path to one")
+    return base
