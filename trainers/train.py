@@ -42,8 +42,8 @@ def train(
         resume_from: checkpoint of the same configuration to continue from.
         stopping: polled; once it is true the run saves after the present update, or the state before the present
             sampling, and ends.
-    Raises: CheckpointError, if `resume_from` cannot be continued; ConfigError, if the configuration does not fit what it
-        names.
+    Raises: CheckpointError, if `resume_from` cannot be continued; ConfigError, if the configuration does not fit the
+        model, data or machine.
     """
     state = {} if resume_from is None else read_state(resume_from, config)
     first_step = int(state.get("step", 0))

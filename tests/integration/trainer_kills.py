@@ -17,7 +17,7 @@ import torch
 
 import trainers.checkpoints
 import trainers.evaluate
-import trainers.train  # noqa: F401 loads everything before the forks
+import trainers.train
 from trainers.__main__ import ENVIRONMENT, main
 from trainers.policy_trainer import PolicyTrainer
 
