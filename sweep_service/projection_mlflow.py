@@ -167,7 +167,8 @@ class Projector:
             self._store.set_trial_run(trial.id, run_id)
         chunks = self._store.chunks_behind(trial.id, CHUNKS_AT_A_TIME)
         if chunks:
-            self._api.log(run_id, [point for chunk in chunks for point in words.chunk_points(chunk)])
+            points = [point for chunk in chunks for point in words.chunk_points(chunk, config.updates_per_rollout)]
+            self._api.log(run_id, points)
             self._store.set_projected(trial.id, curve_id=chunks[-1].id)
         if len(chunks) == CHUNKS_AT_A_TIME:
             return True

@@ -124,6 +124,12 @@ class Config(Record):
     training: dict[str, Any]
     """The complete `TrainingConfig` as JSON, its seed left out."""
 
+    @property
+    def updates_per_rollout(self) -> int:
+        """Optimizer updates made from one rollout."""
+        rollout = self.training["rollout"]
+        return rollout["prompts_per_rollout"] // rollout["prompts_per_minibatch"]
+
 
 class TrialWarning(Record):
     """Something a trainer noticed that weakens what its trial shows."""

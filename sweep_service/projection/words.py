@@ -33,6 +33,27 @@ TRIAL_STATUS: Final = {
 }
 """MLflow's run status; the tag `state` keeps our own word."""
 
+EVERY_UPDATE: Final = frozenset(
+    {
+        "loss",
+        "grad_norm",
+        "entropy",
+        "entropy/na_lp",
+        "entropy/pa_lp",
+        "entropy_change/predicted",
+        "share/na_lp",
+        "share/pa_lp",
+        "clip_fraction/low",
+        "clip_fraction/high",
+        "ratio/max",
+        "ppo_kl",
+        "reward/mean",
+        "completion/length_mean",
+        "time/generation_s",
+        "time/step_s",
+    }
+)
+"""The metrics that MLflow gets of every update."""
 
 EXPERIMENT_TAGS: Final = {
     "mlflow.experimentKind": "custom_model_development",
@@ -131,13 +152,17 @@ def metric_key(name: str) -> str:
     return re.sub(r"[^\w/. :-]", "_", name)[:250]
 
 
-def chunk_points(chunk: Chunk) -> list[Point]:
-    """Return a chunk's values as metrics; a step without a value has none."""
+def chunk_points(chunk: Chunk, updates_per_rollout: int) -> list[Point]:
+    """Return a chunk's values as metrics; a step without a value has none.
+
+    Of training metrics outside `EVERY_UPDATE` only the value at each rollout's last update, when ratios are furthest
+    from 1, or MLflow could take more of a CPU's time than training a small policy.
+    """
     return [
         Point(metric_key(key), value, milliseconds(time), step)
         for key, values in chunk.metrics.items()
         for step, time, value in zip(chunk.steps, chunk.times, values, strict=True)
-        if value is not None
+        if value is not None and (chunk.kind == "evaluation" or key in EVERY_UPDATE or step % updates_per_rollout == 0)
     ]
 
 

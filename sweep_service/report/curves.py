@@ -25,7 +25,7 @@ def curve_sets(configs: Sequence[Config], curves: Sequence[Curve], keys: Mapping
     """
     seed_points = _share(sum(1 for curve in curves if keys.get(curve.key)))
     mean_points = _share(len(configs) * len(keys)) // 2
-    updates = {config.id: _updates_per_rollout(config) for config in configs}
+    updates = {config.id: config.updates_per_rollout for config in configs}
     grouped: dict[tuple[str, str], list[Curve]] = {}
     for curve in curves:
         if curve.key in keys and any(value is not None for value in curve.values):
@@ -43,11 +43,6 @@ def curve_sets(configs: Sequence[Config], curves: Sequence[Curve], keys: Mapping
         for key, seeds in keys.items()
     ]
     return [found for found in sets if found.configs]
-
-
-def _updates_per_rollout(config: Config) -> int:
-    rollout = config.training.get("rollout", {})
-    return max(1, rollout.get("prompts_per_rollout", 1) // rollout.get("prompts_per_minibatch", 1))
 
 
 def _by_rollout(curve: Curve, updates: int) -> Curve:

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import select, text, update
 
@@ -16,6 +16,7 @@ class Chunk(Record):
     """Some steps of one trial's metrics: `metrics[key][i]` was recorded at `steps[i]` and `times[i]`."""
 
     id: int
+    kind: Literal["step", "evaluation"]
     steps: list[int]
     times: list[float]
     metrics: dict[str, list[float | None]]
@@ -66,9 +67,9 @@ class ProjectionRows(Rows):
         """Return the next chunks of a trial's curves that MLflow does not have, in the order in which they came."""
         c = t.curves.c
         done = select(t.trials.c.mlflow_curve_id).where(t.trials.c.id == trial_id).scalar_subquery()
-        query = select(c.id, c.points).where(c.trial_id == trial_id, c.id > done).order_by(c.id).limit(limit)
+        query = select(c.id, c.kind, c.points).where(c.trial_id == trial_id, c.id > done).order_by(c.id).limit(limit)
         with self._read() as connection:
-            return [Chunk(id=row.id, **row.points) for row in connection.execute(query)]
+            return [Chunk(id=row.id, kind=row.kind, **row.points) for row in connection.execute(query)]
 
     def set_sweep_run(self, sweep_id: str, experiment_id: str, run_id: str) -> None:
         """Note the sweep's parent run."""

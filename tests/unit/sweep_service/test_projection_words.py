@@ -75,16 +75,29 @@ def test_every_metric_keeps_its_name() -> None:
 
 
 def test_the_main_curves_are_metrics() -> None:
-    assert set(FIRST) <= set(STEP_METRICS) | set(EVALUATION_METRICS)
+    assert set(FIRST) <= set(EVALUATION_METRICS) | words.EVERY_UPDATE
+    assert set(STEP_METRICS) >= words.EVERY_UPDATE
 
 
 def test_points_keep_their_own_times_and_leave_out_what_is_missing() -> None:
-    chunk = Chunk(id=1, steps=[3, 4], times=[10.0014, 11.5], metrics={"loss": [0.5, None], "entropy": [1.0, 0.9]})
-    assert words.chunk_points(chunk) == [
+    metrics = {"loss": [0.5, None], "entropy": [1.0, 0.9]}
+    chunk = Chunk(id=1, kind="step", steps=[3, 4], times=[10.0014, 11.5], metrics=metrics)
+    assert words.chunk_points(chunk, 8) == [
         Point("loss", 0.5, 10001, 3),
         Point("entropy", 1.0, 10001, 3),
         Point("entropy", 0.9, 11500, 4),
     ]
+
+
+def test_lesser_metrics_have_a_point_a_rollout_and_evaluations_all() -> None:
+    steps = list(range(1, 17))
+    metrics = {"entropy": [1.0] * 16, "entropy/p10": [float(step) for step in steps]}
+    chunk = Chunk(id=1, kind="step", steps=steps, times=[0.0] * 16, metrics=metrics)
+    points = words.chunk_points(chunk, 8)
+    assert [point.step for point in points if point.key == "entropy"] == steps
+    assert [(point.step, point.value) for point in points if point.key == "entropy/p10"] == [(8, 8.0), (16, 16.0)]
+    evaluation = Chunk(id=2, kind="evaluation", steps=[0, 5], times=[0.0, 5.0], metrics={"eval/new": [0.1, 0.2]})
+    assert [point.step for point in words.chunk_points(evaluation, 8)] == [0, 5]
 
 
 def test_closing_figures_are_named_final() -> None:
