@@ -31,7 +31,7 @@ class ExpressionsTask(Frozen):
 
 
 class CountdownTask(Frozen):
-    """Reach a target with given numbers, each used once, and + - * /: the prompt is `3,7,12>24=`."""
+    """Reach a target with given numbers, each used once, and + - * /: the prompt is `3,7,12>15=`."""
 
     name: Literal["countdown"] = "countdown"
     numbers: int = Field(default=3, ge=2, le=6, description="Numbers of a problem.")

@@ -1,4 +1,5 @@
-"""Task "countdown": the prompt is `3,7,12>24=`, the answer an expression of value 24 that uses 3, 7 and 12 once each.
+"""Task "countdown": the prompt is `3,7,12>15=`, the answer an expression of value 15 that uses 3, 7 and 12 once each:
+`(12-7)*3`.
 
 The hard sibling of "expressions": few answers are right, and most wrong ones look like them. Imports no torch.
 """
