@@ -126,20 +126,20 @@ class GraderProcess:
             pipe.close()
 
     def _reply(self) -> dict[str, Any] | None:
-        """The reply to the last question, once it is there whole."""
+        """The reply to the last question, if all of it is there."""
         while True:
-            line, newline, rest = self._received.partition(b"\n")
-            if not newline:
+            while b"\n" not in self._received:
                 received = cast("bytes | None", self._replies.read(_LONGEST_REPLY_BYTES))  # None: nothing there
                 if received is None:
                     return None
                 if not received:
+                    with suppress(subprocess.TimeoutExpired):
+                        self._child.wait(1)
                     raise _BrokenError("ended")
                 self._received += received
-                if len(self._received) > 2 * _LONGEST_REPLY_BYTES:
+                if len(self._received) > _LONGEST_REPLY_BYTES:
                     raise _BrokenError("sent more than any reply")
-                continue
-            self._received = rest
+            line, _, self._received = self._received.partition(b"\n")
             reply = _parsed(line)
             if reply == {"ready": True} and self._processor_s is None:
                 self._processor_s = self._used_s()
@@ -156,9 +156,7 @@ class GraderProcess:
         return waited_s >= self._deadline_s and self._used_s() - self._processor_s >= self._deadline_s
 
     def _bury(self, what: str) -> Verdict:
-        with suppress(subprocess.TimeoutExpired):
-            self._child.wait(_LOOK_AFTER_S)  # it may be just ending by itself
-        code = self._child.returncode
+        code = self._child.poll()
         self.close()
         if self._processor_s is None and code is not None and code > 0:
             raise GraderError(
