@@ -48,7 +48,7 @@ def lora(config: LoRAConfig | None) -> "LoraConfig | None":
     targets = config.target_modules
     return LoraConfig(
         r=config.rank,
-        lora_alpha=config.alpha,
+        lora_alpha=config.alpha,  # pyright: ignore[reportArgumentType] PEFT takes any number
         target_modules=targets if isinstance(targets, str) else list(targets),
         lora_dropout=0.0,
         task_type="CAUSAL_LM",

@@ -31,7 +31,7 @@ from trainers.losses import TokenBatch, Totals, objective
 from trainers.losses.terms import next_coefficient
 from trainers.parallel import process_state
 from trainers.policy import load_policy, load_tokenizer, lora, refuse
-from trainers.probe import Probe
+from trainers.probe_log import ProbeLog, Sampled
 from trainers.random_state import RandomState
 from trainers.recorder import Recorder
 from trainers.rollout_stats import rollout_stats
@@ -42,7 +42,6 @@ from trainers.tasks.base import Completion, Problem, Task
 from trainers.training_arguments import training_arguments
 
 _ON_POLICY_TOLERANCE_NATS: Final = 0.02
-_PROBE_FILE: Final = "probe.pt"
 
 
 class Folders(NamedTuple):
@@ -57,12 +56,15 @@ class Folders(NamedTuple):
 
 
 class PolicyTrainer(GRPOTrainer):
-    """One run, or one process's part of it. Call `train` once.
+    """One run, or one process's part of it. Call `run` once.
 
     Args:
         stopping: asked after every update, and while sampling; once it is true the run saves and ends.
         state: what the checkpoint to resume from keeps besides the model; empty for a new run.
     """
+
+    args: Any
+    model: Any
 
     def __init__(
         self,
@@ -102,10 +104,9 @@ class PolicyTrainer(GRPOTrainer):
         self._rank, self._processes = self.accelerator.process_index, self.accelerator.num_processes
         self._device_batches: int = self.args.steps_per_generation  # of a rollout
         self._prompts = PromptStream(len(task.training), config.seed, self._rank, self._processes)
-        self._stats, self._window_loss = StepStats(), 0.0
+        self._stats, self._window_loss = StepStats(), torch.zeros(())
         self._step_started = self._generation_s = 0.0
-        self._probe: Probe | None = None
-        self._probe_metrics: dict[str, float | None] = {}
+        self._probe = ProbeLog(config.evaluation.probe_completions)
         self._inert = InertBetas(config)
         self._restore(state)
 
@@ -117,7 +118,7 @@ class PolicyTrainer(GRPOTrainer):
         self._entropy_coefficient: float = state.get(
             "entropy_coefficient", self._config.terms.entropy_bonus.coefficient
         )
-        self._probe_entropy: float | None = state.get("probe_entropy")
+        self._probe.restore(state.get("probe", {}))
         self._inert.restore(state.get("inert", {}))
         self.evaluated_step: int | None = state.get("evaluated_step")
 
@@ -127,7 +128,7 @@ class PolicyTrainer(GRPOTrainer):
             "prompts_read": self._prompts.position,
             "rollout_metrics": self._rollout_metrics,
             "entropy_coefficient": self._entropy_coefficient,
-            "probe_entropy": self._probe_entropy,
+            "probe": self._probe.state,
             "inert": self._inert.state,
             "evaluated_step": self.evaluated_step,
             **self._recorder.state,
@@ -138,8 +139,7 @@ class PolicyTrainer(GRPOTrainer):
         folder = Path(resume_from_checkpoint)
         rollout = torch.load(folder / self._rollout_file, weights_only=True, map_location=self.accelerator.device)
         self._step, self._buffered_inputs = rollout["step"], rollout["device_batches"]
-        if (folder / _PROBE_FILE).exists():
-            self._probe = Probe.load(folder / _PROBE_FILE)
+        self._probe.load(folder)
 
     @property
     def _rollout_file(self) -> str:
@@ -151,8 +151,7 @@ class PolicyTrainer(GRPOTrainer):
         unfinished = self._folders.output / UNFINISHED / f"checkpoint-{step}"
         torch.save({"step": self._step, "device_batches": self._buffered_inputs}, unfinished / self._rollout_file)
         if self.accelerator.is_main_process:
-            if self._probe is not None:
-                self._probe.save(unfinished / _PROBE_FILE)
+            self._probe.save(unfinished)
             write_state(unfinished, self._config, self._state())
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
@@ -161,10 +160,10 @@ class PolicyTrainer(GRPOTrainer):
                 step, publish(unfinished, self._folders.output, step, self._config.kept_checkpoints)
             )
 
-    def train(self, resume_from_checkpoint: str | None = None, **_: Any) -> Any:
+    def run(self, resume_from: Path | None) -> None:
         """Train to the end, or until asked to stop; then `interrupted` is true if that was during sampling."""
         try:
-            return super().train(resume_from_checkpoint=resume_from_checkpoint)
+            self.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
         except SamplingInterruptedError:
             self.interrupted = True
             if self.state.global_step:
@@ -234,7 +233,7 @@ class PolicyTrainer(GRPOTrainer):
         tensors = as_tensors(collected.groups, rollout, self._config.advantage, pad, device)
         with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
             old_logprobs_BT, old_entropy_BT = self._logprobs(self.model, tensors._asdict())
-        summed = self.accelerator.reduce(counts(tensors, self._config.aggregation), reduction="sum")
+        summed: Any = self.accelerator.reduce(counts(tensors, self._config.aggregation), reduction="sum")
         shares = totals(summed, rollout.updates_per_rollout, self._processes, rollout.max_completion_tokens)
         return {
             **tensors._asdict(),
@@ -290,7 +289,7 @@ class PolicyTrainer(GRPOTrainer):
         )
         (gradient_BT,) = torch.autograd.grad(result.output.loss_BT.sum(), logprobs_BT, retain_graph=True)
         self._stats.add(batch, result, gradient_BT, bounds=(params.low, params.high))
-        self._window_loss = self._window_loss + result.loss.detach()
+        self._window_loss = result.loss.detach() + self._window_loss
         return result.loss
 
     def _generator(self) -> torch.Generator:
@@ -303,7 +302,7 @@ class PolicyTrainer(GRPOTrainer):
         for what, value in (("gradient's norm", norm), ("loss", self._window_loss)):
             if not torch.isfinite(value):
                 raise DivergedError(self.state.global_step, f"the {what} is {value.item()}")
-        self._window_loss = 0.0
+        self._window_loss = torch.zeros(())
         return norm
 
     # record
@@ -316,7 +315,7 @@ class PolicyTrainer(GRPOTrainer):
         step, bonus = self.state.global_step, self._config.terms.entropy_bonus
         metrics = self._stats.reduced(self.accelerator, logs["learning_rate"])
         metrics |= {name: logs[name] for name in ("loss", "grad_norm", "learning_rate")}
-        metrics |= {**self._rollout_metrics, **self._schedules(step), **self._times(metrics), **self._probed()}
+        metrics |= {**self._rollout_metrics, **self._schedules(step), **self._times(metrics), **self._probe.take()}
         if bonus.target is not None:
             self._entropy_coefficient = next_coefficient(self._entropy_coefficient, metrics["entropy"] or 0.0, bonus)
         if self.accelerator.is_main_process:
@@ -398,29 +397,18 @@ class PolicyTrainer(GRPOTrainer):
 
     def make_probe(self) -> None:
         """Freeze completions of the policy that training starts from, the same for every run that starts from it."""
-        number = self._config.evaluation.probe_completions
-        if self._probe is not None or not number:
-            return
-        problems = [self._task.training[index % len(self._task.training)] for index in range(number)]
-        prompt_ids = self._token_ids(problems)
+        self._probe.begin(self._probe_completions, self._characters.pad_token_id, self._forward)
+
+    def _probe_completions(self, number: int) -> Sampled:
+        problems = self._task.training
+        prompt_ids = self._token_ids([problems[index % len(problems)] for index in range(number)])
         with own_random_state(0):
             completion_ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
-        self._probe = Probe.frozen(prompt_ids, completion_ids, self._characters.pad_token_id, self._forward)
-        self._probe_entropy = self._probe.measure(self._forward)["probe/entropy"]
+        return prompt_ids, completion_ids
 
     def measure_probe(self) -> None:
         """Measure the policy on the frozen completions, for the record of this update."""
-        if self._probe is None:
-            return
-        measured = self._probe.measure(self._forward)
-        entropy, before = measured["probe/entropy"], self._probe_entropy
-        change = None if entropy is None or before is None else entropy - before
-        self._probe_entropy, self._probe_metrics = entropy, {**measured, "entropy_change/measured": change}
-
-    def _probed(self) -> dict[str, float | None]:
-        nothing: dict[str, float | None] = dict.fromkeys((*Probe.METRICS, "entropy_change/measured"))
-        metrics, self._probe_metrics = {**nothing, **self._probe_metrics}, {}
-        return metrics
+        self._probe.measure(self._forward)
 
     @torch.no_grad()
     def _forward(self, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -429,7 +417,7 @@ class PolicyTrainer(GRPOTrainer):
             return self._logprobs(self.model, {name: tensor.to(device) for name, tensor in rows.items()})
 
 
-def _unused(*_: Any, **__: Any) -> list[float]:
+def _unused(**_: Any) -> list[float | None]:
     raise AssertionError("TRL's rewards are not used")
 
 

@@ -16,7 +16,7 @@ from trainers.parallel import process_state
 from trainers.policy import pretrained_folder
 from trainers.policy_trainer import Folders, PolicyTrainer
 from trainers.recorder import Outcome, Recorder
-from trainers.tasks import make_task
+from trainers.tasks import Task, make_task
 from trainers.warm_start import warm_started
 
 _LIBRARIES: Final = ("torch", "transformers", "trl")
@@ -59,12 +59,10 @@ def train(
     try:
         if process_state().is_main_process:
             shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # of a process that was killed while saving
-        if isinstance(config.model, TinyPolicy):
-            model = warm_started(config.model, task, cache, events, stopping)
-        else:
-            model = pretrained_folder(config.model, cache)
+        with process_state().main_process_first():  # only the first of several processes can save a model
+            model = _initial_model(config, task, cache, events, stopping)
         trainer = PolicyTrainer(config, task, Folders(model, output, cache), recorder, stopping, state)
-        trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
+        trainer.run(resume_from)
         step = trainer.state.global_step
         outcome: Outcome = "SUCCEEDED" if step == config.steps and not trainer.interrupted else "STOPPED"
     except StoppedError:
@@ -77,3 +75,11 @@ def train(
         shutil.rmtree(output / UNFINISHED, ignore_errors=True)
         recorder.finished(outcome, step)
     return outcome
+
+
+def _initial_model(
+    config: TrainingConfig, task: Task, cache: Path, events: EventWriter, stopping: Callable[[], bool]
+) -> Path:
+    if isinstance(config.model, TinyPolicy):
+        return warm_started(config.model, task, cache, events, stopping)
+    return pretrained_folder(config.model, cache)

@@ -45,6 +45,7 @@ def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> 
         use_cpu=not cuda,
         bf16=config.compute.autocast == "bfloat16",
         activation_checkpointing=config.compute.gradient_checkpointing,
+        ddp_find_unused_parameters=False,
         dataloader_pin_memory=cuda,
         # record
         logging_steps=1,

@@ -74,7 +74,7 @@ class EvaluationConfig(Frozen):
         default=32,
         ge=0,
         le=4096,
-        description="Frozen completions of the initial policy; entropy is measured on them after every rollout. 0: none.",
+        description="Frozen completions of the initial policy to measure entropy on after every rollout; 0: none.",
     )
 
     @model_validator(mode="after")
