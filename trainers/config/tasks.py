@@ -63,6 +63,9 @@ class WordProblemsTask(Frozen):
     reward: CatalogName = Field(
         default="math", description="exact, number, math, or the reward of an installed package: see docs/tasks.md."
     )
+    prompt_prefix: str = Field(
+        default="", description="Text before every problem, such as the begin of a user's turn in a chat."
+    )
     prompt_suffix: str = Field(
         default="\nPut the final answer in \\boxed{}.\n", description="Text after every problem."
     )

@@ -107,7 +107,7 @@ class WordProblems:
         return within(self._tokenizer, self.training, self._config.max_prompt_tokens).kept
 
     def _problem(self, line: Line) -> Problem:
-        return Problem(line.problem + self._config.prompt_suffix, line.answer)
+        return Problem(self._config.prompt_prefix + line.problem + self._config.prompt_suffix, line.answer)
 
 
 def _file(name: str, cache: Path) -> Path:
