@@ -1,4 +1,4 @@
-"""The losses against numbers computed by the official code of PPO-clip, DAPO, GPPO and CE-GPPO."""
+"""Losses and advantages against numbers computed by official code, over all cases that we have."""
 
 import json
 import runpy
@@ -8,26 +8,47 @@ from typing import Any
 import pytest
 import torch
 
+from trainers.losses import LOSSES
+
 HERE = Path(__file__).parent
-CASES: list[dict[str, Any]] = json.loads((HERE / "data" / "loss_vectors.json").read_text())["cases"]
-solve = runpy.run_path(str(HERE / "reference_vectors.py"))["solve"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_loss_and_gradient_equal_the_official_ones(case: dict[str, Any]) -> None:
+def cases(name: str) -> list[dict[str, Any]]:
+    return json.loads((HERE / "data" / name).read_text())["cases"]
+
+
+LOSS_CASES, ADVANTAGE_CASES = cases("loss_vectors.json"), cases("advantage_vectors.json")
+adapters = runpy.run_path(str(HERE / "reference_vectors.py"))
+solve, solve_advantages = adapters["solve"], adapters["solve_advantages"]
+
+
+@pytest.mark.parametrize("case", LOSS_CASES, ids=lambda case: case["id"])
+def test_loss_and_gradients_equal_the_official_ones(case: dict[str, Any]) -> None:
     result = solve({key: value for key, value in case.items() if key != "expected"})
-    want_BT = torch.tensor(case["expected"]["grad"], dtype=torch.float64)
-    got_BT = torch.tensor(result["grad"], dtype=torch.float64)
-    torch.testing.assert_close(got_BT, want_BT, rtol=1e-9, atol=1e-12 * float(want_BT.abs().max()))
-    assert result["loss"] == pytest.approx(case["expected"]["loss"], rel=1e-9, abs=1e-12)
+    expected = case["expected"]
+    assert result["loss"] == pytest.approx(expected["loss"], rel=1e-9, abs=1e-12)
+    for name in {"grad", "grad_entropy"} & set(expected):
+        want_BT = torch.tensor(expected[name], dtype=torch.float64)
+        got_BT = torch.tensor(result[name], dtype=torch.float64)
+        torch.testing.assert_close(got_BT, want_BT, rtol=1e-9, atol=1e-12 * float(want_BT.abs().max()))
+
+
+@pytest.mark.parametrize("case", ADVANTAGE_CASES, ids=lambda case: case["id"])
+def test_advantages_equal_the_official_ones(case: dict[str, Any]) -> None:
+    want_BT = torch.tensor(case["expected"]["advantages"], dtype=torch.float64)
+    got_BT = torch.tensor(solve_advantages(case)["advantages"], dtype=torch.float64)
+    torch.testing.assert_close(got_BT, want_BT, rtol=case["rtol"], atol=1e-12)
 
 
 def test_every_algorithm_and_awkward_input_is_among_the_cases() -> None:
-    assert {case["algo"] for case in CASES} == {"ppo_clip", "dapo", "gppo", "ce_gppo"}
-    tags = {tag for case in CASES for tag in case["tags"]}
+    assert (len(LOSS_CASES), len(ADVANTAGE_CASES)) == (62, 24)
+    assert {case["algo"] for case in LOSS_CASES} == {*adapters["LOSS_OF"], *adapters["TERMS"]}
+    assert set(adapters["LOSS_OF"].values()) == set(LOSSES)
+    tags = {tag for case in LOSS_CASES for tag in case["tags"]}
     assert tags >= {"boundary", "empty_rows", "holes", "extreme", "log_ratio_clamp", "all_masked_batch", "no_dual_clip"}
+    assert tags >= {"boundary_token", "token_adv", "all_zero_adv", "random_selection", "composed"}
 
 
 def test_an_unknown_algorithm_is_not_answered() -> None:
-    with pytest.raises(NotImplementedError, match="cispo is not in LOSSES"):
-        solve({"algo": "cispo"})
+    with pytest.raises(NotImplementedError, match="sapo is not in LOSSES"):
+        solve({"algo": "sapo", "hyper": {}})

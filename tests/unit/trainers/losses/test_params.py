@@ -1,10 +1,26 @@
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from trainers.losses import CEGPPOParams, ClipParams, DAPOParams, GRPOParams, LossConfig
+from trainers.losses import (
+    LOSSES,
+    CEGPPOParams,
+    CISPOParams,
+    ClipCovParams,
+    ClipParams,
+    DAPOParams,
+    EntropyBonusParams,
+    ERCMask,
+    GPPOParams,
+    GRPOParams,
+    GSPOParams,
+    KLCovParams,
+    LossConfig,
+)
+from trainers.losses.params import Params
 
 
 def test_defaults_are_the_published_ones() -> None:
@@ -12,13 +28,20 @@ def test_defaults_are_the_published_ones() -> None:
         "name": "grpo",
         "epsilon_low": 0.2,
         "epsilon_high": 0.2,
-        "dual_clip": None,
         "log_ratio_clamp": 20.0,
+        "dual_clip": None,
     }
     dapo, ce_gppo = DAPOParams(), CEGPPOParams()
     assert (dapo.epsilon_low, dapo.epsilon_high, dapo.dual_clip) == (0.2, 0.28, 10.0)
     assert (ce_gppo.epsilon_low, ce_gppo.epsilon_high, ce_gppo.dual_clip) == (0.2, 0.2, 10.0)
-    assert (ce_gppo.beta1, ce_gppo.beta2) == (0.5, 1.0)
+    assert (ce_gppo.beta1, ce_gppo.beta2, ce_gppo.log_ratio_clamp) == (0.5, 1.0, None)
+    cispo, gspo, clip_cov, kl_cov = CISPOParams(), GSPOParams(), ClipCovParams(), KLCovParams()
+    assert (cispo.epsilon_low, cispo.epsilon_high) == (0.2, 0.2)
+    assert (gspo.epsilon_low, gspo.epsilon_high, gspo.log_ratio_cap) == (3e-4, 4e-4, 10)
+    assert (clip_cov.epsilon_low, clip_cov.epsilon_high, clip_cov.selected_share) == (1, 1, 2e-4)
+    assert (clip_cov.covariance_low, clip_cov.covariance_high) == (1, 5)
+    assert (kl_cov.selected_share, kl_cov.kl_coefficient) == (2e-3, 1)
+    assert [name for name, entry in LOSSES.items() if entry.params.fixed_aggregation] == ["gspo"]
 
 
 def test_epsilon_sets_both_bounds_and_a_dump_round_trips() -> None:
@@ -45,19 +68,48 @@ def test_impossible_parameters_are_refused_with_the_reason(values: dict[str, obj
         GRPOParams.model_validate(values)
 
 
-def test_negative_beta_is_refused() -> None:
-    with pytest.raises(ValidationError, match="beta1"):
-        CEGPPOParams(beta1=-0.1)
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        (CEGPPOParams, {"beta1": -0.1}, "beta1"),
+        (CEGPPOParams, {"log_ratio_clamp": 50}, "less than or equal to 40"),
+        (CISPOParams, {"dual_clip": 3}, "Extra inputs are not permitted"),
+        (GSPOParams, {"log_ratio_clamp": 20}, "Extra inputs are not permitted"),
+        (ClipCovParams, {"covariance_low": 5}, "covariance_high 5.0 must exceed covariance_low 5.0"),
+        (KLCovParams, {"selected_share": 0}, "greater than 0"),
+        (DAPOParams, {"erc": {"mode": "mask", "low": 1.0}}, "less than 1"),
+        (DAPOParams, {"erc": {"mode": "penalty", "high": 0.9}}, "greater than or equal to 1"),
+        (DAPOParams, {"erc": {"mode": "mask", "coefficient": 0.1}}, "Extra inputs are not permitted"),
+        (DAPOParams, {"erc": {"low": 0.9}}, "Unable to extract tag using discriminator 'mode'"),
+        (GRPOParams, {"erc": {"mode": "mask"}}, "Extra inputs are not permitted"),
+        (EntropyBonusParams, {"coefficient": 2, "target": 1}, "coefficient 2.0 starts above largest 1.0"),
+    ],
+)
+def test_every_family_refuses_what_it_has_no_use_for(kind: type[Params], values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        kind.model_validate(values)
 
 
-@pytest.mark.parametrize("kind", [GRPOParams, DAPOParams, CEGPPOParams])
+@pytest.mark.parametrize("kind", [entry.params for entry in LOSSES.values()])
 def test_the_schema_offers_epsilon(kind: type[ClipParams]) -> None:
-    assert kind.model_json_schema()["properties"]["epsilon"]["exclusiveMaximum"] == 1
+    offered = kind.model_json_schema()["properties"]["epsilon"]
+    assert offered.get("exclusiveMaximum") == (None if kind in (CISPOParams, ClipCovParams) else 1)
+    assert kind.model_validate({"epsilon": 0.3}).epsilon_high == 0.3
+
+
+@pytest.mark.parametrize("kind", [CISPOParams, ClipCovParams])
+def test_a_bound_below_zero_is_no_bound(kind: type[ClipParams]) -> None:
+    assert kind.model_validate({"epsilon": 10}).low == -9
 
 
 def test_the_union_is_told_apart_by_name() -> None:
     adapter: TypeAdapter[LossConfig] = TypeAdapter(LossConfig)
     assert adapter.validate_python({"name": "dapo", "epsilon": 0.1}) == DAPOParams(epsilon_low=0.1, epsilon_high=0.1)
+    for name, entry in LOSSES.items():
+        assert adapter.validate_python({"name": name}) == entry.params()
+    masked = adapter.validate_python({"name": "gppo", "erc": {"mode": "mask"}})
+    assert masked == GPPOParams(erc=ERCMask(low=0.95, high=1.05))
+    assert adapter.validate_python(masked.model_dump()) == masked
 
 
 def test_importing_the_losses_loads_no_torch() -> None:

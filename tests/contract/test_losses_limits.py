@@ -1,0 +1,109 @@
+"""Losses that become another one, bit for bit or to rounding, where their parameters say so."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contract.losses import Row, quick, rows, run
+from trainers.losses import (
+    CEGPPOParams,
+    CISPOParams,
+    ClipCovParams,
+    DAPOParams,
+    ERCMask,
+    ERCPenalty,
+    GPPOParams,
+    GRPOParams,
+    GSPOParams,
+    KLCovParams,
+)
+
+dual_clips = st.none() | st.floats(1.3, 20)
+bounds = st.fixed_dictionaries({"epsilon_low": st.floats(0.01, 0.9), "epsilon_high": st.floats(0.01, 0.29)})
+
+
+def same(one: Any, other: Any, tokens: list[Row], *, value: bool = True, gradient: bool = True, **parts: Any) -> None:
+    (left, left_grad_BT), (right, right_grad_BT) = run(one, tokens, **parts), run(other, tokens, **parts)
+    if value:
+        torch.testing.assert_close(left.loss_BT, right.loss_BT)
+    if gradient:
+        torch.testing.assert_close(left_grad_BT, right_grad_BT)
+
+
+@quick
+@given(tokens=rows, clip=bounds, dual_clip=dual_clips)
+def test_zero_betas_have_the_gradient_of_ppo_clip(tokens: list[Row], clip: Any, dual_clip: float | None) -> None:
+    ours = CEGPPOParams(beta1=0, beta2=0, dual_clip=dual_clip, **clip)
+    same(ours, GRPOParams(dual_clip=dual_clip, **clip), tokens, value=False)
+
+
+@quick
+@given(tokens=rows, clip=bounds, dual_clip=dual_clips)
+def test_unit_betas_are_gppo(tokens: list[Row], clip: Any, dual_clip: float | None) -> None:
+    same(CEGPPOParams(beta1=1, beta2=1, dual_clip=dual_clip, **clip), GPPOParams(dual_clip=dual_clip, **clip), tokens)
+
+
+@quick
+@given(tokens=rows)
+def test_gppo_is_as_its_authors_write_it(tokens: list[Row]) -> None:
+    """The ratio clipped to bounds that carry the ratio's own gradient."""
+    output, grad_BT = run(GPPOParams(dual_clip=None), tokens)
+    delta_BT, advantages_BT = torch.tensor(tokens, dtype=torch.float64).unsqueeze(1).unbind(-1)
+    logprobs_BT = delta_BT.clone().requires_grad_()
+    ratio_BT = logprobs_BT.exp()
+    unit_BT = ratio_BT / ratio_BT.detach()
+    clipped_BT = ratio_BT.maximum(0.8 * unit_BT).minimum(1.2 * unit_BT)
+    loss_BT = (-advantages_BT * ratio_BT).maximum(-advantages_BT * clipped_BT)
+    torch.testing.assert_close(output.loss_BT, loss_BT)
+    torch.testing.assert_close(grad_BT, torch.autograd.grad(loss_BT.sum(), logprobs_BT)[0])
+
+
+@quick
+@given(tokens=rows, clip=bounds, dual_clip=dual_clips)
+def test_gppo_has_the_value_of_ppo_clip(tokens: list[Row], clip: Any, dual_clip: float | None) -> None:
+    same(GPPOParams(dual_clip=dual_clip, **clip), GRPOParams(dual_clip=dual_clip, **clip), tokens, gradient=False)
+
+
+@quick
+@given(tokens=rows, clip=bounds)
+def test_dapo_without_its_additions_is_grpo(tokens: list[Row], clip: Any) -> None:
+    same(DAPOParams(dual_clip=None, **clip), GRPOParams(**clip), tokens)
+
+
+@quick
+@given(tokens=rows, clip=bounds)
+def test_gspo_of_one_token_sequences_is_grpo(tokens: list[Row], clip: Any) -> None:
+    same(GSPOParams(**clip), GRPOParams(**clip), tokens)
+
+
+@quick
+@given(tokens=rows, clip=bounds)
+def test_clip_cov_that_selects_nothing_is_grpo(tokens: list[Row], clip: Any) -> None:
+    same(ClipCovParams(**clip), GRPOParams(**clip), tokens)
+
+
+@quick
+@given(tokens=rows)
+def test_without_bounds_cispo_and_kl_cov_are_plain_importance_sampling(tokens: list[Row]) -> None:
+    plain = CISPOParams(epsilon_low=1, epsilon_high=1e9)
+    _, grad_BT = run(plain, tokens)
+    expected_BT = [[-advantage * torch.tensor(delta).double().exp().item()] for delta, advantage in tokens]
+    torch.testing.assert_close(grad_BT, torch.tensor(expected_BT, dtype=torch.float64), rtol=1e-6, atol=1e-9)
+    same(KLCovParams(kl_coefficient=0), plain, tokens, value=False)
+
+
+@pytest.mark.parametrize("kind", [DAPOParams, GPPOParams, CEGPPOParams])
+@quick
+@given(tokens=rows, data=st.data())
+def test_wide_erc_bounds_change_nothing(kind: Any, tokens: list[Row], data: st.DataObject) -> None:
+    column = st.lists(st.floats(0, 5), min_size=len(tokens), max_size=len(tokens))
+    entropy_BT, old_entropy_BT = (torch.tensor(data.draw(column), dtype=torch.float64).unsqueeze(-1) for _ in range(2))
+    parts = {"entropy_BT": entropy_BT, "old_entropy_BT": old_entropy_BT}
+    same(kind(erc=ERCMask(low=0, high=1e300)), kind(), tokens, **parts)
+    output, _ = run(kind(erc=ERCPenalty(low=0, high=1e300)), tokens, **parts)
+    assert output.penalty is not None
+    assert output.penalty.item() == 0
+    same(kind(erc=ERCPenalty(low=0, high=1e300)), kind(), tokens, **parts)

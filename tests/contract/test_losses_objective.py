@@ -1,0 +1,146 @@
+"""`objective` for every loss: parts of an update sum to the whole, and what does not count might as well be absent."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contract.losses import brief, label
+from tests.contract.test_losses_robust import ALL_PARAMS, ALL_TERMS
+from trainers.losses import (
+    AGGREGATIONS,
+    AggregationParams,
+    ERCPenalty,
+    Objective,
+    TokenBatch,
+    Totals,
+    objective,
+)
+
+LOOKS_AT_THE_BATCH = {"clip_cov", "kl_cov"}
+per_token = pytest.mark.parametrize(
+    "params",
+    [
+        params
+        for params in ALL_PARAMS
+        if params.name not in LOOKS_AT_THE_BATCH and not isinstance(getattr(params, "erc", None), ERCPenalty)
+    ],
+    ids=label,
+)
+every_mode = pytest.mark.parametrize("mode", AGGREGATIONS)
+denominators = pytest.mark.parametrize("denominator", ["window", "active"])
+
+ROWS, WIDTH = 6, 5
+
+
+def whole_batch(seed: int) -> TokenBatch:
+    draw = torch.Generator().manual_seed(seed)
+
+    def normal() -> torch.Tensor:
+        return torch.randn(ROWS, WIDTH, generator=draw, dtype=torch.float64)
+
+    lengths_B = torch.randint(0, WIDTH + 1, (ROWS,), generator=draw)
+    return TokenBatch(
+        (normal() - 2).requires_grad_(),
+        normal() - 2,
+        normal(),
+        torch.arange(WIDTH) < lengths_B.unsqueeze(-1),
+        entropy_BT=normal().abs().requires_grad_(),
+        old_entropy_BT=normal().abs(),
+        correct_B=torch.rand(ROWS, generator=draw) < 0.4,
+        active_B=torch.rand(ROWS, generator=draw) < 0.6,
+    )
+
+
+def rows_of(batch: TokenBatch, rows: Any) -> TokenBatch:
+    parts = {name: part[rows] for name, part in vars(batch).items() if isinstance(part, torch.Tensor)}
+    return TokenBatch(**parts)
+
+
+def totals_of(batch: TokenBatch, denominator: str, processes: int = 1) -> Totals:
+    mask_BT, active_B, correct_B = batch.mask_BT, batch.active_B, batch.correct_B
+    assert active_B is not None
+    assert correct_B is not None
+    if denominator == "active":
+        correct_B = correct_B & active_B
+    counts = {"width": torch.tensor(WIDTH)}
+    for prefix, rows_B in (("", torch.ones_like(active_B)), ("active_", active_B), ("correct_", correct_B)):
+        counts[f"{prefix}tokens"] = mask_BT[rows_B].sum()
+        counts[f"{prefix}sequences"] = mask_BT[rows_B].any(-1).sum()
+    return Totals(**{name: count / processes for name, count in counts.items()})
+
+
+def gradients(batch: TokenBatch, *parts: Objective) -> tuple[torch.Tensor, ...]:
+    assert batch.entropy_BT is not None
+    return torch.autograd.grad(sum(part.loss for part in parts), (batch.logprobs_BT, batch.entropy_BT))
+
+
+@per_token
+@every_mode
+@denominators
+@brief
+@given(seed=st.integers(0, 999), cut=st.integers(0, ROWS))
+def test_parts_with_totals_sum_to_the_whole(params: Any, mode: Any, denominator: Any, seed: int, cut: int) -> None:
+    aggregation, batch = AggregationParams(mode=mode, denominator=denominator), whole_batch(seed)
+    whole = objective(batch, params, aggregation, ALL_TERMS)
+    totals = totals_of(batch, denominator)
+    pieces = [
+        objective(rows_of(batch, rows), params, aggregation, ALL_TERMS, totals=totals)
+        for rows in (slice(cut), slice(cut, ROWS))
+    ]
+    for name in ("loss", "policy_loss", "entropy", "positive_nll"):
+        torch.testing.assert_close(sum(getattr(piece, name) for piece in pieces), getattr(whole, name))
+    for part, other in zip(gradients(batch, *pieces), gradients(batch, whole), strict=True):
+        torch.testing.assert_close(part, other)
+
+
+@per_token
+@every_mode
+def test_processes_whose_gradients_are_averaged_give_the_whole(params: Any, mode: Any) -> None:
+    aggregation, batch = AggregationParams(mode=mode), whole_batch(7)
+    totals = totals_of(batch, "window", processes=2)
+    pieces = [
+        objective(rows_of(batch, rows), params, aggregation, ALL_TERMS, totals=totals)
+        for rows in (slice(1), slice(1, 2), slice(2, ROWS))
+    ]
+    whole = objective(batch, params, aggregation, ALL_TERMS)
+    torch.testing.assert_close(sum(piece.loss for piece in pieces) / 2, whole.loss)
+
+
+@pytest.mark.parametrize("params", ALL_PARAMS, ids=label)
+@every_mode
+@brief
+@given(seed=st.integers(0, 999))
+def test_with_active_denominators_groups_without_spread_are_not_there(params: Any, mode: Any, seed: int) -> None:
+    batch = whole_batch(seed)
+    given_all = objective(
+        replace(batch, generator=torch.Generator().manual_seed(1)),
+        params,
+        AggregationParams(mode=mode, denominator="active"),
+        ALL_TERMS,
+    )
+    given_active = objective(
+        replace(rows_of(batch, batch.active_B), generator=torch.Generator().manual_seed(1)),
+        params,
+        AggregationParams(mode=mode),
+        ALL_TERMS,
+    )
+    torch.testing.assert_close(given_all.loss, given_active.loss)
+    for one, other in zip(gradients(batch, given_all), gradients(batch, given_active), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("params", ALL_PARAMS, ids=label)
+def test_the_parts_make_up_the_loss(params: Any) -> None:
+    made = objective(whole_batch(3), params, AggregationParams(), ALL_TERMS)
+    assert made.entropy is not None
+    assert made.positive_nll is not None
+    penalty = made.penalty if made.penalty is not None else 0.0
+    coefficient, weight = ALL_TERMS.entropy_bonus.coefficient, ALL_TERMS.positive_nll
+    expected = made.policy_loss + penalty - coefficient * made.entropy + weight * made.positive_nll
+    torch.testing.assert_close(made.loss.detach(), expected)
+    assert not any(part.requires_grad for part in (made.policy_loss, made.entropy, made.positive_nll))
+    assert (made.penalty is not None) == isinstance(getattr(params, "erc", None), ERCPenalty)

@@ -1,0 +1,74 @@
+import pytest
+import torch
+from torch import Tensor
+
+from trainers.losses import ClipCovParams, KLCovParams, TokenBatch, clip_cov, kl_cov
+
+MASK_BT = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])
+LOGPROBS_BT = torch.tensor([[-1.0, -2.0, -3.0, 500.0], [-0.5, -1.5, -2.5, -3.5]], dtype=torch.float64)
+ADVANTAGES_BT = torch.tensor([[2.0, 2.0, 2.0, 1e6], [-1.0, -1.0, -1.0, -1.0]], dtype=torch.float64)
+# mean A = 2/7, mean log pi = -2: covariances 12/7, 0, -12/7 and -27/14, -9/14, 9/14, 27/14
+
+
+def batch(old_BT: Tensor = LOGPROBS_BT, seed: int = 0, selected_BT: Tensor | None = None) -> TokenBatch:
+    return TokenBatch(
+        LOGPROBS_BT.clone().requires_grad_(),
+        old_BT,
+        ADVANTAGES_BT,
+        MASK_BT,
+        selected_BT=selected_BT,
+        generator=torch.Generator().manual_seed(seed),
+    )
+
+
+def places(mask_BT: Tensor | None) -> list[tuple[int, int]]:
+    assert mask_BT is not None
+    return [(row, column) for row, column in mask_BT.nonzero().tolist()]
+
+
+def test_clip_cov_drops_the_candidates_strictly_between_its_bounds() -> None:
+    output = clip_cov(batch(), ClipCovParams(selected_share=1, covariance_low=9 / 14, covariance_high=1.8))
+    assert places(output.selected_BT) == [(0, 0)]
+    assert output.loss_BT[0].tolist() == [0, -2, -2, 0]
+    assert clip_cov(batch(), ClipCovParams(covariance_low=2, covariance_high=3)).selected_BT is not None
+    assert places(clip_cov(batch(), ClipCovParams(covariance_low=2, covariance_high=3)).selected_BT) == []
+
+
+@pytest.mark.parametrize(("share", "count"), [(2e-4, 1), (0.2, 1), (0.3, 2), (1.0, 3)])
+def test_clip_cov_draws_so_many_at_random_from_its_generator(share: float, count: int) -> None:
+    params = ClipCovParams(selected_share=share, covariance_low=0.5)
+    draws = [places(clip_cov(batch(seed=seed), params).selected_BT) for seed in range(20)]
+    assert {len(draw) for draw in draws} == {count}
+    assert {place for draw in draws for place in draw} == {(0, 0), (1, 2), (1, 3)}
+    assert draws[3] == places(clip_cov(batch(seed=3), params).selected_BT)
+
+
+def test_clip_cov_never_draws_what_ppo_has_clipped() -> None:
+    old_BT = LOGPROBS_BT - torch.tensor([[2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, -2.0]])
+    params = ClipCovParams(epsilon_low=0.2, epsilon_high=0.2, selected_share=1, covariance_low=0.5)
+    assert places(clip_cov(batch(old_BT), params).selected_BT) == [(1, 2)]
+
+
+def test_clip_cov_takes_a_choice_made_beforehand_except_at_padding() -> None:
+    chosen_BT = torch.tensor([[0, 1, 0, 1], [0, 0, 0, 0]])
+    output = clip_cov(batch(selected_BT=chosen_BT), ClipCovParams(selected_share=1))
+    assert places(output.selected_BT) == [(0, 1)]
+
+
+def test_kl_cov_pulls_the_tokens_of_highest_covariance_back() -> None:
+    old_BT = LOGPROBS_BT - torch.tensor([[0.5, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, -0.25]])
+    given = batch(old_BT)
+    output = kl_cov(given, KLCovParams(selected_share=0.3, kl_coefficient=3))
+    plain = kl_cov(given, KLCovParams(selected_share=0.3, kl_coefficient=0))
+    assert places(output.selected_BT) == [(0, 0), (1, 3)]
+    extra_BT = output.loss_BT - plain.loss_BT
+    assert extra_BT.flatten().tolist() == pytest.approx([1.5, 0, 0, 0, 0, 0, 0, 0.75])
+    (grad_BT,) = torch.autograd.grad(extra_BT.sum(), given.logprobs_BT)
+    assert grad_BT.flatten().tolist() == pytest.approx([3, 0, 0, 0, 0, 0, 0, -3])
+
+
+def test_an_empty_batch_selects_nothing() -> None:
+    values_BT = torch.ones(2, 3)
+    given = TokenBatch(values_BT, values_BT, values_BT, torch.zeros(2, 3))
+    assert places(clip_cov(given, ClipCovParams()).selected_BT) == []
+    assert places(kl_cov(given, KLCovParams()).selected_BT) == []

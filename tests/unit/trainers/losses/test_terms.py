@@ -1,0 +1,112 @@
+import pytest
+import torch
+
+from trainers.losses import (
+    AggregationParams,
+    EntropyBonusParams,
+    GRPOParams,
+    TermsParams,
+    TokenBatch,
+    Totals,
+    next_coefficient,
+    objective,
+)
+
+LOGPROBS_BT = torch.tensor([[-1.0, -2.0, 0.0], [-3.0, 0.0, 0.0]])
+MASK_BT = torch.tensor([[1, 1, 0], [1, 0, 0]])
+
+
+def batch(correct: list[bool] | None = None) -> TokenBatch:
+    return TokenBatch(
+        LOGPROBS_BT.clone().requires_grad_(),
+        LOGPROBS_BT,
+        torch.zeros(2, 3),
+        MASK_BT,
+        entropy_BT=torch.tensor([[0.5, 0.25, 7.0], [0.75, 7.0, 7.0]], requires_grad=True),
+        correct_B=None if correct is None else torch.tensor(correct),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "correct", "expected"),
+    [
+        ("token_mean", [True, True], 2.0),
+        ("token_mean", [True, False], 1.5),
+        ("seq_mean_token_mean", [True, True], 2.25),
+        ("seq_mean_token_sum", [True, False], 3.0),
+        ("seq_mean_token_sum_norm", [False, True], 1.0),
+        ("token_mean", [False, False], 0.0),
+        ("seq_mean_token_mean", [False, False], 0.0),
+    ],
+)
+def test_the_likelihood_of_correct_rows_is_averaged_over_them_only(
+    mode: str, correct: list[bool], expected: float
+) -> None:
+    given = batch(correct)
+    made = objective(
+        given, GRPOParams(), AggregationParams.model_validate({"mode": mode}), TermsParams(positive_nll=0.1)
+    )
+    assert made.positive_nll is not None
+    assert made.positive_nll.item() == pytest.approx(expected)
+    assert made.loss.item() == pytest.approx(0.1 * expected)
+    (grad_BT,) = torch.autograd.grad(made.loss, given.logprobs_BT)
+    assert (grad_BT < 0).tolist() == (MASK_BT.bool() & torch.tensor(correct).unsqueeze(-1)).tolist()
+
+
+def test_an_update_without_a_correct_row_adds_nothing_also_in_parts() -> None:
+    zero = torch.tensor(0.0)
+    totals = Totals(3, 2, 0, 0, zero, zero, 3)
+    for mode in ("token_mean", "seq_mean_token_mean"):
+        for denominator in ("window", "active"):
+            given = TokenBatch(**{**vars(batch([False, False])), "active_B": torch.zeros(2)})
+            made = objective(
+                given,
+                GRPOParams(),
+                AggregationParams(mode=mode, denominator=denominator),
+                TermsParams(positive_nll=0.1),
+                totals=totals,
+            )
+            assert made.loss.item() == 0
+            assert not torch.autograd.grad(made.loss, given.logprobs_BT)[0].any()
+
+
+def test_the_entropy_bonus_lowers_the_loss_and_raises_entropy() -> None:
+    given, bonus = batch(), TermsParams(entropy_bonus=EntropyBonusParams(coefficient=0.3))
+    made = objective(given, GRPOParams(), AggregationParams(), bonus)
+    assert made.entropy is not None
+    assert made.entropy.item() == pytest.approx(0.5)
+    assert made.loss.item() == pytest.approx(-0.15)
+    assert given.entropy_BT is not None
+    (grad_BT,) = torch.autograd.grad(made.loss, given.entropy_BT)
+    assert grad_BT.flatten().tolist() == pytest.approx([-0.1, -0.1, 0, -0.1, 0, 0])
+    adaptive = objective(given, GRPOParams(), AggregationParams(), bonus, entropy_coefficient=0.6)
+    assert adaptive.loss.item() == pytest.approx(-0.3)
+    off = objective(given, GRPOParams(), AggregationParams(), bonus, entropy_coefficient=0.0)
+    assert (off.entropy, off.loss.item()) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "entropy", "expected"),
+    [(0.1, 0.4, 0.15), (0.1, 0.5, 0.15), (0.1, 0.6, 0.05), (0.02, 0.6, 0.0), (0.98, 0.1, 1.0), (0.0, 9.0, 0.0)],
+)
+def test_the_adaptive_coefficient_follows_its_target(coefficient: float, entropy: float, expected: float) -> None:
+    params = EntropyBonusParams(coefficient=0.1, target=0.5, delta=0.05)
+    assert next_coefficient(coefficient, entropy, params) == pytest.approx(expected)
+
+
+def test_without_a_target_the_coefficient_stays() -> None:
+    assert next_coefficient(0.1, 99.0, EntropyBonusParams(coefficient=0.1)) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "terms", "message"),
+    [
+        ({}, {"positive_nll": 0.1}, "terms.positive_nll reads TokenBatch.correct_B"),
+        ({}, {"entropy_bonus": {"coefficient": 0.1}}, "terms.entropy_bonus reads TokenBatch.entropy_BT"),
+        ({"denominator": "active"}, {}, "aggregation.denominator active reads TokenBatch.active_B"),
+    ],
+)
+def test_what_a_term_needs_is_asked_for(aggregation: dict[str, str], terms: dict[str, float], message: str) -> None:
+    given = TokenBatch(LOGPROBS_BT, LOGPROBS_BT, LOGPROBS_BT, MASK_BT)
+    with pytest.raises(ValueError, match=message):
+        objective(given, GRPOParams(), AggregationParams.model_validate(aggregation), TermsParams.model_validate(terms))
