@@ -74,7 +74,7 @@ class StepStats:
             missing_BT if output.selected_BT is None else mask_BT & output.selected_BT,
         )
         terms = (objective.penalty, objective.entropy, objective.positive_nll)
-        missing = missing_BT.new_tensor(math.nan)
+        missing = missing_BT.new_full((), math.nan)
         losses_L = torch.stack(
             [objective.loss, objective.policy_loss, *(missing if term is None else term for term in terms)]
         )
@@ -110,7 +110,7 @@ class StepStats:
             "ratio/min": -smallest,
         }
         metrics |= _quantiles(entropies_N, int(metrics["tokens/step"]))
-        return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+        return {name: value + 0.0 if math.isfinite(value) else None for name, value in metrics.items()}  # 0, never -0
 
 
 def _rows(*values_BT: Tensor) -> Tensor:

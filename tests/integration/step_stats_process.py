@@ -7,7 +7,7 @@ from pathlib import Path
 from accelerate import Accelerator
 from torch import Tensor
 
-from tests.unit.trainers.step_batches import BOUNDS, Step, random_step, rows_of
+from tests.unit.trainers.step_batches import Step, random_step, rows_of
 from trainers.rollout_stats import rollout_stats
 from trainers.step_stats import StepStats
 from trainers.tasks.base import Completion, Judgement
@@ -47,8 +47,7 @@ def main(folder: Path) -> None:
     assert accelerator.num_processes == len(SHARES)
     stats = StepStats()
     for start, end in SHARES[rank]:
-        batch, objective, gradient_BT = part_of(step(), start, end)
-        stats.add(batch, objective, gradient_BT, bounds=BOUNDS)
+        part_of(step(), start, end).add_to(stats)
     share = groups()[:2] if rank == 0 else groups()[2:]
     result = {
         "step": stats.reduced(accelerator, LEARNING_RATE),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.step_stats_process import LEARNING_RATE, SHARES, groups, step
-from tests.unit.trainers.step_batches import BOUNDS, rows_of
+from tests.unit.trainers.step_batches import rows_of
 from trainers.rollout_stats import rollout_stats
 from trainers.step_stats import StepStats
 
@@ -59,8 +59,8 @@ def test_both_processes_say_the_same(results: list[dict[str, Any]]) -> None:
 
 
 def test_a_step_is_that_of_one_process_with_all_tokens(results: list[dict[str, Any]]) -> None:
-    whole, stats = step(), StepStats()
-    stats.add(whole.batch, whole.objective, whole.token_gradient_BT, bounds=BOUNDS)
+    stats = StepStats()
+    step().add_to(stats)
     expected = stats.reduced(ONE_PROCESS, LEARNING_RATE)
     assert None not in expected.values()
     assert_close(results[0]["step"], expected)
@@ -71,8 +71,8 @@ def test_a_rollout_is_that_of_one_process_with_all_groups(results: list[dict[str
 
 
 def test_a_process_alone_would_say_something_else(results: list[dict[str, Any]]) -> None:
-    stats, last = StepStats(), rows_of(step(), *SHARES[1][0])
-    stats.add(last.batch, last.objective, last.token_gradient_BT, bounds=BOUNDS)
+    stats = StepStats()
+    rows_of(step(), *SHARES[1][0]).add_to(stats)
     alone = stats.reduced(ONE_PROCESS, LEARNING_RATE)
     for name in ("entropy", "entropy/p90", "tokens/step", "weight_share/inside"):
         assert alone[name] != pytest.approx(results[0]["step"][name], rel=1e-3), name

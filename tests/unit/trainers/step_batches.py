@@ -5,19 +5,23 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from trainers.losses import CEGPPOParams, ClipParams, Objective, TokenBatch, policy_loss, token_mean
+from trainers.losses import CEGPPOParams, LossConfig, Objective, TokenBatch, policy_loss, token_mean
+from trainers.step_stats import StepStats
 
 PARAMS = CEGPPOParams(epsilon=0.2, beta1=0.5, beta2=0.0, dual_clip=1.5)
 """With a region that is scaled, one that is dropped, and tokens past the dual clip."""
-BOUNDS = (PARAMS.low, PARAMS.high)
 
 
 class Step(NamedTuple):
-    """The arguments of `StepStats.add`."""
+    """What `StepStats.add` takes."""
 
     batch: TokenBatch
     objective: Objective
     token_gradient_BT: Tensor
+    bounds: tuple[float, float]
+
+    def add_to(self, stats: StepStats) -> None:
+        stats.add(self.batch, self.objective, self.token_gradient_BT, bounds=self.bounds)
 
 
 def random_step(
@@ -28,7 +32,7 @@ def random_step(
     spread: float = 0.4,
     padding: float = 0.0,
     optional: bool = True,
-    params: ClipParams = PARAMS,
+    params: LossConfig = PARAMS,
     dtype: torch.dtype = torch.float64,
 ) -> Step:
     """Make (rows, 11) tokens; row 1 has none, row 2 no advantage.
@@ -70,7 +74,7 @@ def random_step(
     if optional:
         penalty, entropy, positive_nll = normal()[0, :3]
         objective = objective._replace(penalty=penalty, entropy=entropy, positive_nll=positive_nll)
-    return Step(batch, objective, token_gradient_BT)
+    return Step(batch, objective, token_gradient_BT, (params.low, params.high))
 
 
 def rows_of(step: Step, start: int, end: int) -> Step:
@@ -93,4 +97,5 @@ def rows_of(step: Step, start: int, end: int) -> Step:
         TokenBatch(*(tensor[start:end] for tensor in whole), **optional),
         objective._replace(output=part, **losses),
         step.token_gradient_BT[start:end],
+        step.bounds,
     )

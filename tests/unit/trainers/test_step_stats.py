@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.unit.trainers.step_batches import BOUNDS, PARAMS, Step, random_step, rows_of
-from trainers.losses import REGIONS, ClipParams, DAPOParams
+from tests.unit.trainers.step_batches import PARAMS, Step, random_step, rows_of
+from trainers.losses import LOSSES, REGIONS, LossConfig
 from trainers.metrics import STEP_METRICS
 from trainers.step_stats import StepStats
 
@@ -21,7 +21,7 @@ LEARNING_RATE = 0.01
 def stats_of(*steps: Step) -> dict[str, float | None]:
     stats = StepStats()
     for step in steps:
-        stats.add(step.batch, step.objective, step.token_gradient_BT, bounds=BOUNDS)
+        step.add_to(stats)
     return stats.reduced(ONE_PROCESS, LEARNING_RATE)
 
 
@@ -32,16 +32,18 @@ class Token(NamedTuple):
     entropy: float
     old_entropy: float
     gradient: float
+    ratio: float
+    bounds: tuple[float, float]
     correct: bool
     selected: bool
 
     @property
-    def ratio(self) -> float:
-        return math.exp(self.logprob - self.old_logprob)
+    def log_ratio(self) -> float:
+        return self.logprob - self.old_logprob
 
     @property
     def part(self) -> str:
-        side = -1 if self.ratio < BOUNDS[0] else 1 if self.ratio > BOUNDS[1] else 0
+        side = -1 if self.ratio < self.bounds[0] else 1 if self.ratio > self.bounds[1] else 0
         sign = (self.advantage > 0) - (self.advantage < 0)
         names = {(-1, -1): "na_lp", (1, 1): "pa_lp", (-1, 1): "pa_low", (1, -1): "na_high"}
         return names.get((side, sign), "inside")
@@ -53,7 +55,7 @@ class Token(NamedTuple):
 
     @property
     def potential(self) -> float:
-        factor = {"na_lp": BOUNDS[0], "pa_lp": BOUNDS[1]}.get(self.part)
+        factor = {"na_lp": self.bounds[0], "pa_lp": self.bounds[1]}.get(self.part)
         return abs(self.gradient) if factor is None else factor * abs(self.advantage)
 
 
@@ -65,8 +67,9 @@ def tokens_of(steps: Iterable[Step]) -> list[Token]:
         entropy_BT, old_entropy_BT, correct_B, selected_BT = optional
         for b, t in batch.mask_BT.nonzero().tolist():
             per_token = (batch.logprobs_BT, batch.old_logprobs_BT, batch.advantages_BT, entropy_BT, old_entropy_BT)
-            values = [tensor[b, t].item() for tensor in (*per_token, step.token_gradient_BT)]
-            found.append(Token(*values, correct=bool(correct_B[b]), selected=bool(selected_BT[b, t])))
+            of_loss = (step.token_gradient_BT, step.objective.output.ratio_BT)
+            values = [tensor[b, t].item() for tensor in (*per_token, *of_loss)]
+            found.append(Token(*values, step.bounds, bool(correct_B[b]), bool(selected_BT[b, t])))
     return found
 
 
@@ -88,10 +91,10 @@ def expected(tokens: list[Token]) -> dict[str, float | None]:
         "ratio/mean": mean(t.ratio for t in tokens),
         "ratio/max": max((t.ratio for t in tokens), default=None),
         "ratio/min": min((t.ratio for t in tokens), default=None),
-        "ppo_kl": mean(t.old_logprob - t.logprob for t in tokens),
-        "kl/k3": mean(t.ratio - 1 - math.log(t.ratio) for t in tokens),
-        "clip_fraction/low": mean(t.ratio < BOUNDS[0] for t in tokens),
-        "clip_fraction/high": mean(t.ratio > BOUNDS[1] for t in tokens),
+        "ppo_kl": mean(-t.log_ratio for t in tokens),
+        "kl/k3": mean(math.expm1(t.log_ratio) - t.log_ratio for t in tokens),
+        "clip_fraction/low": mean(t.ratio < t.bounds[0] for t in tokens),
+        "clip_fraction/high": mean(t.ratio > t.bounds[1] for t in tokens),
         "clip_fraction/dropped": mean(t.advantage != 0 and t.gradient == 0 for t in tokens),
         "share/selected": mean(t.selected for t in tokens),
         "weight/potential": mean(t.potential for t in tokens),
@@ -127,11 +130,15 @@ def assert_agree(metrics: dict[str, float | None], reference: dict[str, float | 
         assert metrics[name] == (None if value is None else pytest.approx(value, rel=1e-9, abs=1e-13)), name
 
 
-@pytest.mark.parametrize("params", [PARAMS, DAPOParams(epsilon=0.2, dual_clip=1.5)], ids=lambda params: params.name)
-@pytest.mark.parametrize("seed", range(4))
-def test_every_metric_is_what_a_loop_over_tokens_gives(seed: int, params: ClipParams) -> None:
+@pytest.mark.parametrize("params", [PARAMS, *(entry.params() for entry in LOSSES.values())], ids=["steep", *LOSSES])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_metric_is_what_a_loop_over_tokens_gives(seed: int, params: LossConfig) -> None:
     step = random_step(seed, params=params)
     assert_agree(stats_of(step), expected(tokens_of([step])))
+
+
+def test_the_batches_above_have_tokens_in_every_region() -> None:
+    assert {token.part for token in tokens_of(map(random_step, range(3)))} == {*REGIONS, "inside"}
 
 
 def test_device_batches_of_unequal_length_add_up_to_the_whole() -> None:
@@ -214,9 +221,9 @@ def test_a_value_that_is_not_finite_is_none_and_spoils_no_other() -> None:
 
 def test_collecting_starts_anew_after_each_step() -> None:
     stats, (first, second) = StepStats(), (random_step(seed) for seed in (1, 2))
-    stats.add(first.batch, first.objective, first.token_gradient_BT, bounds=BOUNDS)
+    first.add_to(stats)
     stats.reduced(ONE_PROCESS, LEARNING_RATE)
-    stats.add(second.batch, second.objective, second.token_gradient_BT, bounds=BOUNDS)
+    second.add_to(stats)
     assert stats.reduced(ONE_PROCESS, LEARNING_RATE) == stats_of(second)
     with pytest.raises(AssertionError, match="no device batch"):
         stats.reduced(ONE_PROCESS, LEARNING_RATE)
