@@ -57,8 +57,8 @@ def _fault(judgements: object, expected: int) -> str | None:
             return f"{judgement!r:.100}, not a Judgement"
         try:
             math.isfinite(0.0 if judgement.reward is None else judgement.reward)
-        except TypeError:
-            return f"the reward {judgement.reward!r:.100}, not a number"
+        except (TypeError, ValueError, OverflowError):
+            return f"the reward {judgement.reward!r:.100}, not a float or None"
     return None
 
 

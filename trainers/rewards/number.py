@@ -13,12 +13,16 @@ from trainers.tasks.base import Completion, Judgement, Problem
 _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)}])[-+])?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?"
 )
+_MORE_THAN_A_NUMBER: Final = re.compile(r"\\(?!(?:[$%,;: ]|text|mathrm))|[!^]")  # \sqrt{4}, \frac12, 5!, 2^{n}
 _MINUS: Final = str.maketrans({"\N{MINUS SIGN}": "-"})
 _LONGEST: Final = 100  # characters
 
 
 class NumberReward:
-    r"""1 for the right value, exactly, else 0. A box with several numbers, such as `\frac{1}{2}`, has no value here."""
+    r"""1 for the right value, exactly, else 0.
+
+    For plain numbers: a box with several numbers, a root, a power or another LaTeX command has no value here.
+    """
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
         """Judge each completion of the problem beside it.
@@ -32,8 +36,9 @@ class NumberReward:
 
 
 def value_of(text: str) -> Fraction | None:
-    """The value of the text's only number, or None."""
-    numbers = _NUMBER.findall(text.translate(_MINUS))
+    r"""The value of the text's only number, or None: `\$18`, `18\text{ m}` and `x=18` have one, `\sqrt{18}` none."""
+    text = text.translate(_MINUS).replace(r"\!", "").replace("{,}", ",")  # 1,\!000 and 1{,}000
+    numbers = [] if _MORE_THAN_A_NUMBER.search(text) else _NUMBER.findall(text)
     return _value(numbers[0]) if len(numbers) == 1 else None
 
 

@@ -1,0 +1,225 @@
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainers.errors import GraderError
+from trainers.rewards import CheckedReward, Reward
+from trainers.rewards.exact import ExactReward
+from trainers.rewards.final_answer import last_boxed
+from trainers.rewards.number import NumberReward, value_of
+from trainers.tasks.base import Completion, Judgement, Problem
+
+
+def judged(reward: Reward, right: str, text: str, *, truncated: bool = False) -> Judgement:
+    (judgement,) = reward.judge([Problem("a prompt", right)], [Completion(text, len(text), truncated)])
+    return judgement
+
+
+# where the answer stands
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (r"so \boxed{12}", "12"),
+        (r"\boxed{1} or \boxed{2}", "2"),
+        (r"\boxed {12}", "12"),
+        (r"\boxed{}", ""),
+        (r"\boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+        (r"\boxed{\boxed{5}}", "5"),
+        (r"\boxed{1} and \boxed{2", "1"),
+        (r"\boxed{1 and \boxed{2}", "2"),
+        (r"} \boxed{3}}", "3"),
+        (r"{ \boxed{4}", "4"),
+        (r"\boxed{1", None),
+        ("boxed{1}", None),
+        (r"\boxed 1", None),
+        ("", None),
+    ],
+)
+def test_the_last_whole_box_counts(text: str, content: str | None) -> None:
+    assert last_boxed(text) == content
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("text", [r"\boxed{" * 200_000, "{" * 1_000_000, r"\boxed" + " " * 1_000_000])
+def test_a_long_text_takes_no_longer_than_its_length(text: str) -> None:
+    assert last_boxed(text) is None
+
+
+@given(st.text(alphabet=r"\boxed{} 1", max_size=60), st.text(alphabet="abc 123", max_size=10))
+def test_a_box_at_the_end_is_the_last(text: str, content: str) -> None:
+    assert last_boxed(f"{text} \\boxed{{{content}}}") == content
+
+
+# exact
+
+
+@pytest.mark.parametrize(
+    ("right", "text", "answer"),
+    [
+        ("Blue", r"\boxed{blue}", "blue"),
+        ("blue whale", "First a thought.\nBlue  Whale.\n", "blue whale"),
+        ("2", "\N{SUPERSCRIPT TWO}", "2"),
+        ("12", "no\n12", "12"),
+        ("12", r"\boxed{12} is the answer", "12"),
+    ],
+)
+def test_exact_takes_the_same_text(right: str, text: str, answer: str) -> None:
+    assert judged(ExactReward(), right, text) == Judgement(1.0, True, answer)
+
+
+@pytest.mark.parametrize("text", [r"\boxed{13}", "12\n13", "12 13", "012", "", "\n", r"\boxed{}"])
+def test_exact_takes_no_other_text(text: str) -> None:
+    judgement = judged(ExactReward(), "12", text)
+    assert (judgement.reward, judgement.correct) == (0.0, False)
+
+
+def test_a_line_that_was_cut_is_no_answer_but_a_whole_box_is() -> None:
+    for reward in (ExactReward(), NumberReward()):
+        assert judged(reward, "12", "12", truncated=True) == Judgement(0.0, False, None)
+        assert judged(reward, "12", r"\boxed{12} and th", truncated=True).correct
+
+
+def test_nothing_is_not_the_right_answer_where_that_has_no_letters() -> None:
+    assert not judged(ExactReward(), ".", "").correct
+
+
+# number
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7", 7),
+        ("-7", -7),
+        ("\N{MINUS SIGN}7", -7),
+        ("+7", 7),
+        ("1,234,567.50", Fraction("1234567.5")),
+        ("$1,234", 1234),
+        ("12,34", None),  # two numbers
+        (".5", Fraction(1, 2)),
+        ("5.", 5),
+        ("007", 7),
+        ("3/4", Fraction(3, 4)),
+        ("3/0", None),
+        (r"\frac{3}{4}", None),
+        (r"\frac34", None),
+        (r"\sqrt{4}", None),
+        (r"2\pi", None),
+        ("2^n", None),
+        ("5!", None),
+        (r"\$18", 18),
+        (r"18\text{ coins}", 18),
+        (r"18\,\mathrm{m}", 18),
+        (r"1,\!000", 1000),
+        ("1{,}000", 1000),
+        (r"50\%", 50),
+        ("3 + 4", None),
+        ("x=18", 18),
+        ("18 dollars", 18),
+        ("50%", 50),
+        ("\u0663", None),
+        ("9" * 101, None),
+        ("seven", None),
+        ("", None),
+    ],
+)
+def test_a_box_has_the_value_of_its_only_number(text: str, value: Fraction | int | None) -> None:
+    assert value_of(text) == value
+    assert judged(NumberReward(), "0", rf"1 \boxed{{{text}}} 2").answer == (None if value is None else str(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("She has 3 and 4, so 7.", "7"),
+        ("12-5", "5"),
+        ("(2)-5", "5"),
+        ("it fell to -5", "-5"),
+        ("3, then 1,200", "1200"),
+        ("9" * 10_000, None),
+        ("none", None),
+    ],
+)
+def test_without_a_box_the_last_number_counts(text: str, answer: str | None) -> None:
+    assert judged(NumberReward(), "0", text).answer == answer
+
+
+@given(st.integers(-(10**12), 10**12), st.integers(0, 999))
+def test_a_number_is_the_same_however_it_is_written(whole: int, thousandths: int) -> None:
+    value = Fraction(whole) + Fraction(thousandths, 1000) * (1 if whole >= 0 else -1)
+    sign = "-" if value < 0 else ""
+    plain = f"{sign}{abs(whole)}.{thousandths:03}"
+    if not (whole == 0 and sign):
+        assert value_of(plain) == value
+        assert value_of(f"{sign}{abs(whole):,}.{thousandths:03}") == value
+        assert value_of(f"{value}") == value
+        assert judged(NumberReward(), plain, f"so it is {sign}{abs(whole):,}.{thousandths:03}0.").correct
+
+
+@given(st.text(max_size=80))
+def test_no_text_breaks_the_rewards(text: str) -> None:
+    for reward in (ExactReward(), NumberReward()):
+        assert judged(reward, "12", text).reward in (0.0, 1.0)
+
+
+def test_a_right_answer_that_is_no_number_is_an_error_and_not_a_zero() -> None:
+    with pytest.raises(GraderError, match=r"'a prompt': '\\\\frac12' is not one number; set task.reward to math"):
+        judged(NumberReward(), r"\frac12", "1/2")
+
+
+# checks on what a reward says
+
+
+class Says:
+    """A reward that says what it is told to."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer, self.closed = answer, False
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        (RuntimeError("no network"), "the reward mine raised RuntimeError: no network; correct it"),
+        ([], "0 judgements of 1 completions"),
+        ([Judgement(1.0, True)] * 2, "2 judgements of 1 completions"),
+        (None, "NoneType, not a list"),
+        ([1.0], "1.0, not a Judgement"),
+        ([Judgement("1", True)], "the reward '1', not a float or None"),  # pyright: ignore[reportArgumentType]
+        ([Judgement(10**400, True)], "the reward 1000.*, not a float or None"),
+    ],
+    ids=str,
+)
+def test_a_reward_that_is_wrong_is_an_error_and_not_a_zero(said: Any, complaint: str) -> None:
+    with pytest.raises(GraderError, match=complaint):
+        judged(CheckedReward("mine", Says(said)), "12", "12")
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf, None])
+def test_a_reward_that_is_not_finite_is_a_failed_judgement(reward: float | None) -> None:
+    said = Judgement(reward, True, "12")
+    assert judged(CheckedReward("mine", Says([said])), "12", "12") == Judgement(None, False, "12")
+
+
+def test_what_a_right_reward_says_is_passed_on_and_closed() -> None:
+    inner = Says([Judgement(0.25, True, "12", timed_out=True)])
+    reward = CheckedReward("mine", inner)
+    assert judged(reward, "12", "12") == Judgement(0.25, True, "12", timed_out=True)
+    reward.close()
+    assert inner.closed

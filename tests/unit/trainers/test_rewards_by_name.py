@@ -1,0 +1,88 @@
+from pathlib import Path
+
+import pytest
+
+from trainers.config import WordProblemsTask
+from trainers.errors import ConfigError
+from trainers.rewards import known_names, make_reward
+from trainers.rewards.exact import ExactReward
+from trainers.tasks import Completion, make_task
+
+PACKAGE = """
+from trainers.tasks.base import Judgement
+
+class Short:
+    def judge(self, problems, completions):
+        return [Judgement(1 / (1 + len(c.text)), c.text == p.answer) for p, c in zip(problems, completions)]
+
+    def close(self):
+        pass
+
+class Demanding:
+    def __init__(self, judge):
+        pass
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a folder that installed packages are found in."""
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def install(site: Path, name: str, entries: str) -> None:
+    (site / f"{name}.py").write_text(PACKAGE)
+    info = site / f"{name}-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[sweeps.rewards]\n{entries}\n")
+
+
+def test_an_installed_package_judges_a_task(site: Path) -> None:
+    install(site, "short_answers", "short = short_answers:Short")
+    assert known_names() == ["exact", "math", "number", "short"]
+    task = make_task(WordProblemsTask(reward="short"), site)
+    problem = task.training[0]
+    judgements = task.judge([problem] * 2, [Completion(problem.answer, 1, False), Completion("yes", 1, False)])
+    assert [judgement.reward for judgement in judgements] == [1 / (1 + len(problem.answer)), 0.25]
+    assert [judgement.correct for judgement in judgements] == [True, False]
+    task.close()
+
+
+def test_an_unknown_name_is_refused_with_all_that_are_known(site: Path) -> None:
+    install(site, "short_answers", "short = short_answers:Short")
+    with pytest.raises(ConfigError, match=r"no reward 'shrt' .* known are exact, math, number, short\."):
+        make_task(WordProblemsTask(reward="shrt"), site)
+
+
+def test_no_package_takes_a_name_of_ours_or_of_another(site: Path) -> None:
+    install(site, "short_answers", "exact = short_answers:Short\nshort = short_answers:Short")
+    install(site, "other", "short = other:Short")
+    for name, places in [
+        ("exact", r"this package \(trainers.rewards.exact:ExactReward\), short_answers \(short_answers:Short\)"),
+        ("short", r"(other|short_answers) .*, (other|short_answers) "),
+    ]:
+        with pytest.raises(ConfigError, match=f"several rewards are named '{name}': {places}.*rename or uninstall"):
+            make_reward(name)
+    make_reward("number").close()
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("absent:Short", "ModuleNotFoundError: No module named 'absent'"),
+        ("short_answers:Long", "AttributeError: .*'Long'"),
+        ("short_answers:Demanding", "TypeError: .*missing 1 required positional argument: 'judge'"),
+    ],
+)
+def test_a_reward_that_cannot_be_made_is_refused_with_its_package(site: Path, target: str, reason: str) -> None:
+    install(site, "short_answers", f"short = {target}")
+    with pytest.raises(ConfigError, match=rf"'short' of short_answers \({target}\) cannot be made: {reason}"):
+        make_reward("short")
+
+
+def test_our_names_are_found_without_any_package() -> None:
+    reward = make_reward("exact")
+    assert isinstance(reward._reward, ExactReward)
+    reward.close()
