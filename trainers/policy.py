@@ -1,10 +1,12 @@
 """The policy that is trained: its weights, its tokenizer, and what is refused before it costs anything."""
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from packaging.version import Version
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainers.config import LoRAConfig, ModelConfig, PretrainedModel, TrainingConfig
@@ -62,9 +64,16 @@ def refuse(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]],
         prompts: token ids of all prompts.
     Raises: ConfigError, with every reason.
     """
-    problems = [*_dropout(model), *_context(model, config, prompts), *_processes(config, processes)]
+    problems = [*_trl(), *_dropout(model), *_context(model, config, prompts), *_processes(config, processes)]
     if problems:
         raise ConfigError(*problems)
+
+
+def _trl() -> list[str]:
+    installed = version("trl")
+    if Version("1.16") <= Version(installed) < Version("1.17"):
+        return []
+    return [f"trl {installed}: private methods of TRL 1.16 are overridden; install trl>=1.16,<1.17"]
 
 
 def _dropout(model: Any) -> list[str]:
@@ -97,10 +106,12 @@ def _context(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]
 def _processes(config: TrainingConfig, processes: int) -> list[str]:
     rollout, problems = config.rollout, list[str]()
     minibatch = rollout.prompts_per_minibatch * rollout.completions_per_prompt
-    if minibatch % (config.device_batch * processes):
+    if minibatch % processes:
+        problems.append(f"the minibatch of {minibatch} sequences cannot be shared by {processes} processes")
+    elif minibatch // processes % config.device_batch:
         problems.append(
-            f"device_batch {config.device_batch}: {processes} processes of so many sequences do not divide the "
-            f"minibatch of {minibatch}; use a divisor of {minibatch // processes}"
+            f"device_batch {config.device_batch} does not divide the {minibatch // processes} sequences that each of "
+            f"{processes} processes has of a minibatch"
         )
     dynamic = rollout.dynamic_sampling
     sizes = {"prompts_per_rollout": rollout.prompts_per_rollout} | (

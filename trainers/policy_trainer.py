@@ -7,7 +7,6 @@ device batches, the optimizer's step, processes. Shapes: B sequences, P prompt t
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +14,6 @@ import torch
 import trl.trainer.utils
 from accelerate.utils import gather_object
 from datasets import Dataset
-from packaging.version import Version
 from torch import Tensor
 from transformers import GenerationConfig, PrinterCallback
 from trl.models.utils import disable_gradient_checkpointing
@@ -24,7 +22,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trainers.base_evaluation import base_evaluation
 from trainers.checkpoints import UNFINISHED, publish, write_state
 from trainers.config import TrainingConfig
-from trainers.errors import ConfigError, DivergedError, OffPolicyError, SamplingInterruptedError
+from trainers.errors import DivergedError, OffPolicyError, SamplingInterruptedError
 from trainers.evaluate import Evaluation, evaluate, own_random_state
 from trainers.inert import InertBetas
 from trainers.losses import TokenBatch, Totals, objective
@@ -75,10 +73,6 @@ class PolicyTrainer(GRPOTrainer):
         stopping: Callable[[], bool],
         state: Mapping[str, Any],
     ) -> None:
-        if not Version("1.16") <= Version(version("trl")) < Version("1.17"):
-            raise ConfigError(
-                f"trl {version('trl')}: this overrides private methods of TRL 1.16; install trl>=1.16,<1.17"
-            )
         processes = process_state().num_processes
         self._config, self._task, self._folders, self._recorder = config, task, folders, recorder
         self._stopping, self._sampling, self.interrupted = stopping, False, False
@@ -100,6 +94,7 @@ class PolicyTrainer(GRPOTrainer):
             callbacks=[Schedule(config, self, stopping)],
             peft_config=lora(config.model.lora),
         )
+        assert not self.args.use_liger_kernel, "Liger's loss would replace ours"
         self.remove_callback(PrinterCallback)
         self._rank, self._processes = self.accelerator.process_index, self.accelerator.num_processes
         self._device_batches: int = self.args.steps_per_generation  # of a rollout

@@ -49,6 +49,11 @@ class TrainingConfig(Frozen):
         """Let a part be given without its name, so that loss.beta1=0.3 alone changes the default loss."""
         if not isinstance(data, Mapping):
             return data
+        if "use_liger_kernel" in data:
+            raise ValueError(
+                "use_liger_kernel: Liger's fused loss would replace the loss named here without a word; leave it out "
+                "(log-probabilities come from a fused head already, without materialised logits)"
+            )
         parts = {
             part: {"name": cls.model_fields[part].default.name, **data[part]}
             for part in ("task", "model", "loss")

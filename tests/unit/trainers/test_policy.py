@@ -58,9 +58,25 @@ def test_processes_must_share_the_batches_evenly_and_everything_is_told_at_once(
         rollout={"dynamic_sampling": {"prompts_per_round": 16}, "max_completion_tokens": 13},
     )
     assert len(found) == 5
-    assert any("use a divisor of 21" in problem for problem in found)
+    assert any("minibatch of 64 sequences cannot be shared by 3 processes" in problem for problem in found)
     assert any("prompts_per_rollout 32 is not a multiple of the 3 processes" in problem for problem in found)
     assert any("prompts_per_round 16 is not a multiple" in problem for problem in found)
+
+
+def test_a_device_batch_must_divide_each_process_part() -> None:
+    (problem,) = problems(model(), processes=2)
+    assert "device_batch 64 does not divide the 32 sequences that each of 2 processes has" in problem
+
+
+def test_another_trl_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainers.policy.version", lambda _: "1.17.0")
+    (problem,) = problems(model())
+    assert problem == "trl 1.17.0: private methods of TRL 1.16 are overridden; install trl>=1.16,<1.17"
+
+
+def test_ligers_loss_is_refused() -> None:
+    with pytest.raises(ValueError, match="use_liger_kernel: Liger's fused loss would replace"):
+        TrainingConfig.model_validate({"use_liger_kernel": True})
 
 
 def test_adapters_have_no_dropout() -> None:
