@@ -215,6 +215,7 @@ def test_a_completion_ends_at_any_of_the_models_end_tokens(tmp_path: Path) -> No
     assert not [completion for completion in completions if "0" in completion.text or "<end>" in completion.text]
     assert {completion.truncated for completion in completions} == {True, False}
     assert all(completion.tokens == 3 for completion in completions if completion.truncated)
+    assert all(completion.tokens == len(completion.text) + (not completion.truncated) for completion in completions)
 
 
 def test_prompts_go_through_the_chat_template_if_there_is_one(model: Path, tmp_path: Path) -> None:

@@ -91,6 +91,12 @@ def test_batches_of_one_seed_differ_and_another_seed_gives_other_samples(
     assert _written(tmp_path)[0] != whole[0]
 
 
+def test_batches_that_begin_in_the_same_problem_differ(tmp_path: Path) -> None:
+    _run([_evaluation(tmp_path, samples=20)], Dice(), batch=1)
+    samples = [Sample.model_validate_json(line) for line in _written(tmp_path)[0].splitlines()]
+    assert len({sample.completion for sample in samples if sample.problem == "p0"}) > 3
+
+
 def test_an_evaluation_cut_at_any_byte_ends_as_if_nothing_had_happened(
     tmp_path: Path, whole: tuple[bytes, bytes]
 ) -> None:
