@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -209,13 +210,17 @@ def child_of_a_parent(tmp_path: Path, answer: str) -> tuple[subprocess.Popen[str
 def test_a_child_dies_with_its_parent(tmp_path: Path, answer: str, number: signal.Signals) -> None:
     parent, pid = child_of_a_parent(tmp_path, answer)
     child = psutil.Process(pid)
-    if answer == TOWER:
-        wait_until_busy(child)
-    parent.send_signal(number)
-    assert parent.wait(60) == -number
-    assert parent.stdout is not None
-    parent.stdout.close()
-    wait_until("the child is gone", lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    try:
+        if answer == TOWER:
+            wait_until_busy(child)
+        parent.send_signal(number)
+        assert parent.wait(60) == -number
+        wait_until("the child is gone", lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    finally:
+        assert parent.stdout is not None
+        parent.stdout.close()
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 def test_the_lifeline_alone_ends_a_child() -> None:
