@@ -68,7 +68,8 @@ def milliseconds(seconds: float) -> int:
 
 def label(sweep: Sweep, config: Config) -> str:
     """Name a config as the report does, such as `β1=0.5 β2=1`; the same whichever configs are known yet."""
-    return config_label(config, list(dict.fromkeys(("loss.beta1", "loss.beta2", *sweep.spec.space.varied))))
+    space = sweep.spec.space
+    return config_label(config, list(dict.fromkeys(("loss.beta1", "loss.beta2", *(space.varied or space.names)))))
 
 
 def trial_name(sweep: Sweep, trial: Trial, config: Config) -> str:
