@@ -177,3 +177,11 @@ def test_a_revision_or_split_that_is_not_there_is_refused_with_how_to_fetch_it(
     for missing in (f"owner/contest@{REVISION[::-1]}:test", f"owner/contest@{REVISION}:validation"):
         with pytest.raises(ConfigError, match=r"hf download --repo-type dataset owner/contest --revision"):
             read_hub("aime24", HubDataset.parse(missing))
+
+
+def test_the_documentation_has_the_catalog() -> None:
+    rows = (Path(__file__).parents[3] / "docs" / "benchmarks.md").read_text().splitlines()
+    for name, known in CATALOG.items():
+        (row,) = [row for row in rows if row.startswith(f"| `{name}` |")]
+        assert row.startswith(f"| `{name}` | {known.problems} | {known.samples} | {known.max_tokens} | ")
+        assert known.source is None or f"| {known.source} " in row
