@@ -42,10 +42,10 @@ def test_every_shipped_problem_has_a_right_answer_and_a_text_of_its_own() -> Non
     assert all(judgement.correct for judgement in judgements)
 
 
-def test_a_prompt_is_the_text_and_the_suffix(tmp_path: Path) -> None:
+def test_a_prompt_is_the_text_between_prefix_and_suffix(tmp_path: Path) -> None:
     write(tmp_path, [line(number, source="elsewhere") for number in range(1, 21)])
-    problems = task(tmp_path, prompt_suffix=" Answer:")
-    assert problems.training[0] == Problem("What is 1 and 1? Answer:", "2")
+    problems = task(tmp_path, prompt_prefix="Q: ", prompt_suffix=" A:")
+    assert problems.training[0] == Problem("Q: What is 1 and 1? A:", "2")
     assert [problem.answer for problem in problems.validation] == ["11", "21"]
 
 
