@@ -1,13 +1,15 @@
 """Evaluations of a small random model, as people start them."""
 
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -32,6 +34,16 @@ SAMPLING = Sampling(
     seed=0,
 )
 QUICK = ("--reward", "number", "--max-tokens", "6", "--samples", "4", "--batch", "24", "--temperature", "1")
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Generator[None]:
+    """Put back what the command line changes of its process."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    with patch.dict(os.environ):
+        yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="module")
