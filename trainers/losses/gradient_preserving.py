@@ -35,10 +35,12 @@ class GPPOParams(_GradientPreservingParams):
 class BetaSwitch(Params):
     """A change of the betas during training."""
 
-    step: int = Field(ge=1, description="Optimizer updates made before the change; a rollout has several.")
+    step: int = Field(ge=1, description="First optimizer update, counted from 1, that the change concerns.")
     beta1: float | None = Field(default=None, ge=0, description="New value; null: unchanged.")
     beta2: float | None = Field(default=None, ge=0, description="New value; null: unchanged.")
-    ramp: int = Field(default=0, ge=0, description="Updates over which the change is made, linearly; 0: at once.")
+    ramp: int = Field(
+        default=0, ge=0, description="The new value is reached so many updates later, linearly; 0: at once."
+    )
 
     @model_validator(mode="after")
     def _changes(self) -> Self:
@@ -63,7 +65,7 @@ class CEGPPOParams(_GradientPreservingParams):
     schedule: tuple[BetaSwitch, ...] = Field(default=(), description="Changes of the betas, in order of their steps.")
 
     def at(self, step: int) -> Self:
-        """The parameters with the betas of the update that follows `step` updates, and without a schedule."""
+        """The parameters with the betas of update `step`, counted from 1, and without a schedule."""
         betas = {"beta1": self.beta1, "beta2": self.beta2}
         for switch in self.schedule:
             if step < switch.step:

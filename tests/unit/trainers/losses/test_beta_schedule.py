@@ -10,9 +10,9 @@ def betas(params: CEGPPOParams, *steps: int) -> list[tuple[float, float]]:
     return [(params.beta1, params.beta2) for params in found]
 
 
-def test_the_papers_switch_after_585_rollouts_of_8_updates() -> None:
+def test_the_papers_switch_at_its_step_585_of_8_updates() -> None:
     params = CEGPPOParams(beta1=0, beta2=1, schedule=(BetaSwitch(step=585 * 8, beta1=0.5),))
-    assert betas(params, 0, 4679, 4680, 9999) == [(0, 1), (0, 1), (0.5, 1), (0.5, 1)]
+    assert betas(params, 1, 4679, 4680, 9999) == [(0, 1), (0, 1), (0.5, 1), (0.5, 1)]
 
 
 def test_a_ramp_is_linear_and_the_next_switch_starts_where_it_ended() -> None:
@@ -22,7 +22,7 @@ def test_a_ramp_is_linear_and_the_next_switch_starts_where_it_ended() -> None:
         schedule=(BetaSwitch(step=10, beta1=0.5, ramp=4), BetaSwitch(step=14, beta1=0.3, beta2=0.2, ramp=2)),
     )
     expected = [(0.1, 1), (0.1, 1), (0.2, 1), (0.4, 1), (0.5, 1), (0.4, 0.6), (0.3, 0.2), (0.3, 0.2)]
-    assert betas(params, 0, 10, 11, 13, 14, 15, 16, 99) == [pytest.approx(pair) for pair in expected]
+    assert betas(params, 1, 10, 11, 13, 14, 15, 16, 99) == [pytest.approx(pair) for pair in expected]
     assert betas(params, 16) == [(0.3, 0.2)], "exactly"
 
 
