@@ -11,7 +11,14 @@ HEAVY = ("datasets", "mlflow", "optuna", "pandas", "plotly", "ray", "torch", "tr
 
 @pytest.mark.parametrize(
     "module",
-    ["sweep_service.api", "sweep_service.client", "sweep_service.cli", "sweep_service.spec", "trainers.config"],
+    [
+        "sweep_service.api",
+        "sweep_service.client",
+        "sweep_service.cli",
+        "sweep_service.spec",
+        "trainers.config",
+        "trainers.tasks.word_problems",
+    ],
 )
 def test_importing_loads_nothing_heavy(module: str) -> None:
     code = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
