@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from packaging.version import Version
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from trainers.config import LoRAConfig, ModelConfig, PretrainedModel, TrainingConfig
 from trainers.errors import ConfigError
@@ -28,9 +28,19 @@ def pretrained_folder(model: PretrainedModel, cache: Path) -> Path:
 
 
 def load_policy(folder: Path, model: ModelConfig) -> Any:
-    """The causal language model in a folder, safetensors only, without running code from it."""
+    """The causal language model in a folder, safetensors only, without running code from it.
+
+    Of its own sampling settings only the special tokens stay: others, such as min_p, would join ours unseen.
+    """
     dtype = getattr(torch, model.weights_dtype) if isinstance(model, PretrainedModel) else torch.float32
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False)
+    policy: Any = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, use_safetensors=True, trust_remote_code=False
+    )
+    own = policy.generation_config
+    policy.generation_config = GenerationConfig(
+        bos_token_id=own.bos_token_id, eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id
+    )
+    return policy
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -94,12 +104,13 @@ def _positive(value: object) -> bool:
 
 def _context(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]]) -> list[str]:
     context: int | None = getattr(model.config, "max_position_embeddings", None)
-    longest, completion = max(map(len, prompts)), config.rollout.max_completion_tokens
-    if context is None or longest + completion <= context:
-        return []
+    longest = max(map(len, prompts))
+    lengths = {"rollout": config.rollout.max_completion_tokens, "evaluation": config.evaluation.max_completion_tokens}
     return [
-        f"rollout.max_completion_tokens {completion}: with the longest prompt of {longest} tokens it exceeds the "
+        f"{part}.max_completion_tokens {completion}: with the longest prompt of {longest} tokens it exceeds the "
         f"model's context of {context}; use at most {context - longest}"
+        for part, completion in lengths.items()
+        if context is not None and completion is not None and longest + completion > context
     ]
 
 

@@ -6,7 +6,9 @@ device batches, the optimizer's step, processes. Shapes: B sequences, P prompt t
 
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +21,7 @@ from transformers import GenerationConfig, PrinterCallback
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from trainers.base_evaluation import base_evaluation
+from trainers.base_evaluation import BASE_EVALUATION_SEED, base_evaluation
 from trainers.checkpoints import UNFINISHED, publish, write_state
 from trainers.config import TrainingConfig
 from trainers.errors import DivergedError, OffPolicyError, SamplingInterruptedError
@@ -27,6 +29,7 @@ from trainers.evaluate import Evaluation, evaluate, own_random_state
 from trainers.inert import InertBetas
 from trainers.losses import TokenBatch, Totals, objective
 from trainers.losses.terms import next_coefficient
+from trainers.model_folder import model_digest
 from trainers.parallel import process_state
 from trainers.policy import load_policy, load_tokenizer, lora, refuse
 from trainers.probe_log import ProbeLog, Sampled
@@ -192,11 +195,19 @@ class PolicyTrainer(GRPOTrainer):
         finally:
             self._sampling = False
 
+    def _completed(self, prompt_ids: list[list[int]], num_generations: int = 1) -> list[list[int]]:
+        """Token ids of one completion of each prompt, sampled in parts that memory allows."""
+        size, completion_ids = self._config.rollout.sampling_batch or len(prompt_ids), list[list[int]]()
+        for start in range(0, len(prompt_ids), size):
+            sampled, _ = self._generate_single_turn(prompt_ids[start : start + size], None, {}, num_generations)
+            completion_ids += sampled
+        return completion_ids
+
     def _sampled_groups(self, indices: list[int]) -> list[Group]:
         size = self._config.rollout.completions_per_prompt
         asked = [self._task.training[index] for index in indices for _ in range(size)]
         prompt_ids = self._token_ids(asked)
-        completion_ids, _ = self._generate_single_turn(prompt_ids, None, {}, size)
+        completion_ids = self._completed(prompt_ids, size)
         completions = [self._completion(ids) for ids in completion_ids]
         judgements = self._task.judge(asked, completions)
         samples = list(map(Sample, prompt_ids, completion_ids, completions, judgements))
@@ -309,7 +320,7 @@ class PolicyTrainer(GRPOTrainer):
             return
         step, bonus = self.state.global_step, self._config.terms.entropy_bonus
         metrics = self._stats.reduced(self.accelerator, logs["learning_rate"])
-        metrics |= {name: logs[name] for name in ("loss", "grad_norm", "learning_rate")}
+        metrics |= {name: logs[name] for name in ("grad_norm", "learning_rate")}
         metrics |= {**self._rollout_metrics, **self._schedules(step), **self._times(metrics), **self._probe.take()}
         if bonus.target is not None:
             self._entropy_coefficient = next_coefficient(self._entropy_coefficient, metrics["entropy"] or 0.0, bonus)
@@ -353,11 +364,22 @@ class PolicyTrainer(GRPOTrainer):
     def _evaluation_of_initial(self) -> Evaluation:
         """The same for every run that starts from this model, so it is made once and kept."""
         config = self._config
-        sampling = {"evaluation": config.evaluation.model_dump(), "tokens": config.rollout.max_completion_tokens}
-        key = {"model": self._folders.model.name, "task": config.task.model_dump(mode="json"), **sampling}
         if self._processes > 1:
-            return self._evaluation(0)
-        return base_evaluation(self._folders.cache, key, lambda: self._evaluation(0))
+            return self._evaluation(BASE_EVALUATION_SEED)
+        key = {
+            "model": model_digest(self._folders.model),
+            "weights": getattr(config.model, "weights_dtype", None),
+            "task": [config.task.model_dump(mode="json"), self._task.recipe],
+            "evaluation": config.evaluation.model_dump(mode="json"),
+            "rollout": config.rollout.model_dump(mode="json", include={"max_completion_tokens", "sampling_batch"}),
+            "compute": config.compute.model_dump(mode="json"),
+        }
+        compute = partial(self._evaluation, BASE_EVALUATION_SEED)
+        return base_evaluation(self._folders.cache, key, compute, self._while_waiting)
+
+    def _while_waiting(self) -> None:
+        if self._stopping():
+            raise SamplingInterruptedError
 
     def _evaluation(self, seed: int) -> Evaluation:
         with own_random_state((seed + self._rank) % 2**32):
@@ -365,30 +387,30 @@ class PolicyTrainer(GRPOTrainer):
 
     def _sampled(self, prompts: Sequence[str]) -> list[Completion]:
         """Complete each prompt once with the evaluation's settings; each process samples its share."""
-        rollout, sampling = self._config.rollout, self._config.evaluation
-        training = self.generation_config, self.generation_kwargs, self.model.training
-        self.generation_kwargs = {
-            **self.generation_kwargs,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-        }
-        self.generation_config = GenerationConfig(**self.generation_kwargs, disable_compile=True)
-        self.model.eval()
-        mine, size = (
-            prompts[self._rank :: self._processes],
-            rollout.prompts_per_rollout * rollout.completions_per_prompt,
-        )
-        completions: list[Completion] = []
-        try:
+        with self._evaluation_settings():
+            mine, size = prompts[self._rank :: self._processes], self._config.rollout.completions_per_rollout
+            completions: list[Completion] = []
             for start in range(0, len(mine), size):
                 ids = self._characters(text=list(mine[start : start + size]))["input_ids"]
-                sampled, _ = self._generate_single_turn(ids, None, {}, 1)
-                completions += map(self._completion, sampled)
-        finally:
-            self.generation_config, self.generation_kwargs = training[:2]
-            self.model.train(training[2])
+                completions += map(self._completion, self._completed(ids))
         shares = gather_object([completions]) if self._processes > 1 else [completions]
         return [shares[place % self._processes][place // self._processes] for place in range(len(prompts))]
+
+    @contextmanager
+    def _evaluation_settings(self) -> Generator[None]:
+        """Sample as `config.evaluation` says, with the model in evaluation mode."""
+        settings, training = self._config.evaluation, self.model.training
+        config, kwargs = self.generation_config, self.generation_kwargs
+        self.generation_kwargs = {**kwargs, "temperature": settings.temperature, "top_p": settings.top_p}
+        if settings.max_completion_tokens is not None:
+            self.generation_kwargs["max_new_tokens"] = settings.max_completion_tokens
+        self.generation_config = GenerationConfig(**self.generation_kwargs, disable_compile=True)
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.generation_config, self.generation_kwargs = config, kwargs
+            self.model.train(training)
 
     def make_probe(self) -> None:
         """Freeze completions of the policy that training starts from, the same for every run that starts from it."""
@@ -398,8 +420,7 @@ class PolicyTrainer(GRPOTrainer):
         problems = self._task.training
         prompt_ids = self._token_ids([problems[index % len(problems)] for index in range(number)])
         with own_random_state(0):
-            completion_ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
-        return prompt_ids, completion_ids
+            return prompt_ids, self._completed(prompt_ids)
 
     def measure_probe(self) -> None:
         """Measure the policy on the frozen completions, for the record of this update."""

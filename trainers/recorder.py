@@ -48,7 +48,8 @@ class Recorder:
     def evaluation(self, step: int, evaluation: Evaluation) -> None:
         """Record an evaluation and the completions it shows."""
         self._latest = evaluation.metrics
-        self._evaluations = [*self._evaluations, evaluation.metrics["eval/avg_at_k"] or 0.0][-_AVERAGED_EVALUATIONS:]
+        if (value := evaluation.metrics["eval/avg_at_k"]) is not None:
+            self._evaluations = [*self._evaluations, value][-_AVERAGED_EVALUATIONS:]
         self._events.write("evaluation", step=step, metrics=evaluation.metrics)
         self._events.write("samples", step=step, samples=evaluation.samples)
 

@@ -30,6 +30,9 @@ class RolloutConfig(Frozen):
     max_completion_tokens: int = Field(default=12, ge=1, le=65536)
     temperature: float = Field(default=1.0, gt=0, le=5)
     top_p: float = Field(default=1.0, gt=0, le=1)
+    sampling_batch: int | None = Field(
+        default=None, ge=1, description="Completions sampled at a time, as memory allows; null: a whole round."
+    )
     dynamic_sampling: DynamicSampling | None = None
     overlong: OverlongParams | None = Field(default=None, description="Penalty on long completions; null for none.")
 
@@ -37,6 +40,11 @@ class RolloutConfig(Frozen):
     def updates_per_rollout(self) -> int:
         """Optimizer updates made from one rollout."""
         return self.prompts_per_rollout // self.prompts_per_minibatch
+
+    @property
+    def completions_per_rollout(self) -> int:
+        """Completions trained on from one rollout."""
+        return self.prompts_per_rollout * self.completions_per_prompt
 
     @model_validator(mode="after")
     def _divides(self) -> Self:
@@ -67,6 +75,9 @@ class EvaluationConfig(Frozen):
     pass_k: int = Field(default=8, ge=1, description="The k of the unbiased pass@k.")
     temperature: float = Field(default=1.0, gt=0, le=5)
     top_p: float = Field(default=1.0, gt=0, le=1)
+    max_completion_tokens: int | None = Field(
+        default=None, ge=1, le=131072, description="null: as rollout.max_completion_tokens."
+    )
     shown_samples: int = Field(
         default=8, ge=0, le=64, description="Completions kept with their rewards at each evaluation."
     )

@@ -48,7 +48,9 @@ def test_state_is_given_back_to_the_same_run_also_if_it_is_made_longer(tmp_path:
 
 def test_a_checkpoint_of_another_configuration_is_refused_by_name(tmp_path: Path) -> None:
     path = publish_step(tmp_path, 8)
-    with pytest.raises(CheckpointError, match="another seed; only checkpoint_every_rollouts, evaluation, kept_checkpoints, steps may"):
+    with pytest.raises(
+        CheckpointError, match="another seed; only checkpoint_every_rollouts, evaluation, kept_checkpoints, steps may"
+    ):
         read_state(path, TrainingConfig(seed=1))
 
 
