@@ -8,7 +8,7 @@ QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 
   HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check format install lock lock-check clean
+.PHONY: help demo serve test bench check format install lock lock-check clean
 
 help: ## Show these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -21,6 +21,10 @@ serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave th
 
 test: $(READY) ## Run all tests
 	@$(QUIET) $(VENV)/bin/python -m pytest
+
+bench: $(READY) ## Time an optimizer step beside TRL's, and the math grader; some minutes on a quiet machine
+	@$(QUIET) $(VENV)/bin/python bench/step_time.py
+	@$(QUIET) $(VENV)/bin/python bench/grading.py
 
 check: $(READY) ## Check format, lint, types and import contracts
 	@$(VENV)/bin/ruff format --check --quiet . || { echo "not formatted: run make format"; exit 1; }
