@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from trainers.losses.aggregation import AGGREGATIONS
+from trainers.losses.aggregation import AGGREGATIONS, token_mean
 from trainers.losses.table import LossConfig, policy_loss
 
 if TYPE_CHECKING:
@@ -94,12 +94,10 @@ def objective(
     total = None if totals is None else totals.denominator(mode, rows)
     output = policy_loss(batch, params)
     policy = aggregate(output.loss_BT, batch.mask_BT, total)
-    loss, penalty, entropy, nll = policy, output.penalty, None, None
-    if penalty is not None:
-        if totals is not None:
-            penalty = penalty * AGGREGATIONS["token_mean"](
-                batch.mask_BT.to(penalty.dtype), batch.mask_BT, totals.denominator("token_mean", rows)
-            )
+    loss, penalty, entropy, nll = policy, None, None, None
+    if output.penalty is not None:
+        tokens = None if totals is None else totals.denominator("token_mean", rows)
+        penalty = token_mean(output.penalty.expand(batch.mask_BT.shape), batch.mask_BT, tokens)
         loss = loss + penalty
     coefficient = terms.entropy_bonus.coefficient if entropy_coefficient is None else entropy_coefficient
     if coefficient > 0:

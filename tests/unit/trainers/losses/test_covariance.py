@@ -26,12 +26,24 @@ def places(mask_BT: Tensor | None) -> list[tuple[int, int]]:
     return [(row, column) for row, column in mask_BT.nonzero().tolist()]
 
 
-def test_clip_cov_drops_the_candidates_strictly_between_its_bounds() -> None:
-    output = clip_cov(batch(), ClipCovParams(selected_share=1, covariance_low=9 / 14, covariance_high=1.8))
+def test_clip_cov_gives_its_candidates_loss_and_gradient_zero() -> None:
+    given = batch()
+    output = clip_cov(given, ClipCovParams(selected_share=1, covariance_low=0.7, covariance_high=1.8))
     assert places(output.selected_BT) == [(0, 0)]
     assert output.loss_BT[0].tolist() == [0, -2, -2, 0]
-    assert clip_cov(batch(), ClipCovParams(covariance_low=2, covariance_high=3)).selected_BT is not None
-    assert places(clip_cov(batch(), ClipCovParams(covariance_low=2, covariance_high=3)).selected_BT) == []
+    (grad_BT,) = torch.autograd.grad(output.loss_BT.sum(), given.logprobs_BT)
+    assert grad_BT[0].tolist() == [0, -2, -2, 0]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"), [(0.5, 1.5, [0, 2]), (0.0, 1.0, [1, 3]), (0.5, 1.0, []), (0.0, 9.0, [0, 1, 2, 3])]
+)
+def test_clip_covs_bounds_are_strict(low: float, high: float, expected: list[int]) -> None:
+    """Covariances 1, 0.5, 1, 0.5, exactly."""
+    logprobs_BT = torch.tensor([[-1.0, -1.5, -3.0, -2.5]])
+    given = TokenBatch(logprobs_BT, logprobs_BT, torch.tensor([[1.0, 1.0, -1.0, -1.0]]), torch.ones(1, 4))
+    params = ClipCovParams(selected_share=1, covariance_low=low, covariance_high=high)
+    assert [column for _, column in places(clip_cov(given, params).selected_BT)] == expected
 
 
 @pytest.mark.parametrize(("share", "count"), [(2e-4, 1), (0.2, 1), (0.3, 2), (1.0, 3)])
