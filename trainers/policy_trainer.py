@@ -284,7 +284,7 @@ class PolicyTrainer(GRPOTrainer):
         )
         if self._step % self._device_batches < self.args.gradient_accumulation_steps:
             _check_on_policy(batch)
-        config, params = self._config, self._config.loss.at(self.state.global_step + 1)
+        config, params = self._config, self._config.loss.at(self.state.global_step)
         result = objective(
             batch,
             params,
@@ -330,7 +330,7 @@ class PolicyTrainer(GRPOTrainer):
                 self._recorder.warning(step, warning)
 
     def _schedules(self, step: int) -> dict[str, float | None]:
-        params = self._config.loss.at(step)
+        params = self._config.loss.at(step - 1)
         return {
             "schedule/beta1": getattr(params, "beta1", None),
             "schedule/beta2": getattr(params, "beta2", None),
