@@ -1,0 +1,145 @@
+"""The trainer's updates written down a second time, as plainly as possible. Nothing here comes from `trainers`.
+
+Log-probabilities and entropies are a log-softmax over all logits; clipping and AdamW are spelled out. Shapes:
+B sequences, P prompt tokens, T completion tokens, V vocabulary.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tests.proof.plain_losses import Rule, assert_selection, batch_losses
+
+
+@dataclass(frozen=True)
+class Optimization:
+    learning_rate: float
+    warmup_steps: int
+    betas: tuple[float, float]
+    epsilon: float
+    weight_decay: float
+    largest_norm: float
+    temperature: float
+
+
+class DeviceBatch(NamedTuple):
+    """A part of an update. `selected_BT` is what a covariance loss singled out."""
+
+    prompt_ids_BP: Tensor
+    prompt_mask_BP: Tensor
+    completion_ids_BT: Tensor
+    mask_BT: Tensor
+    old_logprobs_BT: Tensor
+    old_entropy_BT: Tensor
+    advantages_B: Tensor
+    correct_B: Tensor
+    active_B: Tensor
+    selected_BT: Tensor | None
+
+
+class Update(NamedTuple):
+    loss: float
+    outside: Counter[str]
+
+
+def scored(model: Any, batch: DeviceBatch, temperature: float) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of the completion tokens and entropies at their positions, (B, T), in nats."""
+    ids_BS = torch.cat([batch.prompt_ids_BP, batch.completion_ids_BT], dim=1)
+    attention_BS = torch.cat([batch.prompt_mask_BP, batch.mask_BT], dim=1)
+    logits_BSV = model(input_ids=ids_BS, attention_mask=attention_BS).logits
+    first = batch.prompt_ids_BP.shape[1] - 1
+    logprobs_BTV = torch.log_softmax(logits_BSV[:, first:-1] / temperature, dim=-1)
+    logprobs_BT = logprobs_BTV.gather(-1, batch.completion_ids_BT.unsqueeze(-1)).squeeze(-1)
+    return logprobs_BT, -(logprobs_BTV.exp() * logprobs_BTV).sum(-1)
+
+
+class Denominators(NamedTuple):
+    """Of one update: a rollout's numbers shared out evenly over its updates, as TRL does."""
+
+    all_rows: float
+    correct_rows: float
+
+
+def counted(rule: Rule, batch: DeviceBatch) -> Tensor:
+    """The tokens that count, (B, T), bool."""
+    mask_BT = batch.mask_BT.bool()
+    return mask_BT & batch.active_B.unsqueeze(1) if rule.only_active else mask_BT
+
+
+def denominators(rule: Rule, rollout: "Rollout") -> Denominators:
+    sizes = [0, 0]
+    for batch in [batch for update in rollout for batch in update]:
+        for place, rows_B in enumerate((torch.ones_like(batch.correct_B), batch.correct_B)):
+            tokens_B = (counted(rule, batch) & rows_B.unsqueeze(1)).sum(-1)
+            sizes[place] += int((tokens_B > 0).sum() if rule.per_sequence else tokens_B.sum())
+    return Denominators(*(max(size, 1) / len(rollout) for size in sizes))
+
+
+def mean(rule: Rule, values_BT: Tensor, mask_BT: Tensor, by: float) -> Tensor:
+    """A device batch's share of an update's mean."""
+    weights_BT = mask_BT.double()
+    if rule.per_sequence:
+        weights_BT = weights_BT / weights_BT.sum(-1, keepdim=True).clamp(min=1)
+    return (values_BT * weights_BT).sum() / by
+
+
+def differentiate(
+    model: Any, rule: Rule, update: Sequence[DeviceBatch], by: Denominators, temperature: float
+) -> Update:
+    """Add the gradient of an update's loss to the parameters."""
+    total, outside = 0.0, Counter[str]()
+    for batch in update:
+        logprobs_BT, entropy_BT = scored(model, batch, temperature)
+        mask_BT = counted(rule, batch)
+        advantages_BT = batch.advantages_B.unsqueeze(1).expand_as(logprobs_BT)
+        tokens = (logprobs_BT.detach(), batch.old_logprobs_BT, advantages_BT, mask_BT)
+        if batch.selected_BT is not None:
+            assert_selection(rule, *tokens, batch.selected_BT)
+        losses = batch_losses(rule, *tokens, entropy_BT.detach(), batch.old_entropy_BT, batch.selected_BT)
+        right_BT = mask_BT & batch.correct_B.unsqueeze(1)
+        terms = -rule.positive_nll * mean(rule, logprobs_BT, right_BT, by.correct_rows)
+        terms = terms - rule.entropy_bonus * mean(rule, entropy_BT, mask_BT, by.all_rows)
+        (mean(rule, losses.gradients_BT * logprobs_BT, mask_BT, by.all_rows) + terms).backward()
+        total += (mean(rule, losses.values_BT, mask_BT, by.all_rows) + terms).item()
+        outside += losses.outside
+    return Update(total, outside)
+
+
+Rollout = Sequence[Sequence[DeviceBatch]]
+"""The updates of a rollout, each in device batches."""
+
+
+def train(
+    model: Any, rule_after: Callable[[int], Rule], rollouts: Sequence[Rollout], how: Optimization
+) -> Iterator[Update]:
+    """Update `model` in place on each update of each rollout; yields what each came to.
+
+    Args:
+        rule_after: the loss of the update that follows so many updates.
+    """
+    parameters = list(model.parameters())
+    first_moments, second_moments = ([torch.zeros_like(each) for each in parameters] for _ in range(2))
+    updates = [(update, rollout) for rollout in rollouts for update in rollout]
+    for step, (update, rollout) in enumerate(updates, start=1):
+        rule = rule_after(step - 1)
+        model.zero_grad()
+        made = differentiate(model, rule, update, denominators(rule, rollout), how.temperature)
+        norm = math.sqrt(sum(each.grad.square().sum().item() for each in parameters))
+        scale = min(1.0, how.largest_norm / (norm + 1e-6))
+        rate = how.learning_rate * min(1.0, (step - 1) / how.warmup_steps)
+        with torch.no_grad():
+            for parameter, first, second in zip(parameters, first_moments, second_moments, strict=True):
+                gradient = parameter.grad * scale
+                first.mul_(how.betas[0]).add_((1 - how.betas[0]) * gradient)
+                second.mul_(how.betas[1]).add_((1 - how.betas[1]) * gradient.square())
+                mean = first / (1 - how.betas[0] ** step)
+                deviation = (second / (1 - how.betas[1] ** step)).sqrt()
+                if parameter.dim() > 1:  # norms and biases do not decay
+                    parameter.mul_(1 - rate * how.weight_decay)
+                parameter.sub_(rate * mean / (deviation + how.epsilon))
+        yield made

@@ -1,0 +1,199 @@
+"""Runs of the real trainer in float64 that keep what they were given and what they made of it."""
+
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from unittest.mock import patch
+
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from tests.proof.float64 import in_float64
+from tests.proof.plain_loop import DeviceBatch, Optimization
+from trainers import policy_trainer
+from trainers.config import TrainingConfig, with_params
+from trainers.events import EventWriter
+from trainers.policy_trainer import Folders, PolicyTrainer
+from trainers.recorder import Recorder
+from trainers.tasks import Task, make_task
+from trainers.warm_start import warm_started
+
+T = TypeVar("T", bound=PolicyTrainer)
+Weights = dict[str, Tensor]
+
+TINY: dict[str, Any] = {
+    "task": {"smallest": 2, "largest": 20},
+    "model": {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "warm_start_steps": 800},
+    "rollout": {
+        "prompts_per_rollout": 10,
+        "completions_per_prompt": 8,
+        "prompts_per_minibatch": 2,
+        "max_completion_tokens": 6,
+        "temperature": 0.9,
+        "overlong": {"cache_tokens": 2, "factor": 0.5},
+    },
+    "optimizer": {
+        "learning_rate": 4e-3,
+        "warmup_steps": 3,
+        "adam_beta1": 0.8,
+        "adam_beta2": 0.95,
+        "adam_epsilon": 1e-6,
+        "weight_decay": 0.1,
+        "max_grad_norm": 0.5,
+    },
+    "evaluation": {"every_steps": 1000, "samples_per_problem": 1, "pass_k": 1, "probe_completions": 0},
+    "device_batch": 8,
+    "steps": 50,
+}
+"""10 rollouts of 5 updates of 2 device batches. No setting has the value at which it would do nothing."""
+
+
+def tiny_config(**params: Any) -> TrainingConfig:
+    """The tiny run with dotted names changed; a dot is written as two underscores."""
+    return TrainingConfig.model_validate(
+        with_params(TINY, {name.replace("__", "."): value for name, value in params.items()})
+    )
+
+
+def optimization(config: TrainingConfig) -> Optimization:
+    settings = config.optimizer
+    return Optimization(
+        learning_rate=settings.learning_rate,
+        warmup_steps=settings.warmup_steps,
+        betas=(settings.adam_beta1, settings.adam_beta2),
+        epsilon=settings.adam_epsilon,
+        weight_decay=settings.weight_decay,
+        largest_norm=settings.max_grad_norm,
+        temperature=config.rollout.temperature,
+    )
+
+
+class Recording(NamedTuple):
+    initial: Weights
+    """Before training."""
+    final: Weights
+    """And after it."""
+    sampled: list[dict[str, Tensor]]
+    """Each rollout as it was scored, before it was shuffled."""
+    old: list[Weights]
+    """Of the policy that sampled each of them."""
+    rollouts: list[list[list[DeviceBatch]]]
+    """Each rollout's updates in device batches, as they were differentiated."""
+    losses: list[float]
+    """Of each update: the sum of what its device batches' backward passes started from."""
+    logged: list[float]
+    """The same as the record has it."""
+    task: Task
+    characters: Any
+    """The tokenizer."""
+    architecture: Any
+
+    def model(self, weights: Weights) -> Any:
+        """A model of its own, without anything that TRL or the trainer hung on theirs."""
+        model = AutoModelForCausalLM.from_config(self.architecture).double()
+        model.load_state_dict(weights)
+        return model
+
+
+class RecordingTrainer(PolicyTrainer):
+    """Trains in float64 and keeps what it was given. Two names of a device batch's tensors apart, it knows no more."""
+
+    def begin(self) -> None:
+        self.model.double()
+        self.initial = weights_of(self.model)
+        self.sampled: list[dict[str, Tensor]] = []
+        self.old: list[Weights] = []
+        self.batches: dict[int, list[DeviceBatch]] = {}
+        self.losses: dict[int, float] = {}
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        self.old.append(weights_of(self.model))
+        rollout = super()._generate_and_score_completions(inputs)
+        rollout["advantages"] = rollout["advantages"].double()
+        self.sampled.append({name: tensor.clone() for name, tensor in rollout.items()})
+        return rollout
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        chosen: list[Tensor | None] = []
+
+        def spied(*args: Any, **kwargs: Any) -> Any:
+            result = objective(*args, **kwargs)
+            chosen.append(result.output.selected_BT)
+            return result
+
+        objective = policy_trainer.objective
+        with patch.object(policy_trainer, "objective", spied):
+            loss = super()._compute_loss(model, inputs)
+        update, selects = self.state.global_step, self._config.loss.name in ("clip_cov", "kl_cov")
+        self.batches.setdefault(update, []).append(device_batch(inputs, chosen[0] if selects else None))
+        self.losses[update] = self.losses.get(update, 0.0) + loss.item()
+        return loss
+
+
+def weights_of(model: Any) -> Weights:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+
+def device_batch(inputs: dict[str, Any], selected_BT: Tensor | None) -> DeviceBatch:
+    return DeviceBatch(
+        inputs["prompt_ids"],
+        inputs["prompt_mask"],
+        inputs["completion_ids"],
+        inputs["completion_mask"],
+        inputs["old_logprobs"],
+        inputs["old_entropy"],
+        inputs["advantages"],
+        inputs["correct"],
+        inputs["active"],
+        selected_BT,
+    )
+
+
+class _Memory(EventWriter):
+    """Keeps events instead of writing them."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def write(self, kind: str, **fields: Any) -> None:
+        self.events.append({"type": kind, **fields})
+
+    def sync(self) -> None:
+        pass
+
+
+def trainer_of(kind: type[T], config: TrainingConfig, folder: Path, cache: Path) -> tuple[T, _Memory]:
+    """A trainer of a class on the tiny policy, and its events."""
+    events = _Memory()
+    task = make_task(config.task, cache)
+    model = warm_started(config.model, task, cache, events, lambda: False)
+    recorder = Recorder(events, config.steps, 0, {})
+    return kind(config, task, Folders(model, folder, cache), recorder, lambda: False, {}), events
+
+
+def recorded(config: TrainingConfig, folder: Path, cache: Path) -> Recording:
+    """Train in this process, in float64."""
+    with in_float64():
+        trainer, events = trainer_of(RecordingTrainer, config, folder, cache)
+        trainer.begin()
+        trainer.train()
+    updates = [trainer.batches[step] for step in range(len(trainer.batches))]
+    each = config.rollout.updates_per_rollout
+    return Recording(
+        initial=trainer.initial,
+        final=weights_of(trainer.model),
+        sampled=trainer.sampled,
+        old=trainer.old,
+        rollouts=[updates[start : start + each] for start in range(0, len(updates), each)],
+        losses=[trainer.losses[step] for step in range(len(updates))],
+        logged=[event["metrics"]["loss"] for event in events.events if event["type"] == "step"],
+        task=trainer._task,
+        characters=trainer._characters,
+        architecture=trainer.model.config,
+    )
+
+
+def largest_gap(ours: Weights, theirs: Weights) -> float:
+    """Largest absolute difference, as a share of the largest absolute value."""
+    assert ours.keys() == theirs.keys()
+    gaps = [(tensor - theirs[name]).abs().max().item() for name, tensor in ours.items()]
+    return max(gaps) / max(tensor.abs().max().item() for tensor in theirs.values())

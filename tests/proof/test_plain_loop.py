@@ -1,0 +1,125 @@
+"""Fifty updates of each loss inside the trainer, and the same rollouts through a plain loop that shares no code.
+
+Both run in float64, so they differ by rounding only: 1e-10 of the largest weight or loss is the bound, 1e-14 is typical.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proof import plain_loop
+from tests.proof.float64 import in_float64
+from tests.proof.plain_losses import Rule
+from tests.proof.plain_rollout import assert_rollout_is_right
+from tests.proof.runs import largest_gap, optimization, recorded, tiny_config, weights_of
+
+# TRL 1.16 asks transformers 5.23 for a property that it renamed.
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+
+TOLERANCE = 1e-10
+BOUNDS = {"epsilon_low": 0.05, "epsilon_high": 0.08}
+CLIPPED = Rule("dapo", low=0.95, high=1.08)
+
+Scenario = tuple[dict[str, Any], Callable[[int], Rule]]
+
+
+def always(rule: Rule) -> Callable[[int], Rule]:
+    return lambda _: rule
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "grpo": (
+        {"loss": {"name": "grpo", **BOUNDS}, "aggregation__mode": "seq_mean_token_mean"},
+        always(replace(CLIPPED, name="grpo", per_sequence=True)),
+    ),
+    "dapo": (
+        {
+            "loss": {"name": "dapo", **BOUNDS, "dual_clip": 1.2},
+            "aggregation__denominator": "active",
+            "rollout__dynamic_sampling": {"prompts_per_round": 6, "max_rounds": 2},
+        },
+        always(replace(CLIPPED, dual_clip=1.2, only_active=True)),
+    ),
+    "gppo": (
+        {"loss": {"name": "gppo", **BOUNDS, "dual_clip": 1.2}},
+        always(replace(CLIPPED, name="gppo", dual_clip=1.2)),
+    ),
+    "ce_gppo": (
+        {"loss": {"name": "ce_gppo", **BOUNDS, "dual_clip": 1.2, "beta1": 0.5, "beta2": 0.75}},
+        always(replace(CLIPPED, name="ce_gppo", dual_clip=1.2, beta1=0.5, beta2=0.75)),
+    ),
+    "cispo": ({"loss": {"name": "cispo", **BOUNDS}}, always(replace(CLIPPED, name="cispo"))),
+    "gspo": (
+        {"loss": {"name": "gspo", "epsilon_low": 0.003, "epsilon_high": 0.004}},
+        always(Rule("gspo", low=0.997, high=1.004, per_sequence=True)),
+    ),
+    "clip_cov": (
+        {
+            "loss": {
+                "name": "clip_cov",
+                **BOUNDS,
+                "selected_share": 0.1,
+                "covariance_low": 0.05,
+                "covariance_high": 2.0,
+            }
+        },
+        always(replace(CLIPPED, name="clip_cov", share=0.1, covariance=(0.05, 2.0))),
+    ),
+    "kl_cov": (
+        {"loss": {"name": "kl_cov", "selected_share": 0.1, "kl_coefficient": 0.5}},
+        always(Rule("kl_cov", share=0.1, coefficient=0.5)),
+    ),
+    "erc on dapo": (
+        {"loss": {"name": "dapo", **BOUNDS, "erc": {"mode": "mask", "low": 0.95, "high": 1.05}}},
+        always(replace(CLIPPED, dual_clip=10.0, entropy_band=(0.95, 1.05))),
+    ),
+    "ce_gppo with a schedule and both terms": (
+        {
+            "loss": {
+                "name": "ce_gppo",
+                **BOUNDS,
+                "beta1": 0.0,
+                "schedule": [{"step": 10, "beta1": 0.5, "beta2": 0.25}],
+            },
+            "terms": {"positive_nll": 0.1, "entropy_bonus": {"coefficient": 0.01}},
+        },
+        lambda updates: replace(
+            CLIPPED,
+            name="ce_gppo",
+            dual_clip=10.0,
+            beta1=0.0 if updates < 10 else 0.5,
+            beta2=1.0 if updates < 10 else 0.25,
+            positive_nll=0.1,
+            entropy_bonus=0.01,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_plain_loop_makes_the_same_losses_and_weights(name: str, tmp_path: Path, cache: Path) -> None:
+    params, rule_after = SCENARIOS[name]
+    config = tiny_config(**params)
+    recording = recorded(config, tmp_path, cache)
+    model = recording.model(recording.initial)
+    with in_float64():
+        updates = list(plain_loop.train(model, rule_after, recording.rollouts, optimization(config)))
+    losses, outside = [update.loss for update in updates], sum((update.outside for update in updates), Counter[str]())
+    assert len(losses) == len(recording.losses) == len(recording.logged) == 50
+    gap = max(abs(mine - other) for mine, other in zip(losses, recording.losses, strict=True)) / max(map(abs, losses))
+    weights = largest_gap(recording.final, weights_of(model))
+    print(f"{name}: losses differ by {gap:.1e}, weights by {weights:.1e}")
+    assert gap < TOLERANCE
+    assert weights < TOLERANCE
+    assert recording.logged == pytest.approx(losses, rel=1e-6, abs=1e-7)
+    assert largest_gap(recording.final, recording.initial) > 0.02, "a run that changes nothing proves nothing"
+    if rule_after(0).low:
+        met = [outside[f"{side}, A {sign} 0"] for side in ("above", "below") for sign in "<>"]
+        assert min(met) >= 10, f"too few tokens left the bounds to prove anything: {outside}"
+    with in_float64():
+        for index in range(len(recording.rollouts)):
+            assert_rollout_is_right(recording, index, config)
