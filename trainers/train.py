@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from trainers.checkpoints import UNFINISHED, read_state
-from trainers.config import TinyPolicy, TrainingConfig
+from trainers.config import TinyPolicy, TrainingConfig, WordProblemsTask
 from trainers.errors import DivergedError, StoppedError
 from trainers.events import EventWriter
 from trainers.parallel import process_state
-from trainers.policy import pretrained_folder
+from trainers.policy import load_tokenizer, pretrained_folder
 from trainers.policy_trainer import Folders, PolicyTrainer
 from trainers.recorder import Outcome, Recorder
 from trainers.tasks import Task, make_task
+from trainers.tasks.shortened import Shortened
 from trainers.warm_start import warm_started
 
 _LIBRARIES: Final = ("torch", "transformers", "trl")
@@ -55,12 +56,16 @@ def train(
         pid=os.getpid(),
     )
     recorder = Recorder(events, config.steps, first_step, state)
-    task = make_task(config.task, cache)
+    task: Task = make_task(config.task, cache)
     try:
         if process_state().is_main_process:
             shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # of a process that was killed while saving
         with process_state().main_process_first():  # only the first of several processes can save a model
             model = _initial_model(config, task, cache, events, stopping)
+        if isinstance(config.task, WordProblemsTask):
+            task = Shortened(task, load_tokenizer(model), config.task.max_prompt_tokens)
+            if (warning := task.warning()) and process_state().is_main_process:
+                recorder.warning(first_step, warning)
         trainer = PolicyTrainer(config, task, Folders(model, output, cache), recorder, stopping, state)
         trainer.run(resume_from)
         step = trainer.state.global_step
