@@ -1,0 +1,41 @@
+"""Our dapo, cispo and gspo are TRL's: loss and gradient, in float64, with and without accumulation."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from trl.trainer.utils import _ChunkedLogProbFunction
+
+from tests.proof.float64 import FullHead
+from tests.proof.trl_comparison import PARITIES, compared
+
+# TRL 1.16 uses names that transformers 5.23 changed.
+pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
+
+TOLERANCE = 1e-12
+
+
+@pytest.mark.parametrize("accumulated", [1, 2, 4])
+@pytest.mark.parametrize("name", PARITIES)
+def test_loss_and_gradient_are_trls(name: str, accumulated: int, tmp_path: Path, cache: Path) -> None:
+    trainer, config = compared(name, tmp_path, cache, device_batch=16 // accumulated, steps=20)
+    assert config.accumulation_steps == accumulated
+    assert len(trainer.loss_gaps) == 20 * accumulated
+    assert len(trainer.gradient_gaps) == 20
+    print(f"{name} x {accumulated}: losses {max(trainer.loss_gaps):.1e}, gradients {max(trainer.gradient_gaps):.1e}")
+    assert sum(largest > 1e-3 for largest in trainer.largest) >= 15, "too few updates had a gradient"
+    assert max(trainer.loss_gaps) < TOLERANCE
+    assert max(trainer.gradient_gaps) < TOLERANCE * max(trainer.largest)
+
+
+def test_the_head_used_in_float64_is_trls_own() -> None:
+    torch.manual_seed(0)
+    hidden_NH, weight_VH = torch.randn(7, 5, requires_grad=True), torch.randn(11, 5, requires_grad=True)
+    targets_N = torch.randint(11, (7,))
+    results = []
+    for head in (FullHead, _ChunkedLogProbFunction):
+        logprobs_N, entropy_N, *_ = head.apply(hidden_NH, weight_VH, None, targets_N, 0.7, 4, None, 1.0, ("entropy",))
+        gradients = torch.autograd.grad((logprobs_N * 0.3 + entropy_N).sum(), [hidden_NH, weight_VH])
+        results.append([logprobs_N, entropy_N, *gradients])
+    for full, fused in zip(*results, strict=True):
+        torch.testing.assert_close(full, fused, rtol=1e-5, atol=1e-5)
