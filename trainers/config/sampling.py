@@ -60,6 +60,11 @@ class RolloutConfig(Frozen):
                 f"dynamic_sampling draws at most {sampling.prompts_per_round} x {sampling.max_rounds} prompts, "
                 f"fewer than prompts_per_rollout {self.prompts_per_rollout}; raise prompts_per_round or max_rounds"
             )
+        if self.overlong and self.overlong.cache_tokens > self.max_completion_tokens:
+            reasons.append(
+                f"overlong.cache_tokens {self.overlong.cache_tokens} exceeds max_completion_tokens "
+                f"{self.max_completion_tokens}: every completion would be penalised; lower it"
+            )
         if reasons:
             raise ValueError("; ".join(reasons))
         return self

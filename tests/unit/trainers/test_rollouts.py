@@ -146,3 +146,16 @@ def test_denominators_share_a_rollout_out_over_updates_and_processes() -> None:
     assert (float(shares.active_tokens), float(shares.active_sequences)) == (1, 0.5)
     assert (float(shares.correct_tokens), float(shares.correct_sequences)) == (1.25, 0.75)
     assert shares.width == 4
+
+
+def test_what_a_rollout_cannot_be_is_refused_all_at_once() -> None:
+    with pytest.raises(ValueError, match="prompts_per_rollout 5 is not a multiple") as caught:
+        RolloutConfig(
+            prompts_per_rollout=5,
+            prompts_per_minibatch=2,
+            max_completion_tokens=8,
+            dynamic_sampling=DynamicSampling(prompts_per_round=2, max_rounds=2),
+            overlong=OverlongParams(cache_tokens=9),
+        )
+    assert "draws at most 2 x 2 prompts, fewer than prompts_per_rollout 5" in str(caught.value)
+    assert "overlong.cache_tokens 9 exceeds max_completion_tokens 8" in str(caught.value)
