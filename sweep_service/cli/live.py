@@ -163,8 +163,9 @@ def _line(event: Event, labels: dict[str, str]) -> str | None:
         case "trial.started":
             return f"{label}: started, attempt {data['attempt']}"
         case "trial.evaluated":
-            values = "  ".join(f"{key} {number(value)}" for key, value in data["metrics"].items() if "avg" in key)
-            return f"{label}: step {data['step']}  {values}"
+            value, error = (data["metrics"].get(key) for key in ("eval/avg_at_k", "eval/avg_at_k_se"))
+            spread = "" if error is None else f" ± {number(error)} (sampling)"
+            return f"{label}: step {data['step']}  avg@k {number(value)}{spread}"
         case "trial.warned":
             return _mishap(event, labels)
         case "attempt.finished":
