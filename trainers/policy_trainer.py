@@ -135,7 +135,7 @@ class PolicyTrainer(GRPOTrainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)
         folder = Path(resume_from_checkpoint)
-        rollout = torch.load(folder / self._rollout_file, weights_only=True, map_location=self.accelerator.device)
+        rollout = torch.load(folder / self._rollout_file, weights_only=True, map_location=self.accelerator.device.type)
         self._step, self._buffered_inputs = rollout["step"], rollout["device_batches"]
         self._probe.load(folder)
 
