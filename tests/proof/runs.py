@@ -10,8 +10,8 @@ from transformers import AutoModelForCausalLM
 from tests.proof.float64 import in_float64
 from tests.proof.plain_loop import DeviceBatch, Optimization
 from trainers import policy_trainer
-from trainers.config import TrainingConfig, with_params
-from trainers.events import EventWriter
+from trainers.config import TinyPolicy, TrainingConfig, with_params
+from trainers.events import NoEvents
 from trainers.policy_trainer import Folders, PolicyTrainer
 from trainers.recorder import Recorder
 from trainers.tasks import Task, make_task
@@ -148,8 +148,8 @@ def device_batch(inputs: dict[str, Any], selected_BT: Tensor | None) -> DeviceBa
     )
 
 
-class _Memory(EventWriter):
-    """Keeps events instead of writing them."""
+class Memory(NoEvents):
+    """Keeps events in memory only."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -157,15 +157,16 @@ class _Memory(EventWriter):
     def write(self, kind: str, **fields: Any) -> None:
         self.events.append({"type": kind, **fields})
 
-    def sync(self) -> None:
-        pass
+
+def policy_folder(config: TrainingConfig, cache: Path) -> Path:
+    """The tiny policy's; made on first use."""
+    assert isinstance(config.model, TinyPolicy)
+    return warm_started(config.model, make_task(config.task, cache), cache, NoEvents(), lambda: False)
 
 
-def trainer_of(kind: type[T], config: TrainingConfig, folder: Path, cache: Path) -> tuple[T, _Memory]:
+def trainer_of(kind: type[T], config: TrainingConfig, folder: Path, cache: Path) -> tuple[T, Memory]:
     """A trainer of a class on the tiny policy, and its events."""
-    events = _Memory()
-    task = make_task(config.task, cache)
-    model = warm_started(config.model, task, cache, events, lambda: False)
+    events, task, model = Memory(), make_task(config.task, cache), policy_folder(config, cache)
     recorder = Recorder(events, config.steps, 0, {})
     return kind(config, task, Folders(model, folder, cache), recorder, lambda: False, {}), events
 
