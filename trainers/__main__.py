@@ -18,22 +18,11 @@ from pydantic import ValidationError
 
 from trainers.checkpoints import newest
 from trainers.config import ModelConfig, TaskConfig, TrainingConfig, with_params
+from trainers.environment import ENVIRONMENT, EXIT_CODES
 from trainers.errors import CheckpointError, ConfigError
 from trainers.events import EVENTS_FILE, EventWriter, NoEvents
 from trainers.lifeline import StopSignal, follow_parent
 from trainers.losses import LOSSES
-
-EXIT_CODES: Final = {"SUCCEEDED": 0, "FAILED": 1, "BAD_CONFIG": 2, "DIVERGED": 3, "STOPPED": 4}
-
-# No run talks to the network, and mlflow, which TRL would import, has no part in it. Read when the libraries load.
-ENVIRONMENT: Final = {
-    "HF_HUB_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "HF_DATASETS_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "DISABLE_MLFLOW_INTEGRATION": "TRUE",
-    "TOKENIZERS_PARALLELISM": "false",
-}
 
 _EPILOG: Final = """\
 what a run writes, below DIR:

@@ -43,7 +43,7 @@ def main() -> None:
 
 def _preload() -> None:
     """Import what a trainer imports, under the variables that it sets before."""
-    from trainers.__main__ import ENVIRONMENT
+    from trainers.environment import ENVIRONMENT
 
     os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

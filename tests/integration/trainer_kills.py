@@ -18,7 +18,8 @@ import torch
 import trainers.checkpoints
 import trainers.evaluate
 import trainers.train
-from trainers.__main__ import ENVIRONMENT, main
+from trainers.__main__ import main
+from trainers.environment import ENVIRONMENT
 from trainers.policy_trainer import PolicyTrainer
 
 PLACES: dict[str, tuple[Any, str]] = {

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trainers.__main__ import ENVIRONMENT, EXIT_CODES
 from trainers.benchmarks.catalog import CATALOG
 from trainers.benchmarks.problems import jsonl, problem_file
 from trainers.benchmarks.request import asked
@@ -20,6 +19,7 @@ from trainers.benchmarks.run import run
 from trainers.benchmarks.sampler import ModelSampler
 from trainers.benchmarks.upstream import read_upstream
 from trainers.durable import write_whole
+from trainers.environment import ENVIRONMENT, EXIT_CODES
 from trainers.errors import ConfigError, StoppedError
 from trainers.lifeline import StopSignal
 from trainers.rewards import known_names
