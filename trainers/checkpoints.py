@@ -25,26 +25,32 @@ def write_state(folder: Path, config: TrainingConfig, state: dict[str, Any]) -> 
 
 
 def publish(unfinished: Path, output: Path, step: int, kept: int) -> Path:
-    """Give a finished folder its name in `output`, durably, and remove all but the newest `kept` checkpoints.
+    """Give a finished folder its name in `output`, durably, and keep it and the `kept` - 1 newest others.
 
     A checkpoint of the same step that is there already is complete and of the same run: it stays.
 
     Returns: the checkpoint's absolute path.
     """
-    target = output.resolve() / f"step-{step}"
+    target = checkpoint_folder(output.resolve(), step)
     if target.exists():
         shutil.rmtree(unfinished)
     else:
         move_whole(unfinished, target)
-    for stale in sorted(steps_saved(output))[:-kept]:
-        _remove(output / f"step-{stale}", output / UNFINISHED)
+    others = sorted(set(steps_saved(output)) - {step})  # newer ones, too, after resuming from an older checkpoint
+    for stale in others[: max(0, len(others) - kept + 1)]:
+        _remove(checkpoint_folder(output, stale), output / UNFINISHED)
     return target
 
 
 def newest(output: Path) -> Path | None:
     """The newest complete checkpoint in `output`, if there is one."""
     steps = steps_saved(output) if output.is_dir() else []
-    return output / f"step-{max(steps)}" if steps else None
+    return checkpoint_folder(output, max(steps)) if steps else None
+
+
+def checkpoint_folder(output: Path, step: int) -> Path:
+    """Where the checkpoint of a step is, or would be."""
+    return output / f"step-{step}"
 
 
 def _remove(checkpoint: Path, unfinished: Path) -> None:
@@ -62,8 +68,8 @@ def steps_saved(output: Path) -> list[int]:
 def read_state(checkpoint: Path, config: TrainingConfig) -> dict[str, Any]:
     """The counters stored by `write_state`, after checking that `config` continues the checkpoint's run.
 
-    Raises: CheckpointError, if the folder is no checkpoint or belongs to a configuration that differs in more than its
-        length, evaluation and checkpoint interval.
+    Raises: CheckpointError, if the folder is no checkpoint, belongs to a configuration that differs in more than its
+        length, evaluation and checkpoint interval, or is past the end of the run.
     """
     try:
         content = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8"))
@@ -76,4 +82,6 @@ def read_state(checkpoint: Path, config: TrainingConfig) -> dict[str, Any]:
             f"{checkpoint} was made with another {', '.join(differing)}; "
             f"only {', '.join(sorted(_MAY_CHANGE))} may differ"
         )
+    if (step := content["state"]["step"]) > config.steps:
+        raise CheckpointError(f"{checkpoint} is past steps {config.steps}; raise steps to {step} or more")
     return content["state"]

@@ -22,9 +22,9 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from trainers.base_evaluation import BASE_EVALUATION_SEED, base_evaluation
-from trainers.checkpoints import UNFINISHED, publish, write_state
+from trainers.checkpoints import UNFINISHED, checkpoint_folder, publish, write_state
 from trainers.config import TrainingConfig
-from trainers.errors import DivergedError, OffPolicyError, SamplingInterruptedError
+from trainers.errors import CheckpointError, DivergedError, OffPolicyError, SamplingInterruptedError
 from trainers.evaluate import Evaluation, evaluate, own_random_state
 from trainers.inert import InertBetas
 from trainers.losses import TokenBatch, Totals, objective
@@ -111,6 +111,11 @@ class PolicyTrainer(GRPOTrainer):
     # state: what a checkpoint keeps besides model, optimizer and random generators
 
     def _restore(self, state: Mapping[str, Any]) -> None:
+        if (saved := state.get("processes", self._processes)) != self._processes:
+            raise CheckpointError(
+                f"the checkpoint is of {saved} process(es), each with its part of the rollout, and this run has "
+                f"{self._processes}; start {saved}"
+            )
         self._prompts.position = state.get("prompts_read", 0)
         self._rollout_metrics: dict[str, float | None] = state.get("rollout_metrics", {})
         self._entropy_coefficient: float = state.get(
@@ -123,6 +128,7 @@ class PolicyTrainer(GRPOTrainer):
     def _state(self) -> dict[str, Any]:
         return {
             "step": self.state.global_step,
+            "processes": self._processes,
             "prompts_read": self._prompts.position,
             "rollout_metrics": self._rollout_metrics,
             "entropy_coefficient": self._entropy_coefficient,
@@ -147,7 +153,10 @@ class PolicyTrainer(GRPOTrainer):
         """Make the files that the Trainer has just written a checkpoint, with what it does not know of."""
         step = self.state.global_step
         unfinished = self._folders.output / UNFINISHED / f"checkpoint-{step}"
-        torch.save({"step": self._step, "device_batches": self._buffered_inputs}, unfinished / self._rollout_file)
+        unused = (
+            self._buffered_inputs if self._step % self._device_batches else None
+        )  # of a rollout with updates to come
+        torch.save({"step": self._step, "device_batches": unused}, unfinished / self._rollout_file)
         if self.accelerator.is_main_process:
             self._probe.save(unfinished)
             write_state(unfinished, self._config, self._state())
@@ -164,7 +173,7 @@ class PolicyTrainer(GRPOTrainer):
             self.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
         except SamplingInterruptedError:
             self.interrupted = True
-            if self.state.global_step:
+            if self.state.global_step and not checkpoint_folder(self._folders.output, self.state.global_step).exists():
                 self._save_checkpoint(self.model, None)
                 self.publish_checkpoint()
 
@@ -225,7 +234,7 @@ class PolicyTrainer(GRPOTrainer):
             collected = collect(rollout, self._prompts, self._processes, self._sampled_groups, self.any_process)
         except SamplingInterruptedError:  # the checkpoint is of the state before this rollout
             before.restore()
-            self._prompts.position, self._buffered_inputs = position, None
+            self._prompts.position = position
             raise
         tensors = self._scored(collected)
         self._generation_s += time.perf_counter() - started

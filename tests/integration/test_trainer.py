@@ -1,5 +1,6 @@
 """One training run in this process: its record, and that it can be repeated, resumed and looked at without harm."""
 
+import json
 import math
 import shutil
 from pathlib import Path
@@ -137,6 +138,33 @@ def test_a_stop_while_sampling_saves_the_state_before_it(cache: Path, tmp_path: 
     assert [e["metrics"] for e in rest.of("evaluation")] == [e["metrics"] for e in whole.of("evaluation")][1:]
     assert rest.metrics() == whole.metrics(after=8)
     assert_same_weights(rest.weights(16), whole.weights(16))
+
+
+def test_a_stop_while_sampling_saves_no_step_twice(straight: Run, cache: Path, tmp_path: Path) -> None:
+    output = tmp_path / "stopped"
+    stopped = run(small_config(steps=32), output, cache, stopping=lambda: (output / "step-8").exists())
+    assert (stopped.outcome, stopped.events[-1]["step"]) == ("STOPPED", 8)
+    assert [event["step"] for event in stopped.of("checkpoint")] == [8]
+    rest = run(small_config(steps=32), tmp_path / "rest", cache, resume_from=output / "step-8")
+    assert rest.metrics() == straight.metrics(after=8)
+
+
+def test_checkpoints_hold_a_rollout_only_while_it_has_updates_to_come(cache: Path, tmp_path: Path) -> None:
+    run(small_config(steps=8), tmp_path, cache, stopping=lambda: run_so_far(tmp_path).steps_done >= 5)
+    run(small_config(steps=8), tmp_path, cache, resume_from=tmp_path / "step-6")
+    rollouts = [torch.load(tmp_path / f"step-{step}" / "rollout-0.pt", weights_only=True) for step in (6, 8)]
+    assert [rollout["device_batches"] is None for rollout in rollouts] == [False, True]
+
+
+def test_a_checkpoint_of_another_number_of_processes_is_refused(straight: Run, cache: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "step-24"
+    shutil.copytree(straight.output / "step-24", checkpoint)
+    content = json.loads((checkpoint / "run_state.json").read_text(encoding="utf-8"))
+    assert content["state"].pop("processes") == 1
+    content["state"]["processes"] = 2
+    (checkpoint / "run_state.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"the checkpoint is of 2 process\(es\).* and this run has 1; start 2"):
+        run(small_config(steps=32), tmp_path / "run", cache, resume_from=checkpoint)
 
 
 def test_a_stop_before_the_first_update_leaves_nothing(cache: Path, tmp_path: Path) -> None:

@@ -32,6 +32,14 @@ def test_so_many_are_kept_as_asked_and_the_newest_is_found(tmp_path: Path) -> No
     assert newest(tmp_path) == tmp_path / "step-160"
 
 
+@pytest.mark.parametrize("kept", [1, 2])
+def test_what_was_just_published_stays_also_beside_newer_ones(tmp_path: Path, kept: int) -> None:
+    for step in (8, 80, 160, 16):
+        path = publish_step(tmp_path, step, kept=kept)
+    assert (path / "weights").read_text(encoding="utf-8") == "weights of 16"
+    assert sorted(steps_saved(tmp_path)) == [16, 160][:kept]
+
+
 def test_a_checkpoint_made_again_leaves_the_first(tmp_path: Path) -> None:
     first = publish_step(tmp_path, 8)
     (first / "weights").write_text("of the first", encoding="utf-8")
@@ -57,3 +65,10 @@ def test_a_checkpoint_of_another_configuration_is_refused_by_name(tmp_path: Path
 def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no complete checkpoint"):
         read_state(tmp_path, TrainingConfig())
+
+
+def test_a_checkpoint_past_the_end_of_the_run_is_refused(tmp_path: Path) -> None:
+    path = publish_step(tmp_path, 16)
+    assert read_state(path, TrainingConfig(steps=16)) == {"step": 16}
+    with pytest.raises(CheckpointError, match=r"step-16 is past steps 8; raise steps to 16 or more"):
+        read_state(path, TrainingConfig(steps=8))
