@@ -58,8 +58,9 @@ class Schedule(TrainerCallback):
         rollouts, updates_into_next = divmod(step, self._config.rollout.updates_per_rollout)
         if not updates_into_next:
             self._trainer.measure_probe()
-        stop = step == self._config.steps or self._trainer.any_process(self._stopping())
-        control.should_evaluate = self._evaluates(step)
+        last = step == self._config.steps
+        stop = last or self._trainer.any_process(self._stopping())
+        control.should_evaluate = self._evaluates(step) and (last or not stop)  # else on_train_begin makes up for it
         control.should_save = stop or (not updates_into_next and not rollouts % self._config.checkpoint_every_rollouts)
         control.should_training_stop = stop
 
