@@ -40,9 +40,9 @@ class Recorder:
         """Record an optimizer update."""
         self._tokens_total += metrics["tokens/step"] or 0
         self._events.write("step", step=step, metrics={**metrics, "tokens/total": self._tokens_total})
-        self._bar.set_postfix_str(
-            f"reward {metrics['reward/mean']:.2f}, entropy {metrics['entropy']:.2f}", refresh=False
-        )
+        shown = {"reward": metrics["reward/mean"], "entropy": metrics["entropy"]}
+        known = [f"{name} {value:.2f}" for name, value in shown.items() if value is not None]
+        self._bar.set_postfix_str(", ".join(known), refresh=False)
         self._bar.update()
 
     def evaluation(self, step: int, evaluation: Evaluation) -> None:
