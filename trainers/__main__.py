@@ -56,11 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         sys.stderr.write(f"--parent-fd or --output cannot be used: {error}\n")
         return EXIT_CODES["BAD_CONFIG"]
+    begins = options.resume_from is None and not options.resume
+    if begins and _first_process() and (output / EVENTS_FILE).exists():  # whose record is not ours to write
+        sys.stderr.write(f"--output: {output} already holds a run; continue it with --resume, or name another\n")
+        return EXIT_CODES["BAD_CONFIG"]
     try:
         config = load_config(options.config, options.setting)
-        begins = options.resume_from is None and not options.resume
-        if begins and _first_process() and (output / EVENTS_FILE).exists():
-            raise ConfigError(f"--output: {output} already holds a run; continue it with --resume, or name another")
     except ConfigError as error:
         if options.output is not None:
             with EventWriter(output / EVENTS_FILE) as events:
@@ -100,7 +101,7 @@ _UNION_TAGS: Final = {
 def _sentence(problem: Any) -> str:
     place = ".".join(str(part) for part in problem["loc"] if part not in _UNION_TAGS)
     if problem["type"] == "extra_forbidden":
-        return f"{place}: there is no such setting; see trainers/config.py for all names"
+        return f"{place}: there is no such setting; see trainers/config for all names"
     given = problem["input"]
     shown = f" (got {given!r})" if not isinstance(given, dict) and problem["type"] != "missing" else ""
     return f"{place or 'configuration'}: {problem['msg'].removeprefix('Value error, ')}{shown}"
@@ -145,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     cache = Path(os.environ.get("SWEEPS_CACHE") or Path.home() / ".cache" / "sweeps")
     parser = argparse.ArgumentParser(
         "python -m trainers",
-        description="Train one policy with reinforcement learning, as a YAML file describes (trainers/config.py).",
+        description="Train one policy with reinforcement learning, as a YAML file describes (trainers/config).",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

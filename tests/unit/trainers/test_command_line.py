@@ -77,9 +77,12 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "run").mkdir(parents=True)
-    (tmp_path / "runs" / "run" / "events.jsonl").touch()
-    assert main([str(config_file)]) == 2
-    assert "already holds a run" in capsys.readouterr().err
+    record = tmp_path / "runs" / "run" / "events.jsonl"
+    record.write_text('{"type": "started"}\n{"type": "st', encoding="utf-8")  # by a run at work, perhaps
+    for arguments in ([], ["--output", "runs/run"], ["seed=-1", "--output", "runs/run"]):
+        assert main([str(config_file), *arguments]) == 2
+        assert "already holds a run" in capsys.readouterr().err
+    assert record.read_text(encoding="utf-8") == '{"type": "started"}\n{"type": "st'
 
 
 def test_help_teaches_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
