@@ -74,7 +74,13 @@ def refuse(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]],
         prompts: token ids of all prompts.
     Raises: ConfigError, with every reason.
     """
-    problems = [*_trl(), *_dropout(model), *_context(model, config, prompts), *_processes(config, processes)]
+    problems = [
+        *_trl(),
+        *_dropout(model),
+        *_balancing(model),
+        *_context(model, config, prompts),
+        *_processes(config, processes),
+    ]
     if problems:
         raise ConfigError(*problems)
 
@@ -100,6 +106,16 @@ def _dropout(model: Any) -> list[str]:
 
 def _positive(value: object) -> bool:
     return isinstance(value, float) and value > 0
+
+
+def _balancing(model: Any) -> list[str]:
+    coefficient = getattr(model.config, "router_aux_loss_coef", 0.0)
+    if not getattr(model.config, "output_router_logits", False) or not coefficient:
+        return []
+    return [
+        f"model: router_aux_loss_coef {coefficient}: the loss that balances experts is not part of any loss here; set "
+        "output_router_logits to false in the model's config.json to train without it"
+    ]
 
 
 def _context(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]]) -> list[str]:

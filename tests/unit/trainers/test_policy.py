@@ -42,6 +42,12 @@ def test_dropout_layers_are_found_wherever_they_are() -> None:
     assert "model.layers.0.mlp.extra 0.25" in problem
 
 
+def test_mixtures_of_experts_whose_balancing_loss_would_be_left_out_are_refused() -> None:
+    (problem,) = problems(model(output_router_logits=True, router_aux_loss_coef=0.001))
+    assert problem.startswith("model: router_aux_loss_coef 0.001: ")
+    refuse(model(output_router_logits=False, router_aux_loss_coef=0.001), TrainingConfig(), PROMPTS, 1)
+
+
 def test_prompt_and_completion_must_fit_the_context() -> None:
     (problem,) = problems(model(), rollout={"max_completion_tokens": 13})
     assert (
