@@ -88,26 +88,42 @@ def mean(rule: Rule, values_BT: Tensor, mask_BT: Tensor, by: float) -> Tensor:
     return (values_BT * weights_BT).sum() / by
 
 
+class Objective(NamedTuple):
+    loss: float
+    to_differentiate: Tensor
+    """Something with the loss's gradient by log-probabilities and entropies."""
+    outside: Counter[str]
+
+
+def objective(rule: Rule, batch: DeviceBatch, logprobs_BT: Tensor, entropy_BT: Tensor, by: Denominators) -> Objective:
+    """A device batch's part of an update's loss."""
+    mask_BT = counted(rule, batch)
+    advantages_BT = batch.advantages_B.unsqueeze(1).expand_as(logprobs_BT)
+    tokens = (logprobs_BT.detach(), batch.old_logprobs_BT, advantages_BT, mask_BT)
+    if batch.selected_BT is not None:
+        assert_selection(rule, *tokens, batch.selected_BT)
+    losses = batch_losses(rule, *tokens, entropy_BT.detach(), batch.old_entropy_BT, batch.selected_BT)
+    right_BT = mask_BT & batch.correct_B.unsqueeze(1)
+    terms = -rule.positive_nll * mean(rule, logprobs_BT, right_BT, by.correct_rows)
+    terms = terms - rule.entropy_bonus * mean(rule, entropy_BT, mask_BT, by.all_rows)
+    return Objective(
+        loss=(mean(rule, losses.values_BT, mask_BT, by.all_rows) + terms).item(),
+        to_differentiate=mean(rule, losses.gradients_BT * logprobs_BT, mask_BT, by.all_rows) + terms,
+        outside=losses.outside,
+    )
+
+
 def differentiate(
     model: Any, rule: Rule, update: Sequence[DeviceBatch], by: Denominators, temperature: float
 ) -> Update:
     """Add the gradient of an update's loss to the parameters."""
-    total, outside = 0.0, Counter[str]()
+    loss, outside = 0.0, Counter[str]()
     for batch in update:
-        logprobs_BT, entropy_BT = scored(model, batch, temperature)
-        mask_BT = counted(rule, batch)
-        advantages_BT = batch.advantages_B.unsqueeze(1).expand_as(logprobs_BT)
-        tokens = (logprobs_BT.detach(), batch.old_logprobs_BT, advantages_BT, mask_BT)
-        if batch.selected_BT is not None:
-            assert_selection(rule, *tokens, batch.selected_BT)
-        losses = batch_losses(rule, *tokens, entropy_BT.detach(), batch.old_entropy_BT, batch.selected_BT)
-        right_BT = mask_BT & batch.correct_B.unsqueeze(1)
-        terms = -rule.positive_nll * mean(rule, logprobs_BT, right_BT, by.correct_rows)
-        terms = terms - rule.entropy_bonus * mean(rule, entropy_BT, mask_BT, by.all_rows)
-        (mean(rule, losses.gradients_BT * logprobs_BT, mask_BT, by.all_rows) + terms).backward()
-        total += (mean(rule, losses.values_BT, mask_BT, by.all_rows) + terms).item()
-        outside += losses.outside
-    return Update(total, outside)
+        part = objective(rule, batch, *scored(model, batch, temperature), by)
+        part.to_differentiate.backward()
+        loss += part.loss
+        outside += part.outside
+    return Update(loss, outside)
 
 
 Rollout = Sequence[Sequence[DeviceBatch]]

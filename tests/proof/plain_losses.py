@@ -28,6 +28,7 @@ class Rule:
     dual_clip: float = math.inf
     beta1: float = 1.0
     beta2: float = 1.0
+    largest_delta: float = math.inf  # nats: log-ratios are cut there
     entropy_band: tuple[float, float] = (-math.inf, math.inf)
     coefficient: float = 0.0  # of kl_cov
     share: float = 0.0  # of tokens that clip_cov drops and kl_cov penalises
@@ -94,13 +95,16 @@ def batch_losses(
         deltas = {t: (logprobs_BT[row, t] - old_logprobs_BT[row, t]).item() for t in valid}
         mean = sum(deltas.values()) / max(len(valid), 1)
         for t in valid:
-            ratio = math.exp(mean if rule.name == "gspo" else deltas[t])
+            delta = mean if rule.name == "gspo" else max(-rule.largest_delta, min(deltas[t], rule.largest_delta))
+            ratio = math.exp(delta)
             advantage = advantages_BT[row, t].item()
             side = "above" if ratio > rule.high else "below" if ratio < rule.low else "inside"
             outside[f"{side}, A {'>' if advantage > 0 else '<' if advantage < 0 else '='} 0"] += 1
             loss = token_loss(rule, ratio, advantage, logprobs_BT[row, t].item())
             if selected_BT is not None and selected_BT[row, t]:
-                loss = singled_out(rule, loss, deltas[t])
+                loss = singled_out(rule, loss, delta)
+            if abs(deltas[t]) > rule.largest_delta and rule.name != "cispo":
+                loss = TokenLoss(loss.value, 0.0)
             if entropy_BT is not None and old_entropy_BT is not None:
                 entropy_ratio = (entropy_BT[row, t].item() + 1e-8) / (old_entropy_BT[row, t].item() + 1e-8)
                 if not rule.entropy_band[0] < entropy_ratio < rule.entropy_band[1]:

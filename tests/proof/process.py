@@ -1,6 +1,7 @@
-"""One of two processes that train together in float64: python -m tests.proof.process FOLDER CACHE.
+"""One of two processes that train together: python -m tests.proof.process FOLDER CACHE.
 
-Each compares its loss with TRL's and leaves what it was given, so that one process can make the same updates alone.
+In float64 each compares its loss with TRL's, and leaves what it was given so that one process can make the same updates
+alone. Then both run the command line: a whole run, and its end again from a checkpoint.
 """
 
 import sys
@@ -10,17 +11,22 @@ from pathlib import Path
 import torch
 
 from tests.proof.trl_comparison import PARITIES, compared
+from trainers.__main__ import main as command
+
+UPDATES = 10
 
 
 def main(folder: Path, cache: Path) -> None:
     # TRL 1.16 uses names that transformers 5.23 changed.
     warnings.filterwarnings("ignore", message=r"`\w*gradient_checkpointing\w*` is", category=FutureWarning)
     for name in PARITIES:
-        trainer, _ = compared(name, folder, cache, device_batch=4, steps=20)
-        assert trainer.accelerator.num_processes == 2
+        trainer, _ = compared(name, folder, cache, device_batch=4, steps=UPDATES)
         parts = ("loss_gaps", "gradient_gaps", "largest", "batches", "losses", "initial")
         left = {part: getattr(trainer, part) for part in parts} | {"final": trainer.model.state_dict()}
         torch.save(left, folder / f"{name}-{trainer.accelerator.process_index}.pt")
+    run = [str(folder / "run.yaml"), "--cache", str(cache), "--output"]
+    assert command([*run, str(folder / "whole")]) == 0
+    assert command([*run, str(folder / "half"), "--resume-from", str(folder / "whole" / "step-5")]) == 0
     torch.distributed.destroy_process_group()
 
 

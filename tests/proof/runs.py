@@ -22,7 +22,7 @@ Weights = dict[str, Tensor]
 
 TINY: dict[str, Any] = {
     "task": {"smallest": 2, "largest": 20},
-    "model": {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "warm_start_steps": 800},
+    "model": {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "warm_start_steps": 500},
     "rollout": {
         "prompts_per_rollout": 10,
         "completions_per_prompt": 8,
@@ -95,10 +95,13 @@ class Recording(NamedTuple):
 
 
 class RecordingTrainer(PolicyTrainer):
-    """Trains in float64 and keeps what it was given. Two names of a device batch's tensors apart, it knows no more."""
+    """Keeps what it was given."""
+
+    def begin_in_float64(self) -> None:
+        self.model.double()
+        self.begin()
 
     def begin(self) -> None:
-        self.model.double()
         self.initial = weights_of(self.model)
         self.sampled: list[dict[str, Tensor]] = []
         self.old: list[Weights] = []
@@ -175,7 +178,7 @@ def recorded(config: TrainingConfig, folder: Path, cache: Path) -> Recording:
     """Train in this process, in float64."""
     with in_float64():
         trainer, events = trainer_of(RecordingTrainer, config, folder, cache)
-        trainer.begin()
+        trainer.begin_in_float64()
         trainer.train()
     updates = [trainer.batches[step] for step in range(len(trainer.batches))]
     each = config.rollout.updates_per_rollout

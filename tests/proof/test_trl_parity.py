@@ -13,17 +13,18 @@ from tests.proof.trl_comparison import PARITIES, compared
 pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
 
 TOLERANCE = 1e-12
+UPDATES = 10
 
 
 @pytest.mark.parametrize("accumulated", [1, 2, 4])
 @pytest.mark.parametrize("name", PARITIES)
 def test_loss_and_gradient_are_trls(name: str, accumulated: int, tmp_path: Path, cache: Path) -> None:
-    trainer, config = compared(name, tmp_path, cache, device_batch=16 // accumulated, steps=20)
+    trainer, config = compared(name, tmp_path, cache, device_batch=16 // accumulated, steps=UPDATES)
     assert config.accumulation_steps == accumulated
-    assert len(trainer.loss_gaps) == 20 * accumulated
-    assert len(trainer.gradient_gaps) == 20
+    assert len(trainer.loss_gaps) == UPDATES * accumulated
+    assert len(trainer.gradient_gaps) == UPDATES
     print(f"{name} x {accumulated}: losses {max(trainer.loss_gaps):.1e}, gradients {max(trainer.gradient_gaps):.1e}")
-    assert sum(largest > 1e-3 for largest in trainer.largest) >= 15, "too few updates had a gradient"
+    assert sum(largest > 1e-3 for largest in trainer.largest) >= UPDATES - 3, "too few updates had a gradient"
     assert max(trainer.loss_gaps) < TOLERANCE
     assert max(trainer.gradient_gaps) < TOLERANCE * max(trainer.largest)
 

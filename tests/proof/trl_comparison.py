@@ -39,7 +39,7 @@ class ComparingTrainer(RecordingTrainer):
     """Trains on our loss and computes TRL's beside it."""
 
     def begin_comparing(self, parity: Parity) -> None:
-        self.begin()
+        self.begin_in_float64()
         self.loss_type, self.importance_sampling_level = parity.loss_type, parity.level
         self.epsilon_low, self.epsilon_high, self.args.delta = parity.epsilon_low, parity.epsilon_high, parity.delta
         self.window: list[Tensor] = []
