@@ -13,6 +13,7 @@ from sweep_service.processes import started_at
 from sweep_service.records import Outcome
 from sweep_service.runner.launch import Preloaded, Running, Spawned
 from sweep_service.runner.trainer import Job, Trainer
+from tests.integration.trainer_runs import OF_THE_MACHINE
 from tests.sweep_stack import SMALL_TRAINING, wait_until
 from trainers.config import TrainingConfig
 
@@ -64,9 +65,9 @@ def events_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def values_of(folder: Path) -> list[dict[str, Any]]:
-    """What a run computed, without how long it took."""
+    """What a run computed, without how long and how much memory it took."""
     return [
-        {name: value for name, value in event["metrics"].items() if not name.startswith("time/")}
+        {name: value for name, value in event["metrics"].items() if not name.startswith(OF_THE_MACHINE)}
         for event in events_of(folder)
         if event["type"] in ("step", "evaluation")
     ]

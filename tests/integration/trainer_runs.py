@@ -38,7 +38,7 @@ class Run(NamedTuple):
     def metrics(self, after: int = 0) -> list[dict[str, float | None]]:
         """Each step's metrics past a step, without the machine's."""
         return [
-            {name: value for name, value in event["metrics"].items() if not name.startswith(_OF_THE_MACHINE)}
+            {name: value for name, value in event["metrics"].items() if not name.startswith(OF_THE_MACHINE)}
             for event in self.of("step")
             if event["step"] > after
         ]
@@ -48,7 +48,7 @@ class Run(NamedTuple):
         return max((event["step"] for event in self.of("step")), default=0)
 
 
-_OF_THE_MACHINE = ("time/", "memory/", "tokens/per_second")
+OF_THE_MACHINE = ("time/", "memory/", "tokens/per_second")
 
 
 def run_so_far(output: Path) -> Run:
