@@ -5,7 +5,6 @@ of the space that training does not know, and points of the space that training 
 and if there are not too many points all of them.
 """
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, cast
@@ -17,6 +16,7 @@ from sweep_service.baselines import BOUND_TOKEN_RATIOS
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.spec import SweepSpec, preset_or_space, setting
 from trainers.config import TrainingConfig, with_params
+from trainers.config.sentences import complaints, settings_of
 from trainers.losses import LOSSES
 
 MAX_CONFIGS = 10_000
@@ -166,82 +166,10 @@ def _spec_errors(
     error: ValidationError, prefix: tuple[str, ...], model: type[BaseModel], raw: object
 ) -> list[SpecError]:
     """Turn pydantic's errors into JSON pointers and sentences."""
-    found: list[SpecError] = []
-    for item in error.errors(include_url=False):
-        path = _path_in(raw, item["loc"], item["type"] == "missing")
-        if item["type"] == "extra_forbidden":
-            detail = _unknown(path, model)
-        else:
-            plainer = _PLAINER.get(item["type"])
-            detail = plainer.format(**item.get("ctx", {})) if plainer else item["msg"].removeprefix("Value error, ")
-            value = item.get("input")
-            if isinstance(value, str | int | float):
-                detail += f" (given: {str(value)[:100]})"
-        found.append(SpecError(_pointer((*prefix, *path)), detail))
-    return found
-
-
-_PLAINER = {
-    "missing": "this is required",
-    "too_short": "at least one value is needed",
-    "tuple_type": "a list is needed",
-    "model_attributes_type": "a mapping is needed",
-    "model_type": "a mapping is needed",
-    "union_tag_not_found": "{discriminator} is missing, which says what the rest means",
-    "union_tag_invalid": "there is no {discriminator} '{tag}'; there are {expected_tags}",
-    "string_pattern_mismatch": "1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first and last",
-}
-
-
-def _path_in(raw: object, location: tuple[int | str, ...], missing: bool) -> list[str]:
-    """Drop from pydantic's location what is not in the document: the tags of unions, fields of short forms.
-
-    Args:
-        missing: whether the last part is a key that ought to be there.
-    """
-    path: list[str] = []
-    for index, part in enumerate(location):
-        if isinstance(raw, Mapping) and (part in raw or (missing and index == len(location) - 1)):
-            raw = raw.get(part)
-        elif isinstance(raw, list | tuple) and isinstance(part, int) and part < len(raw):
-            raw = raw[part]
-        else:
-            continue
-        path.append(str(part))
-    return path
-
-
-def _unknown(path: list[str], model: type[BaseModel]) -> str:
-    """Say that there is no such setting, and which is probably meant."""
-    settings = _settings(model)
-    if owners := settings.get(".".join(path)):
-        return f"only {', '.join(dict.fromkeys(owners))} {'have' if len(set(owners)) > 1 else 'has'} this setting"
-    elsewhere = [dotted for dotted in settings if dotted.rpartition(".")[2] == path[-1]]
-    names = sorted({dotted.rpartition(".")[2] for dotted in settings})
-    close = elsewhere or difflib.get_close_matches(path[-1], names, n=1)
-    return "there is no such setting" + (f"; did you mean {close[0]!r}?" if close else "")
-
-
-def _settings(model: type[BaseModel]) -> dict[str, list[str]]:
-    """Return the dotted names of all settings, each with the tags of the variants that have it (such as losses)."""
-    schema = model.model_json_schema()
-    found: dict[str, list[str]] = {}
-
-    def walk(node: dict[str, Any], prefix: str) -> None:
-        if "$ref" in node:
-            node = schema["$defs"][node["$ref"].rpartition("/")[2]]
-        properties: dict[str, Any] = node.get("properties", {})
-        owner = next((properties[tag]["const"] for tag in ("name", "mode") if "const" in properties.get(tag, {})), None)
-        for name, inner in properties.items():
-            found.setdefault(prefix + name, []).extend([owner] if owner else [])
-            walk(inner, f"{prefix}{name}.")
-        for option in (*node.get("oneOf", ()), *node.get("anyOf", ())):
-            walk(option, prefix)
-
-    walk(schema, "")
+    settings = settings_of(model)
     if model is SweepSpec:  # its schema leaves open what is in training
-        found |= {f"training.{name}": owners for name, owners in _settings(TrainingConfig).items()}
-    return found
+        settings |= {f"training.{name}": owners for name, owners in settings_of(TrainingConfig).items()}
+    return [SpecError(_pointer((*prefix, *path)), detail) for path, detail in complaints(error, raw, settings)]
 
 
 def _pointer(path: Iterable[str]) -> str:

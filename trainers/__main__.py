@@ -11,18 +11,18 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, cast
 
 import yaml
 from pydantic import ValidationError
 
 from trainers.checkpoints import newest
-from trainers.config import ModelConfig, TaskConfig, TrainingConfig, with_params
+from trainers.config import TrainingConfig, with_params
+from trainers.config.sentences import complaints, settings_of
 from trainers.environment import ENVIRONMENT, EXIT_CODES
 from trainers.errors import CheckpointError, ConfigError
 from trainers.events import EVENTS_FILE, EventWriter, NoEvents
 from trainers.lifeline import StopSignal, follow_parent
-from trainers.losses import LOSSES
 
 _EPILOG: Final = """\
 what a run writes, below DIR:
@@ -51,24 +51,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.parent_fd is not None:
             follow_parent(options.parent_fd)
+    except OSError as error:
+        return _refused(f"--parent-fd {options.parent_fd} cannot be used: {error}")
+    begins = options.resume_from is None and not options.resume
+    try:
         if options.output is not None:
             output.mkdir(parents=True, exist_ok=True)
+        if begins and _first_process():
+            if _holds_run(output):  # whose record is not ours to write
+                return _refused(f"--output: {output} already holds a run; continue it with --resume, or name another")
+            (output / EVENTS_FILE).unlink(missing_ok=True)
     except OSError as error:
-        sys.stderr.write(f"--parent-fd or --output cannot be used: {error}\n")
-        return EXIT_CODES["BAD_CONFIG"]
-    begins = options.resume_from is None and not options.resume
-    if begins and _first_process() and (output / EVENTS_FILE).exists():  # whose record is not ours to write
-        sys.stderr.write(f"--output: {output} already holds a run; continue it with --resume, or name another\n")
-        return EXIT_CODES["BAD_CONFIG"]
+        return _refused(f"--output {output} cannot be used: {error}")
     try:
         config = load_config(options.config, options.setting)
     except ConfigError as error:
         if options.output is not None:
             with EventWriter(output / EVENTS_FILE) as events:
                 events.write("failed", code="BAD_CONFIG", message=str(error))
-        sys.stderr.write(f"{error}\n")
-        return EXIT_CODES["BAD_CONFIG"]
+        return _refused(str(error))
     return _run(config, output, options.cache, newest(output) if options.resume else options.resume_from)
+
+
+def _refused(message: str) -> int:
+    sys.stderr.write(f"{message}\n")
+    return EXIT_CODES["BAD_CONFIG"]
+
+
+def _holds_run(output: Path) -> bool:
+    """Whether a run is or was in this folder, other than one that was refused before its first update."""
+    try:
+        lines = (output / EVENTS_FILE).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return False
+    refused = bool(lines) and '"code":"BAD_CONFIG"' in lines[-1]
+    return not refused or newest(output) is not None or any('"type":"step"' in line for line in lines)
 
 
 def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
@@ -78,33 +95,35 @@ def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
     """
     try:
         content: Any = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-        if not isinstance(content, dict):
-            raise ConfigError(f"{file}: expected settings as `name: value`, found {type(content).__name__}")
-        if bad := [setting for setting in settings if "=" not in setting]:
-            raise ConfigError(*(f"{setting}: expected dotted=value, such as loss.beta1=0.3" for setting in bad))
-        params = {name: yaml.safe_load(value) for name, _, value in (setting.partition("=") for setting in settings)}
-        return TrainingConfig.model_validate(with_params(content, params))
-    except ValidationError as error:
-        raise ConfigError(*(_sentence(problem) for problem in error.errors())) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{file}: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{file}: expected settings as `name: value`, found {type(content).__name__}")
+    try:
+        raw = with_params(cast("dict[str, Any]", content), _params(settings))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    try:
+        return TrainingConfig.model_validate(raw)
+    except ValidationError as error:
+        found = complaints(error, raw, settings_of(TrainingConfig))
+        raise ConfigError(*(f"{'.'.join(path) or 'configuration'}: {detail}" for path, detail in found)) from error
 
 
-_UNION_TAGS: Final = {
-    *LOSSES,
-    *(get_args(part.model_fields["name"].annotation)[0] for part in (*get_args(TaskConfig), *get_args(ModelConfig))),
-    "mask",
-    "penalty",
-}
-
-
-def _sentence(problem: Any) -> str:
-    place = ".".join(str(part) for part in problem["loc"] if part not in _UNION_TAGS)
-    if problem["type"] == "extra_forbidden":
-        return f"{place}: there is no such setting; see trainers/config for all names"
-    given = problem["input"]
-    shown = f" (got {given!r})" if not isinstance(given, dict) and problem["type"] != "missing" else ""
-    return f"{place or 'configuration'}: {problem['msg'].removeprefix('Value error, ')}{shown}"
+def _params(settings: Sequence[str]) -> dict[str, Any]:
+    params: dict[str, Any] = {}
+    problems: list[str] = []
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not name or not equals:
+            problems.append(f"{setting}: expected dotted=value, such as loss.beta1=0.3")
+        try:
+            params[name] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            problems.append(f"{setting}: the value is not YAML: {error}")
+    if problems:
+        raise ConfigError(*problems)
+    return params
 
 
 def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | None) -> int:
@@ -128,8 +147,7 @@ def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | 
             )
         except (CheckpointError, ConfigError) as error:
             events.write("failed", code="BAD_CONFIG", message=str(error))
-            sys.stderr.write(f"{error}\n")
-            return EXIT_CODES["BAD_CONFIG"]
+            return _refused(str(error))
         except Exception as error:  # noqa: BLE001 the process's boundary: whatever it was, the record says so
             events.write("failed", code="FAILED", message=f"{type(error).__name__}: {error}")
             traceback.print_exc()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sweep_service.errors import InvalidSpec
+from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.spec import SweepSpec, config_id, setting
 from sweep_service.spec_check import parse_spec
 from trainers.config import TrainingConfig
@@ -157,6 +157,7 @@ def test_a_pointer_names_a_place_in_the_document(changes: dict[str, Any], pointe
         ({"model": {"lora": {"rank": 0}}}, "/training/model/lora/rank", "greater than or equal to 1"),
         ({"task": {"name": "word_problems", "numbers": 3}}, "/training/task/numbers", "only countdown has"),
         ({"terms": {"entropy_bonus": {"coeff": 1}}}, "/training/terms/entropy_bonus/coeff", "no such setting"),
+        ({"zzzz": 1}, "/training/zzzz", "there are task, model, loss, "),
         ({"positive_nll": 0.1}, "/training/positive_nll", "did you mean 'terms.positive_nll'?"),
     ],
 )
@@ -166,6 +167,14 @@ def test_errors_within_variants_name_the_place_in_the_document(
     found = pointers(spec(training=training, space={"steps": 480}))
     assert list(found) == [pointer]
     assert words in found[pointer]
+
+
+def test_a_value_that_is_a_mapping_is_refused_in_one_sentence() -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        parse_spec(spec(space={"loss.erc": [None, {"mode": "mask"}]}))
+    assert [str(error) for error in caught.value.errors] == [
+        str(SpecError("/space/loss.erc/1", "a number, a text, true, false or null is needed"))
+    ]
 
 
 def test_a_wrong_base_does_not_hide_what_is_wrong_with_the_space() -> None:

@@ -49,7 +49,13 @@ def test_every_error_is_told_at_once(config_file: Path) -> None:
         (["rollout.prompts_per_minibatch=32"], "keeps every ratio at 1"),
         (["seed"], "seed: expected dotted=value"),
         (["seed.deep=1"], "seed is a value, not a group of settings"),
-        (["seed={"], "while parsing"),
+        (["seed={"], "^seed={: the value is not YAML: while parsing"),
+        (["loss.nmae=gspo"], r"^loss\.nmae: there is no such setting; did you mean 'name'\?"),
+        (["zzzz.q=1"], "^zzzz: there is no such setting; there are task, model, loss, "),
+        (["loss.name=gspoo"], "^loss: there is no 'name' 'gspoo'; there are 'grpo', 'dapo'"),
+        (["loss.name=grpo"], r"^loss\.beta2: only ce_gppo has this setting"),
+        (["loss.erc={mode: penalty, high: 0.5}"], r"^loss\.erc\.high: .* \(given: 0\.5\)"),
+        (["task.name=word_problems", "model={name: pretrained}"], r"^model\.model: this is required"),
     ],
 )
 def test_what_cannot_run_is_refused_with_the_reason(config_file: Path, settings: list[str], message: str) -> None:
@@ -83,6 +89,26 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(
         assert main([str(config_file), *arguments]) == 2
         assert "already holds a run" in capsys.readouterr().err
     assert record.read_text(encoding="utf-8") == '{"type": "started"}\n{"type": "st'
+
+
+def test_a_refused_run_leaves_its_folder_free(
+    config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    for settings in (["seed=-1"], ["steps=7"]):
+        assert main([str(config_file), *settings, "--output", str(output)]) == 2
+        assert "already holds" not in capsys.readouterr().err
+    (event,) = [json.loads(line) for line in (output / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert "steps 7" in event["message"]
+    with (output / "events.jsonl").open("a", encoding="utf-8") as record:  # refused when it was to be continued
+        record.write('{"type":"step"}\n{"type":"failed","code":"BAD_CONFIG"}\n')
+    assert main([str(config_file), "--output", str(output)]) == 2
+    assert "already holds a run" in capsys.readouterr().err
+
+
+def test_an_output_that_is_a_file_is_refused(config_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(config_file), "--output", str(config_file)]) == 2
+    assert capsys.readouterr().err.startswith(f"--output {config_file} cannot be used: ")
 
 
 def test_help_teaches_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
