@@ -20,7 +20,8 @@ class SweepPlan(BaseModel):
     spec_digest: str
     configs: int = Field(description="Configs of the tune stage, baselines included.")
     baselines: list[str] = Field(description="Roles of the baselines that are added.")
-    first_configs: list[dict[str, Any]] = Field(description="Parameters of the first points.")
+    first_configs: list[dict[str, Any]] = Field(description="Parameters of the first configs.")
+    first_roles: list[list[Role]] = Field(description="Roles of the first configs; a baseline may be a point besides.")
     trials: dict[str, int] = Field(description="Trials by stage, at most.")
     steps_per_trial: int
     hours: float = Field(description="CPU-hours, or GPU-hours if a trial has GPUs.")
@@ -148,6 +149,7 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
         configs=len(configs) + proposed,
         baselines=[role for role, _ in baselines(spec)],
         first_configs=[config.params for config in configs[:20]],
+        first_roles=[list(config.roles) for config in configs[:20]],
         trials={"tune": tune, "confirm": confirm},
         steps_per_trial=spec.base.steps,
         hours=(tune + confirm) * trial_s * slots / 3600,

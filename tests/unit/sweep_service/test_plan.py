@@ -31,6 +31,14 @@ def test_a_grid_point_that_is_the_baseline_is_one_config_with_two_roles() -> Non
     assert [config.roles for config in configs] == [(Role.BASELINE, Role.SPACE), (Role.DAPO,), (Role.SPACE,)]
 
 
+def test_baselines_that_are_one_config_are_named_on_it_alone() -> None:
+    plan = make_plan(
+        make(training={"loss": {"name": "dapo", "erc": {"mode": "mask"}}}, space={"loss.erc.low": [0.8, 0.9]}), None
+    )
+    assert plan.first_roles == [[Role.BASELINE, Role.DAPO], [Role.SPACE], [Role.SPACE]]
+    assert [params["loss.erc.low"] for params in plan.first_configs] == [None, 0.8, 0.9]
+
+
 def test_baselines_can_be_switched_off() -> None:
     off = make(baselines={"ppo_clip": False, "dapo": False, "matched": False})
     assert all(config.roles == (Role.SPACE,) for config in first_records(off, "swp")[0])
