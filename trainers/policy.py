@@ -44,8 +44,13 @@ def load_policy(folder: Path, model: ModelConfig) -> Any:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The model's tokenizer, padding on the left as sampling needs."""
+    """The model's tokenizer, padding on the left as sampling needs.
+
+    Raises: ConfigError, if the folder holds none: Transformers then makes one that knows no text.
+    """
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="left", trust_remote_code=False)
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise ConfigError(f"{folder}: there is no tokenizer; put its files, such as tokenizer.json, beside the weights")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -78,6 +83,7 @@ def refuse(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]],
         *_trl(),
         *_dropout(model),
         *_balancing(model),
+        *_targets(model, config.model.lora),
         *_context(model, config, prompts),
         *_processes(config, processes),
     ]
@@ -115,6 +121,17 @@ def _balancing(model: Any) -> list[str]:
     return [
         f"model: router_aux_loss_coef {coefficient}: the loss that balances experts is not part of any loss here; set "
         "output_router_logits to false in the model's config.json to train without it"
+    ]
+
+
+def _targets(model: Any, adapters: LoRAConfig | None) -> list[str]:
+    targets = adapters.target_modules if adapters else ()
+    names = [name for name, _ in model.named_modules()]
+    linear = dict.fromkeys(n.rpartition(".")[2] for n, m in model.named_modules() if isinstance(m, torch.nn.Linear))
+    return [
+        f"model.lora.target_modules {target}: the model has no such module; its linear ones are {', '.join(linear)}"
+        for target in (() if isinstance(targets, str) else targets)
+        if not any(f".{name}".endswith(f".{target}") for name in names)
     ]
 
 

@@ -1,5 +1,6 @@
 """What is refused before training, each with reason and remedy."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from trainers.config import LoRAConfig, PretrainedModel, TrainingConfig
 from trainers.errors import ConfigError
-from trainers.policy import lora, refuse
+from trainers.policy import load_tokenizer, lora, refuse
 
 PROMPTS = [[1, 2, 3], [1, 2, 3, 4]]
 
@@ -46,6 +47,21 @@ def test_mixtures_of_experts_whose_balancing_loss_would_be_left_out_are_refused(
     (problem,) = problems(model(output_router_logits=True, router_aux_loss_coef=0.001))
     assert problem.startswith("model: router_aux_loss_coef 0.001: ")
     refuse(model(output_router_logits=False, router_aux_loss_coef=0.001), TrainingConfig(), PROMPTS, 1)
+
+
+def test_adapters_need_modules_that_are_there() -> None:
+    adapters = {"target_modules": ["q_proj", "self_attn.v_proj", "query", "proj"]}
+    assert [problem.partition(": ")[0] for problem in problems(model(), model={"lora": adapters})] == [
+        "model.lora.target_modules query",
+        "model.lora.target_modules proj",
+    ]
+    refuse(model(), TrainingConfig.model_validate({"model": {"lora": {}}}), PROMPTS, 1)
+
+
+def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    model().save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match=f"^{tmp_path}: there is no tokenizer"):
+        load_tokenizer(tmp_path)
 
 
 def test_prompt_and_completion_must_fit_the_context() -> None:
