@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from trainers.benchmarks.samples import SAMPLES_FILE
 from trainers.config import Frozen
 from trainers.durable import write_whole
 from trainers.errors import ConfigError
@@ -44,16 +45,19 @@ class Job(Frozen):
 def keep_job(folder: Path, job: Job) -> None:
     """Write what a folder's samples follow from, or check that the samples already there follow from the same.
 
+    A folder without samples, as an evaluation that was refused leaves it, takes any job.
+
     Raises: ConfigError, naming each difference.
     """
     path, now = folder / JOB_FILE, job.model_dump(mode="json")
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    samples = folder / SAMPLES_FILE
+    if not samples.exists() or not samples.stat().st_size:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(now, indent=2) + "\n")
         return
-    except ValueError as error:
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read ({error}); name another --output") from error
     if differing := _differences(stored, now):
         raise ConfigError(

@@ -69,7 +69,10 @@ def _opened(evaluation: Evaluation, stack: ExitStack) -> SampleWriter:
     def refuse() -> None:
         raise ConfigError(f"--output: another process is writing to {folder}; wait for it, or name another folder")
 
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output: {folder} cannot be made: {error.strerror}") from error
     stack.enter_context(locked(folder / _LOCK, refuse))
     keep_job(folder, evaluation.job)
     return stack.enter_context(SampleWriter(folder, evaluation.order))

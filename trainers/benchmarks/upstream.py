@@ -70,7 +70,9 @@ def read_upstream(name: str, file: Path) -> list[BenchmarkProblem]:
         text = file.read_text(encoding="utf-8")
         lines = text.removesuffix("\n").split("\n")
         records: Any = json.loads(text) if text.startswith("[") else [json.loads(line) for line in lines]
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise ConfigError(f"{file}: neither JSONL nor a JSON list: {error}") from error
     return converted(name, records, str(CATALOG[name].source))
 

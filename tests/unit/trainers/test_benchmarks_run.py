@@ -141,6 +141,19 @@ def test_stopping_keeps_what_is_sampled(tmp_path: Path) -> None:
     assert not (tmp_path / "arithmetic" / "result.json").exists()
 
 
+def test_an_evaluation_that_sampled_nothing_can_be_changed(tmp_path: Path) -> None:
+    with pytest.raises(StoppedError):
+        list(run([_evaluation(tmp_path, seed=2)], Dice, BATCH, lambda: True))  # pyright: ignore[reportArgumentType]
+    _run([_evaluation(tmp_path)], Dice())
+    assert json.loads((tmp_path / "arithmetic" / "job.json").read_bytes())["sampling"]["seed"] == 1
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=f"^--output: {tmp_path}/file/arithmetic cannot be made: Not a directory$"):
+        _run([_evaluation(tmp_path / "file")], Dice())
+
+
 def test_samples_of_another_evaluation_are_not_added_to(tmp_path: Path) -> None:
     _run([_evaluation(tmp_path), _evaluation(tmp_path, "gsm8k")], Dice())
     with pytest.raises(ConfigError) as refusal:
