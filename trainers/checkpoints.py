@@ -76,12 +76,20 @@ def read_state(checkpoint: Path, config: TrainingConfig) -> dict[str, Any]:
         saved = TrainingConfig.model_validate(content["config"])
     except (OSError, ValueError, KeyError, ValidationError) as error:
         raise CheckpointError(f"{checkpoint} is no complete checkpoint ({error}); name a folder step-N") from error
-    before, now = (item.model_dump(mode="json", exclude=_MAY_CHANGE) for item in (saved, config))
-    if differing := [name for name in now if now[name] != before[name]]:
+    before, now = (_shown(item.model_dump(mode="json", exclude=_MAY_CHANGE)) for item in (saved, config))
+    pairs = {name: (before.get(name, "not set"), now.get(name, "not set")) for name in {**before, **now}}
+    if differing := [f"{name} {old} (now {new})" for name, (old, new) in pairs.items() if old != new]:
         raise CheckpointError(
-            f"{checkpoint} was made with another {', '.join(differing)}; "
-            f"only {', '.join(sorted(_MAY_CHANGE))} may differ"
+            f"{checkpoint} was made with {', '.join(differing)}; only {', '.join(sorted(_MAY_CHANGE))} may differ"
         )
     if (step := content["state"]["step"]) > config.steps:
         raise CheckpointError(f"{checkpoint} is past steps {config.steps}; raise steps to {step} or more")
     return content["state"]
+
+
+def _shown(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """Settings by their dotted names, as they are told to people."""
+    shown = dict[str, str]()
+    for name, value in settings.items():
+        shown |= _shown(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": repr(value)}
+    return shown

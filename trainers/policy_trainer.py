@@ -36,7 +36,17 @@ from trainers.probe_log import ProbeLog, Sampled
 from trainers.random_state import RandomState
 from trainers.recorder import Recorder
 from trainers.rollout_stats import rollout_stats
-from trainers.rollouts import Collected, Group, PromptStream, Sample, as_tensors, collect, counts, totals
+from trainers.rollouts import (
+    Collected,
+    Group,
+    PromptStream,
+    Sample,
+    as_tensors,
+    collect,
+    counts,
+    problems_digest,
+    totals,
+)
 from trainers.schedule import Schedule
 from trainers.step_stats import StepStats
 from trainers.tasks.base import Completion, Problem, Task
@@ -116,6 +126,12 @@ class PolicyTrainer(GRPOTrainer):
                 f"the checkpoint is of {saved} process(es), each with its part of the rollout, and this run has "
                 f"{self._processes}; start {saved}"
             )
+        self._problems = problems_digest([*self._task.training, *self._task.validation])
+        if state.get("problems", self._problems) != self._problems:
+            raise CheckpointError(
+                "the checkpoint is of other problems than the task has now; bring back the file they were read from "
+                "(and the tokenizer that told which were too long), or start a new run"
+            )
         self._prompts.position = state.get("prompts_read", 0)
         self._rollout_metrics: dict[str, float | None] = state.get("rollout_metrics", {})
         self._entropy_coefficient: float = state.get(
@@ -129,6 +145,7 @@ class PolicyTrainer(GRPOTrainer):
         return {
             "step": self.state.global_step,
             "processes": self._processes,
+            "problems": self._problems,
             "prompts_read": self._prompts.position,
             "rollout_metrics": self._rollout_metrics,
             "entropy_coefficient": self._entropy_coefficient,

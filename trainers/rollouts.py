@@ -3,6 +3,8 @@
 Shapes: B sequences, P prompt tokens (padded left), T completion tokens (padded right).
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -13,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trainers.config import RolloutConfig
 from trainers.losses import AdvantageParams, AggregationParams, Totals, group_advantages, overlong_penalty
-from trainers.tasks.base import Completion, Judgement, prompt_at
+from trainers.tasks.base import Completion, Judgement, Problem, prompt_at
 
 
 class Sample(NamedTuple):
@@ -41,6 +43,11 @@ class PromptStream:
         start, self.position = self.position, self.position + prompts
         places = range(start + self._rank, self.position, self._processes)
         return [prompt_at(place, self._problems, self._seed) for place in places]
+
+
+def problems_digest(problems: Sequence[Problem]) -> str:
+    """The same for the same problems in the same order."""
+    return hashlib.sha256(json.dumps(problems).encode()).hexdigest()
 
 
 class Collected(NamedTuple):

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.integration.trainer_runs import Run, run, run_so_far, small_config
+from trainers.config import TrainingConfig, WordProblemsTask
 from trainers.errors import CheckpointError
 from trainers.metrics import EVALUATION_METRICS, STEP_METRICS, SUMMARY_METRICS
 
@@ -248,8 +249,29 @@ def test_a_policy_that_is_not_finite_ends_as_diverged(cache: Path, tmp_path: Pat
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(straight: Run, cache: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="another loss"):
+    with pytest.raises(CheckpointError, match=r"loss.beta1 0.5 \(now 0.1\); only"):
         run(small_config(loss__beta1=0.1), tmp_path, cache, resume_from=straight.output / "step-32")
+
+
+def test_a_checkpoint_of_other_problems_is_refused(tmp_path: Path) -> None:
+    """The file has the same name and other lines: the run would go on with other prompts than it began with."""
+    data = tmp_path / "cache" / "data" / "sums.jsonl"
+    data.parent.mkdir(parents=True)
+
+    def config(steps: int) -> TrainingConfig:
+        short = small_config(steps=steps, model__warm_start_steps=1)
+        return short.model_copy(update={"task": WordProblemsTask(data="sums", reward="exact")})
+
+    def write(first: int) -> None:
+        lines = [{"id": str(n), "problem": f"{n} + {n}?", "answer": str(n + n)} for n in range(first, first + 20)]
+        data.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+
+    write(0)
+    run(config(8), tmp_path / "run", tmp_path / "cache")
+    assert run(config(12), tmp_path / "same", tmp_path / "cache", resume_from=tmp_path / "run" / "step-8").steps_done
+    write(1)
+    with pytest.raises(CheckpointError, match=r"the checkpoint is of other problems .* or start a new run"):
+        run(config(12), tmp_path / "other", tmp_path / "cache", resume_from=tmp_path / "run" / "step-8")
 
 
 def test_ce_gppo_without_betas_trains_exactly_as_ppo_clip(cache: Path, tmp_path: Path) -> None:

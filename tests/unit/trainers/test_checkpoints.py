@@ -57,9 +57,22 @@ def test_state_is_given_back_to_the_same_run_also_if_it_is_made_longer(tmp_path:
 def test_a_checkpoint_of_another_configuration_is_refused_by_name(tmp_path: Path) -> None:
     path = publish_step(tmp_path, 8)
     with pytest.raises(
-        CheckpointError, match="another seed; only checkpoint_every_rollouts, evaluation, kept_checkpoints, steps may"
+        CheckpointError,
+        match=r"seed 0 \(now 1\); only checkpoint_every_rollouts, evaluation, kept_checkpoints, steps may",
     ):
         read_state(path, TrainingConfig(seed=1))
+
+
+def test_every_setting_that_differs_is_told_with_both_values(tmp_path: Path) -> None:
+    path = publish_step(tmp_path, 8)
+    other = {"loss": {"name": "ce_gppo", "beta1": 0.25}, "optimizer": {"learning_rate": 0.1}}
+    with pytest.raises(
+        CheckpointError,
+        match=r"made with loss.beta1 0.5 \(now 0.25\), optimizer.learning_rate 0.0002 \(now 0.1\); only",
+    ):
+        read_state(path, TrainingConfig.model_validate(other))
+    with pytest.raises(CheckpointError, match=r"loss.name 'ce_gppo' \(now 'kl_cov'\).*loss.beta1 0.5 \(now not set\)"):
+        read_state(path, TrainingConfig.model_validate({"loss": {"name": "kl_cov"}}))
 
 
 def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
