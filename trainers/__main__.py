@@ -64,6 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _refused(f"--output {output} cannot be used: {error}")
     try:
+        options.cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return _refused(f"--cache {options.cache} cannot be used: {error}")
+    try:
         config = load_config(options.config, options.setting)
     except ConfigError as error:
         if options.output is not None:
@@ -152,6 +156,8 @@ def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | 
             events.write("failed", code="FAILED", message=f"{type(error).__name__}: {error}")
             traceback.print_exc()
             return EXIT_CODES["FAILED"]
+    if outcome == "STOPPED" and _first_process():
+        sys.stderr.write("\nstopped by a signal; the same command goes on with --resume\n")
     return EXIT_CODES[outcome]
 
 

@@ -86,6 +86,12 @@ class TrainingConfig(Frozen):
                 f"aggregation.mode {self.aggregation.mode}: {self.loss.name} is defined with {fixed} only; "
                 "use that or null"
             )
+        if isinstance(self.loss, CEGPPOParams):
+            reasons += [
+                f"loss.schedule: the switch at step {switch.step} comes after the last step {self.steps}; remove it"
+                for switch in self.loss.schedule
+                if switch.step > self.steps
+            ]
         if reason := self._inert_bf16():
             reasons.append(reason)
         if reasons:

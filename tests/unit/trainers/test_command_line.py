@@ -53,6 +53,7 @@ def test_every_error_is_told_at_once(config_file: Path) -> None:
         (["loss.nmae=gspo"], r"^loss\.nmae: there is no such setting; did you mean 'name'\?"),
         (["zzzz.q=1"], "^zzzz: there is no such setting; there are task, model, loss, "),
         (["loss.name=gspoo"], "^loss: there is no 'name' 'gspoo'; there are 'grpo', 'dapo'"),
+        (["steps=8", "loss.schedule=[{step: 8, beta1: 0}, {step: 9, beta1: 1}]"], "step 9 comes after the last step 8"),
         (["loss.name=grpo"], r"^loss\.beta2: only ce_gppo has this setting"),
         (["loss.erc={mode: penalty, high: 0.5}"], r"^loss\.erc\.high: .* \(given: 0\.5\)"),
         (["task.name=word_problems", "model={name: pretrained}"], r"^model\.model: this is required"),
@@ -106,9 +107,13 @@ def test_a_refused_run_leaves_its_folder_free(
     assert "already holds a run" in capsys.readouterr().err
 
 
-def test_an_output_that_is_a_file_is_refused(config_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(config_file), "--output", str(config_file)]) == 2
-    assert capsys.readouterr().err.startswith(f"--output {config_file} cannot be used: ")
+@pytest.mark.parametrize("option", ["--output", "--cache"])
+def test_a_folder_that_is_a_file_is_refused(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([str(config_file), option, str(config_file)]) == 2
+    assert capsys.readouterr().err.startswith(f"{option} {config_file} cannot be used: ")
 
 
 def test_help_teaches_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
