@@ -135,7 +135,7 @@ def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | 
     stop.install()
     os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # a small policy gains nothing by more, and runs beside others lose much
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # more gain a small policy nothing and cost its neighbours
     # TRL 1.16 uses names that transformers changed
     warnings.filterwarnings("ignore", message=r"`\w*gradient_checkpointing\w*` is", category=FutureWarning)
     with EventWriter(output / EVENTS_FILE) if _first_process() else NoEvents() as events:
