@@ -46,11 +46,14 @@ def load_policy(folder: Path, model: ModelConfig) -> Any:
 def load_tokenizer(folder: Path) -> Any:
     """The model's tokenizer, padding on the left as sampling needs.
 
-    Raises: ConfigError, if the folder holds none: Transformers then makes one that knows no text.
+    Raises: ConfigError, if the folder holds none (Transformers then makes one that knows no text), or one that cannot
+        end a completion.
     """
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="left", trust_remote_code=False)
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise ConfigError(f"{folder}: there is no tokenizer; put its files, such as tokenizer.json, beside the weights")
+    if tokenizer.eos_token is None:
+        raise ConfigError(f"{folder}: the tokenizer has no end token; name one as eos_token in tokenizer_config.json")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

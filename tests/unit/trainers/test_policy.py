@@ -1,5 +1,6 @@
 """What is refused before training, each with reason and remedy."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from trainers.config import LoRAConfig, PretrainedModel, TrainingConfig
 from trainers.errors import ConfigError
 from trainers.policy import load_tokenizer, lora, refuse
+from trainers.tasks.tokenizers import END, character_tokenizer
 
 PROMPTS = [[1, 2, 3], [1, 2, 3, 4]]
 
@@ -61,6 +63,16 @@ def test_adapters_need_modules_that_are_there() -> None:
 def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     model().save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match=f"^{tmp_path}: there is no tokenizer"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_tokenizer_without_an_end_token_is_refused(tmp_path: Path) -> None:
+    tokenizer = character_tokenizer("0123")
+    tokenizer.save_pretrained(tmp_path)
+    assert load_tokenizer(tmp_path).eos_token == END
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text(encoding="utf-8"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings | {"eos_token": None}), encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"^{tmp_path}: the tokenizer has no end token.* eos_token"):
         load_tokenizer(tmp_path)
 
 
