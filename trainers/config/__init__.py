@@ -88,9 +88,9 @@ class TrainingConfig(Frozen):
             )
         if isinstance(self.loss, CEGPPOParams):
             reasons += [
-                f"loss.schedule: the switch at step {switch.step} comes after the last step {self.steps}; remove it"
+                f"loss.schedule: the switch at step {switch.step} comes after all {self.steps} steps; remove it"
                 for switch in self.loss.schedule
-                if switch.step > self.steps
+                if switch.step >= self.steps
             ]
         if reason := self._inert_bf16():
             reasons.append(reason)

@@ -42,7 +42,7 @@ class LossParams(Params):
     """The only aggregation that the loss is defined with, if there is one."""
 
     def at(self, step: int) -> Self:
-        """The parameters of update `step`, counted from 1; only a schedule makes them differ."""
+        """The parameters after `step` updates; only a schedule makes them differ."""
         return self
 
 

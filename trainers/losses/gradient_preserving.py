@@ -35,7 +35,7 @@ class GPPOParams(_GradientPreservingParams):
 class BetaSwitch(Params):
     """A change of the betas during training."""
 
-    step: int = Field(ge=1, description="First optimizer update, counted from 1, that the change concerns.")
+    step: int = Field(ge=1, description="Optimizer updates made before the change.")
     beta1: float | None = Field(default=None, ge=0, description="New value; null: unchanged.")
     beta2: float | None = Field(default=None, ge=0, description="New value; null: unchanged.")
     ramp: int = Field(
@@ -65,7 +65,7 @@ class CEGPPOParams(_GradientPreservingParams):
     schedule: tuple[BetaSwitch, ...] = Field(default=(), description="Changes of the betas, in order of their steps.")
 
     def at(self, step: int) -> Self:
-        """The parameters with the betas of update `step`, counted from 1, and without a schedule."""
+        """The parameters after `step` updates, with the betas of the next one and without a schedule."""
         betas = {"beta1": self.beta1, "beta2": self.beta2}
         for switch in self.schedule:
             if step < switch.step:

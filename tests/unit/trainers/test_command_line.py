@@ -53,7 +53,7 @@ def test_every_error_is_told_at_once(config_file: Path) -> None:
         (["loss.nmae=gspo"], r"^loss\.nmae: there is no such setting; did you mean 'name'\?"),
         (["zzzz.q=1"], "^zzzz: there is no such setting; there are task, model, loss, "),
         (["loss.name=gspoo"], "^loss: there is no 'name' 'gspoo'; there are 'grpo', 'dapo'"),
-        (["steps=8", "loss.schedule=[{step: 8, beta1: 0}, {step: 9, beta1: 1}]"], "step 9 comes after the last step 8"),
+        (["steps=8", "loss.schedule=[{step: 7, beta1: 0}, {step: 8, beta1: 1}]"], "step 8 comes after all 8 steps"),
         (["loss.name=grpo"], r"^loss\.beta2: only ce_gppo has this setting"),
         (["loss.erc={mode: penalty, high: 0.5}"], r"^loss\.erc\.high: .* \(given: 0\.5\)"),
         (["task.name=word_problems", "model={name: pretrained}"], r"^model\.model: this is required"),
