@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         config = load_config(options.config, options.setting)
     except ConfigError as error:
-        if options.output is not None:
+        if options.output is not None and _first_process():
             with EventWriter(output / EVENTS_FILE) as events:
                 events.write("failed", code="BAD_CONFIG", message=str(error))
         return _refused(str(error))

@@ -79,6 +79,14 @@ def test_a_bad_configuration_ends_with_code_2_and_a_record(
     assert event["message"].splitlines() == told.err.splitlines()
 
 
+def test_only_the_first_of_several_processes_records_a_bad_configuration(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert main([str(config_file), "seed=-1", "--output", str(tmp_path / "out")]) == 2
+    assert not (tmp_path / "out" / "events.jsonl").exists()
+
+
 def test_a_folder_that_holds_a_run_is_not_overwritten(
     config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
