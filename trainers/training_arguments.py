@@ -52,5 +52,6 @@ def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> 
         logging_nan_inf_filter=False,
         save_strategy="no",
         report_to="none",
+        log_level_replica="passive",  # as quiet as the first process
         disable_tqdm=True,
     )
