@@ -25,9 +25,10 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trainers.config import TrainingConfig
 from trainers.events import EventWriter
 from trainers.policy import load_policy, load_tokenizer
-from trainers.policy_trainer import Folders, PolicyTrainer
+from trainers.policy_trainer import PolicyTrainer
 from trainers.recorder import Recorder
 from trainers.rollout_stats import rollout_stats
+from trainers.sampling_trainer import Folders
 from trainers.tasks import make_task
 from trainers.tasks.base import Completion, Judgement
 from trainers.training_arguments import training_arguments

@@ -14,8 +14,9 @@ from trainers.errors import DivergedError, StoppedError
 from trainers.events import EventWriter
 from trainers.parallel import process_state
 from trainers.policy import load_tokenizer, pretrained_folder
-from trainers.policy_trainer import Folders, PolicyTrainer
+from trainers.policy_trainer import PolicyTrainer
 from trainers.recorder import Outcome, Recorder
+from trainers.sampling_trainer import Folders
 from trainers.tasks import Task, make_task
 from trainers.tasks.shortened import Shortened
 from trainers.warm_start import warm_started

@@ -11,8 +11,9 @@ from torch import Tensor
 from tests.integration.trainer_runs import small_config
 from trainers.errors import DivergedError
 from trainers.events import EventWriter
-from trainers.policy_trainer import Folders, PolicyTrainer
+from trainers.policy_trainer import PolicyTrainer
 from trainers.recorder import Recorder
+from trainers.sampling_trainer import Folders
 from trainers.tasks import make_task
 from trainers.warm_start import warm_started
 

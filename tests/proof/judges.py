@@ -30,8 +30,8 @@ from trainers import losses, rollouts
 from trainers.checkpoints import read_state
 from trainers.config import TrainingConfig
 from trainers.losses import AggregationParams, LossConfig, TermsParams, TokenBatch
-from trainers.policy_trainer import Folders
 from trainers.recorder import Recorder
+from trainers.sampling_trainer import Folders
 from trainers.tasks import make_task
 
 TOLERANCE: Final = 1e-10

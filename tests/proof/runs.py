@@ -12,8 +12,9 @@ from tests.proof.plain_loop import DeviceBatch, Optimization
 from trainers import policy_trainer
 from trainers.config import TinyPolicy, TrainingConfig, with_params
 from trainers.events import NoEvents
-from trainers.policy_trainer import Folders, PolicyTrainer
+from trainers.policy_trainer import PolicyTrainer
 from trainers.recorder import Recorder
+from trainers.sampling_trainer import Folders
 from trainers.tasks import Task, make_task
 from trainers.warm_start import warm_started
 

@@ -225,7 +225,7 @@ MUTATIONS: dict[str, Mutation] = {
         of_trainer,
     ),
     "truncated completions rewarded": Mutation(
-        "policy_trainer", "truncated=not ended)", "truncated=False)", of_trainer
+        "sampling_trainer", "truncated=not ended)", "truncated=False)", of_trainer
     ),
     # the trainer's step
     "old log-probs missing, so the ratio is 1": Mutation(
@@ -250,7 +250,7 @@ MUTATIONS: dict[str, Mutation] = {
         of_trainer,
     ),
     "padding attended to": Mutation(
-        "policy_trainer",
+        "sampling_trainer",
         'torch.cat([rows["prompt_mask"], mask_BT], dim=1)',
         'torch.cat([torch.ones_like(rows["prompt_mask"]), mask_BT], dim=1)',
         of_trainer,
