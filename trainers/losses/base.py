@@ -85,6 +85,8 @@ class ClipParams(LossParams):
         epsilon = values.pop("epsilon")
         if also := [name for name in ("epsilon_low", "epsilon_high") if name in values]:
             raise ValueError(f"epsilon {epsilon} sets both bounds, but {' and '.join(also)} is given too; remove one")
+        if epsilon is None:
+            raise ValueError("epsilon null bounds nothing; give a number, the paper uses 0.2, or leave it out")
         if isinstance(epsilon, int | float) and not 0 < epsilon < cls.epsilon_below:
             raise ValueError(f"epsilon {epsilon} must lie between 0 and {cls.epsilon_below:g}; the paper uses 0.2")
         return {**values, "epsilon_low": epsilon, "epsilon_high": epsilon}

@@ -44,6 +44,11 @@ def test_defaults_are_the_published_ones() -> None:
     assert [name for name, entry in LOSSES.items() if entry.params.fixed_aggregation] == ["gspo"]
 
 
+def test_epsilon_null_is_told_as_such() -> None:
+    with pytest.raises(ValidationError, match="epsilon null bounds nothing; give a number"):
+        CEGPPOParams.model_validate({"epsilon": None})
+
+
 def test_epsilon_sets_both_bounds_and_a_dump_round_trips() -> None:
     params = CEGPPOParams.model_validate({"epsilon": 0.3})
     assert (params.epsilon_low, params.epsilon_high) == (0.3, 0.3)
