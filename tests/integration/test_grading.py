@@ -164,13 +164,14 @@ def test_an_idle_child_that_was_killed_is_replaced() -> None:
     ],
 )
 def test_a_child_that_fails_twice_leaves_the_answer_undecided(tmp_path: Path, text: str, failure: str) -> None:
+    before = set(psutil.Process().children())  # of other tests: a tracker of shared memory, say
     patience_s = 0.2 if "no reply" in failure else 60.0
     with GraderPool(start=partial(script(tmp_path, text), patience_s=patience_s)) as pool:
         (verdict,) = pool.grade([HALF])
         assert verdict.equal is None
         assert re.search(failure, verdict.failure)
         assert pool.counts == Counts(failed=1, respawned=2, seconds=pool.counts.seconds)
-    assert psutil.Process().children() == []
+    assert set(psutil.Process().children()) <= before
 
 
 def test_children_that_cannot_start_end_the_run(tmp_path: Path) -> None:
