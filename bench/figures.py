@@ -17,10 +17,11 @@ _COLUMNS: Final = {
     "weights, sequences, covariance": ("cispo", "gspo", "clip_cov", "kl_cov"),
 }
 _ROWS: Final = {
-    "reward/mean": "reward in training",
-    "entropy": "entropy in training\nnats a token",
-    "probe/entropy": "entropy on frozen\ncompletions, nats a token",
+    "reward/mean": ("reward in training", 1.0),
+    "entropy": ("entropy in training\nnats a token", 1.25),
+    "probe/entropy": ("entropy on frozen\ncompletions, nats a token", 1.25),
 }
+"""Label and top of the axis: a thin line that leaves the frame belongs to a policy that is lost already."""
 
 Runs = dict[str, Any]
 """A loss's runs by seed."""
@@ -39,16 +40,16 @@ def _draw_losses(losses: dict[str, Runs], file: Path) -> None:
     for column, (title, names) in enumerate(_COLUMNS.items()):
         grid[0, column].set_title(title, fontsize=10, loc="left")
         shown = [(_REFERENCE, _GREY), *zip(names, _COLOURS, strict=False)]
-        for row, (curve, label) in enumerate(_ROWS.items()):
+        for row, (curve, (label, top)) in enumerate(_ROWS.items()):
             axes = grid[row, column]
             for name, colour in shown:
                 _lines(axes, losses[name], curve, colour, LOSSES[name].label)
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, top)
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(axis="y", color="#E6E6E6", linewidth=0.8)
             if not column:
                 axes.set_ylabel(label, fontsize=9)
-        grid[1, column].legend(frameon=False, fontsize=8, handlelength=1.4, loc="upper right")
+        grid[1, column].legend(frameon=False, fontsize=8, handlelength=1.4, labelspacing=0.25, loc="lower left")
         grid[-1, column].set_xlabel("optimizer updates", fontsize=9)
     figure.savefig(file, dpi=130)
 

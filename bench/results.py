@@ -56,7 +56,8 @@ def _finished(folder: Path, config: TrainingConfig) -> bool:
     if not (folder / "events.jsonl").exists():
         return False
     events = list(map(json.loads, (folder / "events.jsonl").open()))
-    if next(event["config"] for event in events if event["type"] == "started") != config.model_dump(mode="json"):
+    started = next(event for event in events if event["type"] == "started")
+    if TrainingConfig.model_validate(started["config"]) != config:
         raise SystemExit(f"{folder} holds a run of another configuration; remove it")
     return any(event["type"] == "finished" and event["outcome"] != "STOPPED" for event in events)
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import trl.trainer.utils
 from datasets import Dataset
-from step_recording import TURNS
+from torch.utils.data import DataLoader
 from transformers import TrainerCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
@@ -35,12 +35,15 @@ from trainers.training_arguments import training_arguments
 
 
 class _Recorded(GRPOTrainer):
-    """Trains on `batches`, over and over, instead of sampling."""
+    """Trains on `batches`, over and over, instead of sampling, and loads no data."""
 
     batches: list[dict[str, torch.Tensor]]
     losses: list[torch.Tensor]
     probe = np.zeros(2)
     """What our probe took in this turn, as `_now` counts."""
+
+    def get_train_dataloader(self) -> Any:
+        return DataLoader([{}] * self.args.max_steps, batch_size=None)
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, torch.Tensor]:
         return self.batches[self._step % len(self.batches)]
@@ -131,7 +134,7 @@ def _stock(config: TrainingConfig, folder: Path) -> _Recorded:
         processing_class=load_tokenizer(folder / "model"),
         reward_funcs=lambda prompts, **_: [0.0] * len(prompts),
         args=arguments,
-        train_dataset=Dataset.from_dict({"prompt": [""] * TURNS * config.rollout.prompts_per_rollout}),
+        train_dataset=Dataset.from_dict({"prompt": [""]}),
     )
 
 

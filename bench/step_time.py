@@ -20,8 +20,8 @@ _EPILOG: Final = """\
 what is timed
   All of the Hugging Face Trainer's loop: forward, loss, backward, gradient clip, AdamW, metrics, logging. Ours writes
   every metric of docs/metrics.md to events.jsonl; TRL computes its own and prints them to nowhere. Same weights,
-  batches, loss (bounds 0.8 and 1.28, dual clip 10), vocabulary tile; one thread. Sampling, evaluation and our probe
-  (once a rollout, given beside) are not in it.
+  batches, loss (bounds 0.8 and 1.28, dual clip 10), vocabulary tile; one thread. Sampling, evaluation, the data loader
+  and our probe (once a rollout, given beside) are not in it.
 
 how
   Each pair is one process a side. They take turns in the order ours-TRL-TRL-ours (or the other way round), which gives
@@ -154,8 +154,8 @@ def main() -> None:
         "bench/step_time.py", description=__doc__, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--shape", choices=SHAPES, action="append", help="may be given again; default: all")
-    parser.add_argument("--pairs", type=int, default=3, help="pairs of processes (3)")
-    parser.add_argument("--repeats", type=int, default=5, help="turns ours-TRL-TRL-ours of each pair (5)")
+    parser.add_argument("--pairs", type=int, default=5, help="pairs of processes (5)")
+    parser.add_argument("--repeats", type=int, default=3, help="turns ours-TRL-TRL-ours of each pair (3)")
     options = parser.parse_args()
     print(f"{'one optimizer step':24}{'ours':>12}{'TRL dapo':>13}{'ratio':>9}   95 % interval", flush=True)
     for name in options.shape or SHAPES:

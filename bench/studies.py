@@ -73,4 +73,9 @@ STUDIES: Final[dict[str, Study]] = {
     "screen": Study(
         tuple(setting for setting in SETTINGS if setting != "default"), ("grpo", "dapo", "ce_gppo_0.5_1"), seeds=(0,)
     ),
+    "tune": Study(
+        ("slower", "countdown 3"),
+        ("grpo", "dapo", "ce_gppo_0_1", "ce_gppo_0.25_1", "ce_gppo_0.5_1", "ce_gppo_0.75_1"),
+        seeds=(0, 1),
+    ),
 }
