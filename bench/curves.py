@@ -1,9 +1,10 @@
 """From the events of a finished run to curves small enough to keep in docs/results."""
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
+
+from trainers.events import read_events
 
 CURVES: Final = ("reward/mean", "entropy", "probe/entropy")
 """`POINTS` values, each the mean over as many updates."""
@@ -25,7 +26,7 @@ def read_run(events: Path) -> Run:
     updates = list[dict[str, Any]]()
     evaluations: dict[int, dict[str, Any]] = {}
     steps, outcome = 0, None
-    for event in map(json.loads, events.open()):
+    for event in read_events(events):
         if event["type"] == "started":
             steps = event["config"]["steps"]
         elif event["type"] == "step":

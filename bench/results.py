@@ -17,6 +17,7 @@ from studies import LOSSES, SETTINGS, STUDIES
 from tables import write_tables
 
 from trainers.config import TrainingConfig, with_params
+from trainers.events import read_events
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CURVES: Final = ROOT / "docs" / "results"
@@ -55,7 +56,7 @@ def train(config: TrainingConfig, folder: Path, cache: Path) -> None:
 def _finished(folder: Path, config: TrainingConfig) -> bool:
     if not (folder / "events.jsonl").exists():
         return False
-    events = list(map(json.loads, (folder / "events.jsonl").open()))
+    events = read_events(folder / "events.jsonl")
     started = next(event for event in events if event["type"] == "started")
     if TrainingConfig.model_validate(started["config"]) != config:
         raise SystemExit(f"{folder} holds a run of another configuration; remove it")

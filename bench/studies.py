@@ -78,4 +78,5 @@ STUDIES: Final[dict[str, Study]] = {
         ("grpo", "dapo", "ce_gppo_0_1", "ce_gppo_0.25_1", "ce_gppo_0.5_1", "ce_gppo_0.75_1"),
         seeds=(0, 1),
     ),
+    "confirm": Study(("countdown 3",), ("grpo", "dapo", "ce_gppo_0.25_1"), seeds=(10, 11, 12, 13)),
 }

@@ -9,7 +9,6 @@ from typing import Any, Final
 from scipy.stats import t as student
 from studies import LOSSES
 
-_REFERENCE: Final = "grpo"
 _LAST_EVALUATIONS: Final = 3
 _WINDOW: Final = 0.1
 """Share of training over which a value "at x %" is averaged: the part that ends there."""
@@ -22,7 +21,7 @@ def write_tables(results: dict[str, Any], file: Path) -> None:
     """Replace each table by one of the present curves."""
     text = file.read_text()
     for study, settings in results.items():
-        table = {"losses": _losses}.get(study, _search)(settings)
+        table = {"losses": _losses, "confirm": _confirm}.get(study, _search)(settings)
         pattern = rf"(<!-- table: {study} -->\n).*?(<!-- end -->)"
         text = re.sub(pattern, lambda found, new=table: found[1] + new + found[2], text, flags=re.DOTALL)
     file.write_text(text)
@@ -37,7 +36,7 @@ def _losses(settings: dict[str, dict[str, Runs]]) -> str:
         "frozen": lambda runs: _spread(_at("probe/entropy", 1, runs)),
         "reward": lambda runs: _spread(_at("reward/mean", 1, runs)),
         "avg@32": lambda runs: _spread(_scores("eval/avg_at_k", runs)),
-        "minus GRPO": lambda runs: _difference(runs, losses[_REFERENCE]),
+        "minus GRPO": lambda runs: _difference("eval/avg_at_k", runs, losses["grpo"]),
         "pass@8": lambda runs: _spread(_scores("eval/pass_at_k", runs)),
         "answers": lambda runs: f"{mean(_scores('eval/distinct_answers', runs)):.1f}",
         "dropped": lambda runs: f"{100 * mean(run['clip_fraction/dropped'] for run in runs.values()):.2g} %",
@@ -49,18 +48,31 @@ def _losses(settings: dict[str, dict[str, Runs]]) -> str:
 def _search(settings: dict[str, dict[str, Runs]]) -> str:
     columns: dict[str, Callable[[Runs], str]] = {
         "entropy, first": lambda runs: f"{mean(run['entropy'][0] for run in runs.values()):.2f}",
-        "last": lambda runs: f"{mean(_at('entropy', 1, runs)):.2f}",
+        "entropy, last": lambda runs: f"{mean(_at('entropy', 1, runs)):.2f}",
         "avg@32, first": lambda runs: f"{mean(run['eval/avg_at_k'][0] for run in runs.values()):.3f}",
-        "last ": lambda runs: _spread(_scores("eval/avg_at_k", runs), digits=3),
+        "avg@32, last": lambda runs: _spread(_scores("eval/avg_at_k", runs), digits=3),
         "pass@8, best": lambda runs: f"{mean(max(run['eval/pass_at_k']) for run in runs.values()):.3f}",
-        "last  ": lambda runs: _spread(_scores("eval/pass_at_k", runs), digits=3),
+        "pass@8, last": lambda runs: _spread(_scores("eval/pass_at_k", runs), digits=3),
     }
     rows = [
         [setting, LOSSES[loss].label, *(cell(runs) for cell in columns.values())]
         for setting, losses in settings.items()
         for loss, runs in losses.items()
     ]
-    return _table(["setting", "loss", *map(str.strip, columns)], rows)
+    return _table(["setting", "loss", *columns], rows)
+
+
+def _confirm(settings: dict[str, dict[str, Runs]]) -> str:
+    ((_, losses),) = settings.items()
+    columns: dict[str, Callable[[Runs], str]] = {"entropy, last": lambda runs: _spread(_at("entropy", 1, runs))}
+    for name, curve in (("avg@32", "eval/avg_at_k"), ("pass@8", "eval/pass_at_k")):
+        columns[name] = lambda runs, curve=curve: _spread(_scores(curve, runs), digits=3)
+        for other in ("grpo", "dapo"):
+            columns[f"{name} minus {LOSSES[other].label}"] = lambda runs, curve=curve, other=other: _difference(
+                curve, runs, losses[other]
+            )
+    rows = [[LOSSES[loss].label, *(cell(runs) for cell in columns.values())] for loss, runs in losses.items()]
+    return _table(["loss", *columns], rows)
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -83,12 +95,10 @@ def _spread(values: list[float], digits: int = 2) -> str:
     return f"{shown} ± {stdev(values):.{digits}f}" if len(values) > 1 else shown
 
 
-def _difference(runs: Runs, reference: Runs) -> str:
-    """In avg@32, paired by seed, with a 95 % t interval."""
+def _difference(curve: str, runs: Runs, reference: Runs) -> str:
+    """Paired by seed, with a 95 % t interval."""
     if runs is reference:
         return ""
-    pairs = zip(_scores("eval/avg_at_k", runs), _scores("eval/avg_at_k", reference), strict=True)
-    differences = [score - other for score, other in pairs]
-    middle, half = mean(differences), float(student.ppf(0.975, len(differences) - 1))
-    half *= stdev(differences) / len(differences) ** 0.5
-    return f"{middle:+.3f} [{middle - half:+.3f}, {middle + half:+.3f}]"
+    differences = [a - b for a, b in zip(_scores(curve, runs), _scores(curve, reference), strict=True)]
+    half = float(student.ppf(0.975, len(differences) - 1)) * stdev(differences) / len(differences) ** 0.5
+    return f"{mean(differences):+.3f} [{mean(differences) - half:+.3f}, {mean(differences) + half:+.3f}]"
