@@ -19,7 +19,7 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
         sweep=store.get_sweep(sweep_id),
         configs=tuple(store.list_configs(sweep_id)),
         trials=tuple(store.list_trials(sweep_id)),
-        curves=tuple(store.curves(sweep_id, CURVE_KEYS)),
+        series={series.trial_id: series for series in store.series(sweep_id, CURVE_KEYS)},
         mlflow_url=settings.mlflow_public_url or None,
         versions={name: metadata.version(name) for name in _PACKAGES},
     )

@@ -22,16 +22,21 @@ def trial_objectives(
         objective: which metric, and over how many last evaluations.
     """
     curves = {curve.trial_id: curve for curve in evaluations if curve.key == objective.metric}
-    return {trial.id: _trial_objective(trial, curves.get(trial.id), objective.last) for trial in trials}
+    values = {trial_id: [value for value in curve.values if value is not None] for trial_id, curve in curves.items()}
+    return {trial.id: trial_objective(trial, values.get(trial.id, ()), objective) for trial in trials}
 
 
-def _trial_objective(trial: Trial, curve: Curve | None, last: int) -> float | None:
+def trial_objective(trial: Trial, evaluations: Sequence[float], objective: Objective) -> float | None:
+    """Return one trial's objective; None while it has none.
+
+    Args:
+        evaluations: the values of `objective.metric` that its evaluations recorded, in order.
+    """
     if trial.state is TrialState.DIVERGED:
         return 0.0
-    if trial.state is not TrialState.SUCCEEDED or curve is None:
+    if trial.state is not TrialState.SUCCEEDED or len(evaluations) == 0:
         return None
-    values = [value for value in curve.values if value is not None][-last:]
-    return fmean(values) if values else None
+    return fmean(evaluations[-objective.last :])
 
 
 def config_objectives(

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import yaml
 
 from sweep_service.records import Config, Sweep
+from sweep_service.report.facts import Facts
 from sweep_service.report.labels import count, number
 from sweep_service.report.model import Best, ConfigRow, Outcome, Verdict
 
@@ -25,8 +26,13 @@ def pick(candidates: Sequence[str], rows: Mapping[str, ConfigRow]) -> ConfigRow 
     return chosen[0] if chosen else None
 
 
-def card(row: ConfigRow, config: Config, candidates: Sequence[ConfigRow], sweep: Sweep, verdict: Verdict) -> Best:
-    """Everything about the best config."""
+def card(facts: Facts) -> Best | None:
+    """Everything about the best config; None if nothing succeeded."""
+    row, verdict = facts.best, facts.verdict
+    if row is None:
+        return None
+    config, sweep = facts.configs[row.id], facts.inputs.sweep
+    candidates = [facts.rows[id_] for id_ in facts.candidates]
     optimism = row.tune.mean - row.confirm.mean if row.tune and row.confirm else None
     return Best(
         config_id=row.id,

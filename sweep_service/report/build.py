@@ -4,96 +4,141 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sweep_service.links import curves_link
-from sweep_service.objective import choose, config_objectives, trial_objectives
+from sweep_service.objective import choose, config_objectives, trial_objective
 from sweep_service.records import Stage, Sweep
 from sweep_service.report.best import card, pick
+from sweep_service.report.budgets import budget_comparisons
 from sweep_service.report.cautions import cautions
+from sweep_service.report.claims import claims
 from sweep_service.report.curves import curve_sets
-from sweep_service.report.data import ReportInputs
-from sweep_service.report.health import trial_health
+from sweep_service.report.data import RATIO_BINS, REGIONS, ReportInputs
+from sweep_service.report.descriptive import descriptive
+from sweep_service.report.exploration import exploration
+from sweep_service.report.facts import Facts
+from sweep_service.report.grid import grid
+from sweep_service.report.importance import importance
 from sweep_service.report.labels import config_label, count, varied_names
 from sweep_service.report.model import Comparison, ConfigRow, Report, SweepInfo, TrialRow
 from sweep_service.report.rows import config_row, in_order, trial_row
+from sweep_service.report.samples import sample_groups
+from sweep_service.report.tradeoff import tradeoff
 from sweep_service.report.verdict import compare, judge
 
 _CURVES: Final = {
     "eval/avg_at_k": True,
     "eval/pass_at_k": False,
+    "eval/length_mean": False,
     "entropy": True,
+    "probe/entropy": False,
+    "probe/kl_from_initial_k3": False,
     "reward/mean": True,
-    "share/na_lp": False,
-    "share/pa_lp": False,
+    "group/zero_spread_share": False,
+    "completion/length_mean": False,
+    "completion/truncated_share": False,
     "clip_fraction/low": False,
     "clip_fraction/high": False,
+    "clip_fraction/dropped": False,
     "ppo_kl": False,
+    "kl/k3": False,
     "grad_norm": False,
-    "completion/length_mean": False,
+    "tokens/total": False,
+    "entropy_change/measured": False,
+    **{f"entropy_change/predicted_{region}": False for region in REGIONS},
+    **{f"share/{region}": False for region in REGIONS if region != "inside"},
+    **{f"weight_share/{region}": False for region in REGIONS},
+    **{f"ratio_share/{name}": False for name in RATIO_BINS},
 }
 """The metrics shown over time, and whether with every seed."""
 
 
 def build(inputs: ReportInputs) -> Report:
     """Build the report. Pure: equal inputs give equal reports."""
+    facts = _facts(inputs)
+    ordered = in_order(facts.rows)
+    return Report(
+        inputs_digest=inputs.digest,
+        interim=inputs.interim,
+        sweep=_sweep_info(inputs, facts.trials),
+        objective=_objective_text(inputs),
+        verdict=facts.verdict,
+        cautions=cautions(facts),
+        best=card(facts),
+        comparisons=list(facts.comparisons),
+        budgets=budget_comparisons(facts),
+        claims=claims(facts),
+        exploration=exploration(facts),
+        descriptive=descriptive(facts),
+        grid=grid(facts),
+        tradeoff=tradeoff(facts),
+        importance=importance(facts),
+        configs=ordered,
+        trials=list(facts.trials),
+        curves=curve_sets([facts.configs[row.id] for row in ordered], inputs, _CURVES),
+        samples=sample_groups(facts),
+        method=_method(inputs.sweep, facts.comparisons),
+        versions=dict(sorted(inputs.versions.items())),
+    )
+
+
+def _facts(inputs: ReportInputs) -> Facts:
     sweep = inputs.sweep
-    objectives = trial_objectives(inputs.trials, inputs.curves, sweep.spec.objective)
-    trials = _trial_rows(inputs, objectives)
-    rows = _config_rows(inputs, trials)
+    objectives = _objectives(inputs)
+    varied = varied_names(inputs.configs)
+    trials = _trial_rows(inputs, objectives, varied)
+    rows = _config_rows(inputs, trials, varied)
     tune = config_objectives(inputs.trials, objectives, Stage.TUNE)
     confirm = sweep.spec.seeds.confirm
     candidates = [config.id for config in choose(inputs.configs, tune, confirm.top_k if confirm else 1)]
     unsteady = frozenset(t.config_id for t in trials if t.stage is Stage.CONFIRM and t.reward_collapsed)
     comparisons = compare(inputs.configs, rows, candidates, unsteady)
     best = pick(candidates, rows)
-    verdict = judge(best, comparisons, confirming=confirm is not None)
-    ordered = in_order(rows)
-    shown = {config.id: config for config in inputs.configs}
-    curves = curve_sets([shown[row.id] for row in ordered], inputs.curves, _CURVES)
-    contenders = [rows[id_] for id_ in candidates]
-    return Report(
-        inputs_digest=inputs.digest,
-        interim=inputs.interim,
-        sweep=_sweep_info(inputs, trials),
-        objective=_objective_text(inputs),
-        verdict=verdict,
-        cautions=cautions(sweep, ordered, trials, verdict, interim=inputs.interim),
-        best=card(best, shown[best.id], contenders, sweep, verdict) if best else None,
-        comparisons=comparisons,
-        configs=ordered,
+    return Facts(
+        inputs=inputs,
         trials=trials,
-        curves=curves,
-        method=_method(sweep, comparisons),
-        versions=dict(sorted(inputs.versions.items())),
+        configs={config.id: config for config in inputs.configs},
+        rows=rows,
+        varied=varied,
+        candidates=candidates,
+        unsteady=unsteady,
+        comparisons=comparisons,
+        best=best,
+        verdict=judge(best, comparisons, confirming=confirm is not None),
     )
+
+
+def _objectives(inputs: ReportInputs) -> dict[str, float | None]:
+    """By trial id."""
+    objective = inputs.sweep.spec.objective
+    found: dict[str, float | None] = {}
+    for trial in inputs.trials:
+        evaluations = inputs.get(trial.id, objective.metric)
+        values = [float(value) for value in evaluations.present.values] if evaluations else []
+        found[trial.id] = trial_objective(trial, values, objective)
+    return found
 
 
 def _sweep_info(inputs: ReportInputs, trials: Sequence[TrialRow]) -> SweepInfo:
     sweep = inputs.sweep
+    hours = sum(trial.seconds or 0 for trial in trials) / 3600
     return SweepInfo(
         **sweep.model_dump(include={"id", "name", "message", "created_at", "spec_digest"}),
-        trial_hours=sum(trial.seconds or 0 for trial in trials) / 3600,
+        trial_hours=hours,
+        gpu_hours=hours * sweep.spec.resources.gpus,
         state=sweep.state,
         labels=dict(sweep.spec.labels),
         mlflow_url=curves_link(inputs.mlflow_url, sweep),
     )
 
 
-def _trial_rows(inputs: ReportInputs, objectives: Mapping[str, float | None]) -> list[TrialRow]:
-    curves = {(curve.trial_id, curve.key): curve for curve in inputs.curves}
-    varied = varied_names(inputs.configs)
+def _trial_rows(inputs: ReportInputs, objectives: Mapping[str, float | None], varied: Sequence[str]) -> list[TrialRow]:
     labels = {config.id: config_label(config, varied) for config in inputs.configs}
-    return [
-        trial_row(
-            trial, labels[trial.config_id], objectives.get(trial.id), trial_health(trial, curves), inputs.mlflow_url
-        )
-        for trial in inputs.trials
-    ]
+    return [trial_row(trial, labels[trial.config_id], objectives[trial.id], inputs) for trial in inputs.trials]
 
 
-def _config_rows(inputs: ReportInputs, trials: Sequence[TrialRow]) -> dict[str, ConfigRow]:
+def _config_rows(inputs: ReportInputs, trials: Sequence[TrialRow], varied: Sequence[str]) -> dict[str, ConfigRow]:
     by_config: dict[str, list[TrialRow]] = {}
     for trial in trials:
         by_config.setdefault(trial.config_id, []).append(trial)
-    varied = varied_names(inputs.configs)
     return {config.id: config_row(config, by_config.get(config.id, []), varied) for config in inputs.configs}
 
 

@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from sweep_service.records import Role, Stage, Sweep, SweepState, TrialState
+from sweep_service.report.facts import Facts
 from sweep_service.report.labels import count, number
 from sweep_service.report.model import Caution, Comparison, ConfigRow, Outcome, TrialRow, Verdict
+from sweep_service.report.rows import in_order
 from sweep_service.report.stats import MIN_SEEDS
 
 RELEVANT: Final = 0.02
@@ -13,15 +15,10 @@ RELEVANT: Final = 0.02
 _LISTED: Final = 6
 
 
-def cautions(
-    sweep: Sweep,
-    rows: Sequence[ConfigRow],
-    trials: Sequence[TrialRow],
-    verdict: Verdict,
-    *,
-    interim: bool,
-) -> list[Caution]:
+def cautions(facts: Facts) -> list[Caution]:
     """Return every warning that applies."""
+    sweep, trials, verdict, interim = facts.inputs.sweep, facts.trials, facts.verdict, facts.inputs.interim
+    rows = in_order(facts.rows)
     reward = "Ended below half of their own peak reward, or diverged"
     entropy = "Ended with less than a fifth of their entropy"
     found = [

@@ -1,36 +1,52 @@
 """Curves for the report: a point a rollout, means over seeds, and every seed's curve thinned so that peaks stay."""
 
+import warnings
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+from scipy import stats
 
-from sweep_service.records import Config, Curve
+from sweep_service.records import Config, Trial
+from sweep_service.report.data import ReportInputs
 from sweep_service.report.model import ConfigCurve, CurveSet, SeedCurve
+from sweep_service.report.stats import CONFIDENCE, MIN_SEEDS
+from sweep_service.series import EVALUATION, Series, Values
 
 POINTS_IN_ALL = 120_000
 """How many points all seed curves may have together, and all means; keeps the report below 10 MB."""
 MOST_POINTS = 240
 FEWEST_POINTS = 24
 _DIGITS = 4
+_SUMMED: Final = "entropy_change/"
+"""Changes add up over a rollout's updates; everything else is averaged."""
 
 
-def curve_sets(configs: Sequence[Config], curves: Sequence[Curve], keys: Mapping[str, bool]) -> list[CurveSet]:
+@dataclass(frozen=True)
+class _Run:
+    trial: Trial
+    series: Series
+
+
+def curve_sets(configs: Sequence[Config], inputs: ReportInputs, keys: Mapping[str, bool]) -> list[CurveSet]:
     """Return the metrics asked for, of every config that recorded them.
 
     Args:
         configs: in the order in which they are to be shown.
-        curves: of single trials.
+        inputs: the curves of single trials.
         keys: which metrics, and whether every seed's curve is wanted beside the mean.
     """
-    seed_points = _share(sum(1 for curve in curves if keys.get(curve.key)))
-    mean_points = _share(len(configs) * len(keys)) // 2
     updates = {config.id: config.updates_per_rollout for config in configs}
-    grouped: dict[tuple[str, str], list[Curve]] = {}
-    for curve in curves:
-        if curve.key in keys and any(value is not None for value in curve.values):
-            shown = curve if curve.key.startswith("eval/") else _by_rollout(curve, updates[curve.config_id])
-            grouped.setdefault((curve.key, curve.config_id), []).append(shown)
+    grouped: dict[tuple[str, str], list[_Run]] = {}
+    for trial in inputs.trials:
+        for key in keys:
+            series = inputs.get(trial.id, key)
+            if series is not None and not np.isnan(series.values).all():
+                shown = series if key.startswith(EVALUATION) else by_rollout(series, updates[trial.config_id], key)
+                grouped.setdefault((key, trial.config_id), []).append(_Run(trial, shown))
+    seed_points = _share(sum(len(runs) for (key, _), runs in grouped.items() if keys[key]))
+    mean_points = _share(len(configs) * len(keys)) // 2
     sets = [
         CurveSet(
             key=key,
@@ -45,18 +61,16 @@ def curve_sets(configs: Sequence[Config], curves: Sequence[Curve], keys: Mapping
     return [found for found in sets if found.configs]
 
 
-def _by_rollout(curve: Curve, updates: int) -> Curve:
-    """Average over each rollout's updates: within a rollout ratios move away from 1 and start anew with the next."""
-    rollouts: dict[int, list[int]] = {}
-    for i, step in enumerate(curve.steps):
-        rollouts.setdefault((step - 1) // updates, []).append(i)
-    means: list[float | None] = []
-    for part in rollouts.values():
-        present = [value for i in part if (value := curve.values[i]) is not None]
-        means.append(fmean(present) if present else None)
-    last = [part[-1] for part in rollouts.values()]
-    times, steps = [curve.times[i] for i in last], [curve.steps[i] for i in last]
-    return curve.model_copy(update={"steps": steps, "times": times, "values": means})
+def by_rollout(series: Series, updates: int, key: str) -> Series:
+    """Sum or average over each rollout's updates: within a rollout ratios move away from 1 and start anew after it."""
+    starts = np.flatnonzero(np.diff((series.steps - 1) // updates, prepend=-1))
+    known = ~np.isnan(series.values)
+    sums = np.add.reduceat(np.where(known, series.values, 0.0), starts)
+    counts = np.add.reduceat(known.astype(np.int64), starts)
+    divisor = np.minimum(counts, 1) if key.startswith(_SUMMED) else counts
+    ends = np.append(starts[1:], len(series.steps)) - 1
+    values = np.divide(sums, divisor, out=np.full(len(starts), np.nan), where=counts > 0)
+    return Series(series.steps[ends], values)
 
 
 def _share(curves: int) -> int:
@@ -64,53 +78,64 @@ def _share(curves: int) -> int:
     return min(MOST_POINTS, max(FEWEST_POINTS, POINTS_IN_ALL // max(1, curves)))
 
 
-def _config_curve(config_id: str, curves: Sequence[Curve], mean_points: int, seed_points: int) -> ConfigCurve:
-    steps, mean = _mean(curves, mean_points)
-    in_order = sorted(curves, key=lambda curve: (curve.stage, curve.seed)) if seed_points else []
-    seeds = [_seed_curve(curve, seed_points) for curve in in_order]
-    return ConfigCurve(config_id=config_id, steps=steps, mean=mean, seeds=seeds)
+def _config_curve(config_id: str, runs: Sequence[_Run], mean_points: int, seed_points: int) -> ConfigCurve:
+    steps, mean, half = _mean([run.series for run in runs], mean_points)
+    in_order = sorted(runs, key=lambda run: (run.trial.stage, run.trial.seed)) if seed_points else []
+    band = not np.isnan(half).all()
+    return ConfigCurve(
+        config_id=config_id,
+        steps=[int(step) for step in steps],
+        mean=_rounded(mean),
+        low=_rounded(mean - half) if band else [],
+        high=_rounded(mean + half) if band else [],
+        seeds=[_seed_curve(run, seed_points) for run in in_order],
+    )
 
 
-def _mean(curves: Sequence[Curve], buckets: int) -> tuple[list[int], list[float | None]]:
-    """Mean over trials at each step where at least half of them have a value; then over equal stretches of steps."""
-    sums: dict[int, list[float]] = {}
-    for curve in curves:
-        for step, value in zip(curve.steps, curve.values, strict=True):
-            if value is not None:
-                sums.setdefault(step, []).append(value)
-    steps = [step for step in sorted(sums) if 2 * len(sums[step]) >= len(curves)]
-    means = [float(np.mean(sums[step])) for step in steps]
+def _mean(curves: Sequence[Series], buckets: int) -> tuple[Values, Values, Values]:
+    """Steps, mean and half width over trials where at least half of them have a value; then over equal stretches."""
+    all_steps = np.unique(np.concatenate([curve.steps for curve in curves]))
+    table_TS = np.full((len(curves), len(all_steps)), np.nan)
+    for row, curve in zip(table_TS, curves, strict=True):
+        row[np.searchsorted(all_steps, curve.steps)] = curve.values
+    n_S = (~np.isnan(table_TS)).sum(axis=0)
+    kept = 2 * n_S >= len(curves)
+    table_TS, n_S, steps = table_TS[:, kept], n_S[kept], all_steps[kept].astype(float)
+    mean = np.nanmean(table_TS, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the spread of a single value
+        sd = np.nanstd(table_TS, axis=0, ddof=1)
+    critical = stats.t.ppf((1 + CONFIDENCE) / 2, np.maximum(n_S - 1, 1))
+    half = np.where(n_S >= MIN_SEEDS, critical * sd / np.sqrt(n_S), np.nan)
     if len(steps) <= buckets:
-        return steps, [_rounded(value) for value in means]
+        return steps, mean, half
     parts = np.array_split(np.arange(len(steps)), buckets)
-    return (
-        [round(float(np.mean([steps[i] for i in part]))) for part in parts],
-        [_rounded(float(np.mean([means[i] for i in part]))) for part in parts],
-    )
+    steps, mean, half = (np.array([values[part].mean() for part in parts]) for values in (steps, mean, half))
+    return steps.round(), mean, half
 
 
-def _seed_curve(curve: Curve, points: int) -> SeedCurve:
-    kept = _kept(curve.values, points)
+def _seed_curve(run: _Run, points: int) -> SeedCurve:
+    kept = _kept(run.series.values, points)
     return SeedCurve(
-        trial_id=curve.trial_id,
-        seed=curve.seed,
-        stage=curve.stage,
-        steps=[curve.steps[i] for i in kept],
-        values=[_rounded(curve.values[i]) for i in kept],
+        trial_id=run.trial.id,
+        seed=run.trial.seed,
+        stage=run.trial.stage,
+        steps=[int(step) for step in run.series.steps[kept]],
+        values=_rounded(run.series.values[kept]),
     )
 
 
-def _kept(values: Sequence[float | None], points: int) -> list[int]:
+def _kept(values: Values, points: int) -> list[int]:
     """Indices of the lowest and highest value of equal stretches: a spike of one step is still there."""
     if len(values) <= points:
         return list(range(len(values)))
     kept = {0, len(values) - 1}
     for part in np.array_split(np.arange(len(values)), points // 2):
-        present = [(value, int(i)) for i in part if (value := values[i]) is not None]
-        if present:
-            kept |= {min(present)[1], max(present)[1]}
+        present = part[~np.isnan(values[part])]
+        if present.size:
+            kept |= {int(present[values[present].argmin()]), int(present[values[present].argmax()])}
     return sorted(kept)
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.{_DIGITS}g}")
+def _rounded(values: Values) -> list[float | None]:
+    return [None if np.isnan(value) else float(f"{value:.{_DIGITS}g}") for value in values]

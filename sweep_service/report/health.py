@@ -1,13 +1,14 @@
 """What one trial's curves say about its health: entropy lost, reward collapsed."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from sweep_service.records import Curve, Trial, TrialState
+from sweep_service.records import Trial, TrialState
+from sweep_service.report.data import ReportInputs
+from sweep_service.series import Series
 
 WINDOW: Final = 0.05
 """Share of a trial's steps over which curves are averaged before they are judged."""
@@ -44,15 +45,10 @@ class Health:
         return self.entropy_end < ENTROPY_COLLAPSE * self.entropy_start
 
 
-def trial_health(trial: Trial, curves: Mapping[tuple[str, str], Curve]) -> Health:
-    """Judge a trial by what it has recorded so far.
-
-    Args:
-        trial: the trial.
-        curves: by trial id and key.
-    """
-    entropy = _smooth(curves.get((trial.id, "entropy")), trial.total_steps)
-    reward = _smooth(curves.get((trial.id, "reward/mean")), trial.total_steps)
+def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
+    """Judge a trial by what it has recorded so far."""
+    entropy = smooth(inputs.get(trial.id, "entropy"), trial.total_steps)
+    reward = smooth(inputs.get(trial.id, "reward/mean"), trial.total_steps)
     return Health(
         entropy_start=float(entropy[0]) if entropy.size else None,
         entropy_end=float(entropy[-1]) if entropy.size else None,
@@ -62,11 +58,11 @@ def trial_health(trial: Trial, curves: Mapping[tuple[str, str], Curve]) -> Healt
     )
 
 
-def _smooth(curve: Curve | None, total_steps: int) -> npt.NDArray[np.float64]:
-    """Moving means over the window; empty without values."""
-    values: Sequence[float] = [value for value in curve.values if value is not None] if curve else []
+def smooth(series: Series | None, total_steps: int) -> npt.NDArray[np.float64]:
+    """Moving means over `WINDOW` of a trial's steps; empty without values."""
+    values = series.present.values if series else np.empty(0)
     width = min(len(values), max(1, round(WINDOW * total_steps)))
-    if not values:
-        return np.empty(0)
-    sums = np.concatenate([[0.0], np.cumsum(np.asarray(values))])
+    if not values.size:
+        return values
+    sums = np.concatenate([[0.0], np.cumsum(values)])
     return (sums[width:] - sums[:-width]) / width

@@ -36,6 +36,8 @@ class SweepInfo(Part):
     created_at: float
     trial_hours: float
     """Wall-clock hours of all trials together."""
+    gpu_hours: float
+    """The same times the GPUs that a trial holds; 0 on CPUs."""
     spec_digest: str
     mlflow_url: str | None
 
@@ -83,9 +85,20 @@ class ConfigRow(Part):
     reward_peak: float | None
     """Mean over trials of each one's best window of 5 % of the steps."""
     reward_final: float | None
+    entropy_kept: float | None = None
+    """Mean over trials of entropy at the end divided by entropy at the start."""
+    length_start: float | None = None
+    """Tokens; completions sampled in training, mean over trials of the first 5 % of the steps."""
+    length_end: float | None = None
     reward_collapsed: int
     """Trials that ended below half of their own peak reward, or diverged."""
     entropy_collapsed: int
+    evaluation_se: float | None = None
+    """Standard error of one trial's objective from sampling completions alone: root mean square over trials."""
+    tokens: float | None = None
+    """Completion tokens trained on, mean over trials."""
+    hours: float | None = None
+    """Wall-clock hours of a trial, mean over trials that ended."""
     states: dict[TrialState, int]
     """How many of its trials are in which state."""
 
@@ -113,21 +126,267 @@ class Comparison(Part):
     """The true difference that as many seeds would find with 80 % probability."""
 
 
+class TieMember(Part):
+    """A config that may be the best one, or may not."""
+
+    config_id: str
+    label: str
+    mean: float
+    in_set: bool
+    """Whether the data leave it possible that this is the best of the confirmed configs."""
+    low: float | None
+    """Simultaneous interval of (this config minus the best of the others): multiple comparison with the best."""
+    high: float | None
+
+
+class TieSet(Part):
+    """Which confirmed configs, comparators included, cannot be told from the best; best mean first."""
+
+    members: list[TieMember]
+    text: str
+    """In a sentence."""
+
+
+class Purchase(Part):
+    """What to train next so that the question is decided."""
+
+    text: str
+    """Such as: 4 more confirm seeds on these two configs find a difference of 0.02 with 80 % probability."""
+    config_ids: list[str]
+    more_seeds: int
+    """For each of them; 0 where nothing needs to be bought."""
+    difference: float
+    """The true difference that would then be found."""
+    power: float
+
+
 class Verdict(Part):
     """The answer."""
 
     outcome: Outcome
     sentence: str
     comparison: Comparison | None = None
+    ties: TieSet | None = None
+    next: Purchase | None = None
+
+
+class EffectLevel(Part):
+    """The configs that share one value of a parameter, averaged over all other parameters."""
+
+    value: Any
+    text: str
+    mean: float
+    low: float | None
+    """95 % interval of the difference from the mean of all levels, added to that mean."""
+    high: float | None
+    configs: int
+
+
+class Effect(Part):
+    """What one varied parameter does on average, whatever the others are."""
+
+    name: str
+    label: str
+    levels: list[EffectLevel]
+    df: int
+    f: float | None
+    p: float | None
+    """Of no effect at all; None where no degree of freedom is left for the error."""
+
+
+class Surface(Part):
+    """A quadratic response surface over two or more numeric parameters, fitted to the means of configs."""
+
+    names: list[str]
+    terms: dict[str, float]
+    """Coefficients of the parameters as they stand, such as `β1`, `β1 β2`, `β1²`, and `1`."""
+    r2: float
+    residual_df: int
+    at: dict[str, float]
+    """Where the surface is highest within the range tried."""
+    predicted: float
+    low: float | None
+    """95 % interval of the mean there, if the surface holds."""
+    high: float | None
+    text: str
+
+
+class Exploration(Part):
+    """What the tune stage shows about parameters, as against configs: a reason for the next sweep, never a verdict."""
+
+    effects: list[Effect]
+    """Main effects, with what they leave unexplained (interactions and noise) as their error."""
+    error_sd: float | None
+    error_df: int
+    surface: Surface | None
+    text: list[str]
+    """In sentences, the strongest first."""
+
+
+class BudgetComparison(Part):
+    """A comparison's difference had both stopped at the same cost: betas change lengths, and so what a step costs."""
+
+    config_id: str
+    comparator_id: str
+    unit: Literal["steps", "tokens", "hours"]
+    """Optimizer updates, completion tokens trained on, or hours of a trial (times its GPUs, if it has any)."""
+    budget: float | None
+    """Mean over seeds of what the cheaper one of the pair spent; None for steps."""
+    num_seeds: int
+    difference: float
+    low: float | None
+    """As in `Comparison`: from the pair's own spread, Student's t."""
+    high: float | None
+
+
+class Profile(Part):
+    """Share of a config's confirm seeds whose objective is at least so high."""
+
+    config_id: str
+    shares: list[float]
+
+
+class Descriptive(Part):
+    """Summaries without a claim: interquartile means, performance profiles, probabilities of improvement."""
+
+    comparator_id: str
+    thresholds: list[float]
+    profiles: list[Profile]
+    iqm: dict[str, float]
+    """By config id: interquartile mean over confirm seeds of (config minus comparator)."""
+    improvement: dict[str, float]
+    """By config id: share of pairs of a seed of the config and one of the comparator in which the config is higher."""
+    training_sd: float | None
+    """Spread of the objective over training seeds, pooled within configs that did not collapse."""
+    evaluation_se: float | None
+    """The part of it that comes from sampling completions at evaluations."""
+
+
+class Cell(Part):
+    """One combination of two parameters (and the facet's)."""
+
+    x: str
+    y: str
+    facet: str | None
+    config_id: str | None
+    """None: no config has this combination."""
+    mean: float | None
+    """Over tune seeds; None for a hole."""
+    half_width: float | None
+    """Of the 95 % interval of the mean over the tune seeds, variance pooled; None below 2 seeds a config."""
+    n: int
+    planned: int
+    confirm: float | None
+    """Its confirm mean, if it was confirmed."""
+    entropy_kept: float | None
+
+
+class Grid(Part):
+    """The objective over the two first varied parameters (beta1 and beta2 if they vary), faceted by a third."""
+
+    x: str
+    """Dotted name."""
+    y: str
+    facet: str | None
+    xs: list[str]
+    """Values in order."""
+    ys: list[str]
+    facets: list[str]
+    cells: list[Cell]
+    """Every combination, holes included."""
+    others: list[str]
+    """Parameters that vary too and over which a cell averages."""
+
+
+class TradeoffPoint(Part):
+    """A config in the plane of objective and retained entropy."""
+
+    config_id: str
+    objective: float
+    objective_low: float | None
+    objective_high: float | None
+    entropy_kept: float
+    entropy_low: float | None
+    entropy_high: float | None
+    n: int
+    on_front: bool
+    """Whether no other config is better in one and at least as good in the other."""
+
+
+class Importance(Part):
+    """How much of the objective's variation each parameter explains, by two methods that answer different questions."""
+
+    names: list[str]
+    fanova: list[float]
+    """Share of the variance over the whole space that the parameter explains alone or together with others."""
+    ped_anova: list[float]
+    """How much the parameter decides whether a config is among the best tenth."""
+    num_configs: int
+    text: str
+
+
+class Holds(StrEnum):
+    """What a sweep says about a claim of a paper."""
+
+    HOLDS = "HOLDS"
+    FAILS = "FAILS"
+    UNDECIDED = "UNDECIDED"
+
+
+class Claim(Part):
+    """Something that the CE-GPPO paper says, held against this sweep."""
+
+    code: str
+    claim: str
+    """In words, with its place in the paper."""
+    outcome: Holds
+    evidence: str
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    num_pairs: int = 0
+
+
+class SampledCompletion(Part):
+    """One completion with its prompt."""
+
+    prompt: str
+    completion: str
+    reward: float
+
+
+class SampleGroup(Part):
+    """What the policies of one config wrote at their last evaluation."""
+
+    role: Literal["best", "baseline", "worst"]
+    config_id: str
+    label: str
+    trial_id: str
+    seed: int
+    step: int
+    items: list[SampledCompletion]
 
 
 class Caution(Part):
     """A warning: the rule that was met, and where."""
 
     code: str
+    rule: str = ""
+    """When it is given, in words, with its threshold."""
     text: str
+    """The evidence."""
     trials: list[str] = []
     """Ids of the trials that met the rule."""
+
+
+class CheckpointRef(Part):
+    """Where a trained policy of the best config lies."""
+
+    trial_id: str
+    seed: int
+    stage: Stage
+    step: int
+    path: str
 
 
 class Best(Part):
@@ -141,8 +400,20 @@ class Best(Part):
     confirm: StageResult | None
     optimism: float | None
     """Tune mean minus confirm mean: how much its own selection flattered it."""
+    params: dict[str, Any] = {}
+    """The varied ones."""
+    evidence: list[str] = []
+    """What speaks for and against it, a sentence each."""
+    others: list[str] = []
+    """Why not the others, a sentence each."""
     yaml: str
     command: str
+    seeds: list[int] = []
+    """The confirm seeds; the file trains the first one."""
+    checkpoints: list[CheckpointRef] = []
+    mlflow_urls: list[str] = []
+    provenance: dict[str, str] = {}
+    """Code version, model and data digests, machine: what else a repetition needs."""
 
 
 class TrialRow(Part):
@@ -165,6 +436,12 @@ class TrialRow(Part):
     reward_final: float | None
     reward_collapsed: bool
     entropy_collapsed: bool
+    entropy_kept: float | None = None
+    length_start: float | None = None
+    length_end: float | None = None
+    evaluation_se: float | None = None
+    """Standard error of its objective from sampling completions."""
+    tokens: float | None = None
     seconds: float | None
     message: str | None
     warnings: list[TrialWarning] = []
@@ -187,6 +464,9 @@ class ConfigCurve(Part):
     config_id: str
     steps: list[int]
     mean: list[float | None]
+    low: list[float | None] = []
+    """95 % interval of the mean at each step (Student's t over trials, pointwise); empty below 3 trials."""
+    high: list[float | None] = []
     seeds: list[SeedCurve]
 
 
@@ -200,7 +480,7 @@ class CurveSet(Part):
 class Report(Part):
     """Everything that the report says."""
 
-    report_version: Literal[2] = REPORT_VERSION
+    report_version: Literal[3] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """Whether the sweep was still going on: every number may change."""
@@ -212,10 +492,18 @@ class Report(Part):
     cautions: list[Caution]
     best: Best | None
     comparisons: list[Comparison]
+    budgets: list[BudgetComparison] = []
+    claims: list[Claim] = []
+    exploration: Exploration | None = None
+    descriptive: Descriptive | None = None
+    grid: Grid | None = None
+    tradeoff: list[TradeoffPoint] = []
+    importance: Importance | None = None
     configs: list[ConfigRow]
     """Confirmed ones first, best first."""
     trials: list[TrialRow]
     curves: list[CurveSet]
+    samples: list[SampleGroup] = []
     method: list[str]
     """How the numbers were made, a sentence each."""
     versions: dict[str, str]
@@ -224,3 +512,8 @@ class Report(Part):
 def report_json(report: Report) -> bytes:
     """The report as JSON, ending in a newline."""
     return report.model_dump_json(indent=1).encode() + b"\n"
+
+
+def report_schema() -> dict[str, Any]:
+    """The JSON Schema of `report_json`."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Report.model_json_schema(mode="serialization")}

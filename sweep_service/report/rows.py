@@ -6,14 +6,16 @@ from statistics import fmean
 
 from sweep_service.links import run_link
 from sweep_service.records import Config, Role, Stage, Trial
-from sweep_service.report.health import Health
+from sweep_service.report.data import ReportInputs
+from sweep_service.report.health import trial_health
 from sweep_service.report.labels import config_label, parameters
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
 from sweep_service.report.stats import mean_interval
 
 
-def trial_row(trial: Trial, label: str, objective: float | None, health: Health, mlflow_url: str | None) -> TrialRow:
-    """One trial; `mlflow_url` is where people reach MLflow."""
+def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportInputs) -> TrialRow:
+    """One trial, with what its curves say about its health."""
+    health = trial_health(trial, inputs)
     ended = trial.started_at is not None and trial.ended_at is not None
     return TrialRow(
         **trial.model_dump(
@@ -40,7 +42,7 @@ def trial_row(trial: Trial, label: str, objective: float | None, health: Health,
         reward_collapsed=health.reward_collapsed,
         entropy_collapsed=health.entropy_collapsed,
         seconds=(trial.ended_at or 0) - (trial.started_at or 0) if ended else None,
-        mlflow_url=run_link(mlflow_url, trial.mlflow_run_id),
+        mlflow_url=run_link(inputs.mlflow_url, trial.mlflow_run_id),
     )
 
 

@@ -1,12 +1,14 @@
 """Reading what trials recorded: curves and sampled completions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+import numpy as np
 from sqlalchemy import select
 
 from sweep_service.records import Curve, Sample, Stage
+from sweep_service.series import EVALUATION, TrialSeries, Values
 from sweep_service.store import tables as t
 from sweep_service.store.base import Rows, one_sweep
 
@@ -75,6 +77,21 @@ class CurveRows(Rows):
                     )
         return result
 
+    def series(self, sweep_id: str, keys: Sequence[str]) -> Iterator[TrialSeries]:
+        """Yield what each trial recorded of these metrics, as arrays, trial by trial in the order of their numbers.
+
+        As in `curves`, the newest attempt's value stands; a trial that recorded nothing is left out.
+        """
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            c = t.trials.c
+            query = select(c.id).where(c.sweep_id == sweep_id).order_by(c.number)
+            ids = list(connection.execute(query).scalars())
+        for trial_id in ids:
+            found = {curve.key: curve for curve in self.curves(sweep_id, keys, [trial_id])}
+            if found:
+                yield as_arrays(trial_id, found)
+
     def seconds_per_step(self, training: Mapping[str, Any]) -> float | None:
         """Return the median seconds per update of earlier successful trials of the same shape, None if there are none.
 
@@ -90,3 +107,26 @@ class CurveRows(Rows):
             rows = connection.execute(query.order_by(c.ended_at.desc()).limit(100)).all()
         same = [row.took for row in rows if all(row.training.get(key) == value for key, value in shape.items())]
         return median(same) if same else None
+
+
+def as_arrays(trial_id: str, curves: Mapping[str, Curve]) -> TrialSeries:
+    """One trial's curves with common steps; a step that a curve lacks is NaN."""
+    evaluations = [curve for key, curve in curves.items() if key.startswith(EVALUATION)]
+    updates = [curve for key, curve in curves.items() if not key.startswith(EVALUATION)]
+    times = {step: time for curve in evaluations for step, time in zip(curve.steps, curve.times, strict=True)}
+    eval_steps = np.array(sorted(times), dtype=np.int64)
+    steps = np.array(sorted({step for curve in updates for step in curve.steps}), dtype=np.int64)
+
+    def values(curve: Curve) -> Values:
+        own = eval_steps if curve.key.startswith(EVALUATION) else steps
+        found = np.full(len(own), np.nan)
+        found[np.searchsorted(own, curve.steps)] = [np.nan if value is None else value for value in curve.values]
+        return found
+
+    return TrialSeries(
+        trial_id=trial_id,
+        steps=steps,
+        eval_steps=eval_steps,
+        eval_times=np.array([times[int(step)] for step in eval_steps]),
+        metrics={key: values(curve) for key, curve in curves.items()},
+    )

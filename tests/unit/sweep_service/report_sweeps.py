@@ -9,7 +9,9 @@ from sweep_service.objective import choose, config_objectives, trial_objectives
 from sweep_service.plan import confirm_records, first_records
 from sweep_service.records import Config, Curve, DesiredState, Stage, Sweep, SweepState, Trial, TrialState
 from sweep_service.report import ReportInputs
+from sweep_service.series import TrialSeries
 from sweep_service.spec import SweepSpec
+from sweep_service.store.curves import as_arrays
 
 SPEC: dict[str, Any] = {
     "name": "beta-grid",
@@ -68,7 +70,7 @@ def sweep_inputs(
         sweep=sweep,
         configs=tuple(configs),
         trials=tuple(trials),
-        curves=tuple(curves),
+        series=series_of(curves),
         mlflow_url="http://127.0.0.1:5000",
         versions={"torch": "2.13.0", "trl": "1.16.0"},
     )
@@ -136,3 +138,11 @@ def _curve(trial: Trial, key: str, steps: Any, values: Any) -> Curve:
         times=[1e9 + float(step) for step in steps],
         values=[float(value) for value in values],
     )
+
+
+def series_of(curves: list[Curve]) -> dict[str, TrialSeries]:
+    """Curves as a report takes them."""
+    by_trial: dict[str, dict[str, Curve]] = {}
+    for curve in curves:
+        by_trial.setdefault(curve.trial_id, {})[curve.key] = curve
+    return {trial_id: as_arrays(trial_id, found) for trial_id, found in by_trial.items()}

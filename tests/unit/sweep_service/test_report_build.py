@@ -1,10 +1,11 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
 from sweep_service.records import Config, Role, Stage, SweepState, Trial, TrialState, TrialWarning
-from sweep_service.report import Report, ReportInputs, build, render_html, render_markdown, report_json
+from sweep_service.report import Report, build, render_html, render_markdown, report_json
 from sweep_service.report.model import Outcome
 from tests.unit.sweep_service.report_sweeps import Fate, succeed, sweep_inputs
 from trainers.config import TrainingConfig
@@ -124,15 +125,14 @@ def test_the_best_yaml_is_the_training_that_was_run() -> None:
 
 def test_equal_inputs_give_equal_bytes() -> None:
     first, second = sweep_inputs(), sweep_inputs()
-    second = ReportInputs.model_validate_json(second.model_dump_json())
     assert first.digest == second.digest
     assert everywhere(build(first)) == everywhere(build(second))
 
 
 def test_other_inputs_have_another_digest_but_a_new_lease_has_not() -> None:
     inputs = sweep_inputs()
-    epoch = inputs.model_copy(update={"sweep": inputs.sweep.model_copy(update={"epoch": 7})})
-    fewer = inputs.model_copy(update={"trials": inputs.trials[:-1]})
+    epoch = replace(inputs, sweep=inputs.sweep.model_copy(update={"epoch": 7}))
+    fewer = replace(inputs, trials=inputs.trials[:-1])
     assert epoch.digest == inputs.digest
     assert fewer.digest != inputs.digest
 
@@ -293,7 +293,7 @@ def test_a_matched_baseline_is_a_comparator_of_its_own_where_more_than_betas_var
 
 
 def test_samples_and_versions_are_optional() -> None:
-    inputs = sweep_inputs().model_copy(update={"versions": {}, "mlflow_url": None})
+    inputs = replace(sweep_inputs(), versions={}, mlflow_url=None)
     report = build(inputs)
     assert report.sweep.mlflow_url is None
     assert all(trial.mlflow_url is None for trial in report.trials)

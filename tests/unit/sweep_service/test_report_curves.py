@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sweep_service.records import Curve, Stage, Trial, TrialState
 from sweep_service.report import build
 from sweep_service.report.curves import MOST_POINTS, curve_sets
+from sweep_service.report.data import ReportInputs
 from sweep_service.report.health import trial_health
-from tests.unit.sweep_service.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report_sweeps import series_of, sweep_inputs
 
 
 def curve(key: str, values: list[float | None], trial_id: str = "trl_0", config_id: str = "cfg_0") -> Curve:
@@ -20,30 +23,41 @@ def trial(steps: int, state: TrialState = TrialState.SUCCEEDED) -> Trial:
     return Trial(**names, seed=0, stage=Stage.TUNE, number=0, state=state, threads=1, total_steps=steps)
 
 
+def inputs_of(*curves: Curve) -> ReportInputs:
+    """A sweep that recorded these curves and no others."""
+    made = sweep_inputs()
+    by_trial = {curve.trial_id: curve for curve in curves}
+    trials = [
+        trial(len(curve.steps)).model_copy(update={"id": id_, "config_id": curve.config_id})
+        for id_, curve in by_trial.items()
+    ]
+    return replace(made, configs=made.configs[:1], trials=tuple(trials), series=series_of(list(curves)))
+
+
 @pytest.mark.parametrize(("end", "collapsed"), [(0.41, False), (0.39, True)])
 def test_a_reward_below_half_of_its_own_peak_has_collapsed(end: float, collapsed: bool) -> None:
     values = [0.2] * 40 + [0.8] * 20 + [end] * 40
-    health = trial_health(trial(100), {("trl_0", "reward/mean"): curve("reward/mean", values)})
+    health = trial_health(trial(100), inputs_of(curve("reward/mean", values)))
     assert (health.reward_peak, health.reward_final) == (pytest.approx(0.8), pytest.approx(end))
     assert health.reward_collapsed is collapsed
 
 
 def test_one_lucky_step_is_no_peak() -> None:
     values = [0.3] * 50 + [1.0] + [0.3] * 49
-    health = trial_health(trial(100), {("trl_0", "reward/mean"): curve("reward/mean", values)})
+    health = trial_health(trial(100), inputs_of(curve("reward/mean", values)))
     assert not health.reward_collapsed
 
 
 @pytest.mark.parametrize(("end", "collapsed"), [(0.22, False), (0.18, True)])
 def test_an_entropy_below_a_fifth_of_its_start_has_collapsed(end: float, collapsed: bool) -> None:
-    health = trial_health(trial(100), {("trl_0", "entropy"): curve("entropy", [1.0] * 50 + [end] * 50)})
+    health = trial_health(trial(100), inputs_of(curve("entropy", [1.0] * 50 + [end] * 50)))
     assert health.entropy_collapsed is collapsed
 
 
 def test_a_diverged_trial_has_collapsed_and_an_empty_one_has_not() -> None:
-    assert trial_health(trial(100, TrialState.DIVERGED), {}).reward_collapsed
-    assert not trial_health(trial(100), {}).reward_collapsed
-    assert not trial_health(trial(100), {("trl_0", "entropy"): curve("entropy", [None, None])}).entropy_collapsed
+    assert trial_health(trial(100, TrialState.DIVERGED), inputs_of()).reward_collapsed
+    assert not trial_health(trial(100), inputs_of()).reward_collapsed
+    assert not trial_health(trial(100), inputs_of(curve("entropy", [None, None]))).entropy_collapsed
 
 
 def test_thinning_keeps_a_spike_of_one_step() -> None:
@@ -51,7 +65,9 @@ def test_thinning_keeps_a_spike_of_one_step() -> None:
     values[7_777] = 42.0
     values[3_333] = None
     configs = sweep_inputs().configs[:1]
-    (found,) = curve_sets(configs, [curve("eval/avg_at_k", values, config_id=configs[0].id)], {"eval/avg_at_k": True})
+    (found,) = curve_sets(
+        configs, inputs_of(curve("eval/avg_at_k", values, config_id=configs[0].id)), {"eval/avg_at_k": True}
+    )
     (seed,) = found.configs[0].seeds
     assert len(seed.steps) <= MOST_POINTS + 2
     assert 7_778 in seed.steps
@@ -66,7 +82,7 @@ def test_the_mean_stops_where_fewer_than_half_of_the_trials_go_on() -> None:
         curve("eval/avg_at_k", [float(i)] * length, trial_id=f"trl_{i}", config_id=configs[0].id)
         for i, length in enumerate(lengths)
     ]
-    (found,) = curve_sets(configs, curves, {"eval/avg_at_k": False})
+    (found,) = curve_sets(configs, inputs_of(*curves), {"eval/avg_at_k": False})
     assert found.configs[0].steps == [1, 2, 3, 4, 5, 6]
     assert found.configs[0].mean == [1.5, 1.5, 1.5, 1.5, 0.5, 0.5]
     assert found.configs[0].seeds == []
@@ -82,7 +98,7 @@ def test_a_thousand_trials_stay_within_the_budget_of_points() -> None:
     configs = sweep_inputs().configs[:1]
     values: list[float | None] = list(np.linspace(1, 0, 300))
     curves = [curve("eval/avg_at_k", values, trial_id=f"trl_{i}", config_id=configs[0].id) for i in range(3000)]
-    (found,) = curve_sets(configs, curves, {"eval/avg_at_k": True})
+    (found,) = curve_sets(configs, inputs_of(*curves), {"eval/avg_at_k": True})
     assert sum(len(seed.steps) for seed in found.configs[0].seeds) <= 130_000
 
 
@@ -90,7 +106,9 @@ def test_training_metrics_have_a_point_a_rollout() -> None:
     configs = sweep_inputs().configs[:1]
     sawtooth: list[float | None] = [float(i) for i in range(8)] * 3
     sawtooth[-4:] = [None] * 4
-    (found,) = curve_sets(configs, [curve("share/na_lp", sawtooth, config_id=configs[0].id)], {"share/na_lp": True})
+    (found,) = curve_sets(
+        configs, inputs_of(curve("share/na_lp", sawtooth, config_id=configs[0].id)), {"share/na_lp": True}
+    )
     (seed,) = found.configs[0].seeds
     assert seed.steps == [8, 16, 24]
     assert seed.values == [3.5, 3.5, 1.5]

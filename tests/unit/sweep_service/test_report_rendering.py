@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -66,7 +67,7 @@ def hostile() -> Report:
         for config in inputs.configs
     )
     hostile = {"sweep": sweep, "configs": configs, "versions": {CANARIES[0]: CANARIES[1]}}
-    return build(inputs.model_copy(update=hostile))
+    return build(replace(inputs, **hostile))
 
 
 def test_hostile_text_makes_no_element_and_no_script(hostile: Report) -> None:

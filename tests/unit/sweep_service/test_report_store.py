@@ -37,12 +37,13 @@ def fill(store: Store) -> str:
     for trial in inputs.trials:
         attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
         events: dict[tuple[str, int], dict[str, Any]] = {}
-        for curve in inputs.curves:
-            if curve.trial_id == trial.id and curve.key in ("entropy", "reward/mean", "eval/avg_at_k"):
-                kind = "evaluation" if curve.key.startswith("eval/") else "step"
-                for step, value in zip(curve.steps, curve.values, strict=True):
-                    event = {"type": kind, "step": step, "time": 1e9 + step, "metrics": {}}
-                    events.setdefault((kind, step), event)["metrics"][curve.key] = value
+        for key in ("entropy", "reward/mean", "eval/avg_at_k"):
+            kind = "evaluation" if key.startswith("eval/") else "step"
+            series = inputs.get(trial.id, key)
+            assert series is not None
+            for step, value in zip(series.steps.tolist(), series.values.tolist(), strict=True):
+                event = {"type": kind, "step": step, "time": 1e9 + step, "metrics": {}}
+                events.setdefault((kind, step), event)["metrics"][key] = value
         store.ingest(fence, attempt, 0, 100, list(events.values()))
         store.finish_attempt(fence, attempt, Outcome.SUCCEEDED, None, 3)
     store.set_sweep_state(fence, SweepState.FINALIZING)
