@@ -13,12 +13,11 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from sweep_service.records import Role, TrialState
-from sweep_service.report.figures import Figure, curve_figure, looks, seed_figure
+from sweep_service.report.figures import Figure, looks, sections
 from sweep_service.report.labels import count, interval, number, short_name, signed, value_text
 from sweep_service.report.model import Comparison, Outcome, Report
 
 _HERE: Final = Path(__file__).parent
-_FIRST: Final = ("entropy", "eval/avg_at_k", "reward/mean", "share/na_lp", "share/pa_lp")
 _OUTCOMES: Final = {
     Outcome.BETTER: "The whole 95 % interval lies above zero.",
     Outcome.TIED: "The 95 % interval contains zero: with these seeds neither is shown to be better.",
@@ -31,10 +30,10 @@ _OUTCOMES: Final = {
 def render_html(report: Report) -> bytes:
     """Render the page. Equal reports give equal bytes."""
     look = looks(report)
-    seeds = seed_figure(report, look)
-    curves = [curve_figure(found, report, look) for found in report.curves]
-    main = [figure for key in _FIRST for figure in curves if figure["id"] == key]
-    more = [figure for figure in curves if figure["id"] not in _FIRST]
+    made = sections(report, look)
+    seeds = next((figure for section in made if section.id == "seeds" for figure in section.figures), None)
+    main = [figure for section in made if section.open and section.id != "seeds" for figure in section.figures]
+    more = [figure for section in made if not section.open for figure in section.figures]
     script = (_HERE / "page.js").read_text()
     page = _environment().get_template("page.html.j2")
     return page.render(

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sweep_service.records import Role
-from sweep_service.report.figures import TITLES, Look, looks
+from sweep_service.report.figures.common import TITLES, Look, looks
 from sweep_service.report.model import Report
 
 _COLOURS: Final = {

@@ -114,6 +114,7 @@ def _curves(config: Config, trial: Trial, advantage: float) -> list[Curve]:
         "share/na_lp": 0.012 * (1 + beta1) * (1 - np.exp(-5 * share)) + rng.normal(0, 0.001, steps.size) ** 2,
         "share/pa_lp": 0.009 * (1 - np.exp(-5 * share)) + rng.normal(0, 0.001, steps.size) ** 2,
         "completion/length_mean": 6.5 + rng.normal(0, 0.1, steps.size),
+        **_token_metrics(rng, share, beta1),
     }
     every = np.arange(0, trial.step + 1, 40)
     at = np.clip(every - 1, 0, None)
@@ -121,10 +122,52 @@ def _curves(config: Config, trial: Trial, advantage: float) -> list[Curve]:
         "eval/avg_at_k": np.clip(reward[at] - 0.04 + rng.normal(0, 0.006, every.size), 0, 1),
         "eval/pass_at_k": np.clip(reward[at] + 0.1, 0, 1),
         "eval/avg_at_k_se": np.full(every.size, 0.006),
+        "eval/length_mean": 6.4 + 0.3 * every / trial.total_steps,
     }
     return [_curve(trial, key, steps, values) for key, values in step_metrics.items()] + [
         _curve(trial, key, every, values) for key, values in evaluations.items()
     ]
+
+
+def _token_metrics(rng: np.random.Generator, share: Any, beta1: float) -> dict[str, Any]:
+    """Everything else that a report reads of updates: regions, ratios, changes of entropy, the probe, the optimizer."""
+    size = share.size
+    update = np.arange(size) % 8
+    apart = 0.02 * update * (1 - np.exp(-5 * share))
+    bins = {
+        "below_0.5": 0.1,
+        "0.5_to_0.8": 0.3,
+        "0.8_to_0.95": 1.2,
+        "1.05_to_1.25": 1.3,
+        "1.25_to_2": 0.3,
+        "above_2": 0.1,
+    }
+    ratios = {f"ratio_share/{name}": weight * apart for name, weight in bins.items()}
+    changes = {"na_lp": 2e-4 * beta1, "pa_lp": -1e-4, "pa_low": 1e-5, "na_high": -1e-5, "inside": -1e-3}
+    ends = update == 7
+    return {
+        **ratios,
+        "ratio_share/0.95_to_1.05": 1 - 3.3 * apart,
+        **{f"entropy_change/predicted_{name}": v * (1 + rng.normal(0, 0.2, size)) for name, v in changes.items()},
+        "entropy_change/measured": np.where(ends, rng.normal(-0.012, 0.004, size), np.nan),
+        "probe/entropy": np.where(ends, 1.05 * np.exp(-1.2 * share), np.nan),
+        "probe/kl_from_initial_k3": np.where(ends, 0.8 * share, np.nan),
+        **{f"share/{name}": apart * 0.1 for name in ("pa_low", "na_high")},
+        **{f"weight_share/{name}": apart * w for name, w in (("na_lp", beta1), ("pa_lp", 0.8), ("pa_low", 0.1))},
+        "weight_share/na_high": apart * 0.1,
+        "weight_share/inside": 1 - apart * (1 + beta1),
+        "weight_share/potential": apart * 1.8,
+        "group/zero_spread_share": 0.1 + 0.4 * share,
+        "completion/length_ended": 6.4 + rng.normal(0, 0.1, size),
+        "completion/truncated_share": 0.02 * np.ones(size),
+        "clip_fraction/low": apart,
+        "clip_fraction/high": 0.7 * apart,
+        "clip_fraction/dropped": 0.5 * apart,
+        "ppo_kl": 0.01 * apart + rng.normal(0, 1e-4, size),
+        "kl/k3": 0.01 * apart,
+        "grad_norm": 0.4 * np.exp(rng.normal(0, 0.2, size)),
+        "tokens/total": np.cumsum(rng.normal(420, 20, size)),
+    }
 
 
 def _curve(trial: Trial, key: str, steps: Any, values: Any) -> Curve:
@@ -136,7 +179,7 @@ def _curve(trial: Trial, key: str, steps: Any, values: Any) -> Curve:
         key=key,
         steps=[int(step) for step in steps],
         times=[1e9 + float(step) for step in steps],
-        values=[float(value) for value in values],
+        values=[None if np.isnan(value) else float(value) for value in values],
     )
 
 

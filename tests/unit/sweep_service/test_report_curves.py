@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sweep_service.records import Curve, Stage, Trial, TrialState
-from sweep_service.report import build
 from sweep_service.report.curves import MOST_POINTS, curve_sets
 from sweep_service.report.data import ReportInputs
 from sweep_service.report.health import trial_health
@@ -89,9 +88,9 @@ def test_the_mean_stops_where_fewer_than_half_of_the_trials_go_on() -> None:
 
 
 def test_metrics_that_nobody_recorded_are_left_out() -> None:
-    keys = [found.key for found in build(sweep_inputs()).curves]
-    assert "entropy" in keys
-    assert "grad_norm" not in keys
+    silent = curve("grad_norm", [None] * 8, config_id=sweep_inputs().configs[0].id)
+    recorded = inputs_of(silent)
+    assert curve_sets(recorded.configs, recorded, {"grad_norm": False, "entropy": False}) == []
 
 
 def test_a_thousand_trials_stay_within_the_budget_of_points() -> None:

@@ -1,0 +1,53 @@
+"""The report's figures as plotly dictionaries, in the sections in which the page shows them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sweep_service.report.figures.common import Figure, Look, looks
+from sweep_service.report.figures.curves import other_curves
+from sweep_service.report.figures.drivers import driver_figures
+from sweep_service.report.figures.entropy import entropy_figures
+from sweep_service.report.figures.heatmap import heatmap_figures
+from sweep_service.report.figures.learning import learning_figures
+from sweep_service.report.figures.panels import panel_figures
+from sweep_service.report.figures.regions import region_figures
+from sweep_service.report.figures.search import search_figures
+from sweep_service.report.figures.seeds import seed_figures
+from sweep_service.report.figures.tradeoff import tradeoff_figures
+from sweep_service.report.model import Report
+
+__all__ = ["Figure", "Look", "Section", "looks", "sections"]
+
+Make = Callable[[Report, Mapping[str, Look]], list[Figure]]
+
+_SECTIONS: Final[tuple[tuple[str, str, bool, tuple[Make, ...]], ...]] = (
+    ("entropy", "Entropy", True, (entropy_figures, driver_figures)),
+    ("learning", "Learning", True, (learning_figures,)),
+    ("landscape", "Which values are good", True, (heatmap_figures, tradeoff_figures)),
+    ("seeds", "Every seed", True, (seed_figures,)),
+    ("tokens", "What the loss did with tokens", False, (region_figures,)),
+    ("search", "The search", False, (search_figures,)),
+    ("descriptive", "Descriptive panels", False, (panel_figures,)),
+    ("other", "More curves", False, (other_curves,)),
+)
+"""Id, title, whether it is open at first, and what makes its figures."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures that answer one question."""
+
+    id: str
+    title: str
+    open: bool
+    figures: list[Figure]
+
+
+def sections(report: Report, look: Mapping[str, Look]) -> list[Section]:
+    """Return the sections that have a figure."""
+    made = (
+        Section(id_, title, open_, [figure for make in makers for figure in make(report, look)])
+        for id_, title, open_, makers in _SECTIONS
+    )
+    return [section for section in made if section.figures]

@@ -1,0 +1,95 @@
+"""How figures are written, and how a config looks in all of them.
+
+A figure is a plotly dictionary with `id`, `title`, `data`, `layout`, and if need be `note` (a sentence below the
+title), `height` (pixels) and `wide` (true: takes the page's whole width).
+
+Colours are names of the page's style variables (`@c0`, `@ink`), which the page's script replaces, so that one file
+serves light and dark. A trace's `meta` says which config it shows and whether it is a single seed.
+"""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sweep_service.records import Role
+from sweep_service.report.model import ConfigRow, Report
+
+Figure = dict[str, Any]
+
+NUM_COLOURS: Final = 7
+DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+MOST_SHOWN: Final = 20
+"""With more configs only confirmed ones and comparators are shown at first."""
+
+TITLES: Final = {
+    "entropy": ("Policy entropy", "nats per token"),
+    "eval/avg_at_k": ("Validation accuracy, avg@k", "avg@k"),
+    "eval/pass_at_k": ("Validation pass@k", "pass@k"),
+    "reward/mean": ("Training reward", "mean reward"),
+    "share/na_lp": ("NA&LP tokens (scaled by β1)", "share of tokens"),
+    "share/pa_lp": ("PA&LP tokens (scaled by β2)", "share of tokens"),
+    "clip_fraction/low": ("Ratio below 1 - ε_low", "share of tokens"),
+    "clip_fraction/high": ("Ratio above 1 + ε_high", "share of tokens"),
+    "ppo_kl": ("KL(old ‖ new), k1 estimate", "nats"),
+    "grad_norm": ("Gradient norm before clipping", "norm"),
+    "completion/length_mean": ("Completion length", "tokens"),
+}
+"""Metric -> title and unit."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a config is drawn, the same in every figure."""
+
+    colour: str
+    dash: str
+    shown: bool
+
+
+def looks(report: Report) -> dict[str, Look]:
+    """Colour by the first varied parameter's value (beta1 if it varies), dash by the others; comparators are neutral.
+
+    With more values than colours, the configs shown at first have a colour each and the rest none.
+    """
+    space = sorted((row for row in report.configs if Role.SPACE in row.roles), key=lambda row: row.number)
+    first = next((name for name in ("loss.beta1", *(space[0].params if space else ())) if _varies(space, name)), None)
+    values, rests = sorted({_key(row, first) for row in space}), sorted({_rest(row, first) for row in space})
+    many = len(report.configs) > MOST_SHOWN
+    shown = {row.id for row in report.configs if not many or row.confirm or Role.SPACE not in row.roles}
+    found: dict[str, Look] = {}
+    for row in report.configs:
+        if Role.BASELINE in row.roles:
+            colour, dash = "@ink", "solid"
+        elif Role.SPACE not in row.roles:
+            colour, dash = "@muted", "dash" if Role.DAPO in row.roles else "dot"
+        elif len(values) <= NUM_COLOURS:
+            colour = f"@c{values.index(_key(row, first))}"
+            dash = DASHES[rests.index(_rest(row, first)) % len(DASHES)]
+        elif row.id in shown:
+            colour, dash = (
+                f"@c{[other.id for other in space if other.id in shown].index(row.id) % NUM_COLOURS}",
+                "solid",
+            )
+        else:
+            colour, dash = "@muted", "solid"
+        found[row.id] = Look(colour, dash, row.id in shown)
+    return found
+
+
+def _varies(rows: Sequence[ConfigRow], name: str) -> bool:
+    return len({repr(row.params.get(name)) for row in rows}) > 1
+
+
+def _key(row: ConfigRow, name: str | None) -> tuple[float, str]:
+    value = row.params.get(name) if name else None
+    return (float(value), "") if isinstance(value, int | float) else (0.0, str(value))
+
+
+def _rest(row: ConfigRow, name: str | None) -> str:
+    return repr([value for other, value in row.params.items() if other != name])
+
+
+def text(value: str) -> str:
+    """A user's text as plotly shows it literally: its labels understand some HTML."""
+    return html.escape(value, quote=False)
