@@ -102,6 +102,13 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "ratio/mean": Metric("1", "mean probability ratio new / old; for gspo the sequence's ratio, at each token"),
         "ratio/max": Metric("1", "largest such ratio"),
         "ratio/min": Metric("1", "smallest such ratio"),
+        "ratio_share/below_0.5": Metric(_TOKENS, "such ratio below 0.5"),
+        "ratio_share/0.5_to_0.8": Metric(_TOKENS, "such ratio of 0.5 or more and below 0.8"),
+        "ratio_share/0.8_to_0.95": Metric(_TOKENS, "such ratio of 0.8 or more and below 0.95"),
+        "ratio_share/0.95_to_1.05": Metric(_TOKENS, "such ratio of 0.95 or more and below 1.05"),
+        "ratio_share/1.05_to_1.25": Metric(_TOKENS, "such ratio of 1.05 or more and below 1.25"),
+        "ratio_share/1.25_to_2": Metric(_TOKENS, "such ratio of 1.25 or more and below 2"),
+        "ratio_share/above_2": Metric(_TOKENS, "such ratio of 2 or more"),
         "ppo_kl": Metric(
             "nats", "mean of old minus new log-probability (k1 estimate of KL(old || new)); may be negative"
         ),

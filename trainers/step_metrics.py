@@ -4,6 +4,8 @@ NaN stands for what does not exist, such as a mean over no tokens.
 """
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from trainers.losses import REGIONS
@@ -32,22 +34,38 @@ VALUES: Final[tuple[str, ...]] = (
 COUNTS: Final[tuple[str, ...]] = ("low", "high", "dropped", "selected")
 """Tokens counted by themselves: below and above the bounds, without gradient, singled out by the loss."""
 
+RATIO_EDGES: Final[tuple[float, ...]] = (0.5, 0.8, 0.95, 1.05, 1.25, 2.0)
+"""Where one bin of the ratio's histogram ends and the next begins; a ratio on an edge belongs to the higher bin."""
+
+RATIO_BINS: Final[tuple[str, ...]] = (
+    f"below_{RATIO_EDGES[0]:g}",
+    *(f"{low:g}_to_{high:g}" for low, high in pairwise(RATIO_EDGES)),
+    f"above_{RATIO_EDGES[-1]:g}",
+)
+
 Sums = dict[str, float]
 
 
 def step_metrics(
-    sets: dict[str, Sums], counts: Sums, *, bounds: tuple[float, float], learning_rate: float
+    sets: dict[str, Sums],
+    counts: Sums,
+    below: Sequence[float],
+    *,
+    bounds: tuple[float, float],
+    learning_rate: float,
 ) -> dict[str, float]:
     """The metrics that follow from sums.
 
     Args:
         sets: of each of `SETS`, the sum of each of `VALUES`.
         counts: of each of `COUNTS`.
+        below: tokens with a ratio below each of `RATIO_EDGES`.
         bounds: on the ratio.
     """
     every = {name: sum(sets[part][name] for part in PARTS) for name in VALUES}
     return {
         **_token_metrics(sets, every, counts),
+        **_histogram(below, every["tokens"]),
         **_region_metrics(sets, every, bounds),
         **_predicted_change(sets, every, learning_rate),
     }
@@ -68,6 +86,11 @@ def _token_metrics(sets: dict[str, Sums], every: Sums, counts: Sums) -> Sums:
         "clip_fraction/dropped": _mean(counts["dropped"], tokens),
         "share/selected": _mean(counts["selected"], tokens),
     }
+
+
+def _histogram(below: Sequence[float], tokens: float) -> Sums:
+    inside = (high - low for low, high in pairwise((0.0, *below, tokens)))
+    return {f"ratio_share/{name}": _mean(count, tokens) for name, count in zip(RATIO_BINS, inside, strict=True)}
 
 
 def _region_metrics(sets: dict[str, Sums], every: Sums, bounds: tuple[float, float]) -> Sums:

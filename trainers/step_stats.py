@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainers.losses import REGIONS, Objective, TokenBatch
-from trainers.step_metrics import COUNTS, SETS, VALUES, step_metrics
+from trainers.step_metrics import COUNTS, RATIO_EDGES, SETS, VALUES, step_metrics
 
 _LOSSES: Final = ("loss", "loss/policy", "loss/penalty", "loss/entropy", "loss/positive_nll")
 _QUANTILES: Final = {"entropy/p10": 0.1, "entropy/p50": 0.5, "entropy/p90": 0.9, "entropy/p99": 0.99}
@@ -73,12 +73,13 @@ class StepStats:
             (token_gradient_BT == 0) & (batch.advantages_BT != 0),
             missing_BT if output.selected_BT is None else mask_BT & output.selected_BT,
         )
+        below_EN = mask_BT.flatten() & (output.ratio_BT.flatten() < output.ratio_BT.new_tensor(RATIO_EDGES)[:, None])
         terms = (objective.penalty, objective.entropy, objective.positive_nll)
         missing = missing_BT.new_full((), math.nan)
         losses_L = torch.stack(
             [objective.loss, objective.policy_loss, *(missing if term is None else term for term in terms)]
         )
-        sums = torch.cat([(sets_SN @ values_VN.T).flatten(), counts_CN.sum(1), losses_L])
+        sums = torch.cat([(sets_SN @ values_VN.T).flatten(), counts_CN.sum(1), below_EN.sum(1), losses_L])
         ends_BT = torch.stack([output.ratio_BT, -output.ratio_BT]).masked_fill(~mask_BT, -math.inf)
         extremes = ends_BT.flatten(1).amax(1)
         self._sums = sums if self._sums is None else self._sums + sums
@@ -103,9 +104,10 @@ class StepStats:
         totals, (largest, smallest) = iter(sums.tolist()), extremes.tolist()
         sets: dict[str, dict[str, float]] = {part: {name: next(totals) for name in VALUES} for part in SETS}
         counts: dict[str, float] = {name: next(totals) for name in COUNTS}
+        below = [next(totals) for _ in RATIO_EDGES]
         metrics: dict[str, float] = {
             **{name: next(totals) / processes for name in _LOSSES},  # gradients are averaged, and so are losses
-            **step_metrics(sets, counts, bounds=bounds, learning_rate=learning_rate),
+            **step_metrics(sets, counts, below, bounds=bounds, learning_rate=learning_rate),
             "ratio/max": largest,
             "ratio/min": -smallest,
         }

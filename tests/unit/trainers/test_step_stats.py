@@ -98,6 +98,13 @@ def expected(tokens: list[Token]) -> dict[str, float | None]:
         "clip_fraction/dropped": mean(t.advantage != 0 and t.gradient == 0 for t in tokens),
         "share/selected": mean(t.selected for t in tokens),
         "weight/potential": mean(t.potential for t in tokens),
+        "ratio_share/below_0.5": mean(t.ratio < 0.5 for t in tokens),
+        "ratio_share/0.5_to_0.8": mean(0.5 <= t.ratio < 0.8 for t in tokens),
+        "ratio_share/0.8_to_0.95": mean(0.8 <= t.ratio < 0.95 for t in tokens),
+        "ratio_share/0.95_to_1.05": mean(0.95 <= t.ratio < 1.05 for t in tokens),
+        "ratio_share/1.05_to_1.25": mean(1.05 <= t.ratio < 1.25 for t in tokens),
+        "ratio_share/1.25_to_2": mean(1.25 <= t.ratio < 2 for t in tokens),
+        "ratio_share/above_2": mean(t.ratio >= 2 for t in tokens),
     }
     for percent in (10, 50, 90, 99):
         entropies = [t.entropy for t in tokens]
