@@ -12,6 +12,7 @@ from sweep_service.records import (
     Checkpoint,
     Config,
     Outcome,
+    Sample,
     Trial,
     TrialState,
 )
@@ -203,6 +204,35 @@ class TrialRows(Rows):
         with self._read() as connection:
             row = connection.execute(query).mappings().one_or_none()
             return Checkpoint.model_validate(dict(row)) if row else None
+
+    def newest_checkpoints(self, sweep_id: str) -> list[Checkpoint]:
+        """Return each trial's `newest_checkpoint`, by trial number; a trial without one is left out."""
+        c = t.checkpoints.c
+        newest_first = func.row_number().over(partition_by=c.trial_id, order_by=(c.step.desc(), c.attempt.desc()))
+        joined = t.checkpoints.join(t.trials, c.trial_id == t.trials.c.id)
+        ranked = select(t.checkpoints, t.trials.c.number, newest_first.label("place")).select_from(joined)
+        rows = ranked.where(t.trials.c.sweep_id == sweep_id).subquery()
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            newest = connection.execute(select(rows).where(rows.c.place == 1).order_by(rows.c.number)).mappings()
+            return [Checkpoint.model_validate(dict(row)) for row in newest]
+
+    def last_samples(self, sweep_id: str, trial_ids: Sequence[str]) -> list[Sample]:
+        """Return the completions that these trials sampled at their last evaluation that has any, by trial number."""
+        s = t.samples.c
+        last = select(s.trial_id, func.max(s.step).label("step")).where(s.trial_id.in_(trial_ids))
+        last = last.group_by(s.trial_id).subquery()
+        joined = t.samples.join(last, (s.trial_id == last.c.trial_id) & (s.step == last.c.step))
+        joined = joined.join(t.trials, s.trial_id == t.trials.c.id)
+        query = select(t.samples).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            rows = connection.execute(query.order_by(t.trials.c.number)).mappings()
+            return [
+                Sample(trial_id=row["trial_id"], step=row["step"], **sample)
+                for row in rows
+                for sample in row["samples"]
+            ]
 
 
 def _is(attempt: Attempt) -> Any:

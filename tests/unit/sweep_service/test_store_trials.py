@@ -303,6 +303,38 @@ def test_the_newest_checkpoint_is_the_furthest_of_the_newest_attempt(store: Stor
     assert (found.step, found.attempt, found.path) == (16, 2, "/data/step-16")
 
 
+def test_the_newest_checkpoints_of_a_sweep_are_those_of_its_trials(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    first, second, third, *_ = store.list_trials(sweep.id)
+    for trial, steps in ((second, (8, 24, 16)), (first, (8,)), (second, (24,))):
+        attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
+        sweeps.ingest(store, fence, attempt, [checkpoint_event(step) for step in steps])
+        store.finish_attempt(fence, attempt, Outcome.CRASHED, None, max_crashes=3)
+    found = store.newest_checkpoints(sweep.id)
+    assert found == [store.newest_checkpoint(first.id), store.newest_checkpoint(second.id)]
+    assert [(checkpoint.step, checkpoint.attempt) for checkpoint in found] == [(8, 1), (24, 2)]
+    assert third.id not in {checkpoint.trial_id for checkpoint in found}
+    with pytest.raises(NotFound):
+        store.newest_checkpoints("swp_none")
+
+
+def test_last_samples_are_those_of_each_trials_last_evaluation(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    first, second, third, *_ = store.list_trials(sweep.id)
+    for trial, steps in ((second, (0, 8)), (first, (0, 8, 16)), (third, ())):
+        attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
+        sweeps.ingest(store, fence, attempt, [samples_event(step, f"at {step}") for step in steps])
+    found = store.last_samples(sweep.id, [third.id, second.id, first.id])
+    assert [(sample.trial_id, sample.step, sample.completion) for sample in found] == [
+        (first.id, 16, "at 16"),
+        (first.id, 16, "at 16"),
+        (second.id, 8, "at 8"),
+        (second.id, 8, "at 8"),
+    ]
+    assert store.last_samples(sweep.id, [second.id]) == found[2:]
+    assert store.last_samples(sweep.id, []) == []
+
+
 def checkpoint_event(step: int) -> dict[str, object]:
     return {"type": "checkpoint", "time": sweeps.START, "step": step, "path": f"/data/step-{step}"}
 
