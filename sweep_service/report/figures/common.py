@@ -38,6 +38,17 @@ TITLES: Final = {
 """Metric -> title and unit."""
 
 
+REGION_NAMES: Final = {
+    "inside": "inside the clip range",
+    "na_lp": "NA&LP (β1)",
+    "pa_lp": "PA&LP (β2)",
+    "na_high": "NA, high ratio",
+    "pa_low": "PA, low ratio",
+}
+"""Token regions in the order in which they are stacked; not yet escaped by `text`."""
+REGION_COLOURS: Final = {"inside": "@muted", "na_lp": "@c0", "pa_lp": "@c1", "na_high": "@c2", "pa_low": "@c3"}
+
+
 @dataclass(frozen=True)
 class Look:
     """How a config is drawn, the same in every figure."""
@@ -93,3 +104,11 @@ def _rest(row: ConfigRow, name: str | None) -> str:
 def text(value: str) -> str:
     """A user's text as plotly shows it literally: its labels understand some HTML."""
     return html.escape(value, quote=False)
+
+
+def legend(y: float = 1.0) -> Figure:
+    """A legend in one row above the figure, for traces with `showlegend`."""
+    return {
+        "orientation": "h", "x": 0, "xanchor": "left", "y": y, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)",
+        "itemclick": False, "itemdoubleclick": False,
+    }  # fmt: skip

@@ -1,17 +1,24 @@
-"""A metric over optimizer updates: thick means, thin seeds."""
+"""A metric over optimizer updates: thick means, thin seeds, the band of the mean."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from sweep_service.report.figures.common import TITLES, Figure, Look, text
 from sweep_service.report.health import ENTROPY_COLLAPSE
 from sweep_service.report.model import ConfigCurve, ConfigRow, CurveSet, Report
 
+ENTROPY_EXPLOSION: Final = 3.0
+"""An entropy above so many times its start is an explosion."""
+_NEAR: Final = 0.85
+"""The zone of explosion is shown once a curve has come so near to it."""
+
 
 def curve_figure(found: CurveSet, report: Report, look: Mapping[str, Look]) -> Figure:
-    """One metric over optimizer updates: thick means, thin seeds."""
+    """One metric over optimizer updates: thick means, thin seeds, and the 95 % band of each mean."""
     title, unit = TITLES[found.key]
     rows = {row.id: row for row in report.configs}
     by_number = sorted(found.configs, key=lambda curve: rows[curve.config_id].number)
+    bands = [_band_trace(curve, look[curve.config_id]) for curve in by_number if curve.low]
     seeds = [trace for curve in by_number for trace in _seed_traces(curve, look[curve.config_id])]
     means = [_mean_trace(curve, rows[curve.config_id], look[curve.config_id]) for curve in by_number]
     layout: Figure = {
@@ -20,8 +27,8 @@ def curve_figure(found: CurveSet, report: Report, look: Mapping[str, Look]) -> F
         "hovermode": "x unified",
     }
     if found.key == "entropy":
-        layout |= _collapse_zone(report)
-    return {"id": found.key, "title": title, "data": seeds + means, "layout": layout}
+        layout["shapes"] = entropy_zones(found, report)
+    return {"id": found.key, "title": title, "data": bands + seeds + means, "layout": layout}
 
 
 def _values(found: CurveSet) -> list[float]:
@@ -59,15 +66,62 @@ def _seed_traces(curve: ConfigCurve, look: Look) -> list[Figure]:
     ]
 
 
-def _collapse_zone(report: Report) -> Figure:
-    """Shade the entropies that count as collapsed for a trial that started where the configs did on average."""
+def _band_trace(curve: ConfigCurve, look: Look) -> Figure:
+    """The area between the bounds of the mean: up along the lower one, back along the upper one, a stretch at a time."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for stretch in _stretches(curve):
+        xs += [*(step for step, _, _ in stretch), *(step for step, _, _ in reversed(stretch)), None]
+        ys += [*(low for _, low, _ in stretch), *(high for _, _, high in reversed(stretch)), None]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": xs[:-1],
+        "y": ys[:-1],
+        "fill": "toself",
+        "fillcolor": look.colour,
+        "line": {"color": look.colour, "width": 0},
+        "opacity": 0.16,
+        "hoverinfo": "skip",
+        "meta": {"config": curve.config_id, "seed": False},
+    }
+
+
+def _stretches(curve: ConfigCurve) -> list[list[tuple[int, float, float]]]:
+    """Steps with their bounds, parted where there are none."""
+    found: list[list[tuple[int, float, float]]] = [[]]
+    for step, low, high in zip(curve.steps, curve.low, curve.high, strict=True):
+        if low is not None and high is not None:
+            found[-1].append((step, low, high))
+        elif found[-1]:
+            found.append([])
+    return [stretch for stretch in found if stretch]
+
+
+def entropy_zones(found: CurveSet, report: Report) -> list[Figure]:
+    """Shade what counts as collapse or explosion for a trial that started where the configs did on average.
+
+    The zone of explosion is left out while no curve comes near it: it would stretch the axis for nothing.
+    """
     starts = [row.entropy_start for row in report.configs if row.entropy_start is not None]
     if not starts:
-        return {}
-    floor = ENTROPY_COLLAPSE * sum(starts) / len(starts)
-    zone = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": 0, "y1": floor, "line": {"width": 0}}
-    label = {"text": "entropy collapse (below a fifth of the start)", "textposition": "bottom right"}
-    return {"shapes": [zone | {"fillcolor": "@zonecolor", "layer": "below", "label": label}]}
+        return []
+    start = sum(starts) / len(starts)
+    zones = [_zone(0, ENTROPY_COLLAPSE * start, "entropy collapse (below a fifth of the start)", "bottom right")]
+    highest, limit = max(_highest(curve) for curve in found.configs), ENTROPY_EXPLOSION * start
+    if highest > _NEAR * limit:
+        zones.append(_zone(limit, max(highest, 1.05 * limit), "entropy explosion (above 3 x the start)", "top right"))
+    return zones
+
+
+def _highest(curve: ConfigCurve) -> float:
+    drawn = [curve.mean, curve.high, *(seed.values for seed in curve.seeds)]
+    return max((value for values in drawn for value in values if value is not None), default=0.0)
+
+
+def _zone(low: float, high: float, words: str, corner: str) -> Figure:
+    place = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": high, "line": {"width": 0}}
+    return place | {"fillcolor": "@zonecolor", "layer": "below", "label": {"text": words, "textposition": corner}}
 
 
 def other_curves(report: Report, look: Mapping[str, Look]) -> list[Figure]:

@@ -1,0 +1,63 @@
+"""Several panels in one figure: where their axes lie, and their titles."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sweep_service.report.figures.common import Figure, text
+
+_MARGINS: Final = 54
+"""Pixels above and below the axes that the page keeps free in every figure."""
+_TITLE: Final = 24
+"""Pixels for a panel's title."""
+_TICKS: Final = 22
+"""Pixels between rows of panels, for tick labels."""
+_GAP: Final = 0.035
+"""Share of the width between columns."""
+
+
+def axis(kind: str, panel: int) -> str:
+    """The name by which a trace finds its panel's axis: `x`, `x2`, …"""
+    return kind if panel == 0 else f"{kind}{panel + 1}"
+
+
+def layout_axis(kind: str, panel: int) -> str:
+    """The same axis in the layout: `xaxis`, `xaxis2`, …"""
+    return axis(f"{kind}axis", panel)
+
+
+def panels(titles: Sequence[str], columns: int, height: int, x: Figure, y: Figure) -> Figure:
+    """Lay out a panel a title, row by row, all on the same ranges.
+
+    Args:
+        titles: of the panels, as written by the user.
+        columns: panels a row.
+        height: of the whole figure, pixels.
+        x: what all x axes have in common; its title stands below the lowest panels.
+        y: the same for y; its title stands left of the leftmost panels.
+    """
+    rows = -(-len(titles) // columns)
+    inner = height - _MARGINS
+    block, wide = 1 / rows, (1 - (columns - 1) * _GAP) / columns
+    layout: Figure = {"annotations": []}
+    for number, title in enumerate(titles):
+        row, column = divmod(number, columns)
+        left, top = column * (wide + _GAP), 1 - row * block - _TITLE / inner
+        bottom = 1 - (row + 1) * block + (_TICKS / inner if row < rows - 1 else 0)
+        lowest = number + columns >= len(titles)
+        layout[layout_axis("x", number)] = {
+            **x, "domain": [round(left, 4), round(left + wide, 4)], "anchor": axis("y", number), "matches": "x",
+            "showticklabels": lowest, "title": x["title"] if lowest and row == rows - 1 else {"text": ""},
+        }  # fmt: skip
+        layout[layout_axis("y", number)] = {
+            **y, "domain": [round(bottom, 4), round(top, 4)], "anchor": axis("x", number), "matches": "y",
+            "showticklabels": column == 0, "title": y["title"] if column == 0 else {"text": ""},
+        }  # fmt: skip
+        layout["annotations"].append(_title(title, left, top))
+    for kind in ("xaxis", "yaxis"):
+        del layout[kind]["matches"]
+    return layout
+
+
+def _title(title: str, left: float, top: float) -> Figure:
+    place = {"xref": "paper", "yref": "paper", "x": round(left, 4), "y": round(top, 4)}
+    return place | {"xanchor": "left", "yanchor": "bottom", "text": f"<b>{text(title)}</b>", "showarrow": False}
