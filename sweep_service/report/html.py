@@ -17,7 +17,7 @@ from sweep_service.report.figures import Figure, looks, sections
 from sweep_service.report.labels import count, interval, number, short_name, signed, value_text
 from sweep_service.report.model import Comparison, Outcome, Report
 
-_HERE: Final = Path(__file__).parent
+_HERE: Final = Path(__file__).parent / "page"
 _OUTCOMES: Final = {
     Outcome.BETTER: "The whole 95 % interval lies above zero.",
     Outcome.TIED: "The 95 % interval contains zero: with these seeds neither is shown to be better.",
