@@ -85,6 +85,64 @@ class Best(View):
     """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it."""
 
 
+class ComparedSweep(View):
+    """One of the sweeps that are compared."""
+
+    id: str
+    name: str
+    state: SweepState
+    spec_digest: str
+    objective: str
+    configs: int
+    only_here: int
+    """Configs that are not among the shared ones."""
+
+
+class ConfigValues(View):
+    """A config's objective in one sweep, over all its seeds."""
+
+    n: int
+    mean: float | None
+    sd: float | None
+
+
+class ConfigDifference(View):
+    """A config's objective in another sweep, minus the one in the first."""
+
+    sweep_id: str
+    paired: bool
+    """By seed; otherwise of the two means."""
+    seeds: int
+    """Pairs, or the smaller number of seeds."""
+    difference: float | None = None
+    low: float | None = None
+    """95 % interval that holds for all comparisons at once; None below 3 seeds."""
+    high: float | None = None
+    repeated: int = 0
+    """How many common seeds gave exactly the same value, if all of them did."""
+
+
+class SharedConfig(View):
+    """A config that the first sweep and another one have tried."""
+
+    config_id: str
+    params: dict[str, Any]
+    values: list[ConfigValues]
+    """In the order of the sweeps."""
+    differences: list[ConfigDifference]
+    """In the order of the sweeps after the first."""
+
+
+class SweepsComparison(View):
+    """Sweeps beside each other, joined by config."""
+
+    sweeps: list[ComparedSweep]
+    shared: list[SharedConfig]
+    notes: list[str]
+    """What to know before reading the differences."""
+    method: list[str]
+
+
 class Page(View, Generic[Item]):
     """Part of a list. A null `next_page_token` is the only sign of the end."""
 

@@ -25,7 +25,7 @@ from sweep_service.records import (
     TrialState,
     new_id,
 )
-from sweep_service.schemas import ConfigCurve, ConfigView, SweepSummary, TrialView
+from sweep_service.schemas import ConfigCurve, ConfigView, SweepsComparison, SweepSummary, TrialView
 from sweep_service.settings import Settings
 from sweep_service.spec_check import parse_spec
 from sweep_service.store import Store, schema_versions
@@ -165,6 +165,26 @@ class SweepService:
         Raises: NotFound; NotReady.
         """
         return self.store.get_report(sweep_id, format_)
+
+    def compare(self, sweep_ids: Sequence[str]) -> SweepsComparison:
+        """Join sweeps by config, and compare each with the first.
+
+        Raises: NotFound.
+        """
+        from sweep_service.report.compare import Results, compare_sweeps  # brings scipy, which nothing else here needs
+
+        compared: list[Results] = []
+        for sweep_id in sweep_ids:
+            sweep = self.store.get_sweep(sweep_id)
+            trials = self.store.list_trials(sweep_id)
+            objective = sweep.spec.objective
+            found = trial_objectives(trials, self.store.curves(sweep_id, [objective.metric]), objective)
+            values: dict[str, dict[int, float]] = {}
+            for trial in trials:
+                if (value := found[trial.id]) is not None:
+                    values.setdefault(trial.config_id, {})[trial.seed] = value
+            compared.append(Results(sweep, self.store.list_configs(sweep_id), values))
+        return compare_sweeps(compared)
 
     def best(self, sweep_id: str) -> dict[str, Any]:
         """Return the best config so far: of those that tuning chose the best by confirm results, or by tune results.

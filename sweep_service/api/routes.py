@@ -22,6 +22,7 @@ from sweep_service.schemas import (
     Page,
     Problem,
     ProblemError,
+    SweepsComparison,
     SweepSummary,
     SweepView,
     TrialView,
@@ -30,6 +31,7 @@ from sweep_service.schemas import (
 from sweep_service.service import SweepService, best_yaml
 
 MAX_KEYS = 50
+MAX_COMPARED = 20
 _KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
 _bearer = HTTPBearer(auto_error=False, description="The token in the server's token file.")
 
@@ -215,6 +217,23 @@ def get_best(service: Service, sweep_id: SweepId, format: Annotated[Literal["jso
     """Return the best config so far; as YAML, ready for `python -m trainers`. 409 while no config has a result."""
     best = service.best(sweep_id)
     return best if format == "json" else Response(best_yaml(best), media_type="application/yaml")
+
+
+@router.get("/compare")
+def compare(
+    service: Service,
+    sweeps: Annotated[
+        list[str], Query(max_length=MAX_COMPARED, description="Ids; differences are from the first one.")
+    ],
+) -> SweepsComparison:
+    """Join sweeps by config and compare each with the first. `sweeps` may be repeated, or hold ids with commas."""
+    ids = list(dict.fromkeys(name for part in sweeps for name in part.split(",") if name))
+    if not 2 <= len(ids) <= MAX_COMPARED:
+        detail = f"give 2 to {MAX_COMPARED} different sweeps, not {len(ids)}"
+        raise Refusal(
+            422, "INVALID_REQUEST", f"sweeps: {detail}", errors=[ProblemError(parameter="sweeps", detail=detail)]
+        )
+    return service.compare(ids)
 
 
 @router.post("/sweeps/{sweep_id}/cancel")

@@ -31,6 +31,7 @@ for panel, commands in {
         sweeps.submit,
         sweeps.ls,
         sweeps.show,
+        sweeps.compare,
         sweeps.watch,
         sweeps.report,
         sweeps.best,

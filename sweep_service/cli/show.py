@@ -9,7 +9,7 @@ from rich.text import Text
 from sweep_service.cli.output import counts_text, number, params_text, print_table, span, state_text, stdout
 from sweep_service.plan import SweepPlan
 from sweep_service.records import Role, Stage, TrialState
-from sweep_service.schemas import ConfigView, SweepView, TrialView
+from sweep_service.schemas import ConfigDifference, ConfigValues, ConfigView, SweepsComparison, SweepView, TrialView
 
 _SHOWN_CONFIGS = 8
 
@@ -120,3 +120,48 @@ def _mean(value: float | None, seeds: int, trials: int) -> str:
 
 def _commas(values: Sequence[int]) -> str:
     return ", ".join(map(str, values))
+
+
+def print_comparison(found: SweepsComparison) -> None:
+    """Print sweeps beside each other: the configs they share, each with its difference from the first sweep."""
+    console = stdout()
+    letters = "ABCDEFGHIJKLMNOPQRST"
+    for letter, sweep in zip(letters, found.sweeps, strict=False):
+        only = f"{sweep.configs} configs, {sweep.only_here} only here"
+        console.print(
+            Text.assemble((f"{letter} {sweep.name}", "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {only}")
+        )
+    console.print()
+    names = letters[: len(found.sweeps)]
+    header = [f"{name} (SEEDS)" for name in names] + [f"{name} - A, 95 %" for name in names[1:]]
+    if found.shared:
+        print_table(
+            ("CONFIG", "PARAMETERS", *header),
+            [
+                (
+                    row.config_id,
+                    params_text(row.params),
+                    *map(_values_text, row.values),
+                    *map(_difference_text, row.differences),
+                )
+                for row in found.shared
+            ],
+            right=header,
+        )
+    for note in found.notes:
+        console.print(Text.assemble(("note  ", "yellow"), note))
+    for line in found.method:
+        console.print(Text(line, "bright_black"))
+
+
+def _values_text(values: ConfigValues) -> str:
+    return f"{number(values.mean)} ({values.n})" if values.n else "-"
+
+
+def _difference_text(found: ConfigDifference) -> str:
+    if found.difference is None:
+        return "-"
+    if found.repeated:
+        return f"the same on all {found.repeated} common seeds"
+    interval = "" if found.low is None or found.high is None else f" [{found.low:+.3f}, {found.high:+.3f}]"
+    return f"{found.difference:+.3f}{interval}{' paired' if found.paired else ''}"

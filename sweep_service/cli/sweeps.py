@@ -19,7 +19,7 @@ from sweep_service.cli.output import (
     span,
     state_text,
 )
-from sweep_service.cli.show import print_plan, print_sweep
+from sweep_service.cli.show import print_comparison, print_plan, print_sweep
 from sweep_service.cli.spec_file import read_spec
 from sweep_service.cli.watch import watch_sweep
 from sweep_service.records import SweepState
@@ -120,6 +120,26 @@ def show(
         print_json({"sweep": view, "configs": configs, "trials": all_trials})
     else:
         print_sweep(view, configs, all_trials, list_trials=trials)
+
+
+def compare(
+    sweeps: Annotated[
+        list[str], typer.Argument(help="Ids or names of two or more sweeps; the first is the reference.")
+    ],
+    json: Json = False,
+) -> None:
+    """Compare sweeps: configs that are in both, with intervals.
+
+    A config is the same in two sweeps if every training parameter but the seed is. Differences are from the first.
+
+    [bold]sweeps compare demo demo-again[/bold]
+    """
+    with connect() as client:
+        found = client.compare([find_sweep(client, sweep) for sweep in sweeps])
+    if json:
+        print_json(found)
+    else:
+        print_comparison(found)
 
 
 def watch(sweep: Which = None, timeout: Timeout = None, json: Json = False) -> None:

@@ -17,7 +17,16 @@ from sweep_service.client.sse import read_messages
 from sweep_service.errors import NotFound, NotReady
 from sweep_service.plan import SweepPlan
 from sweep_service.records import Curve, Event, Sample, SweepState, TrialState
-from sweep_service.schemas import Best, ConfigCurve, ConfigView, Page, SweepSummary, SweepView, TrialView
+from sweep_service.schemas import (
+    Best,
+    ConfigCurve,
+    ConfigView,
+    Page,
+    SweepsComparison,
+    SweepSummary,
+    SweepView,
+    TrialView,
+)
 from sweep_service.settings import Settings
 from sweep_service.spec import SweepSpec
 
@@ -132,6 +141,14 @@ class Client:
     def samples(self, sweep_id: str) -> Iterator[Sample]:
         """Iterate over completions that policies wrote at their evaluations."""
         return self._pages(_path(sweep_id, "samples"), Sample)
+
+    def compare(self, sweep_ids: Sequence[str]) -> SweepsComparison:
+        """Join sweeps by config; differences are from the first one.
+
+        Raises: NotFound; Refused, unless there are 2 to 20 different ones.
+        """
+        response = self._connection.request("GET", "/v1/compare", {"sweeps": list(sweep_ids)})
+        return SweepsComparison.model_validate_json(response.content)
 
     def events(self, sweep_id: str, after: int = 0) -> Iterator[Event]:
         """Iterate over the events that there are, from the one after number `after`."""

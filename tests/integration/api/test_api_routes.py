@@ -209,3 +209,21 @@ def test_the_description_names_every_route_and_resolves(served: Served) -> None:
     assert names <= api["components"]["schemas"].keys()
     default = api["paths"]["/v1/sweeps"]["get"]["responses"]["default"]["content"]
     assert list(default) == ["application/problem+json"]
+
+
+def test_sweeps_are_compared_by_config(served: Served) -> None:
+    ids = [submit(served, name=name) for name in ("a", "b", "c")]
+    for sweep_id in ids[:2]:
+        finish(served.store, play(served.store, sweep_id))
+    found = served.http.get("/v1/compare", params={"sweeps": ",".join(ids[:2])}).json()
+    assert [sweep["name"] for sweep in found["sweeps"]] == ["a", "b"]
+    assert [row["differences"][0]["repeated"] for row in found["shared"]] == [2] * 4
+    three = served.http.get("/v1/compare", params={"sweeps": ids}).json()
+    assert [len(row["differences"]) for row in three["shared"]] == [2] * 4
+    assert any("is queued" in note for note in three["notes"])
+
+
+def test_a_comparison_needs_two_sweeps_that_exist(served: Served) -> None:
+    sweep_id = submit(served)
+    for given, code in ((sweep_id, 422), (f"{sweep_id},{sweep_id}", 422), (f"{sweep_id},swp_no", 404)):
+        assert served.http.get("/v1/compare", params={"sweeps": given}).status_code == code

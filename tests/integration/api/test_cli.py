@@ -300,3 +300,16 @@ def test_the_client_example_runs(served: Served, sweeps: Sweeps, spec: str, home
     assert run.returncode == 0
     assert "SUCCEEDED: {'loss.beta1': 0.0, 'loss.beta2': 1.0} has eval/avg_at_k" in out
     assert (home / "report.html").read_bytes() == REPORT["html"]
+
+
+def test_compare_prints_shared_configs_and_takes_names(served: Served, sweeps: Sweeps, spec: str) -> None:
+    for name in ("first", "second"):
+        sweep_id = served.http.post("/v1/sweeps", json=SPEC | {"name": name}).json()["id"]
+        finish(served.store, play(served.store, sweep_id))
+    printed = sweeps("compare", "first", "second")
+    assert printed.code == 0
+    assert "the same on all 2 common seeds" in printed.out
+    assert "Bonferroni" in printed.out
+    found = json.loads(sweeps("compare", "first", "second", "--json").out)
+    assert [sweep["name"] for sweep in found["sweeps"]] == ["first", "second"]
+    assert sweeps("compare", "first").code != 0
