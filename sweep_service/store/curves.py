@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-import numpy as np
-from sqlalchemy import select
+from pydantic_core import from_json
+from sqlalchemy import Text, cast, select
 
 from sweep_service.records import Curve, Sample, Stage
-from sweep_service.series import EVALUATION, TrialSeries, Values
+from sweep_service.series import EVALUATION, Columns, TrialSeries
 from sweep_service.store import tables as t
 from sweep_service.store.base import Rows, one_sweep
 
@@ -80,7 +80,8 @@ class CurveRows(Rows):
     def series(self, sweep_id: str, keys: Sequence[str]) -> Iterator[TrialSeries]:
         """Yield what each trial recorded of these metrics, as arrays, trial by trial in the order of their numbers.
 
-        As in `curves`, the newest attempt's value stands; a trial that recorded nothing is left out.
+        A step that several attempts recorded appears once, as the newest attempt has it. A metric that never had a
+        value is left out, and so is a trial that recorded nothing.
         """
         with self._read() as connection:
             one_sweep(connection, sweep_id)
@@ -88,9 +89,31 @@ class CurveRows(Rows):
             query = select(c.id).where(c.sweep_id == sweep_id).order_by(c.number)
             ids = list(connection.execute(query).scalars())
         for trial_id in ids:
-            found = {curve.key: curve for curve in self.curves(sweep_id, keys, [trial_id])}
-            if found:
-                yield as_arrays(trial_id, found)
+            if found := self._trial_series(trial_id, keys):
+                yield found
+
+    def _trial_series(self, trial_id: str, keys: Sequence[str]) -> TrialSeries | None:
+        """A large sweep has gigabytes of points: they are parsed once, and only what was asked for becomes objects."""
+        kinds = {
+            "step": Columns([key for key in keys if not key.startswith(EVALUATION)]),
+            "evaluation": Columns([key for key in keys if key.startswith(EVALUATION)]),
+        }
+        c = t.curves.c
+        query = select(c.kind, cast(c.points, Text)).where(c.trial_id == trial_id)
+        wanted = [kind for kind, columns in kinds.items() if columns.values]
+        with self._read() as connection:
+            for kind, points in connection.execute(query.where(c.kind.in_(wanted)).order_by(c.attempt, c.first_step)):
+                kinds[kind].add(from_json(points))
+        updates, evaluations = kinds["step"].arrays(), kinds["evaluation"].arrays()
+        if not updates.steps.size and not evaluations.steps.size:
+            return None
+        return TrialSeries(
+            trial_id=trial_id,
+            steps=updates.steps,
+            eval_steps=evaluations.steps,
+            eval_times=evaluations.times,
+            metrics=updates.values | evaluations.values,
+        )
 
     def seconds_per_step(self, training: Mapping[str, Any]) -> float | None:
         """Return the median seconds per update of earlier successful trials of the same shape, None if there are none.
@@ -107,26 +130,3 @@ class CurveRows(Rows):
             rows = connection.execute(query.order_by(c.ended_at.desc()).limit(100)).all()
         same = [row.took for row in rows if all(row.training.get(key) == value for key, value in shape.items())]
         return median(same) if same else None
-
-
-def as_arrays(trial_id: str, curves: Mapping[str, Curve]) -> TrialSeries:
-    """One trial's curves with common steps; a step that a curve lacks is NaN."""
-    evaluations = [curve for key, curve in curves.items() if key.startswith(EVALUATION)]
-    updates = [curve for key, curve in curves.items() if not key.startswith(EVALUATION)]
-    times = {step: time for curve in evaluations for step, time in zip(curve.steps, curve.times, strict=True)}
-    eval_steps = np.array(sorted(times), dtype=np.int64)
-    steps = np.array(sorted({step for curve in updates for step in curve.steps}), dtype=np.int64)
-
-    def values(curve: Curve) -> Values:
-        own = eval_steps if curve.key.startswith(EVALUATION) else steps
-        found = np.full(len(own), np.nan)
-        found[np.searchsorted(own, curve.steps)] = [np.nan if value is None else value for value in curve.values]
-        return found
-
-    return TrialSeries(
-        trial_id=trial_id,
-        steps=steps,
-        eval_steps=eval_steps,
-        eval_times=np.array([times[int(step)] for step in eval_steps]),
-        metrics={key: values(curve) for key, curve in curves.items()},
-    )

@@ -1,6 +1,6 @@
 """Sweeps made up for the report's tests: real records, with curves drawn to look like the embedded task's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,8 @@ from sweep_service.objective import choose, config_objectives, trial_objectives
 from sweep_service.plan import confirm_records, first_records
 from sweep_service.records import Config, Curve, DesiredState, Stage, Sweep, SweepState, Trial, TrialState
 from sweep_service.report import ReportInputs
-from sweep_service.series import TrialSeries
+from sweep_service.series import EVALUATION, TrialSeries, Values
 from sweep_service.spec import SweepSpec
-from sweep_service.store.curves import as_arrays
 
 SPEC: dict[str, Any] = {
     "name": "beta-grid",
@@ -188,4 +187,32 @@ def series_of(curves: list[Curve]) -> dict[str, TrialSeries]:
     by_trial: dict[str, dict[str, Curve]] = {}
     for curve in curves:
         by_trial.setdefault(curve.trial_id, {})[curve.key] = curve
-    return {trial_id: as_arrays(trial_id, found) for trial_id, found in by_trial.items()}
+    return {trial_id: _arrays(trial_id, found) for trial_id, found in by_trial.items()}
+
+
+def _arrays(trial_id: str, curves: dict[str, Curve]) -> TrialSeries:
+    """One trial's curves with common steps; a step that a curve lacks is NaN."""
+    times = {step: time for key, curve in curves.items() if key.startswith(EVALUATION) for step, time in _times(curve)}
+    eval_steps = np.array(sorted(times), dtype=np.int64)
+    steps = np.array(
+        sorted({step for key, curve in curves.items() if not key.startswith(EVALUATION) for step in curve.steps}),
+        dtype=np.int64,
+    )
+
+    def values(curve: Curve) -> Values:
+        own = eval_steps if curve.key.startswith(EVALUATION) else steps
+        found = np.full(len(own), np.nan)
+        found[np.searchsorted(own, curve.steps)] = [np.nan if value is None else value for value in curve.values]
+        return found
+
+    return TrialSeries(
+        trial_id=trial_id,
+        steps=steps,
+        eval_steps=eval_steps,
+        eval_times=np.array([times[int(step)] for step in eval_steps]),
+        metrics={key: values(curve) for key, curve in curves.items()},
+    )
+
+
+def _times(curve: Curve) -> Iterator[tuple[int, float]]:
+    return zip(curve.steps, curve.times, strict=True)
