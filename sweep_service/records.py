@@ -218,7 +218,8 @@ class Sample(Record):
     step: int
     prompt: str
     completion: str
-    reward: float
+    reward: float | None
+    """None where the judge failed."""
 
 
 class Checkpoint(Record):

@@ -1,21 +1,20 @@
-"""What one trial's curves say about its health: entropy lost, reward collapsed."""
+"""What one trial's curves say about its health: entropy lost or exploding, reward collapsed, length."""
 
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from sweep_service.records import Trial, TrialState
 from sweep_service.report.data import ReportInputs
-from sweep_service.series import Series
+from sweep_service.series import Series, Values
 
 WINDOW: Final = 0.05
 """Share of a trial's steps over which curves are averaged before they are judged."""
 REWARD_COLLAPSE: Final = 0.5
-"""A reward below this share of the trial's own peak at the end is a collapse."""
+"""A reward that falls below this share of the trial's own peak is a collapse."""
 ENTROPY_COLLAPSE: Final = 0.2
-"""An entropy below this share of its start at the end is a collapse."""
+"""An entropy below this share of its start is a collapse."""
 
 
 @dataclass(frozen=True)
@@ -24,44 +23,75 @@ class Health:
 
     entropy_start: float | None = None
     entropy_end: float | None = None
+    entropy_lowest: float | None = None
+    entropy_highest: float | None = None
     reward_peak: float | None = None
+    reward_lowest: float | None = None
+    """After the peak."""
     reward_final: float | None = None
+    length_start: float | None = None
+    length_end: float | None = None
     diverged: bool = False
 
     @property
     def reward_collapsed(self) -> bool:
-        """Whether the trial lost more than half of the best reward that it had reached, or diverged."""
+        """Whether the trial lost more than half of its best reward for a window, or diverged."""
         if self.diverged:
             return True
-        if self.reward_peak is None or self.reward_final is None or self.reward_peak <= 0:
+        if self.reward_peak is None or self.reward_lowest is None or self.reward_peak <= 0:
             return False
-        return self.reward_final < REWARD_COLLAPSE * self.reward_peak
+        return self.reward_lowest < REWARD_COLLAPSE * self.reward_peak
 
     @property
     def entropy_collapsed(self) -> bool:
-        """Whether less than a fifth of the entropy is left."""
-        if self.entropy_start is None or self.entropy_end is None or self.entropy_start <= 0:
+        """Whether less than a fifth of the entropy was left for a window."""
+        if self.entropy_start is None or self.entropy_lowest is None or self.entropy_start <= 0:
             return False
-        return self.entropy_end < ENTROPY_COLLAPSE * self.entropy_start
+        return self.entropy_lowest < ENTROPY_COLLAPSE * self.entropy_start
+
+    @property
+    def entropy_kept(self) -> float | None:
+        """Entropy at the end divided by entropy at the start."""
+        if self.entropy_start is None or self.entropy_end is None or self.entropy_start <= 0:
+            return None
+        return self.entropy_end / self.entropy_start
 
 
 def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
     """Judge a trial by what it has recorded so far."""
+    diverged = trial.state is TrialState.DIVERGED
+    if trial.id not in inputs.series:
+        return Health(diverged=diverged)
     entropy = smooth(inputs.get(trial.id, "entropy"), trial.total_steps)
     reward = smooth(inputs.get(trial.id, "reward/mean"), trial.total_steps)
+    length = smooth(inputs.get(trial.id, "completion/length_mean"), trial.total_steps)
     return Health(
-        entropy_start=float(entropy[0]) if entropy.size else None,
-        entropy_end=float(entropy[-1]) if entropy.size else None,
+        entropy_start=_at(entropy, 0),
+        entropy_end=_at(entropy, -1),
+        entropy_lowest=float(entropy.min()) if entropy.size else None,
+        entropy_highest=float(entropy.max()) if entropy.size else None,
         reward_peak=float(reward.max()) if reward.size else None,
-        reward_final=float(reward[-1]) if reward.size else None,
-        diverged=trial.state is TrialState.DIVERGED,
+        reward_lowest=float(reward[reward.argmax() :].min()) if reward.size else None,
+        reward_final=_at(reward, -1),
+        length_start=_at(length, 0),
+        length_end=_at(length, -1),
+        diverged=diverged,
     )
 
 
-def smooth(series: Series | None, total_steps: int) -> npt.NDArray[np.float64]:
+def _at(values: Values, index: int) -> float | None:
+    return float(values[index]) if values.size else None
+
+
+def window(total_steps: int) -> int:
+    """How many steps a window has."""
+    return max(1, round(WINDOW * total_steps))
+
+
+def smooth(series: Series | None, total_steps: int) -> Values:
     """Moving means over `WINDOW` of a trial's steps; empty without values."""
     values = series.present.values if series else np.empty(0)
-    width = min(len(values), max(1, round(WINDOW * total_steps)))
+    width = min(len(values), window(total_steps))
     if not values.size:
         return values
     sums = np.concatenate([[0.0], np.cumsum(values)])

@@ -91,7 +91,7 @@ class ConfigRow(Part):
     """Tokens; completions sampled in training, mean over trials of the first 5 % of the steps."""
     length_end: float | None = None
     reward_collapsed: int
-    """Trials that ended below half of their own peak reward, or diverged."""
+    """Trials that fell below half of their own peak reward for a window, or diverged."""
     entropy_collapsed: int
     evaluation_se: float | None = None
     """Standard error of one trial's objective from sampling completions alone: root mean square over trials."""
@@ -352,7 +352,8 @@ class SampledCompletion(Part):
 
     prompt: str
     completion: str
-    reward: float
+    reward: float | None
+    """None where the judge failed."""
 
 
 class SampleGroup(Part):

@@ -1,16 +1,18 @@
 """Trials and configs as rows of the report's tables."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from sweep_service.links import run_link
-from sweep_service.records import Config, Role, Stage, Trial
+from sweep_service.records import Config, Role, Stage, Trial, TrialState
 from sweep_service.report.data import ReportInputs
 from sweep_service.report.health import trial_health
 from sweep_service.report.labels import config_label, parameters
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
 from sweep_service.report.stats import mean_interval
+from sweep_service.series import Series
 
 
 def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportInputs) -> TrialRow:
@@ -41,9 +43,29 @@ def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportI
         reward_final=health.reward_final,
         reward_collapsed=health.reward_collapsed,
         entropy_collapsed=health.entropy_collapsed,
+        entropy_kept=health.entropy_kept,
+        length_start=health.length_start,
+        length_end=health.length_end,
+        evaluation_se=None if objective is None else _evaluation_se(trial, inputs),
+        tokens=_last(inputs.get(trial.id, "tokens/total")),
         seconds=(trial.ended_at or 0) - (trial.started_at or 0) if ended else None,
         mlflow_url=run_link(inputs.mlflow_url, trial.mlflow_run_id),
     )
+
+
+def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:
+    """Standard error of the mean of the evaluations that make the objective; None where it is not known."""
+    objective = inputs.sweep.spec.objective
+    found = inputs.get(trial.id, f"{objective.metric}_se")
+    if found is None or trial.state is TrialState.DIVERGED:
+        return None
+    errors = found.present.values[-objective.last :]  # each evaluation samples anew: independent
+    return math.sqrt(float(errors @ errors)) / len(errors) if errors.size else None
+
+
+def _last(series: Series | None) -> float | None:
+    values = series.present.values if series else ()
+    return float(values[-1]) if len(values) else None
 
 
 def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:
@@ -64,6 +86,12 @@ def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]
         reward_final=_mean([trial.reward_final for trial in trials]),
         reward_collapsed=sum(trial.reward_collapsed for trial in trials),
         entropy_collapsed=sum(trial.entropy_collapsed for trial in trials),
+        entropy_kept=_mean([trial.entropy_kept for trial in trials]),
+        length_start=_mean([trial.length_start for trial in trials]),
+        length_end=_mean([trial.length_end for trial in trials]),
+        evaluation_se=_root_mean_square([trial.evaluation_se for trial in trials]),
+        tokens=_mean([trial.tokens for trial in trials]),
+        hours=_mean([None if trial.seconds is None else trial.seconds / 3600 for trial in trials]),
         states=dict(sorted(Counter(trial.state for trial in trials).items())),
     )
 
@@ -86,6 +114,11 @@ def _stage(trials: Sequence[TrialRow], stage: Stage) -> StageResult | None:
 def _mean(values: Sequence[float | None]) -> float | None:
     present = [value for value in values if value is not None]
     return fmean(present) if present else None
+
+
+def _root_mean_square(values: Sequence[float | None]) -> float | None:
+    squares = _mean([None if value is None else value * value for value in values])
+    return None if squares is None else math.sqrt(squares)
 
 
 def in_order(rows: Mapping[str, ConfigRow]) -> list[ConfigRow]:
