@@ -14,6 +14,8 @@ from sweep_service.report.model import Report
 _COLOURS: Final = {
     "@ink": "#1b1f27", "@muted": "#8a92a0", "@c0": "#0072b2", "@c1": "#e08a00", "@c2": "#c03d7e", "@c3": "#009e73",
     "@c4": "#7a5bd0", "@c5": "#3fa9dc", "@c6": "#8a6d3b",
+    "@s0": "#2f6fdb", "@s1": "#6a5fd6", "@s2": "#9a50c2", "@s3": "#c2478f", "@s4": "#d4505a", "@s5": "#d36c2a",
+    "@s6": "#bd8a00",
 }  # fmt: skip
 _LINES: Final = {
     "solid": "-",

@@ -4,7 +4,8 @@ A figure is a plotly dictionary with `id`, `title`, `data`, `layout`, and if nee
 title), `height` (pixels) and `wide` (true: takes the page's whole width).
 
 Colours are names of the page's style variables (`@c0`, `@ink`), which the page's script replaces, so that one file
-serves light and dark. A trace's `meta` says which config it shows and whether it is a single seed.
+serves light and dark. `@c0` to `@c6` tell things apart; `@s0` to `@s6`, blue to amber, are in order. A trace's `meta`
+says which config it shows and whether it is a single seed.
 """
 
 import html
@@ -18,6 +19,7 @@ from sweep_service.report.model import ConfigRow, Report
 Figure = dict[str, Any]
 
 NUM_COLOURS: Final = 7
+"""Of either kind."""
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MOST_SHOWN: Final = 20
 """With more configs only confirmed ones and comparators are shown at first."""
@@ -59,7 +61,9 @@ class Look:
 
 
 def looks(report: Report) -> dict[str, Look]:
-    """Colour by the first varied parameter's value (beta1 if it varies), dash by the others; comparators are neutral.
+    """Colour by the first varied parameter's value (beta1 if it varies), in its order; dash by the others.
+
+    Comparators are neutral.
 
     With more values than colours, the configs shown at first have a colour each and the rest none.
     """
@@ -75,7 +79,8 @@ def looks(report: Report) -> dict[str, Look]:
         elif Role.SPACE not in row.roles:
             colour, dash = "@muted", "dash" if Role.DAPO in row.roles else "dot"
         elif len(values) <= NUM_COLOURS:
-            colour = f"@c{values.index(_key(row, first))}"
+            place = values.index(_key(row, first))
+            colour = f"@c{place}" if any(name for _, name in values) else ordered_colour(place, len(values))
             dash = DASHES[rests.index(_rest(row, first)) % len(DASHES)]
         elif row.id in shown:
             colour, dash = (
@@ -86,6 +91,11 @@ def looks(report: Report) -> dict[str, Look]:
             colour, dash = "@muted", "solid"
         found[row.id] = Look(colour, dash, row.id in shown)
     return found
+
+
+def ordered_colour(place: int, of: int) -> str:
+    """The colour of one of so many things that have an order."""
+    return f"@s{round(place * (NUM_COLOURS - 1) / max(1, of - 1))}"
 
 
 def _varies(rows: Sequence[ConfigRow], name: str) -> bool:

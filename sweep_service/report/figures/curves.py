@@ -11,6 +11,10 @@ ENTROPY_EXPLOSION: Final = 3.0
 """An entropy above so many times its start is an explosion."""
 _NEAR: Final = 0.85
 """The zone of explosion is shown once a curve has come so near to it."""
+_BAND: Final = 0.16
+_BAND_OF_MANY: Final = 0.07
+_FEW: Final = 8
+"""Opacity of the bands of so many configs shown, and of more: they lie on each other."""
 
 
 def curve_figure(found: CurveSet, report: Report, look: Mapping[str, Look]) -> Figure:
@@ -18,12 +22,14 @@ def curve_figure(found: CurveSet, report: Report, look: Mapping[str, Look]) -> F
     title, unit = TITLES[found.key]
     rows = {row.id: row for row in report.configs}
     by_number = sorted(found.configs, key=lambda curve: rows[curve.config_id].number)
-    bands = [_band_trace(curve, look[curve.config_id]) for curve in by_number if curve.low]
+    lowest = min(_values(found), default=0)
+    opacity = _BAND if sum(style.shown for style in look.values()) <= _FEW else _BAND_OF_MANY
+    bands = [_band_trace(curve, look[curve.config_id], min(lowest, 0), opacity) for curve in by_number if curve.low]
     seeds = [trace for curve in by_number for trace in _seed_traces(curve, look[curve.config_id])]
     means = [_mean_trace(curve, rows[curve.config_id], look[curve.config_id]) for curve in by_number]
     layout: Figure = {
         "xaxis": {"title": {"text": "optimizer updates"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": unit}, "rangemode": "tozero" if min(_values(found), default=0) >= 0 else "normal"},
+        "yaxis": {"title": {"text": unit}, "rangemode": "tozero" if lowest >= 0 else "normal"},
         "hovermode": "x unified",
     }
     if found.key == "entropy":
@@ -66,13 +72,13 @@ def _seed_traces(curve: ConfigCurve, look: Look) -> list[Figure]:
     ]
 
 
-def _band_trace(curve: ConfigCurve, look: Look) -> Figure:
-    """The area between the bounds of the mean: up along the lower one, back along the upper one, a stretch at a time."""
+def _band_trace(curve: ConfigCurve, look: Look, floor: float, opacity: float) -> Figure:
+    """The area between the bounds of the mean, a stretch at a time; no bound lies below what the metric can be."""
     xs: list[float | None] = []
     ys: list[float | None] = []
     for stretch in _stretches(curve):
         xs += [*(step for step, _, _ in stretch), *(step for step, _, _ in reversed(stretch)), None]
-        ys += [*(low for _, low, _ in stretch), *(high for _, _, high in reversed(stretch)), None]
+        ys += [*(max(low, floor) for _, low, _ in stretch), *(high for _, _, high in reversed(stretch)), None]
     return {
         "type": "scatter",
         "mode": "lines",
@@ -81,7 +87,7 @@ def _band_trace(curve: ConfigCurve, look: Look) -> Figure:
         "fill": "toself",
         "fillcolor": look.colour,
         "line": {"color": look.colour, "width": 0},
-        "opacity": 0.16,
+        "opacity": opacity,
         "hoverinfo": "skip",
         "meta": {"config": curve.config_id, "seed": False},
     }
