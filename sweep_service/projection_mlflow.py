@@ -4,7 +4,6 @@ MLflow shows a projection of the store and is never asked for anything else: it 
 Whatever was carried is marked afterwards, so a crash in between repeats points, and the server keeps equal points once.
 """
 
-import json
 import logging
 import threading
 import time
@@ -16,9 +15,11 @@ from typing import Any, Final
 from sweep_service.errors import NotReady
 from sweep_service.objective import trial_objectives
 from sweep_service.projection import words
+from sweep_service.projection.aggregate import config_runs
 from sweep_service.projection.mlflow_api import Gone, MlflowApi, Refused
 from sweep_service.projection.view import TAG, shared_view, sweep_note
 from sweep_service.records import Config, Sweep, Trial
+from sweep_service.report import Report
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 
@@ -28,7 +29,13 @@ LONGEST_PAUSE_S: Final = 10.0
 LAST_PASSES_S: Final = 8.0
 """How long `run` goes on after it was stopped, if MLflow is behind."""
 CHUNKS_AT_A_TIME: Final = 50
-REPORTS: Final = {"html": "text/html", "md": "text/markdown", "json": "application/json", "yaml": "application/yaml"}
+REPORTS: Final = {
+    "png": "image/png",
+    "html": "text/html",
+    "md": "text/markdown",
+    "json": "application/json",
+    "yaml": "application/yaml",
+}
 
 log = logging.getLogger(__name__)
 
@@ -147,14 +154,42 @@ class Projector:
             self._store.set_sweep_run(sweep.id, experiment_id, run_id)
             sweep = self._store.get_sweep(sweep.id)
             self._api.set_experiment_tag(experiment_id, TAG + sweep.id, shared_view(sweep))
-        reports = self._reports(sweep.id) if digest else {}
-        for format_, content in reports.items():
-            self._api.put_artifact(run_id, f"report.{format_}", content, REPORTS[format_])
-        verdict = json.loads(reports["json"])["verdict"]["sentence"] if "json" in reports else None
-        self._api.log(run_id, tags=tags | words.answer_tags(verdict, sweep_note(sweep, verdict)))
+        report = self._show_report(experiment_id, run_id, sweep) if digest else None
+        self._api.log(run_id, tags=tags | words.answer_tags(report, sweep_note(sweep, report)))
         self._update_run(run_id, words.SWEEP_STATUS[sweep.state], sweep.ended_at)
         self._store.set_sweep_projected(sweep.id, sweep.state, digest)
         return False
+
+    def _show_report(self, experiment_id: str, run_id: str, sweep: Sweep) -> Report | None:
+        """Carry over the report's files and figures; of a final report also a run for each config."""
+        files = self._reports(sweep.id)
+        for format_, content in files.items():
+            self._api.put_artifact(run_id, f"report.{format_}", content, REPORTS[format_])
+        if "json" not in files:
+            return None
+        report = Report.model_validate_json(files["json"])
+        if not report.interim:
+            self._show_configs(experiment_id, sweep, report)
+        return report
+
+    def _show_configs(self, experiment_id: str, sweep: Sweep, report: Report) -> None:
+        """Make the configs' runs; those of an earlier report go to the bin, since a run's points cannot be changed."""
+        configs = {config.id: config for config in self._store.list_configs(sweep.id)}
+        kept: set[str] = set()
+        for run in config_runs(sweep, configs, report):
+            same = {name: run.tags[name] for name in ("kind", "sweep_id", "config_id", "report")}
+            start = words.milliseconds(sweep.started_at or sweep.created_at)
+            found = next(self._api.find_runs(experiment_id, same, deleted=False), None)
+            run_id = found or self._api.create_run(experiment_id, run.name, start, run.tags)
+            self._api.log(run_id, run.points, run.params)
+            self._update_run(run_id, "FINISHED", sweep.ended_at or sweep.created_at)
+            kept.add(run_id)
+        every = {"kind": "config", "sweep_id": sweep.id}
+        for old in set(self._api.find_runs(experiment_id, every, deleted=False)) - kept:
+            self._api.delete_run(old)
+        if kept:
+            view = shared_view(sweep, by_config=True)
+            self._api.set_experiment_tag(experiment_id, TAG + sweep.id, view)
 
     def _show_trial(self, experiment_id: str, sweep: Sweep, trial: Trial, config: Config, shown: str | None) -> bool:
         """Carry over the next part of a trial's curves, after the last one its state; return whether more is left."""

@@ -78,12 +78,12 @@ class MlflowApi:
         tag = {"experiment_id": experiment_id, "key": key, "value": value}
         self._call("POST", "mlflow/experiments/set-experiment-tag", json=tag)
 
-    def find_runs(self, experiment_id: str, tags: Mapping[str, str]) -> Iterator[str]:
-        """Yield the ids of runs with these tags, deleted ones too."""
+    def find_runs(self, experiment_id: str, tags: Mapping[str, str], *, deleted: bool = True) -> Iterator[str]:
+        """Yield the ids of runs with these tags, deleted ones too if wanted."""
         query: dict[str, Any] = {
             "experiment_ids": [experiment_id],
             "filter": " AND ".join(f"tags.{tag} = '{value}'" for tag, value in tags.items()),
-            "run_view_type": "ALL",
+            "run_view_type": "ALL" if deleted else "ACTIVE_ONLY",
             "max_results": 1000,
         }
         while True:
@@ -120,6 +120,10 @@ class MlflowApi:
         """Set a run's status (SCHEDULED, RUNNING, FINISHED, FAILED or KILLED) and its end (ms since the epoch)."""
         end = {} if end_time is None else {"end_time": end_time}
         self._call("POST", "mlflow/runs/update", json={"run_id": run_id, "status": status, **end})
+
+    def delete_run(self, run_id: str) -> None:
+        """Move a run to MLflow's bin."""
+        self._call("POST", "mlflow/runs/delete", json={"run_id": run_id})
 
     def put_artifact(self, run_id: str, name: str, content: bytes, media_type: str) -> None:
         """Store a file with a run, in place of an earlier one of that name.

@@ -11,6 +11,7 @@ from typing import Any, Final
 from sweep_service.links import curves_link
 from sweep_service.projection.colors import GROUP_TAG
 from sweep_service.records import Sweep
+from sweep_service.report import Report
 
 TAG: Final = "mlflow.sharedViewState."
 """Prefix of the experiment's tag; the rest names the view. We name it by the sweep."""
@@ -21,13 +22,19 @@ FIRST: Final = ("entropy", "reward/mean", "eval/avg_at_k", "entropy/na_lp", "ent
 _SECTION: Final = "main"
 
 
-def shared_view(sweep: Sweep) -> str:
-    """Return the page's settings: this sweep's trials, grouped by config; other metrics follow in sections by name."""
+def shared_view(sweep: Sweep, *, by_config: bool = False) -> str:
+    """Return the page's settings: a line per config, other metrics in sections by name.
+
+    Args:
+        by_config: show the configs' own runs, which exist once there is a final report; before that the trials,
+            which MLflow then averages in groups.
+    """
+    groups = {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP_TAG}]}
     view = {
-        "searchFilter": f"tags.kind = 'trial' AND tags.sweep_id = '{sweep.id}'",
+        "searchFilter": f"tags.kind = '{'config' if by_config else 'trial'}' AND tags.sweep_id = '{sweep.id}'",
         "orderByKey": "tags.`number`",  # any order but the usual one keeps runs apart from their parents
         "orderByAsc": True,
-        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP_TAG}]},
+        "groupBy": None if by_config else groups,
         "runsHiddenMode": "FIRST_20_RUNS",  # counts groups here
         "isAccordionReordered": True,  # or sections are sorted by name again
         "compareRunSections": [{"uuid": _SECTION, "name": "Main curves", "display": True, "isReordered": True}],
@@ -53,11 +60,15 @@ def _line(key: str) -> dict[str, Any]:
     }
 
 
-def sweep_note(sweep: Sweep, verdict: str | None) -> str:
-    """Return the description of a sweep's run, in Markdown."""
-    parts = [f"**{verdict}**" if verdict else f"Sweep `{sweep.id}`: {sweep.state}."]
+def sweep_note(sweep: Sweep, report: Report | None) -> str:
+    """Return the description of a sweep's run, in Markdown: how it came out, and what to look at."""
+    parts = [f"**{report.verdict.sentence}**" if report else f"Sweep `{sweep.id}`: {sweep.state}."]
+    if report and report.interim:
+        parts.append("This is an interim report: every number may still change.")
     if sweep.message:
         parts.append(sweep.message)
+    if report and report.cautions:
+        parts.append("Warnings: " + ", ".join(f"`{caution.code}`" for caution in report.cautions) + ".")
     parts.append(
         f"[**Curves of this sweep**]({curves_link('.', sweep)}): a line per config, the mean over its seeds. "
         "`entropy` in nats: a config that loses it early stops exploring. `reward/mean` on training problems and "
@@ -65,9 +76,10 @@ def sweep_note(sweep: Sweep, verdict: str | None) -> str:
         "`entropy/pa_lp`: the tokens that beta1 and beta2 weigh."
     )
     parts.append(
-        "The child runs are the trials; group them by the tag `line`. Their `final/objective` ranks configs; "
-        "their run state is FAILED for diverged trials too, the tag `state` tells which."
+        "Child runs are trials (`kind = trial`) and, once the report is final, configs (`kind = config`: mean curves "
+        "over seeds). A trial's `final/objective` ranks configs; its run state is FAILED for diverged trials too, the "
+        "tag `state` tells which."
     )
-    if verdict:
-        parts.append("The report, with intervals over seeds, is under Artifacts: `report.html`.")
+    if report:
+        parts.append("Under Artifacts: `report.html` with intervals over seeds, `report.json`, and `figures/`.")
     return "\n\n".join(parts)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sweep_service.projection.colors import GROUP_TAG, config_color, group_name
 from sweep_service.projection.mlflow_api import Point
 from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState
+from sweep_service.report import Report
 from sweep_service.report.labels import config_label
 from sweep_service.store.projection import Chunk
 
@@ -89,10 +90,13 @@ def sweep_tags(sweep: Sweep) -> dict[str, str]:
     }
 
 
-def answer_tags(verdict: str | None, note: str) -> dict[str, str]:
-    """Return the tags that tell how a sweep came out."""
-    answer = {"verdict": verdict[:MAX_TAG]} if verdict else {}
-    return {"mlflow.note.content": note[:MAX_TAG], **answer}
+def answer_tags(report: Report | None, note: str) -> dict[str, str]:
+    """Return the tags that tell how a sweep came out: the verdict, and a tag for each warning."""
+    tags = {"mlflow.note.content": note[:MAX_TAG]}
+    if report is None:
+        return tags
+    tags |= {"verdict": report.verdict.sentence[:MAX_TAG], "outcome": report.verdict.outcome.value}
+    return tags | {f"warning.{caution.code}": caution.text[:MAX_TAG] for caution in report.cautions}
 
 
 def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:

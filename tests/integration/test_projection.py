@@ -18,12 +18,14 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from sqlalchemy import Engine
 
+from sweep_service.finalize import build_report
 from sweep_service.links import curves_link
 from sweep_service.projection import words
 from sweep_service.projection.mlflow_api import MlflowApi, Point
 from sweep_service.projection.view import TAG
 from sweep_service.projection_mlflow import EXPERIMENT, Projector
-from sweep_service.records import Outcome
+from sweep_service.records import Outcome, SweepState
+from sweep_service.report import Report
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from tests import stored_sweeps as sweeps
@@ -191,19 +193,54 @@ def test_runs_say_what_they_are(projector: MakeProjector, store: Store, url: str
 def test_reports_are_files_of_the_sweep(
     projector: MakeProjector, store: Store, url: str, client: MlflowClient, tmp_path: Path
 ) -> None:
-    sweep, _ = sweeps.start(store)
+    sweep, fence = sweeps.start(store)
     carry = projector(store, url)
-    for text in ("first", "second"):
-        report = {"html": f"<p>{text}</p>".encode(), "json": b'{"verdict": {"sentence": "a tie"}}'}
-        store.put_report(sweep.id, f"digest of {text}", report)
+    for trial in store.list_trials(sweep.id)[:2]:
+        sweeps.run_trial(store, fence, trial)
+        digest, report = build_report(store, sweep.id, Settings(mlflow_url=url))
+        store.put_report(sweep.id, digest, report)
         carry_all(carry, store)
-        (run,) = runs(client, sweep.id)
-        assert (
-            Path(client.download_artifacts(run.info.run_id, "report.html", str(tmp_path))).read_bytes()
-            == report["html"]
-        )
-    assert run.data.tags["verdict"] == "a tie"
-    assert run.data.tags["mlflow.note.content"].startswith("**a tie**")
+        parent = sweep_run(client, sweep.id)
+        found = client.download_artifacts(parent.info.run_id, "report.html", str(tmp_path))
+        assert Path(found).read_bytes() == report["html"]
+        assert "interim" in parent.data.tags["mlflow.note.content"]
+        assert not config_runs(client, sweep.id)
+
+
+def test_a_final_report_makes_a_run_for_each_config(
+    projector: MakeProjector, store: Store, url: str, client: MlflowClient
+) -> None:
+    sweep, fence = sweeps.start(store)
+    carry = projector(store, url)
+    for trial in store.list_trials(sweep.id):
+        sweeps.run_trial(store, fence, trial)
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    for public in (url, "http://elsewhere"):  # another address is another report
+        digest, contents = build_report(store, sweep.id, Settings(mlflow_url=public))
+        store.put_report(sweep.id, digest, contents)
+        carry_all(carry, store)
+        report = Report.model_validate_json(contents["json"])
+        shown = config_runs(client, sweep.id)
+        assert {run.data.tags["report"] for run in shown} == {digest}
+        assert sorted(run.data.tags["config_id"] for run in shown) == sorted(row.id for row in report.configs)
+    carry_all(carry, store)
+    first = min(shown, key=lambda run: run.data.tags["number"])
+    row = next(row for row in report.configs if row.id == first.data.tags["config_id"])
+    assert first.info.run_name == f"{row.label}: mean of 2 trials"
+    entropy = next(found for found in report.curves if found.key == "entropy")
+    mean = next(curve for curve in entropy.configs if curve.config_id == row.id)
+    history = client.get_metric_history(first.info.run_id, "entropy")
+    assert [(point.step, point.value) for point in history] == list(zip(mean.steps, mean.mean, strict=True))
+    assert row.tune is not None
+    assert first.data.metrics["final/tune_mean"] == row.tune.mean
+    parent = sweep_run(client, sweep.id)
+    assert first.data.tags["mlflow.parentRunId"] == parent.info.run_id
+    assert parent.data.tags["verdict"] == report.verdict.sentence
+    assert parent.data.tags["outcome"] == "EXPLORATORY"
+    assert {f"warning.{caution.code}" for caution in report.cautions} <= parent.data.tags.keys()
+    assert parent.data.tags["mlflow.note.content"].startswith(f"**{report.verdict.sentence}**")
+    view = client.get_experiment(parent.info.experiment_id).tags[TAG + sweep.id]
+    assert json.loads(view)["searchFilter"] == f"tags.kind = 'config' AND tags.sweep_id = '{sweep.id}'"
 
 
 def test_a_sweep_leads_to_its_charts(projector: MakeProjector, store: Store, url: str, client: MlflowClient) -> None:
@@ -320,6 +357,14 @@ def runs(client: MlflowClient, sweep_id: str) -> list[Run]:
 
 def trial_runs(client: MlflowClient, sweep_id: str) -> list[Run]:
     return [run for run in runs(client, sweep_id) if run.data.tags["kind"] == "trial"]
+
+
+def sweep_run(client: MlflowClient, sweep_id: str) -> Run:
+    return next(run for run in runs(client, sweep_id) if run.data.tags["kind"] == "sweep")
+
+
+def config_runs(client: MlflowClient, sweep_id: str) -> list[Run]:
+    return [run for run in runs(client, sweep_id) if run.data.tags["kind"] == "config"]
 
 
 Points = list[tuple[str, float, int, int]]

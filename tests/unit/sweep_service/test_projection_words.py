@@ -7,12 +7,15 @@ import pytest
 from sweep_service.links import curves_link, run_link
 from sweep_service.plan import first_records
 from sweep_service.projection import colors, words
+from sweep_service.projection.aggregate import KEYS
 from sweep_service.projection.mlflow_api import Point
 from sweep_service.projection.view import FIRST, shared_view, sweep_note
 from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState, TrialWarning
+from sweep_service.report import build
 from sweep_service.spec_check import parse_spec
 from sweep_service.store.projection import Chunk
 from tests import stored_sweeps as sweeps
+from tests.unit.sweep_service.report_sweeps import sweep_inputs
 from trainers.metrics import EVALUATION_METRICS, STEP_METRICS
 
 
@@ -72,6 +75,10 @@ def test_every_metric_keeps_its_name() -> None:
     for name in [*STEP_METRICS, *EVALUATION_METRICS]:
         assert words.metric_key(name) == name
     assert words.metric_key("pass@8") == "pass_8"
+
+
+def test_the_curves_of_a_config_are_metrics() -> None:
+    assert set(KEYS) <= STEP_METRICS.keys() | EVALUATION_METRICS.keys()
 
 
 def test_the_main_curves_are_metrics() -> None:
@@ -138,6 +145,13 @@ def test_the_view_shows_one_sweep_with_entropy_first() -> None:
     assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == {view["compareRunSections"][0]["uuid"]}
 
 
+def test_the_view_of_a_reported_sweep_shows_the_configs_own_runs() -> None:
+    sweep, _, _ = records()
+    view = json.loads(shared_view(sweep, by_config=True))
+    assert view["searchFilter"] == f"tags.kind = 'config' AND tags.sweep_id = '{sweep.id}'"
+    assert view["groupBy"] is None
+
+
 def test_links_lead_to_mlflow_once_it_knows_the_sweep() -> None:
     sweep, _, _ = records()
     page = f"http://mlflow/#/experiments/7/runs?workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey={sweep.id}"
@@ -152,6 +166,11 @@ def test_the_description_tells_the_answer_once_there_is_one() -> None:
     sweep, _, _ = records()
     assert sweep_note(sweep, None).startswith(f"Sweep `{sweep.id}`: QUEUED.")
     assert "report.html" not in sweep_note(sweep, None)
-    assert sweep_note(sweep, "a tie").startswith("**a tie**")
+    report = build(sweep_inputs())
+    note = sweep_note(sweep, report)
+    assert note.startswith(f"**{report.verdict.sentence}**")
+    assert all(f"`{caution.code}`" in note for caution in report.cautions)
+    assert "interim" not in note
+    assert "interim" in sweep_note(sweep, report.model_copy(update={"interim": True}))
     failed = sweep.model_copy(update={"message": "the disk is full"})
     assert "the disk is full" in sweep_note(failed, None)
