@@ -19,6 +19,9 @@ TAG: Final = "mlflow.sharedViewState."
 FIRST: Final = ("entropy", "reward/mean", "eval/avg_at_k", "entropy/na_lp", "entropy/pa_lp", "completion/length_mean")
 """What a researcher looks at first: is entropy kept, does reward rise, does it hold on problems not trained on."""
 
+OF_CONFIGS: Final = ("entropy", "reward/mean", "eval/avg_at_k", "share/na_lp", "share/pa_lp", "completion/length_mean")
+"""The same of the configs' own runs, which have fewer curves."""
+
 _SECTION: Final = "main"
 
 
@@ -38,7 +41,7 @@ def shared_view(sweep: Sweep, *, by_config: bool = False) -> str:
         "runsHiddenMode": "FIRST_20_RUNS",  # counts groups here
         "isAccordionReordered": True,  # or sections are sorted by name again
         "compareRunSections": [{"uuid": _SECTION, "name": "Main curves", "display": True, "isReordered": True}],
-        "compareRunCharts": [_line(key) for key in FIRST],
+        "compareRunCharts": [_line(key) for key in (OF_CONFIGS if by_config else FIRST)],
     }
     return json.dumps(view, separators=(",", ":"))
 
@@ -72,8 +75,8 @@ def sweep_note(sweep: Sweep, report: Report | None) -> str:
     parts.append(
         f"[**Curves of this sweep**]({curves_link('.', sweep)}): a line per config, the mean over its seeds. "
         "`entropy` in nats: a config that loses it early stops exploring. `reward/mean` on training problems and "
-        "`eval/avg_at_k` on validation problems: they should rise together and stay. `entropy/na_lp` and "
-        "`entropy/pa_lp`: the tokens that beta1 and beta2 weigh."
+        "`eval/avg_at_k` on validation problems: they should rise together and stay. Names that end in `na_lp` and "
+        "`pa_lp`: the tokens that beta1 and beta2 weigh."
     )
     parts.append(
         "Child runs are trials (`kind = trial`) and, once the report is final, configs (`kind = config`: mean curves "
