@@ -1,13 +1,155 @@
-"""Shares of the token regions and of the ratio over time."""
+"""What the loss did with tokens: shares of the regions, of the gradient's weight, and of the ratio, over training."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
 
-from sweep_service.report.figures.common import Figure, Look
+from sweep_service.records import Role
+from sweep_service.report.data import RATIO_BINS
+from sweep_service.report.figures.common import REGION_COLOURS, REGION_NAMES, Figure, Look, legend, text
 from sweep_service.report.figures.curves import curve_figure
-from sweep_service.report.model import Report
+from sweep_service.report.figures.subplots import axis, panels
+from sweep_service.report.model import ConfigCurve, ConfigRow, Report
+
+_LINES: Final = ("share/na_lp", "share/pa_lp")
+_OUTSIDE: Final = tuple(region for region in REGION_NAMES if region != "inside")
+_LEAST: Final = -5.0
+"""Log10 of the smallest share that has a colour of its own."""
+_COLUMNS: Final = 60
+"""Stretches of training in a histogram over time."""
+_PANEL: Final = 165
+"""Pixels a config."""
+
+Chosen = list[tuple[str, ConfigRow, dict[str, ConfigCurve]]]
+"""What a config is called in the figure, the config, and its curves by name."""
 
 
 def region_figures(report: Report, look: Mapping[str, Look]) -> list[Figure]:
-    """Shares of the token regions and of the ratio over time."""
-    keys = ("share/na_lp", "share/pa_lp")
-    return [curve_figure(found, report, look) for found in report.curves if found.key in keys]
+    """Shares of tokens by config; for a few configs the gradient's weight by region and the ratio's histogram."""
+    figures = [curve_figure(found, report, look) for found in report.curves if found.key in _LINES]
+    if weights := _chosen(report, "weight_share", _OUTSIDE):
+        figures.append(_weight_figure(weights))
+    if ratios := _chosen(report, "ratio_share", RATIO_BINS):
+        figures.append(_ratio_figure(ratios))
+    return figures
+
+
+def _chosen(report: Report, prefix: str, names: Sequence[str]) -> Chosen:
+    """The best config of the space, the baseline, and the worst of the space by its tune mean, if they have curves."""
+    rows = {row.id: row for row in report.configs}
+    best = rows.get(report.best.config_id) if report.best else None
+    baseline = next((row for row in report.configs if Role.BASELINE in row.roles), None)
+    space = [row for row in report.configs if Role.SPACE in row.roles and row.tune]
+    worst = min(space, key=lambda row: (row.tune.mean if row.tune else 0.0, row.number), default=None)
+    lead = "" if baseline and baseline.label.startswith("baseline") else "baseline "
+    found: dict[str, tuple[str, ConfigRow]] = {}
+    for words, row in (("best ", best), (lead, baseline), ("worst ", worst)):
+        if row:
+            found.setdefault(row.id, (words + row.label, row))
+    curves = _curves(report, prefix, names)
+    return [(words, row, curves[row.id]) for words, row in found.values() if row.id in curves]
+
+
+def _curves(report: Report, prefix: str, names: Sequence[str]) -> dict[str, dict[str, ConfigCurve]]:
+    """Config id -> name -> its curve of `prefix/name`; configs that lack one of them are left out."""
+    found: dict[str, dict[str, ConfigCurve]] = {}
+    for curves in report.curves:
+        head, _, name = curves.key.partition("/")
+        for curve in curves.configs if head == prefix and name in names else []:
+            found.setdefault(curve.config_id, {})[name] = curve
+    return {config: by_name for config, by_name in found.items() if len(by_name) == len(names)}
+
+
+def _height(chosen: Chosen) -> int:
+    return 60 + _PANEL * len(chosen)
+
+
+def _weight_figure(chosen: Chosen) -> Figure:
+    steps: Figure = {"title": {"text": "optimizer updates"}, "rangemode": "tozero"}
+    shares: Figure = {"title": {"text": "share of the weight"}, "rangemode": "tozero", "tickformat": ".2~%"}
+    layout = panels([words for words, _, _ in chosen], 1, _height(chosen), steps, shares)
+    return {
+        "id": "weight_share",
+        "title": "Gradient weight outside the clip bounds",
+        "note": "Share of the summed |A x weight| by region. The rest lies inside the bounds.",
+        "height": _height(chosen),
+        "data": [
+            _area(region, curves[region], panel) for panel, (_, _, curves) in enumerate(chosen) for region in _OUTSIDE
+        ],
+        "layout": layout | {"hovermode": "x unified", "legend": legend(1.0) | {"traceorder": "normal"}},
+    }
+
+
+def _area(region: str, curve: ConfigCurve, panel: int) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": curve.steps,
+        "y": curve.mean,
+        "xaxis": axis("x", panel),
+        "yaxis": axis("y", panel),
+        "name": text(REGION_NAMES[region]),
+        "stackgroup": f"panel{panel}",
+        "line": {"color": REGION_COLOURS[region], "width": 1},
+        "fillcolor": REGION_COLOURS[region],
+        "hovertemplate": "%{y:.2%}",
+        "showlegend": panel == 0,
+    }
+
+
+def _ratio_figure(chosen: Chosen) -> Figure:
+    steps: Figure = {"title": {"text": "optimizer updates"}, "showgrid": False, "zeroline": False}
+    ratios: Figure = {"title": {"text": "ratio"}, "showgrid": False, "zeroline": False}
+    layout = panels([words for words, _, _ in chosen], 1, _height(chosen), steps, ratios)
+    return {
+        "id": "ratio_share",
+        "title": "Ratio new / old probability of the tokens",
+        "note": "Share of tokens in each bin, on a log scale. After each rollout the ratios start at 1 anew.",
+        "height": _height(chosen),
+        "data": [_histogram(curves, panel) for panel, (_, _, curves) in enumerate(chosen)],
+        "layout": layout | {"hovermode": "closest", "coloraxis": _colours()},
+    }
+
+
+def _histogram(bins: Mapping[str, ConfigCurve], panel: int) -> Figure:
+    """Columns are stretches of training, rows are bins; cells without a single token stay empty."""
+    steps = bins[RATIO_BINS[0]].steps
+    num = min(_COLUMNS, len(steps))
+    cuts = [len(steps) * i // num for i in range(num + 1)]
+    parts = [slice(start, end) for start, end in pairwise(cuts)]
+    shares = [[_mean(bins[name].mean[part]) for part in parts] for name in RATIO_BINS]
+    return {
+        "type": "heatmap",
+        "x": [steps[part][-1] for part in parts],
+        "y": [name.replace("_to_", " to ").replace("_", " ") for name in RATIO_BINS],
+        "z": [[_log(share) for share in row] for row in shares],
+        "customdata": shares,
+        "xaxis": axis("x", panel),
+        "yaxis": axis("y", panel),
+        "coloraxis": "coloraxis",
+        "hovertemplate": "update %{x}, ratio %{y}: %{customdata:.3%}<extra></extra>",
+    }
+
+
+def _colours() -> Figure:
+    return {
+        "cmin": _LEAST,
+        "cmax": 0,
+        "colorscale": [[0, "@card"], [0.65, "@c0"], [1, "@ink"]],
+        "colorbar": {
+            "thickness": 10,
+            "outlinewidth": 0,
+            "tickvals": [-5, -4, -3, -2, -1, 0],
+            "ticktext": ["0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"],
+        },
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return round(sum(present) / len(present), 7) if present else None
+
+
+def _log(share: float | None) -> float | None:
+    return round(max(_LEAST, math.log10(share)), 3) if share else None
