@@ -171,7 +171,10 @@ class Verdict(Part):
 
 
 class EffectLevel(Part):
-    """The configs that share one value of a parameter, averaged over all other parameters."""
+    """The configs that share one value of a parameter, adjusted for all other parameters.
+
+    Of a trend: a point of its range, and the configs nearest to it.
+    """
 
     value: Any
     text: str
@@ -189,9 +192,14 @@ class Effect(Part):
     label: str
     levels: list[EffectLevel]
     df: int
+    """0 where the design cannot tell it from other parameters."""
     f: float | None
     p: float | None
     """Of no effect at all; None where no degree of freedom is left for the error."""
+    trend_p: float | None = None
+    """Of no linear trend over its values; None for one without order."""
+    kind: Literal["levels", "trend"] = "levels"
+    """Whether each value has its own mean, or all lie on a fitted parabola or line."""
 
 
 class Surface(Part):
@@ -199,11 +207,12 @@ class Surface(Part):
 
     names: list[str]
     terms: dict[str, float]
-    """Coefficients of the parameters as they stand, such as `β1`, `β1 β2`, `β1²`, and `1`."""
+    """Coefficients of the parameters as they stand, such as `β1`, `β1 β2`, `β1²`, and `1`; of `log10 lr` where it was
+    searched on a log scale."""
     r2: float
     residual_df: int
     at: dict[str, float]
-    """Where the surface is highest within the range tried."""
+    """By dotted name: where the surface is highest within the range tried."""
     predicted: float
     low: float | None
     """95 % interval of the mean there, if the surface holds."""
@@ -215,8 +224,9 @@ class Exploration(Part):
     """What the tune stage shows about parameters, as against configs: a reason for the next sweep, never a verdict."""
 
     effects: list[Effect]
-    """Main effects, with what they leave unexplained (interactions and noise) as their error."""
+    """Main effects, with what they leave unexplained (interactions and noise) as their error; strongest first."""
     error_sd: float | None
+    """Of a config's mean."""
     error_df: int
     surface: Surface | None
     text: list[str]
