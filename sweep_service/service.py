@@ -28,7 +28,7 @@ from sweep_service.records import (
 from sweep_service.schemas import ConfigCurve, ConfigView, SweepsComparison, SweepSummary, TrialView
 from sweep_service.settings import Settings
 from sweep_service.spec_check import parse_spec
-from sweep_service.store import Store, schema_versions
+from sweep_service.store import KeptReport, Store, schema_versions
 
 
 class SweepService:
@@ -159,12 +159,19 @@ class SweepService:
         """Return sampled completions, from the (trial, step) after `after`; `limit` counts (trial, step) pairs."""
         return self.store.list_samples(sweep_id, after, limit)
 
-    def report(self, sweep_id: str, format_: str) -> bytes:
+    def report(self, sweep_id: str, format_: str, *, interim: bool = False) -> KeptReport:
         """Return the report as html, json or md.
 
+        Args:
+            interim: while the sweep goes on, return the newest interim one, and ask the worker for a newer one.
         Raises: NotFound; NotReady.
         """
-        return self.store.get_report(sweep_id, format_)
+        kept = self.store.find_report(sweep_id, format_)
+        if interim and (kept is None or kept.interim):
+            self.store.want_report(sweep_id)
+        if kept is None or (kept.interim and not interim):
+            raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
+        return kept
 
     def compare(self, sweep_ids: Sequence[str]) -> SweepsComparison:
         """Join sweeps by config, and compare each with the first.

@@ -17,6 +17,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from sweep_service.errors import ServiceError, StaleEpoch
 from sweep_service.finalize import build_report
+from sweep_service.interim import InterimReports
 from sweep_service.processes import log_tail, start, stop, this_host
 from sweep_service.projection_mlflow import LAST_PASSES_S, Projector
 from sweep_service.records import DesiredState, Sweep, SweepState
@@ -66,6 +67,9 @@ class Worker:
     _failures: dict[str, int] = field(default_factory=dict[str, int])
     _unreportable: set[str] = field(default_factory=set[str])
 
+    def __post_init__(self) -> None:
+        self._interim = InterimReports(self.store, self.settings)
+
     def run(self, stopped: threading.Event) -> None:
         """Work until `stopped` is set; then end all runners and let their sweeps go."""
         next_claim = 0.0
@@ -79,6 +83,7 @@ class Worker:
                         next_claim = time.monotonic() + _CLAIM_EVERY_S
                         self._claim()
                         self._report_ended()
+                        self._interim.go_on()
                 except StaleEpoch:
                     log.exception("another worker has taken over a sweep")
                 except SQLAlchemyError:
@@ -87,6 +92,8 @@ class Worker:
         finally:
             for runner in self._runners.values():
                 runner.process.terminate()
+            with suppress(SQLAlchemyError):
+                self._interim.stop()
             for runner in self._runners.values():
                 stop(runner.process, _STOP_GRACE_S)
                 self.store.release_lease(runner.fence)
@@ -155,6 +162,7 @@ class Worker:
     def _finalize(self, fence: Fence) -> None:
         """Build the report, then say that the sweep is done. Seconds; the lease covers them."""
         try:
+            self._interim.stop()
             self.store.renew_lease(fence, REPORT_LEASE_S)
             self.store.put_report(fence.sweep_id, *build_report(self.store, fence.sweep_id, self.settings))
             cancelled = self.store.get_sweep(fence.sweep_id).desired_state is DesiredState.CANCEL

@@ -1,12 +1,15 @@
 """The routes under /v1: each reads its parameters, asks the service, and shapes the answer."""
 
+import time
 from collections.abc import Hashable
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
+import sweep_service
 from sweep_service.api.body import json_body
 from sweep_service.api.paging import MAX_PAGE, Pages, Paging
 from sweep_service.api.problems import Refusal
@@ -185,6 +188,7 @@ _REPORT_TYPES = {
     "json": "application/json",
     "md": "text/markdown; charset=utf-8",
 }
+_REPORT_SCHEMA = FilePath(sweep_service.__file__).parent / "report" / "report.schema.json"
 _REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -195,21 +199,37 @@ _REPORT_POLICY = (
     "/sweeps/{sweep_id}/report",
     response_class=Response,
     responses={
-        200: {"content": {kind.partition(";")[0]: {} for kind in _REPORT_TYPES.values()}},
+        200: {
+            "description": "The report. Its JSON is described by `/v1/schemas/report`.",
+            "headers": {
+                "Report-Interim": {"description": "`true` while the sweep goes on.", "schema": {"type": "boolean"}},
+                "Age": {"description": "Seconds since an interim report was built.", "schema": {"type": "integer"}},
+            },
+            "content": {kind.partition(";")[0]: {} for kind in _REPORT_TYPES.values()}
+            | {"application/json": {"schema": {"externalDocs": {"url": "/v1/schemas/report"}, "type": "object"}}},
+        },
         202: {"model": Building},
     },
 )
 def get_report(
-    service: Service, sweep_id: SweepId, format: Annotated[Literal["html", "json", "md"], Query()] = "html"
+    service: Service,
+    sweep_id: SweepId,
+    format: Annotated[Literal["html", "json", "md"], Query()] = "html",
+    interim: Annotated[
+        bool, Query(description="While the sweep runs: the newest interim report; asking has a newer one built.")
+    ] = True,
 ) -> Response:
-    """Return the report; 202 while it has not been built."""
+    """Return the report; 202 while there is none."""
     try:
-        content = service.report(sweep_id, format)
+        kept = service.report(sweep_id, format, interim=interim)
     except NotReady as error:
         body = Building(detail=str(error)).model_dump_json()
         return Response(body, 202, {"Retry-After": "2"}, media_type="application/json")
     headers = {"Content-Security-Policy": _REPORT_POLICY}
-    return Response(content, headers=headers, media_type=_REPORT_TYPES[format])
+    if kept.interim:
+        age = max(0, round(time.time() - kept.created_at))
+        headers |= {"Report-Interim": "true", "Age": str(age), "Cache-Control": "no-store"}
+    return Response(kept.content, headers=headers, media_type=_REPORT_TYPES[format])
 
 
 @router.get("/sweeps/{sweep_id}/best", response_model=Best, responses={200: {"content": {"application/yaml": {}}}})
@@ -247,6 +267,12 @@ def cancel(service: Service, sweep_id: SweepId) -> SweepView:
 def get_schema() -> dict[str, Any]:
     """Return the JSON Schema of a sweep's spec."""
     return sweep_schema()
+
+
+@router.get("/schemas/report", response_class=Response, responses={200: {"content": {"application/schema+json": {}}}})
+def get_report_schema() -> Response:
+    """Return the JSON Schema of a report."""
+    return Response(_REPORT_SCHEMA.read_bytes(), media_type="application/schema+json")
 
 
 def _view(service: SweepService, sweep_id: str) -> SweepView:

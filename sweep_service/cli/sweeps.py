@@ -28,6 +28,7 @@ SpecFile = Annotated[str, typer.Option("--file", "-f", help="The spec, YAML or J
 Which = Annotated[
     str | None, typer.Argument(metavar="[SWEEP]", help="Id, part of it, or name. Default: the newest sweep.")
 ]
+_FRESH_S = 60.0
 Timeout = Annotated[float | None, typer.Option("--timeout", min=0, help="Seconds to wait at most; then exit with 9.")]
 
 
@@ -163,18 +164,24 @@ def report(
         str | None,
         typer.Option("--output", "-o", help="File; - is standard output. Default: html to a file, others to -."),
     ] = None,
+    final: Annotated[bool, typer.Option("--final", help="Take no interim report; wait for the final one.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for it if it is not built.")] = 30,
 ) -> None:
     """Write the report and print the file's path.
 
-    The HTML is one file that opens offline.
+    The HTML is one file that opens offline. Of a running sweep this is an interim report.
 
     [bold]sweeps report demo[/bold]
     [bold]sweeps report demo --format md | less[/bold]
     """
     with connect() as client:
         sweep_id = find_sweep(client, sweep)
-        content = client.report(sweep_id, format, timeout_s=timeout)
+        if final:
+            content = client.report(sweep_id, format, timeout_s=timeout)
+        else:
+            content, interim, age_s = client.report_so_far(sweep_id, format, timeout, fresh_s=_FRESH_S)
+            if interim:
+                say(f"interim report, {span(age_s)} old: the sweep goes on, and every number may still change")
         name = client.get(sweep_id).name
     if output is None:
         output = f"{name}-{sweep_id[-6:]}.html" if format == "html" else "-"

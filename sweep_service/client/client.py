@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -34,7 +34,18 @@ Item = TypeVar("Item", bound=BaseModel)
 Answer = TypeVar("Answer", bound=BaseModel)
 Spec = SweepSpec | Mapping[str, Any]
 _PAGE = 500
+_STALE_PAUSE_S = 2.0
 _STREAM_SILENCE_S = 40.0  # the server pings every 15 s
+
+
+class ReportSoFar(NamedTuple):
+    """A report, perhaps an interim one."""
+
+    content: bytes
+    interim: bool
+    """Whether the sweep was still going on: every number may change."""
+    age_s: float
+    """Seconds since an interim report was built."""
 
 
 class Client:
@@ -210,17 +221,43 @@ class Client:
     def report(
         self, sweep_id: str, format: Literal["html", "json", "md"] = "html", timeout_s: float | None = 0
     ) -> bytes:
-        """Return the report.
+        """Return the report of a sweep that has ended.
 
         Args:
             timeout_s: how long to wait for it; None: for as long as it takes.
         Raises: NotReady, if it is not built by then.
         """
+        return self._report(sweep_id, {"format": format, "interim": "false"}, timeout_s).content
+
+    def report_so_far(
+        self,
+        sweep_id: str,
+        format: Literal["html", "json", "md"] = "html",
+        timeout_s: float | None = 30,
+        fresh_s: float | None = None,
+    ) -> ReportSoFar:
+        """Return the report as it stands: of a running sweep an interim one, which the server builds when asked.
+
+        Args:
+            timeout_s: how long to wait for one.
+            fresh_s: wait within `timeout_s` for an interim one that is not older; then take what there is.
+        Raises: NotReady, if there is none by then.
+        """
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
-            response = self._connection.request("GET", _path(sweep_id, "report"), {"format": format})
+            response = self._report(sweep_id, {"format": format}, end - time.monotonic())
+            interim, age_s = response.headers.get("Report-Interim") == "true", float(response.headers.get("Age", 0))
+            stale = interim and fresh_s is not None and age_s > fresh_s
+            if not stale or time.monotonic() + _STALE_PAUSE_S > end:
+                return ReportSoFar(response.content, interim, age_s)
+            time.sleep(_STALE_PAUSE_S)
+
+    def _report(self, sweep_id: str, params: Mapping[str, str], timeout_s: float | None) -> httpx.Response:
+        end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
+        while True:
+            response = self._connection.request("GET", _path(sweep_id, "report"), params)
             if response.status_code != 202:
-                return response.content
+                return response
             pause_s = float(response.headers.get("Retry-After", "1"))
             if time.monotonic() + pause_s > end:
                 raise NotReady(response.json()["detail"])

@@ -8,15 +8,16 @@ event that tells of it are written in one transaction.
 from sweep_service.store.base import Fence
 from sweep_service.store.curves import CurveRows
 from sweep_service.store.engine import open_engine, schema_versions, upgrade
+from sweep_service.store.live import LiveRows
 from sweep_service.store.projection import ProjectionRows
-from sweep_service.store.reports import ReportRows
+from sweep_service.store.reports import KeptReport, ReportRows
 from sweep_service.store.sweeps import SweepRows
 from sweep_service.store.trials import TrialRows
 
-__all__ = ["Fence", "Store", "open_store", "schema_versions"]
+__all__ = ["Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 
 
-class Store(SweepRows, TrialRows, CurveRows, ProjectionRows, ReportRows):
+class Store(SweepRows, TrialRows, CurveRows, LiveRows, ProjectionRows, ReportRows):
     """All tables."""
 
 

@@ -40,7 +40,7 @@ class ProjectionRows(Rows):
     def sweeps_behind(self) -> list[Sweep]:
         """Return sweeps whose state or report MLflow does not show yet, oldest first."""
         s, r = t.sweeps.c, t.reports.c
-        newest = select(r.inputs_digest).where(r.sweep_id == s.id).order_by(r.created_at.desc()).limit(1)
+        newest = select(r.inputs_digest).where(r.sweep_id == s.id, ~r.interim).order_by(r.created_at.desc()).limit(1)
         reported = s.mlflow_report.is_distinct_from(newest.scalar_subquery())
         query = select(t.sweeps).where(s.mlflow_state.is_distinct_from(s.state) | reported).order_by(s.id)
         with self._read() as connection:

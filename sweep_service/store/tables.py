@@ -3,6 +3,7 @@
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Double,
     ForeignKey,
@@ -61,6 +62,7 @@ sweeps = Table(
     Column("lease_until", Double),
     Column("lease_clock", String(64)),
     Column("lease_holder", String(255)),
+    Column("report_wanted", Boolean, nullable=False, default=False),
 )
 
 configs = Table(
@@ -175,6 +177,7 @@ reports = Table(
     Column("inputs_digest", String(64), primary_key=True),
     Column("format", String(8), primary_key=True),
     Column("content", LargeBinary, nullable=False),
+    Column("interim", Boolean, nullable=False, default=False),
     Column("created_at", Double, nullable=False),
 )
 

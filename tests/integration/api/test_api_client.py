@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sqlalchemy import update
 
 from sweep_service.auth import TokenError
 from sweep_service.client import Client, Refused, TooLate, Unauthorized, Unreachable
 from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady
 from sweep_service.records import Event, SweepState, TrialState
 from sweep_service.spec import SweepSpec
+from sweep_service.store import Store
+from sweep_service.store.tables import reports
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
 
@@ -134,6 +137,34 @@ def test_a_report_is_waited_for(served: Served, client: Client) -> None:
     thread.start()
     assert client.report(sweep.id, "json", timeout_s=20) == REPORT["json"]
     thread.join()
+
+
+def test_a_report_so_far_is_the_interim_one_and_waits_to_be_fresh(served: Served, client: Client) -> None:
+    sweep = client.submit(SPEC)
+    fence, store = claim(served.store, sweep.id), served.store
+    with pytest.raises(NotReady):
+        client.report_so_far(sweep.id, timeout_s=0)
+    store.put_interim_report(sweep.id, "one", {"html": b"old"})
+    age_by(store, sweep.id, 100)
+    stale = client.report_so_far(sweep.id, timeout_s=0, fresh_s=60)
+    assert (stale.content, stale.interim) == (b"old", True)
+    assert 99 <= stale.age_s < 160
+    thread = threading.Thread(target=lambda: store.put_interim_report(sweep.id, "two", {"html": b"new"}))
+    thread.start()
+    assert client.report_so_far(sweep.id, timeout_s=20, fresh_s=60).content == b"new"
+    thread.join()
+    with pytest.raises(NotReady):
+        client.report(sweep.id)
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    store.put_report(sweep.id, "three", REPORT)
+    assert client.report_so_far(sweep.id) == (REPORT["html"], False, 0)
+
+
+def age_by(store: Store, sweep_id: str, seconds: float) -> None:
+    """Make a sweep's report older."""
+    with store.engine.begin() as connection:
+        mine = update(reports).where(reports.c.sweep_id == sweep_id)
+        connection.execute(mine.values(created_at=reports.c.created_at - seconds))
 
 
 def test_the_environment_says_where_and_as_whom(

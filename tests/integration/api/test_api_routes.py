@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from sweep_service.records import SweepState
+from sweep_service.report import REPORT_VERSION
 from sweep_service.store.engine import open_engine
 from tests.integration.api.conftest import Served
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
@@ -136,6 +137,30 @@ def test_the_report_is_202_until_it_is_built(served: Served, format_: str) -> No
     assert built.headers["X-Content-Type-Options"] == "nosniff"
 
 
+def test_asking_for_the_report_of_a_running_sweep_has_interim_ones_built(served: Served) -> None:
+    sweep_id = submit(served)
+    url, store = f"/v1/sweeps/{sweep_id}/report", served.store
+    fence = claim(store, sweep_id)
+    assert served.http.get(url, params={"interim": False}).status_code == 202
+    assert store.take_wanted_report([]) is None
+    assert served.http.get(url).status_code == 202
+    assert store.take_wanted_report([]) == sweep_id
+    store.put_interim_report(sweep_id, "one", {"html": b"<p>so far</p>"})
+    kept = served.http.get(url)
+    assert (kept.status_code, kept.content) == (200, b"<p>so far</p>")
+    assert kept.headers["Report-Interim"] == "true"
+    assert 0 <= int(kept.headers["Age"]) < 60
+    assert "sandbox" in kept.headers["Content-Security-Policy"]
+    assert store.take_wanted_report([]) == sweep_id
+    assert served.http.get(url, params={"interim": False}).status_code == 202
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    assert served.http.get(url).status_code == 202
+    store.put_report(sweep_id, "two", REPORT)
+    final = served.http.get(url)
+    assert final.content == REPORT["html"]
+    assert {"Report-Interim", "Age"}.isdisjoint(final.headers)
+
+
 def test_best_is_409_without_evidence_then_a_file_that_trains(served: Served) -> None:
     sweep_id = submit(served)
     url = f"/v1/sweeps/{sweep_id}/best"
@@ -164,6 +189,12 @@ def test_the_schema_describes_spec_and_training(served: Served) -> None:
     assert "rollout" in schema["properties"]["training"]["properties"]
     references = {text.split('"')[0] for text in str(schema).replace("'", '"').split("#/$defs/")[1:]}
     assert references <= schema["$defs"].keys()
+
+
+def test_the_schema_of_reports_is_served(served: Served) -> None:
+    answer = served.http.get("/v1/schemas/report")
+    assert answer.headers["Content-Type"] == "application/schema+json"
+    assert answer.json()["properties"]["report_version"]["const"] == REPORT_VERSION
 
 
 def test_the_probes_need_no_token_and_tell_a_missing_schema(served: Served) -> None:
@@ -196,6 +227,8 @@ def test_the_description_names_every_route_and_resolves(served: Served) -> None:
     assert set(api["paths"]) == {
         "/livez",
         "/readyz",
+        "/v1/compare",
+        "/v1/schemas/report",
         "/v1/schemas/sweep",
         "/v1/sweeps",
         "/v1/sweeps/{sweep_id}",

@@ -104,6 +104,18 @@ def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Pa
     assert sweeps("cancel", "played").code == 6
 
 
+def test_the_report_of_a_running_sweep_says_that_it_is_an_interim_one(
+    served: Served, sweeps: Sweeps, spec: str
+) -> None:
+    sweep_id = sweeps("submit", "-f", spec).out.strip()
+    claim(served.store, sweep_id)
+    served.store.put_interim_report(sweep_id, "one", {"md": b"so far"})
+    ran = sweeps("report", "--format", "md")
+    assert (ran.code, ran.out) == (0, "so far")
+    assert "interim report, 0 s old: the sweep goes on" in ran.err
+    assert sweeps("report", "--format", "md", "--final", "--timeout", "0").code == 6
+
+
 def test_a_spec_that_cannot_run_exits_3_and_prints_every_reason(sweeps: Sweeps, home: Path) -> None:
     (home / "wrong.yaml").write_text("name: A\nbudget: 1\nspace: {loss.beta1: [0, 1e-5]}\n")
     ran = sweeps("submit", "-f", "wrong.yaml")

@@ -56,14 +56,20 @@ def test_rows_of_an_older_schema_stay(database_url: str) -> None:
     _, trials = first_records(sweep.spec, sweep.id)
     engine = open_engine(database_url)
     upgrade(engine, "0001")
-    old = Table("trials", MetaData(), autoload_with=engine)
+    metadata = MetaData()
+    old, old_sweeps, old_reports = (
+        Table(name, metadata, autoload_with=engine) for name in ("trials", "sweeps", "reports")
+    )
     with engine.begin() as connection:
-        connection.execute(tables.sweeps.insert().values(sweep.model_dump(mode="json") | {"last_seq": 0}))
+        connection.execute(old_sweeps.insert().values(sweep.model_dump(mode="json") | {"last_seq": 0}))
+        report = {"inputs_digest": "one", "format": "md", "content": b"old", "created_at": 1.0}
+        connection.execute(old_reports.insert().values(report | {"sweep_id": sweep.id}))
         rows = [trial.model_dump(mode="json", exclude={"warnings"}) | {"mlflow_curve_id": 0} for trial in trials]
         connection.execute(old.insert(), rows)
     engine.dispose()
     store = open_store(database_url)
     assert store.list_trials(sweep.id) == trials
+    assert store.get_report(sweep.id, "md") == b"old"
     store.close()
 
 
@@ -357,6 +363,49 @@ def test_the_newest_report_is_kept(store: Store) -> None:
     assert (store.report_digest(sweep.id), store.get_report(sweep.id, "html")) == ("two", b"second")
     with pytest.raises(NotReady):
         store.get_report(sweep.id, "json")
+
+
+def test_an_interim_report_stands_while_the_sweep_runs_and_no_longer(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    assert store.find_report(sweep.id, "md") is None
+    store.put_interim_report(sweep.id, "one", {"md": b"first", "html": b""})
+    store.put_interim_report(sweep.id, "two", {"md": b"second"})
+    kept = store.find_report(sweep.id, "md")
+    assert kept is not None
+    assert (kept.content, kept.interim) == (b"second", True)
+    assert (store.report_digest(sweep.id), store.find_report(sweep.id, "html")) == (None, None)
+    with pytest.raises(NotReady):
+        store.get_report(sweep.id, "md")
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    assert store.find_report(sweep.id, "md") is None
+    store.put_report(sweep.id, "three", {"md": b"final"})
+    store.put_interim_report(sweep.id, "four", {"md": b"late"})
+    assert store.get_report(sweep.id, "md") == b"final"
+
+
+def test_a_sweep_that_ended_with_an_interim_report_is_still_to_be_reported(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    store.put_interim_report(sweep.id, "one", {"html": b""})
+    store.set_sweep_run(sweep.id, "1", "run")
+    store.set_sweep_projected(sweep.id, "RUNNING", None)
+    assert store.sweeps_behind() == []
+    store.set_sweep_state(fence, SweepState.FAILED, "no")
+    assert store.unreported() == [sweep.id]
+
+
+def test_who_wants_a_report_is_told_once_of_each_running_sweep(store: Store) -> None:
+    running, fence = sweeps.start(store)
+    waiting = sweeps.submit(store)
+    assert store.take_wanted_report([]) is None
+    for sweep in (running, waiting):
+        store.want_report(sweep.id)
+        store.want_report(sweep.id)
+    assert store.take_wanted_report([running.id]) is None
+    assert store.take_wanted_report([]) == running.id
+    assert store.take_wanted_report([]) is None
+    store.want_report(running.id)
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    assert store.take_wanted_report([]) is None
 
 
 def test_ended_sweeps_without_a_report_are_found(store: Store) -> None:
