@@ -64,8 +64,8 @@ def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:
 
 
 def _last(series: Series | None) -> float | None:
-    values = series.present.values if series else ()
-    return float(values[-1]) if len(values) else None
+    values = series.present.values if series else None
+    return float(values[-1]) if values is not None and values.size else None
 
 
 def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:
