@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from sweep_service.records import Role
 from sweep_service.report.model import ConfigRow, Report
 
@@ -49,6 +51,8 @@ REGION_NAMES: Final = {
 }
 """Token regions in the order in which they are stacked; not yet escaped by `text`."""
 REGION_COLOURS: Final = {"inside": "@muted", "na_lp": "@c0", "pa_lp": "@c1", "na_high": "@c2", "pa_low": "@c3"}
+_FENCE: Final = 3.0
+"""Interquartile ranges below the lower quartile at which a value is an extreme outlier."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,13 @@ def _rest(row: ConfigRow, name: str | None) -> str:
 def text(value: str) -> str:
     """A user's text as plotly shows it literally: its labels understand some HTML."""
     return html.escape(value, quote=False)
+
+
+def lower_fence(values: Sequence[float]) -> float:
+    """The lowest value that is no extreme outlier: one collapsed config must not press all others together."""
+    lower, upper = np.quantile(values, [0.25, 0.75])
+    fence = lower - _FENCE * (upper - lower) if upper > lower else min(values)
+    return min(value for value in values if value >= fence)
 
 
 def legend(y: float = 1.0) -> Figure:
