@@ -47,6 +47,8 @@ class _Coefficient:
 def beta_claims(facts: Facts) -> list[Claim]:
     """Check what beta1 and beta2 do, as far as the sweep varies them."""
     slopes = {trial.id: slope for trial in facts.trials if (slope := _slope(facts, trial)) is not None}
+    if not slopes:
+        return []
     found = [
         _claim(facts, slopes, "beta1", "BETA1_ENTROPY_FALLS_FASTER", "beta1 up: entropy falls faster (Fig. 3)", -1),
         _claim(facts, slopes, "beta2", "BETA2_SLOWER", "beta2 up: entropy falls more slowly (Fig. 3)", 1),
@@ -92,10 +94,12 @@ def _figures(found: _Coefficient) -> str:
 
 def _slope(facts: Facts, trial: TrialRow) -> float | None:
     """Of log entropy over the share of training, for a whole trial with constant betas."""
+    series = facts.inputs.get(trial.id, "entropy")
+    if series is None:
+        return None
     config = facts.configs[trial.config_id]
     loss = config.training.get("loss", {})
-    series = facts.inputs.get(trial.id, "entropy")
-    if trial.state is not TrialState.SUCCEEDED or loss.get("name") != "ce_gppo" or loss.get("schedule") or not series:
+    if trial.state is not TrialState.SUCCEEDED or loss.get("name") != "ce_gppo" or loss.get("schedule"):
         return None
     found = by_rollout(series, config.updates_per_rollout, "entropy").present
     if found.values.size < _FEWEST_POINTS:

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean, median
 from typing import Final, TypeGuard
-
-import numpy as np
 
 from search_spaces.distributions import Categorical, Distribution, Float, Int
 from sweep_service.records import Role, Stage, TrialState
@@ -57,7 +56,7 @@ def seed_disagreement(facts: Facts) -> Caution | None:
     apart = _far_off(deltas, _typical_spread(facts, comparison))
     if apart:
         figures = ", ".join(f"seed {seed}: {signed(deltas[seed])}" for seed in apart)
-        texts.append(f"the median difference over seeds is {signed(_median([*deltas.values()]))}, but {figures}")
+        texts.append(f"the median difference over seeds is {signed(median([*deltas.values()]))}, but {figures}")
     if not texts:
         return None
     rule = (
@@ -85,8 +84,8 @@ def _typical_spread(facts: Facts, comparison: Comparison) -> float:
     for other in facts.comparisons:
         if other.comparator_id == comparison.comparator_id:
             deltas = [*_deltas(facts, other).values()]
-            away += [abs(delta - _median(deltas)) for delta in deltas]
-    return _MAD_TO_SD * _median(away) if away else 0.0
+            away += [abs(delta - median(deltas)) for delta in deltas]
+    return _MAD_TO_SD * median(away) if away else 0.0
 
 
 def _far_off(deltas: Mapping[int, float], typical: float) -> list[int]:
@@ -96,8 +95,8 @@ def _far_off(deltas: Mapping[int, float], typical: float) -> list[int]:
     found: list[int] = []
     for seed, delta in deltas.items():
         others = [other for key, other in deltas.items() if key != seed]
-        middle = _median(others)
-        spread = max(typical, _MAD_TO_SD * _median([abs(other - middle) for other in others]))
+        middle = median(others)
+        spread = max(typical, _MAD_TO_SD * median([abs(other - middle) for other in others]))
         if abs(delta - middle) > max(APART * spread, RELEVANT):
             found.append(seed)
     return found
@@ -106,10 +105,6 @@ def _far_off(deltas: Mapping[int, float], typical: float) -> list[int]:
 def _sentence(texts: Sequence[str]) -> str:
     joined = "; ".join(texts)
     return f"{joined[:1].upper()}{joined[1:]}."
-
-
-def _median(values: Sequence[float]) -> float:
-    return float(np.median(values))
 
 
 def evaluation_noise(facts: Facts) -> Caution | None:
@@ -180,7 +175,7 @@ def _counts(trial: TrialRow, stage: Stage) -> bool:
 
 
 def _average(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+    return fmean(values) if values else 0.0
 
 
 def edge_of_space(facts: Facts) -> Caution | None:

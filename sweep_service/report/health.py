@@ -15,6 +15,7 @@ REWARD_COLLAPSE: Final = 0.5
 """A reward that falls below this share of the trial's own peak is a collapse."""
 ENTROPY_COLLAPSE: Final = 0.2
 """An entropy below this share of its start is a collapse."""
+_NOTHING: Final = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ def window(total_steps: int) -> int:
 
 def smooth(series: Series | None, total_steps: int) -> Values:
     """Moving means over `WINDOW` of a trial's steps; empty without values."""
-    values = series.present.values if series else np.empty(0)
-    width = min(len(values), window(total_steps))
+    values = series.present.values if series else _NOTHING
     if not values.size:
         return values
+    width = min(len(values), window(total_steps))
     sums = np.concatenate([[0.0], np.cumsum(values)])
     return (sums[width:] - sums[:-width]) / width

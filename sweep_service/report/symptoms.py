@@ -148,8 +148,9 @@ def _rise_as_reward_falls(entropy: Values, reward: Values, width: int) -> float 
 
 
 def _reward_hacking(seen: _Seen) -> _Sign | None:
-    held_out, found = _held_out(seen), seen.inputs.get(seen.trial.id, "reward/mean")
-    if held_out is None or found is None or held_out.fallen <= 0:
+    found = seen.inputs.get(seen.trial.id, "reward/mean")
+    held_out = _held_out(seen) if found else None
+    if found is None or held_out is None or held_out.fallen <= 0:
         return None
     reward = found.present
     at_peak, at_end = (
@@ -169,8 +170,11 @@ def _length_hacking(seen: _Seen) -> _Sign | None:
     if cut.size and (cut[-1] > MUCH_CUT or cut.max() > max(MUCH_CUT, cut[0] + 0.1)):
         words = f"the share of completions cut at the limit went from {number(cut[0], 2)} to {number(cut.max(), 2)}"
         return _Sign(float(cut.max()), words)
-    length, held_out = seen.windows("completion/length_ended"), _held_out(seen)
-    if held_out is None or not length.size or length[-1] <= LONGER * length[0] or held_out.risen > 0:
+    length = seen.windows("completion/length_ended")
+    if not length.size or length[-1] <= LONGER * length[0]:
+        return None
+    held_out = _held_out(seen)
+    if held_out is None or held_out.risen > 0:
         return None
     words = f"completions grew from {number(length[0], 1)} to {number(length[-1], 1)} tokens"
     return _Sign(float(length[-1] / length[0]), f"{words} without a gain in held-out accuracy")
