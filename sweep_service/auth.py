@@ -1,5 +1,6 @@
 """The bearer token: a file that only its owner can read, made at the first `serve`."""
 
+import hashlib
 import hmac
 import ipaddress
 import os
@@ -82,6 +83,16 @@ def is_loopback(host: str) -> bool:
 def same(given: str, token: str) -> bool:
     """Compare in a time that does not depend on where they differ."""
     return hmac.compare_digest(given.encode(), token.encode())
+
+
+def sign_in_key(token: str) -> str:
+    """Return what a printed link signs in with: good for the status page alone, and tells nothing of the token."""
+    return f"signin_{derived(token, 'link to the status page')}"
+
+
+def derived(token: str, purpose: str) -> str:
+    """Return a secret that follows from the token for one purpose, from which the token does not follow."""
+    return hmac.new(token.encode(), purpose.encode(), hashlib.sha256).hexdigest()
 
 
 def open_to_others(path: Path) -> bool:

@@ -1,11 +1,11 @@
-"""The app: the service's routes, the guard, a problem for every error, and the probes."""
+"""The app: the service's routes, the status page, the guard, a problem for every error, and the probes."""
 
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 
-from sweep_service.api import problems
+from sweep_service.api import pages, problems
 from sweep_service.api.guard import Guard, known_hosts
 from sweep_service.api.problems import Refusal
 from sweep_service.api.routes import router
@@ -40,6 +40,7 @@ def create_app(service: SweepService, token: str) -> FastAPI:
     app.add_api_route("/livez", livez, tags=["probes"])
     app.add_api_route("/readyz", readyz, tags=["probes"])
     app.add_middleware(Guard, hosts=known_hosts(service.settings.host, service.settings.url))
+    pages.install(app)
     problems.install(app)
     app.openapi = lambda: _openapi(app)
     return app

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import IO, Final, Self
 
-from sweep_service.auth import server_token
+from sweep_service.auth import read_token, server_token, sign_in_key
 from sweep_service.errors import ServiceError
 from sweep_service.processes import log_tail
 from sweep_service.ray_head import ensure_ray_token
@@ -139,6 +139,7 @@ def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -
     try:
         with Stack(settings, cpus, gpus) as stack:
             found = stack.settings
+            stack.say(f"page    {found.url}/login#{sign_in_key(read_token(found.token_file))}")
             stack.say(f"API     {found.url}    token in {found.token_file}")
             stack.say(f"MLflow  {found.mlflow_url}")
             stack.say(f"data    {found.home}    logs in {found.home / 'logs'}")

@@ -1,0 +1,78 @@
+"""How far a sweep is and how long it will take. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from sweep_service.records import Stage, SweepState, Trial, TrialState
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a sweep is."""
+
+    share: float
+    """Of all its updates, planned ones included; a trial that has ended counts as whole."""
+    trials: int
+    """All of them, planned ones included."""
+    left_s: float | None
+    """Expected seconds to the end of the last trial; None while nothing tells, and when none is left."""
+
+
+def progress(state: SweepState, trials: Sequence[Trial], planned: Mapping[str, int], now: float) -> Progress:
+    """Say how far a sweep is.
+
+    Args:
+        planned: how many trials its plan has, by stage.
+        now: seconds since the Unix epoch.
+    """
+    coming = 0 if state.terminal or state is SweepState.FINALIZING else _to_come(trials, planned)
+    total = len(trials) + coming
+    done = sum(1.0 if trial.state.terminal else trial.step / trial.total_steps for trial in trials)
+    if state.terminal or state is SweepState.FINALIZING:
+        return Progress(share=done / total if total else 1.0, trials=total, left_s=None)
+    return Progress(share=done / total if total else 0.0, trials=total, left_s=_left(trials, total - done, now))
+
+
+def _to_come(trials: Sequence[Trial], planned: Mapping[str, int]) -> int:
+    """Trials that are planned and not there yet: proposals of a sampler, and the confirm stage before it begins."""
+    tune = sum(trial.stage is Stage.TUNE for trial in trials)
+    confirm = len(trials) - tune
+    return max(0, planned.get(Stage.TUNE, 0) - tune) + (0 if confirm else planned.get(Stage.CONFIRM, 0))
+
+
+def _left(trials: Sequence[Trial], whole_trials: float, now: float) -> float | None:
+    running = [trial for trial in trials if trial.state is TrialState.RUNNING]
+    seconds = _seconds_per_trial(trials, running, now)
+    if seconds is None or not running:
+        return None
+    longest = max(1 - trial.step / trial.total_steps for trial in running)
+    return seconds * max(longest, whole_trials / len(running))
+
+
+def _seconds_per_trial(trials: Sequence[Trial], running: Sequence[Trial], now: float) -> float | None:
+    took = [
+        trial.ended_at - trial.started_at
+        for trial in trials
+        if trial.state is TrialState.SUCCEEDED and trial.started_at and trial.ended_at
+    ]
+    took = took or [
+        (now - trial.started_at) * trial.total_steps / trial.step
+        for trial in running
+        if trial.started_at and trial.step
+    ]
+    return median(took) if took else None
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time such as `40 s`, `7 min`, `1 h 20 min`, `3 d 4 h`."""
+    if seconds < 99.5:
+        return f"{max(0, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"

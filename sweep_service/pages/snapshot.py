@@ -1,0 +1,222 @@
+"""What a sweep's page shows at one moment, read from the store. Everything here is data; templates make it HTML."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sweep_service.links import curves_link, run_link
+from sweep_service.objective import choose, config_objectives, trial_objective
+from sweep_service.pages.curves import MeanCurves
+from sweep_service.pages.look import Look, looks
+from sweep_service.pages.progress import Progress, progress
+from sweep_service.records import Config, DesiredState, Sample, Stage, Sweep, Trial, TrialState
+from sweep_service.service import SweepService
+from sweep_service.spec import Objective
+
+ENTROPY: Final = "entropy"
+REWARD: Final = "reward/mean"
+SHOWN_EVALUATIONS: Final = 3
+"""Evaluations whose samples are shown, each of another trial."""
+SHOWN_SAMPLES: Final = 4
+
+Planned = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """A row of the table of trials."""
+
+    trial: Trial
+    look: Look
+    phase: str | None
+    """What it does before its first update."""
+    entropy: float | None
+    reward: float | None
+    objective: float | None
+    """Of a trial that runs: its last evaluation."""
+    mlflow_url: str | None
+
+    @property
+    def group(self) -> str:
+        """The part of the table it stands in."""
+        if self.trial.state.terminal:
+            return "ended"
+        return "running" if self.trial.state is TrialState.RUNNING else "waiting"
+
+    @property
+    def order(self) -> float:
+        """Its place there: by number; what ended last comes first."""
+        return -(self.trial.ended_at or 0) if self.trial.state.terminal else self.trial.number
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning and the trials that have it."""
+
+    code: str
+    message: str
+    evidence: dict[str, Any]
+    trials: int
+    config: str
+    seed: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Completions that one trial wrote at one evaluation."""
+
+    row: TrialRow
+    step: int
+    samples: list[Sample]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The config that leads so far."""
+
+    look: Look
+    stage: Stage
+    value: float
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the report says."""
+
+    outcome: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A sweep at one moment."""
+
+    sweep: Sweep
+    now: float
+    counts: dict[str, int]
+    """Trials by state; states without trials are left out."""
+    progress: Progress
+    rows: list[TrialRow]
+    looks: dict[str, Look]
+    warnings: list[Warned]
+    failures: list[TrialRow]
+    best: Best | None
+    verdict: Verdict | None
+    mlflow_url: str | None
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether it has been asked to stop and has not stopped yet."""
+        return self.sweep.desired_state is DesiredState.CANCEL and not self.sweep.state.terminal
+
+    def groups(self) -> dict[str, list[TrialRow]]:
+        """Return the table's parts, each in order."""
+        parts: dict[str, list[TrialRow]] = {"running": [], "ended": [], "waiting": []}
+        for row in sorted(self.rows, key=lambda row: (row.order, row.trial.number)):
+            parts[row.group].append(row)
+        return parts
+
+
+def take(
+    service: SweepService,
+    sweep: Sweep,
+    trials: Sequence[Trial],
+    configs: Sequence[Config],
+    curves: MeanCurves,
+    phases: Mapping[str, str],
+    planned: Planned,
+    verdict: Verdict | None,
+) -> Snapshot:
+    """Put together what the page shows."""
+    named, now = looks(sweep, configs), time.time()
+    url, objective = service.settings.mlflow_public_url, sweep.spec.objective
+    values = {trial.id: _objective(trial, curves, objective) for trial in trials}
+    rows = [
+        TrialRow(
+            trial=trial,
+            look=named[trial.config_id],
+            phase=phases.get(trial.id) if trial.step == 0 and trial.state is TrialState.RUNNING else None,
+            entropy=curves.latest(trial.id, ENTROPY),
+            reward=curves.latest(trial.id, REWARD),
+            objective=values[trial.id] if trial.state.terminal else curves.latest(trial.id, objective.metric),
+            mlflow_url=run_link(url, trial.mlflow_run_id),
+        )
+        for trial in trials
+    ]
+    counted = [trial.state for trial in trials]
+    return Snapshot(
+        sweep=sweep,
+        now=now,
+        counts={state.value: counted.count(state) for state in TrialState if state in counted},
+        progress=progress(sweep.state, trials, planned, now),
+        rows=rows,
+        looks=named,
+        warnings=_warnings(rows),
+        failures=[row for row in rows if row.trial.state in (TrialState.FAILED, TrialState.DIVERGED)],
+        best=_best(sweep, trials, configs, values, named),
+        verdict=verdict,
+        mlflow_url=curves_link(url, sweep),
+    )
+
+
+def evaluations(rows: Sequence[TrialRow], samples: Sequence[Sample]) -> list[Evaluation]:
+    """Put samples beside the trials that wrote them, in their order."""
+    by_id = {row.trial.id: row for row in rows}
+    found: dict[tuple[str, int], list[Sample]] = {}
+    for sample in samples:
+        found.setdefault((sample.trial_id, sample.step), []).append(sample)
+    return [Evaluation(by_id[trial_id], step, written[:SHOWN_SAMPLES]) for (trial_id, step), written in found.items()]
+
+
+def read_verdict(report: bytes) -> Verdict:
+    """Return the verdict of a report in JSON."""
+    verdict = json.loads(report)["verdict"]
+    outcome, sentence = str(verdict["outcome"]), str(verdict["sentence"])
+    return Verdict(outcome, sentence.removeprefix(f"{outcome}: "))
+
+
+def _objective(trial: Trial, curves: MeanCurves, objective: Objective) -> float | None:
+    return trial_objective(trial, curves.recorded(trial.id, objective.metric), objective)
+
+
+def _best(
+    sweep: Sweep,
+    trials: Sequence[Trial],
+    configs: Sequence[Config],
+    values: Mapping[str, float | None],
+    named: Mapping[str, Look],
+) -> Best | None:
+    """Return what leads, by the same rule as `SweepService.best`."""
+    means = {stage: config_objectives(trials, values, stage) for stage in Stage}
+    confirm = sweep.spec.seeds.confirm
+    contenders = choose(configs, means[Stage.TUNE], confirm.top_k if confirm else 1)
+    for stage in (Stage.CONFIRM, Stage.TUNE):
+        for config in choose(contenders, means[stage], 1):
+            seeds = sum(
+                (trial.config_id, trial.stage) == (config.id, stage) and values[trial.id] is not None
+                for trial in trials
+            )
+            return Best(named[config.id], stage, means[stage][config.id], seeds)
+    return None
+
+
+def _warnings(rows: Sequence[TrialRow]) -> list[Warned]:
+    """Return each code once, as the trial that was warned first has it."""
+    found: dict[str, Warned] = {}
+    for row in rows:
+        for warning in row.trial.warnings:
+            earlier = found.get(warning.code)
+            found[warning.code] = Warned(
+                code=warning.code,
+                message=earlier.message if earlier else warning.message,
+                evidence=earlier.evidence if earlier else warning.evidence,
+                trials=1 + (earlier.trials if earlier else 0),
+                config=earlier.config if earlier else row.look.label,
+                seed=earlier.seed if earlier else row.trial.seed,
+                step=earlier.step if earlier else warning.step,
+            )
+    return list(found.values())
