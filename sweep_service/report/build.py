@@ -10,7 +10,7 @@ from sweep_service.report.best import card, pick
 from sweep_service.report.budgets import budget_comparisons
 from sweep_service.report.cautions import cautions
 from sweep_service.report.claims import claims
-from sweep_service.report.curves import curve_sets
+from sweep_service.report.curves import curve_sets, prominent
 from sweep_service.report.data import RATIO_BINS, REGIONS, ReportInputs
 from sweep_service.report.descriptive import descriptive
 from sweep_service.report.exploration import exploration
@@ -73,7 +73,7 @@ def build(inputs: ReportInputs) -> Report:
         importance=importance(facts),
         configs=ordered,
         trials=list(facts.trials),
-        curves=curve_sets([facts.configs[row.id] for row in ordered], inputs, _CURVES),
+        curves=curve_sets([facts.configs[row.id] for row in ordered], inputs, _CURVES, prominent(ordered)),
         samples=sample_groups(facts),
         method=_method(inputs.sweep, facts.comparisons),
         versions=dict(sorted(inputs.versions.items())),

@@ -1,26 +1,51 @@
 """Curves for the report: a point a rollout, means over seeds, and every seed's curve thinned so that peaks stay."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from scipy import stats
 
-from sweep_service.records import Config, Trial
+from sweep_service.records import Config, Role, Trial
 from sweep_service.report.data import ReportInputs
-from sweep_service.report.model import ConfigCurve, CurveSet, SeedCurve
+from sweep_service.report.model import ConfigCurve, ConfigRow, CurveSet, SeedCurve
 from sweep_service.report.stats import CONFIDENCE, MIN_SEEDS
 from sweep_service.series import EVALUATION, Series, Values
 
-POINTS_IN_ALL = 120_000
-"""How many points all seed curves may have together, and all means; keeps the report below 10 MB."""
-MOST_POINTS = 240
-FEWEST_POINTS = 24
+POINTS: Final = 60_000
+"""How many points all means of prominent configs may have together, those of the others, and seed curves of either."""
+MOST_POINTS: Final = 240
+FEWEST_POINTS: Final = 12
+FEW_CONFIGS: Final = 20
+"""So many configs are all prominent."""
+NUM_RANKED: Final = 5
+"""Of many configs, so many of the best by tune mean are prominent, confirmed or not."""
+EVERY_CONFIG: Final = frozenset(
+    {
+        "eval/avg_at_k",
+        "eval/pass_at_k",
+        "entropy",
+        "probe/entropy",
+        "reward/mean",
+        "completion/length_mean",
+        "clip_fraction/low",
+        "clip_fraction/high",
+        "ppo_kl",
+        "grad_norm",
+        "share/na_lp",
+        "share/pa_lp",
+    }
+)
+"""Metrics that are drawn for all configs; a sweep of very many has the others of prominent configs alone."""
 _DIGITS = 4
 _SUMMED: Final = "entropy_change/"
 """Changes add up over a rollout's updates; everything else is averaged."""
+_PEAKED: Final = ("clip_fraction/", "grad_norm", "kl/", "ppo_kl", "probe/kl")
+"""Means thinned to the lowest and highest of a stretch. Other means are averaged over a stretch, with common steps,
+for they are stacked or drawn against each other; their bands keep the lowest and the highest bound."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +54,36 @@ class _Run:
     series: Series
 
 
-def curve_sets(configs: Sequence[Config], inputs: ReportInputs, keys: Mapping[str, bool]) -> list[CurveSet]:
+@dataclass(frozen=True)
+class _Points:
+    """How many points a curve may have; 0 leaves it out."""
+
+    mean: int
+    seed: int
+
+
+def prominent(rows: Sequence[ConfigRow]) -> frozenset[str]:
+    """Ids of the configs whose curves are drawn in full: all of a few; of many those that anyone will ask for.
+
+    These are the confirmed ones, the comparators, and by tune mean the best ones and the worst.
+    """
+    if len(rows) <= FEW_CONFIGS:
+        return frozenset(row.id for row in rows)
+    ranked = sorted((row.tune.mean, row.id) for row in rows if row.tune)
+    outer = {id_ for _, id_ in (*ranked[:1], *ranked[-NUM_RANKED:])}
+    return frozenset(row.id for row in rows if row.confirm or Role.SPACE not in row.roles or row.id in outer)
+
+
+def curve_sets(
+    configs: Sequence[Config], inputs: ReportInputs, keys: Mapping[str, bool], drawn: Collection[str] | None = None
+) -> list[CurveSet]:
     """Return the metrics asked for, of every config that recorded them.
 
     Args:
         configs: in the order in which they are to be shown.
         inputs: the curves of single trials.
         keys: which metrics, and whether every seed's curve is wanted beside the mean.
+        drawn: ids of the prominent configs; by default all. The others have fewer points, or in a large sweep none.
     """
     updates = {config.id: config.updates_per_rollout for config in configs}
     grouped: dict[tuple[str, str], list[_Run]] = {}
@@ -45,20 +93,45 @@ def curve_sets(configs: Sequence[Config], inputs: ReportInputs, keys: Mapping[st
             if series is not None and not np.isnan(series.values).all():
                 shown = series if key.startswith(EVALUATION) else by_rollout(series, updates[trial.config_id], key)
                 grouped.setdefault((key, trial.config_id), []).append(_Run(trial, shown))
-    seed_points = _share(sum(len(runs) for (key, _), runs in grouped.items() if keys[key]))
-    mean_points = _share(len(configs) * len(keys)) // 2
+    full = set(updates) if drawn is None else set(drawn)
+    points = _points({pair: len(runs) for pair, runs in grouped.items()}, keys, full)
     sets = [
         CurveSet(
             key=key,
             configs=[
-                _config_curve(config.id, grouped[key, config.id], mean_points, seed_points if seeds else 0)
+                _config_curve(config.id, grouped[key, config.id], key, points[key, config.id])
                 for config in configs
-                if (key, config.id) in grouped
+                if (key, config.id) in grouped and points[key, config.id].mean
             ],
         )
-        for key, seeds in keys.items()
+        for key in keys
     ]
     return [found for found in sets if found.configs]
+
+
+def _points(
+    counts: Mapping[tuple[str, str], int], keys: Mapping[str, bool], full: Collection[str]
+) -> dict[tuple[str, str], _Points]:
+    """Share the points among the curves of a kind: of prominent configs, of metrics drawn for all, of the rest.
+
+    Args:
+        counts: how many trials recorded a metric, by key and config.
+        keys: whether a key has seed curves.
+        full: ids of the prominent configs.
+    """
+    kinds = {pair: "full" if pair[1] in full else "common" if pair[0] in EVERY_CONFIG else "rest" for pair in counts}
+    means, seeds = Counter(kinds.values()), Counter[str]()
+    for pair, count in counts.items():
+        seeds[kinds[pair]] += count * keys[pair[0]]
+    least = {"full": _Points(FEWEST_POINTS, FEWEST_POINTS), "common": _Points(FEWEST_POINTS, 0), "rest": _Points(0, 0)}
+    share = {kind: _Points(_share(means[kind], few.mean), _share(seeds[kind], few.seed)) for kind, few in least.items()}
+    return {pair: share[kind] if keys[pair[0]] else _Points(share[kind].mean, 0) for pair, kind in kinds.items()}
+
+
+def _share(curves: int, least: int) -> int:
+    """How many points each of so many curves may have; `least` where that would be too few to draw."""
+    share = min(MOST_POINTS, POINTS // max(1, curves))
+    return share if share >= FEWEST_POINTS else least
 
 
 def by_rollout(series: Series, updates: int, key: str) -> Series:
@@ -73,27 +146,28 @@ def by_rollout(series: Series, updates: int, key: str) -> Series:
     return Series(series.steps[ends], values)
 
 
-def _share(curves: int) -> int:
-    """How many points each of so many curves may have."""
-    return min(MOST_POINTS, max(FEWEST_POINTS, POINTS_IN_ALL // max(1, curves)))
-
-
-def _config_curve(config_id: str, runs: Sequence[_Run], mean_points: int, seed_points: int) -> ConfigCurve:
-    steps, mean, half = _mean([run.series for run in runs], mean_points)
-    in_order = sorted(runs, key=lambda run: (run.trial.stage, run.trial.seed)) if seed_points else []
-    band = not np.isnan(half).all()
+def _config_curve(config_id: str, runs: Sequence[_Run], key: str, points: _Points) -> ConfigCurve:
+    steps, mean, half = _mean([run.series for run in runs])
+    low, high = mean - half, mean + half
+    if key.startswith(_PEAKED):
+        kept = _kept(mean, points.mean)
+        steps, mean, low, high = steps[kept], mean[kept], low[kept], high[kept]
+    else:
+        steps, mean, low, high = _averaged(steps, mean, low, high, points.mean)
+    in_order = sorted(runs, key=lambda run: (run.trial.stage, run.trial.seed)) if points.seed else []
+    band = not np.isnan(low).all()
     return ConfigCurve(
         config_id=config_id,
         steps=[int(step) for step in steps],
         mean=_rounded(mean),
-        low=_rounded(mean - half) if band else [],
-        high=_rounded(mean + half) if band else [],
-        seeds=[_seed_curve(run, seed_points) for run in in_order],
+        low=_rounded(low) if band else [],
+        high=_rounded(high) if band else [],
+        seeds=[_seed_curve(run, points.seed) for run in in_order],
     )
 
 
-def _mean(curves: Sequence[Series], buckets: int) -> tuple[Values, Values, Values]:
-    """Steps, mean and half width over trials where at least half of them have a value; then over equal stretches."""
+def _mean(curves: Sequence[Series]) -> tuple[Values, Values, Values]:
+    """Steps, mean and half width over trials, where at least half of them have a value."""
     all_steps = np.unique(np.concatenate([curve.steps for curve in curves]))
     table_TS = np.full((len(curves), len(all_steps)), np.nan)
     for row, curve in zip(table_TS, curves, strict=True):
@@ -106,12 +180,19 @@ def _mean(curves: Sequence[Series], buckets: int) -> tuple[Values, Values, Value
         warnings.simplefilter("ignore", RuntimeWarning)  # the spread of a single value
         sd = np.nanstd(table_TS, axis=0, ddof=1)
     critical = stats.t.ppf((1 + CONFIDENCE) / 2, np.maximum(n_S - 1, 1))
-    half = np.where(n_S >= MIN_SEEDS, critical * sd / np.sqrt(n_S), np.nan)
-    if len(steps) <= buckets:
-        return steps, mean, half
-    parts = np.array_split(np.arange(len(steps)), buckets)
-    steps, mean, half = (np.array([values[part].mean() for part in parts]) for values in (steps, mean, half))
-    return steps.round(), mean, half
+    return steps, mean, np.where(n_S >= MIN_SEEDS, critical * sd / np.sqrt(n_S), np.nan)
+
+
+def _averaged(
+    steps: Values, mean: Values, low: Values, high: Values, points: int
+) -> tuple[Values, Values, Values, Values]:
+    """Steps and means averaged over equal stretches, with the lowest and highest bound of each."""
+    if len(steps) <= points:
+        return steps, mean, low, high
+    starts = np.linspace(0, len(steps), points, endpoint=False).astype(np.int64)
+    sizes = np.diff(starts, append=len(steps))
+    at, level = (np.add.reduceat(values, starts) / sizes for values in (steps, mean))
+    return at.round(), level, np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)
 
 
 def _seed_curve(run: _Run, points: int) -> SeedCurve:

@@ -3,8 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sweep_service.records import Curve, Stage, Trial, TrialState
-from sweep_service.report.curves import MOST_POINTS, curve_sets
+from sweep_service.records import Curve, Role, Stage, Trial, TrialState
+from sweep_service.report import build
+from sweep_service.report.curves import FEWEST_POINTS, MOST_POINTS, curve_sets, prominent
 from sweep_service.report.data import ReportInputs
 from sweep_service.report.health import trial_health
 from tests.unit.sweep_service.report_sweeps import series_of, sweep_inputs
@@ -111,3 +112,65 @@ def test_training_metrics_have_a_point_a_rollout() -> None:
     (seed,) = found.configs[0].seeds
     assert seed.steps == [8, 16, 24]
     assert seed.values == [3.5, 3.5, 1.5]
+
+
+def spiky(at: int, of: int) -> list[float | None]:
+    values: list[float | None] = [1.0] * of
+    values[at] = 42.0
+    return values
+
+
+@pytest.mark.parametrize("key", ["grad_norm", "ppo_kl", "clip_fraction/low"])
+def test_a_thinned_mean_keeps_a_spike_of_one_rollout(key: str) -> None:
+    configs = sweep_inputs().configs[:1]
+    updates = configs[0].updates_per_rollout
+    values: list[float | None] = [value for value in spiky(777, 2000) for _ in range(updates)]
+    (found,) = curve_sets(configs, inputs_of(curve(key, values, config_id=configs[0].id)), {key: False})
+    assert len(found.configs[0].steps) <= MOST_POINTS + 2
+    assert dict(zip(found.configs[0].steps, found.configs[0].mean, strict=True))[778 * updates] == 42.0
+
+
+def test_means_that_are_drawn_against_each_other_have_common_steps_and_a_band_around_every_peak() -> None:
+    configs = sweep_inputs().configs[:1]
+    updates = configs[0].updates_per_rollout
+    curves = [
+        curve(key, [v for v in spiky(at, 2000) for _ in range(updates)], f"trl_{i}", configs[0].id)
+        for key, at in (("entropy", 700), ("reward/mean", 1400))
+        for i in range(3)
+    ]
+    entropy, reward = curve_sets(configs, inputs_of(*curves), {"entropy": False, "reward/mean": False})
+    assert entropy.configs[0].steps == reward.configs[0].steps
+    assert len(entropy.configs[0].steps) == MOST_POINTS
+    assert max(value or 0 for value in entropy.configs[0].mean) < 10
+    assert max(value or 0 for value in entropy.configs[0].high) == 42.0
+    assert np.mean([value or 0 for value in entropy.configs[0].mean]) == pytest.approx(1 + 41 / 2000, rel=0.01)
+
+
+def test_of_many_configs_those_that_anyone_will_ask_for_are_drawn_in_full() -> None:
+    betas = [round(0.02 * i, 2) for i in range(30)]
+    report = build(sweep_inputs({"space": {"loss.beta1": betas, "loss.beta2": [1.0, 0.5]}}))
+    chosen = prominent(report.configs)
+    ranked = sorted((row.tune.mean, row.id) for row in report.configs if row.tune)
+    assert {ranked[0][1], *(id_ for _, id_ in ranked[-5:])} <= chosen
+    assert {row.id for row in report.configs if row.confirm or Role.SPACE not in row.roles} <= chosen
+    assert len(chosen) < 15
+    assert prominent(report.configs[:20]) == {row.id for row in report.configs[:20]}
+    (entropy,) = (found for found in report.curves if found.key == "entropy")
+    points = {curve.config_id: (len(curve.steps), len(curve.seeds[0].steps)) for curve in entropy.configs}
+    assert set(points) == {row.id for row in report.configs}
+    assert {points[id_] for id_ in chosen} == {(30, 30)}
+
+
+def test_a_very_large_sweep_has_the_lesser_metrics_of_prominent_configs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweep_service.report.curves.POINTS", 50)
+    inputs = sweep_inputs({"space": {"loss.beta1": [0.0, 0.25, 0.5, 0.75], "loss.beta2": 1.0}})
+    first = inputs.configs[0].id
+    sets = curve_sets(inputs.configs, inputs, {"entropy": True, "grad_norm": False, "kl/k3": False}, {first})
+    found = {(curves.key, curve.config_id): curve for curves in sets for curve in curves.configs}
+    assert 16 <= len(found[("kl/k3", first)].steps) <= 18
+    assert {config_id for key, config_id in found if key == "kl/k3"} == {first}
+    assert {config_id for key, config_id in found if key == "grad_norm"} == {config.id for config in inputs.configs}
+    others = [curve for (_, config_id), curve in found.items() if config_id != first]
+    assert {len(curve.steps) for curve in others} <= {FEWEST_POINTS, FEWEST_POINTS + 1, FEWEST_POINTS + 2}
+    assert all(curve.seeds == [] for curve in others)
+    assert len(found[("entropy", first)].seeds) > 0
