@@ -33,6 +33,7 @@ def main() -> int:
     with Stack(settings) as stack, Client(stack.settings.url, read_token(stack.settings.token_file)) as client:
         sweep = client.submit(yaml.safe_load(options.spec.read_text()))
         say(f"submitted {sweep.name} as {sweep.id}: POST {client.url}/v1/sweeps")
+        say(f"watch it in a browser: {stack.page(sweep.id)}")
         sweep = watch_sweep(client, sweep.id)
         if sweep.state is not SweepState.SUCCEEDED:
             say(f"the sweep ended as {sweep.state}: {sweep.message}")

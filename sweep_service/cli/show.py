@@ -40,9 +40,9 @@ def print_plan(plan: SweepPlan) -> None:
 
 
 def print_sweep(
-    sweep: SweepView, configs: Sequence[ConfigView], trials: Sequence[TrialView], *, list_trials: bool
+    sweep: SweepView, configs: Sequence[ConfigView], trials: Sequence[TrialView], page: str, *, list_trials: bool
 ) -> None:
-    """Print a sweep's state, its configs, and its failed trials or all of them."""
+    """Print a sweep's state, its configs, its failed trials or all of them, and where its page is."""
     console = stdout()
     took = (sweep.ended_at or time.time()) - (sweep.started_at or sweep.created_at)
     console.print(Text.assemble((sweep.name, "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {span(took)}"))
@@ -54,6 +54,7 @@ def print_sweep(
         "trials": counts_text(sweep.trials),
         "seeds": seeds,
         "objective": f"{sweep.spec.objective.metric}, mean of the last {sweep.spec.objective.last} evaluations",
+        "page": page,
         "mlflow": sweep.mlflow_url,
     }
     for name, text in facts.items():

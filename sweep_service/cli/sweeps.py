@@ -120,7 +120,7 @@ def show(
     if json:
         print_json({"sweep": view, "configs": configs, "trials": all_trials})
     else:
-        print_sweep(view, configs, all_trials, list_trials=trials)
+        print_sweep(view, configs, all_trials, f"{client.url}/sweeps/{sweep_id}", list_trials=trials)
 
 
 def compare(

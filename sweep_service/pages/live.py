@@ -168,7 +168,8 @@ class LiveSweep:
     def _take_event(self, event: Event) -> None:
         data = event.data
         if event.type == "trial.progress":
-            self._phases[data["trial_id"]] = f"{data['phase']} {data['done']}/{data['total']}"
+            done = f" {data['done']}/{data['total']}" if data["total"] > 1 else ""
+            self._phases[data["trial_id"]] = f"{data['phase']}{done}"
         elif event.type == "trial.evaluated":
             others = [evaluation for evaluation in self._evaluated if evaluation[0] != data["trial_id"]]
             self._evaluated = [(data["trial_id"], data["step"]), *others][:SHOWN_EVALUATIONS]

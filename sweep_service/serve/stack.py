@@ -75,6 +75,14 @@ class Stack:
     ) -> None:
         self.stop()
 
+    def page(self, sweep_id: str | None = None) -> str:
+        """Return a link to the status page, or to a sweep's, that signs in by itself.
+
+        Its key stands behind the #, so browsers keep it out of requests and logs.
+        """
+        key = sign_in_key(read_token(self.settings.token_file))
+        return f"{self.settings.url}/login{f'?next=/sweeps/{sweep_id}' if sweep_id else ''}#{key}"
+
     def _prepare(self) -> None:
         """Make tokens and the database, decide on ports, tell clients where the API is."""
         settings = self.settings
@@ -139,7 +147,7 @@ def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -
     try:
         with Stack(settings, cpus, gpus) as stack:
             found = stack.settings
-            stack.say(f"page    {found.url}/login#{sign_in_key(read_token(found.token_file))}")
+            stack.say(f"page    {stack.page()}    signs in by itself: keep it to yourself")
             stack.say(f"API     {found.url}    token in {found.token_file}")
             stack.say(f"MLflow  {found.mlflow_url}")
             stack.say(f"data    {found.home}    logs in {found.home / 'logs'}")
