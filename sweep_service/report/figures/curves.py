@@ -6,9 +6,8 @@ from typing import Final
 from sweep_service.report.figures.common import TITLES, Figure, Look, text
 from sweep_service.report.health import ENTROPY_COLLAPSE
 from sweep_service.report.model import ConfigCurve, ConfigRow, CurveSet, Report
+from sweep_service.report.symptoms import EXPLOSION
 
-ENTROPY_EXPLOSION: Final = 3.0
-"""An entropy above so many times its start is an explosion."""
 _NEAR: Final = 0.85
 """The zone of explosion is shown once a curve has come so near to it."""
 _BAND: Final = 0.16
@@ -114,7 +113,7 @@ def entropy_zones(found: CurveSet, report: Report) -> list[Figure]:
         return []
     start = sum(starts) / len(starts)
     zones = [_zone(0, ENTROPY_COLLAPSE * start, "entropy collapse (below a fifth of the start)", "bottom right")]
-    highest, limit = max(_highest(curve) for curve in found.configs), ENTROPY_EXPLOSION * start
+    highest, limit = max(_highest(curve) for curve in found.configs), EXPLOSION * start
     if highest > _NEAR * limit:
         zones.append(_zone(limit, max(highest, 1.05 * limit), "entropy explosion (above 3 x the start)", "top right"))
     return zones

@@ -104,7 +104,7 @@ def _values(grid: Grid, value: Callable[[Cell], float | None]) -> list[float]:
 def _pixels(grid: Grid, beside: Sequence[_Quantity]) -> int:
     """Height of a cell in figures that stand side by side."""
     lines = max(len(quantity.words(cell)) for quantity in beside for cell in grid.cells)
-    return max(34, 16 * lines + (12 if len(grid.ys) <= _MANY_ROWS else 2))
+    return max(34, 16 * lines + (12 if len(grid.ys) <= _MANY_ROWS else 6))
 
 
 def _figure(grid: Grid, quantity: _Quantity, place: int, pixels: int) -> Figure:

@@ -16,7 +16,8 @@ _WIDTH: Final = 420
 _HEIGHT: Final = 260
 _LETTER: Final = 6
 _LINE: Final = 13
-"""Pixels of a plot of usual size, of a letter and of a line in it."""
+_EDGE: Final = 20
+"""Pixels of a plot of usual size: between its outmost points, of a letter, of a line, and beyond the outmost points."""
 
 
 def tradeoff_figures(report: Report, look: Mapping[str, Look]) -> list[Figure]:
@@ -45,7 +46,7 @@ def _front_figure(report: Report, look: Mapping[str, Look]) -> list[Figure]:
     others = [point for point in points if not look[point.config_id].shown]
     traces = [line, *([_cloud(others, rows, edge)] if others else [])]
     traces += [_point(point, rows[point.config_id], look[point.config_id], edge) for point in points]
-    traces += _labels(_named(points, rows, look), rows, edge)
+    traces += _labels(_named(points, rows, look), points, rows, edge)
     note = (
         "Up: better; right: more of the entropy kept. Dotted: the Pareto front, of configs that no other beats in one "
         "and equals in the other; the rest is faint. Crosses: 95 % intervals of both means over seeds."
@@ -74,10 +75,12 @@ class _Box:
         return self.left < other.right and other.left < self.right and abs(self.middle - other.middle) < _LINE
 
 
-def _labels(named: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], lowest: float) -> list[Figure]:
+def _labels(
+    named: Sequence[TradeoffPoint], points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], lowest: float
+) -> list[Figure]:
     """Names where they cover no other name; the pointer shows one that has no such place."""
-    x_of = _pixels([point.entropy_kept for point in named], _WIDTH)
-    y_of = _pixels([max(point.objective, lowest) for point in named], _HEIGHT)
+    x_of = _pixels([point.entropy_kept for point in points], _WIDTH)
+    y_of = _pixels([max(point.objective, lowest) for point in points], _HEIGHT)
     taken: list[_Box] = []
     made: list[Figure] = []
     for point in sorted(named, key=lambda point: (Role.BASELINE not in rows[point.config_id].roles, -point.objective)):
@@ -93,7 +96,7 @@ def _labels(named: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], lowes
 
 def _pixels(values: Sequence[float], size: int) -> Callable[[float], float]:
     """From a value to its place on an axis of so many pixels."""
-    low, span = min(values, default=0.0), max(values, default=0.0) - min(values, default=0.0)
+    low, span = min(values), max(values) - min(values)
     return lambda value: size * (value - low) / (span or 1)
 
 
@@ -105,6 +108,7 @@ def _places(x: float, y: float, width: float) -> list[tuple[str, _Box]]:
         (f"{level} {side}", _Box(starts[side], starts[side] + width, y + shift))
         for side in sides
         for level, shift in (("top", _LINE), ("bottom", -_LINE), ("middle", 0))
+        if starts[side] > -_EDGE and starts[side] + width < _WIDTH + _EDGE
     ]
 
 
@@ -235,6 +239,7 @@ def _path_trace(row: ConfigRow, path: Sequence[tuple[int, float, float]], look: 
         "marker": {
             "color": look.colour,
             "line": {"width": 0},
+            "opacity": 1,
             "size": [round(3 + 4 * place / last, 1) for place in range(last)] + [13],
             "symbol": ["circle"] * last + ["arrow"],
             "angleref": "previous",
