@@ -27,6 +27,7 @@ class Settings(BaseSettings):
     )
     mlflow_url: str = Field(default="", description="MLflow server; empty: nothing is projected.")
     mlflow_public_url: str = Field(default="", description="Where people reach MLflow, if not under mlflow_url.")
+    commit: str = Field(default="", description="Commit of this code, for reports; default: as .git has it, if there.")
     host: str = "127.0.0.1"
     port: int = 8080
     url: str = Field(default="", description="Where clients find the API; default: http://host:port.")

@@ -1,74 +1,217 @@
-"""The best config of the space: how it was chosen, and the file that trains it."""
+"""The best config of the space: how it was chosen, what speaks for and against it, and the file that trains it."""
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from statistics import fmean
+from typing import Final
 
 import yaml
 
-from sweep_service.records import Config, Sweep
+from sweep_service.records import Role, Stage, Trial, TrialState
 from sweep_service.report.facts import Facts
-from sweep_service.report.labels import count, number
-from sweep_service.report.model import Best, ConfigRow, Outcome, Verdict
+from sweep_service.report.labels import count, interval, number, signed
+from sweep_service.report.model import Best, CheckpointRef, ConfigRow, Outcome, StageResult, TrialRow
+from sweep_service.report.provenance import provenance
+from sweep_service.report.rows import in_order, is_comparator
 
-FILE_NAME = "best.yaml"
+FILE_NAME: Final = "best.yaml"
+_MOST_OTHERS: Final = 8
 
 
 def pick(candidates: Sequence[str], rows: Mapping[str, ConfigRow]) -> ConfigRow | None:
-    """The candidate with the highest confirm mean; while none is confirmed, the first one by tune mean.
+    """The confirmed candidate with the highest mean over all its trials; while none is confirmed, the first one.
+
+    The tune trials help to choose between candidates, since both stages' results carry what is known of each; figures
+    of the verdict still come from the confirm stage alone.
 
     Args:
         candidates: ids of the configs that tuning chose, best first.
         rows: all configs' results.
     """
     chosen = [rows[id_] for id_ in candidates]
-    confirmed = [(row.confirm.mean, -row.number, row) for row in chosen if row.confirm is not None]
+    confirmed = [(_mean_of_all(row), -row.number, row) for row in chosen if row.confirm is not None]
     if confirmed:
         return max(confirmed, key=lambda item: item[:2])[2]
     return chosen[0] if chosen else None
 
 
+def _mean_of_all(row: ConfigRow) -> float:
+    return fmean(seed.value for stage in (row.tune, row.confirm) if stage for seed in stage.seeds)
+
+
 def card(facts: Facts) -> Best | None:
     """Everything about the best config; None if nothing succeeded."""
-    row, verdict = facts.best, facts.verdict
+    row = facts.best
     if row is None:
         return None
-    config, sweep = facts.configs[row.id], facts.inputs.sweep
-    candidates = [facts.rows[id_] for id_ in facts.candidates]
-    optimism = row.tune.mean - row.confirm.mean if row.tune and row.confirm else None
+    trials = _trials(facts, row)
+    command = _command(trials[0])
     return Best(
         config_id=row.id,
         label=row.label,
-        why=_why(row, candidates, verdict),
+        why=_why(facts, row),
         tune=row.tune,
         confirm=row.confirm,
-        optimism=optimism,
-        yaml=_yaml(row, config, sweep, verdict),
-        command=f"python -m trainers {FILE_NAME}",
+        optimism=row.tune.mean - row.confirm.mean if row.tune and row.confirm else None,
+        params=row.params,
+        evidence=_evidence(facts, row),
+        others=_others(facts, row),
+        yaml=_yaml(facts, row, trials[0], command),
+        command=command,
+        seeds=[trial.seed for trial in trials if trial.stage is Stage.CONFIRM],
+        checkpoints=_checkpoints(facts, trials),
+        mlflow_urls=_mlflow_urls(facts, trials),
+        provenance=provenance(facts, facts.configs[row.id]),
     )
 
 
-def _why(row: ConfigRow, candidates: Sequence[ConfigRow], verdict: Verdict) -> str:
+def _trials(facts: Facts, row: ConfigRow) -> list[Trial]:
+    """The config's confirm trials by seed, or its tune trials while it has no others."""
+    mine = [trial for trial in facts.inputs.trials if trial.config_id == row.id]
+    confirm = [trial for trial in mine if trial.stage is Stage.CONFIRM]
+    return sorted(confirm or mine, key=lambda trial: trial.seed)
+
+
+def _why(facts: Facts, row: ConfigRow) -> str:
     if row.confirm is None:
         return "It has the highest mean on the tune seeds, the same that it was chosen on."
+    candidates = [facts.rows[id_] for id_ in facts.candidates]
     others = [other for other in candidates if other.id != row.id and other.confirm is not None]
     behind = ", ".join(f"{other.label} {number(other.confirm.mean)}" for other in others if other.confirm)
     text = "Tuning chose it" if not others else f"Tuning chose {count(len(others) + 1, 'config')}"
     text += f"; on {count(row.confirm.n, 'fresh seed')} it has a mean of {number(row.confirm.mean)}"
-    text += f", ahead of {behind}." if behind else "."
-    comparison = verdict.comparison
+    text += f", ahead of {behind}: the highest mean decides between them." if behind else "."
+    comparison = facts.verdict.comparison
     if comparison is None:
         return text
-    if verdict.outcome is Outcome.TIED:
-        text += f" It cannot be told apart from {comparison.comparator_label}; this is not a win."
-    elif verdict.outcome is Outcome.WORSE:
+    if facts.verdict.outcome is Outcome.TIED:
+        text += (
+            f" It cannot be told apart from {comparison.comparator_label}; this is not a win. Where nothing else "
+            f"speaks for it, prefer the simpler one: {comparison.comparator_label}."
+        )
+    elif facts.verdict.outcome is Outcome.WORSE:
         text += f" It is worse than {comparison.comparator_label}; prefer that."
     return text
 
 
-def _yaml(row: ConfigRow, config: Config, sweep: Sweep, verdict: Verdict) -> str:
+def _evidence(facts: Facts, row: ConfigRow) -> list[str]:
+    found = [
+        f"Minus {c.comparator_label}: {signed(c.difference)} {interval(c.low, c.high, sign=True)}".strip()
+        + f", {count(c.num_seeds, 'confirm seed')}."
+        for c in facts.comparisons
+        if c.config_id == row.id
+    ]
+    if row.tune and row.confirm:
+        found.append(
+            f"Tuning saw {number(row.tune.mean)} on {count(row.tune.n, 'seed')}, fresh seeds gave "
+            f"{number(row.confirm.mean)}: an optimism of {signed(row.tune.mean - row.confirm.mean)}."
+        )
+    baseline = next((other for other in facts.rows.values() if Role.BASELINE in other.roles), None)
+    found += [_health(facts, row, baseline), _cost(row, baseline)]
+    if row.evaluation_se is not None:
+        found.append(
+            f"Sampling completions at evaluations gives one trial's objective a standard error of "
+            f"{number(row.evaluation_se)}; the rest of its spread over seeds comes from training."
+        )
+    return [text for text in found if text]
+
+
+def _health(facts: Facts, row: ConfigRow, baseline: ConfigRow | None) -> str:
+    trials = facts.trials_of(row.id)
+    bad = {
+        "collapsed or diverged": sum(trial.reward_collapsed for trial in trials),
+        "lost their entropy": sum(trial.entropy_collapsed for trial in trials),
+        "failed": sum(trial.state is TrialState.FAILED for trial in trials),
+    }
+    told = ", ".join(f"{n} {what}" for what, n in bad.items() if n) or "none collapsed, diverged or failed"
+    text = f"Of its {count(len(trials), 'trial')} {told}"
+    if row.entropy_kept is not None:
+        text += f"; on average {row.entropy_kept:.0%} of the entropy was left at the end"
+        if baseline and baseline.id != row.id and baseline.entropy_kept is not None:
+            text += f" (baseline: {baseline.entropy_kept:.0%})"
+    return f"{text}."
+
+
+def _cost(row: ConfigRow, baseline: ConfigRow | None) -> str:
+    if row.hours is None:
+        return ""
+    text = f"A trial takes {row.hours * 60:.1f} minutes"
+    if row.tokens is not None:
+        text += f" and {row.tokens:,.0f} completion tokens"
+        if baseline and baseline.id != row.id and baseline.tokens:
+            text += f" (baseline: {baseline.tokens:,.0f})"
+    return f"{text}."
+
+
+def _others(facts: Facts, row: ConfigRow) -> list[str]:
+    """Why not the other configs: the confirmed ones, then the best of those that tuning dropped."""
+    rest = [other for other in in_order(facts.rows) if other.id != row.id]
+    texts = [_confirmed(facts, row, other, other.confirm) for other in rest if other.confirm]
+    dropped = [other for other in rest if other.confirm is None and other.tune and not is_comparator(other)]
+    texts += [_dropped(row, other, other.tune, place) for place, other in enumerate(dropped, 1) if other.tune]
+    return texts[:_MOST_OTHERS]
+
+
+def _confirmed(facts: Facts, row: ConfigRow, other: ConfigRow, stage: StageResult) -> str:
+    text = f"{other.label}: {number(stage.mean)} on {count(stage.n, 'confirm seed')}"
+    if row.confirm is not None:
+        gap = stage.mean - row.confirm.mean
+        text += f", {number(abs(gap))} {'lower' if gap <= 0 else 'higher'}"
+    members = facts.verdict.ties.members if facts.verdict.ties else []
+    member = next((member for member in members if member.config_id == other.id), None)
+    if member is not None and member.low is not None:
+        text += "; it may still be the best" if member.in_set else "; surely not the best"
+    return f"{text}{_collapsed(other)}."
+
+
+def _dropped(row: ConfigRow, other: ConfigRow, stage: StageResult, place: int) -> str:
+    best = row.tune.mean if row.tune else stage.mean
+    text = f"{other.label}: {number(stage.mean)} on {count(stage.n, 'tune seed')}, {number(best - stage.mean)} lower"
+    if row.confirm is not None:
+        text += "; not confirmed" + (", the first below the line" if place == 1 else "")
+    return f"{text}{_collapsed(other)}."
+
+
+def _collapsed(row: ConfigRow) -> str:
+    return (
+        f"; {row.reward_collapsed} of {count(sum(row.states.values()), 'trial')} collapsed"
+        if row.reward_collapsed
+        else ""
+    )
+
+
+def _command(trial: Trial) -> str:
+    """Trains as the trial did: its seed, and its threads, on which results depend."""
+    return f"OMP_NUM_THREADS={trial.threads} python -m trainers {FILE_NAME} seed={trial.seed}"
+
+
+def _yaml(facts: Facts, row: ConfigRow, trial: Trial, command: str) -> str:
+    config, sweep = facts.configs[row.id], facts.inputs.sweep
     lines = [
         f"{row.label}: config {row.id} of sweep {sweep.name} ({sweep.id})",
-        verdict.sentence,
-        f"Run it: python -m trainers {FILE_NAME}",
+        facts.verdict.sentence,
+        f"Run it: {command}",
+        f"This is the {trial.stage} trial {trial.id}. With --cache FOLDER it takes the sweep's models and data.",
     ]
     comment = "".join(f"# {' '.join(line.split())}\n" for line in lines)
-    return comment + yaml.safe_dump(config.training, sort_keys=False, allow_unicode=True)
+    return f"{comment}seed: {trial.seed}\n{_dumped(json.dumps(config.training))}"
+
+
+@lru_cache(maxsize=64)
+def _dumped(training: str) -> str:
+    return yaml.safe_dump(json.loads(training), sort_keys=False, allow_unicode=True)
+
+
+def _checkpoints(facts: Facts, trials: Sequence[Trial]) -> list[CheckpointRef]:
+    newest = {checkpoint.trial_id: checkpoint for checkpoint in facts.inputs.checkpoints}
+    return [
+        CheckpointRef(trial_id=trial.id, seed=trial.seed, stage=trial.stage, step=found.step, path=found.path)
+        for trial in trials
+        if (found := newest.get(trial.id))
+    ]
+
+
+def _mlflow_urls(facts: Facts, trials: Sequence[Trial]) -> list[str]:
+    rows: Mapping[str, TrialRow] = {row.id: row for row in facts.trials}
+    return [url for trial in trials if (url := rows[trial.id].mlflow_url)]

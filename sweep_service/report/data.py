@@ -59,13 +59,15 @@ class ReportInputs:
     series: Mapping[str, TrialSeries]
     """Of `CURVE_KEYS`, by trial id; a trial that recorded nothing is left out."""
     samples: tuple[Sample, ...] = ()
-    """Completions of each trial's last evaluation."""
+    """Completions of the last evaluation, of one trial of each config and stage."""
     checkpoints: tuple[Checkpoint, ...] = ()
     """The newest of each trial."""
     mlflow_url: str | None = None
     """Where people reach MLflow; None leaves its links out."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
     """Package versions that the trials ran with."""
+    provenance: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Code and data as they were when these rows were read: what it is -> its version or digest."""
 
     def get(self, trial_id: str, key: str) -> Series | None:
         """One metric of one trial; None if it was never recorded."""
@@ -88,5 +90,5 @@ class ReportInputs:
                 for name, array in series.arrays():
                     found.update(f"{trial.id} {name}\n".encode())
                     found.update(array.tobytes())
-        found.update(repr((self.mlflow_url, sorted(self.versions.items()))).encode())
+        found.update(repr((self.mlflow_url, sorted(self.versions.items()), sorted(self.provenance.items()))).encode())
         return found.hexdigest()

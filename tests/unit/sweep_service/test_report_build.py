@@ -119,8 +119,8 @@ def test_the_best_yaml_is_the_training_that_was_run() -> None:
     assert best is not None
     config = next(config for config in inputs.configs if config.id == best.config_id)
     parsed = TrainingConfig.model_validate(yaml.safe_load(best.yaml))
-    assert parsed.model_dump(mode="json", exclude={"seed"}) == config.training
-    assert best.command == "python -m trainers best.yaml"
+    assert parsed.model_dump(mode="json") == {**config.training, "seed": 10}
+    assert best.command == "OMP_NUM_THREADS=1 python -m trainers best.yaml seed=10"
 
 
 def test_equal_inputs_give_equal_bytes() -> None:
