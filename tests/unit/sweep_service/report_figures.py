@@ -31,7 +31,7 @@ def cell(x: str, y: str, mean: float | None, facet: str | None = None, **changed
     """A cell with three of three seeds, or a hole that nobody planned."""
     seeds = 0 if mean is None else 3
     given: dict[str, Any] = {"x": x, "y": y, "facet": facet, "mean": mean, "n": seeds, "planned": seeds}
-    rest = {"config_id": None, "half_width": 0.012, "confirm": None, "entropy_kept": 0.5}
+    rest: dict[str, Any] = {"config_id": None, "half_width": 0.012, "confirm": None, "entropy_kept": 0.5}
     return Cell(**(given | rest | changed))
 
 
