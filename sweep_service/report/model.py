@@ -115,8 +115,9 @@ class Comparison(Part):
     num_seeds: int
     difference: float
     low: float | None
-    """95 % interval that holds for all `family` configs compared with this comparator at once."""
+    """95 % interval: the lower bounds of all `family` configs compared with this comparator hold at once (97.5 %)."""
     high: float | None
+    """This bound holds by itself: to choose the best of several configs can only push its difference up."""
     standard_error: float | None
     df: int | None
     variance: Literal["pooled", "pair"] | None
@@ -157,7 +158,8 @@ class Purchase(Part):
     """For each of them; 0 where nothing needs to be bought."""
     difference: float
     """The true difference that would then be found."""
-    power: float
+    power: float | None
+    """With which probability; None where nothing is known yet about the spread over seeds."""
 
 
 class Verdict(Part):
@@ -241,11 +243,11 @@ class BudgetComparison(Part):
     unit: Literal["steps", "tokens", "hours"]
     """Optimizer updates, completion tokens trained on, or hours of a trial (times its GPUs, if it has any)."""
     budget: float | None
-    """Mean over seeds of what the cheaper one of the pair spent; None for steps."""
+    """Mean over seeds of what the cheaper one of the pair spent; None for steps, and where both always diverged."""
     num_seeds: int
     difference: float
     low: float | None
-    """As in `Comparison`: from the pair's own spread, Student's t."""
+    """95 % interval from the pair's own spread (Student's t), one pair at a time; None for fewer than 3 seeds."""
     high: float | None
 
 
@@ -263,9 +265,11 @@ class Descriptive(Part):
     thresholds: list[float]
     profiles: list[Profile]
     iqm: dict[str, float]
-    """By config id: interquartile mean over confirm seeds of (config minus comparator)."""
+    """By config id: interquartile mean over confirm seeds of (config minus comparator). Values that a quartile cuts
+    count in part, so it is a plain mean for two seeds and leans on the middle one for three."""
     improvement: dict[str, float]
-    """By config id: share of pairs of a seed of the config and one of the comparator in which the config is higher."""
+    """By config id: share of pairs of a seed of the config and one of the comparator in which the config is higher;
+    equal ones count half."""
     training_sd: float | None
     """Spread of the objective over training seeds, pooled within configs that did not collapse."""
     evaluation_se: float | None
@@ -279,16 +283,19 @@ class Cell(Part):
     y: str
     facet: str | None
     config_id: str | None
-    """None: no config has this combination."""
+    """None: no config has this combination. Of several that differ in `others`, the one with the best tune mean."""
     mean: float | None
-    """Over tune seeds; None for a hole."""
+    """Over tune seeds; None for a hole, or without a tune result."""
     half_width: float | None
-    """Of the 95 % interval of the mean over the tune seeds, variance pooled; None below 2 seeds a config."""
+    """Of the 95 % interval of the mean over the tune seeds. Variance: the config + seed model's, pooled over configs
+    without a collapse; the config's own where it collapsed. None below 2 seeds a config (3 where it collapsed)."""
     n: int
     planned: int
     confirm: float | None
     """Its confirm mean, if it was confirmed."""
     entropy_kept: float | None
+    """Entropy at the end divided by entropy at the start, mean over tune trials (confirm trials, if there are no
+    others)."""
 
 
 class Grid(Part):
@@ -309,7 +316,11 @@ class Grid(Part):
 
 
 class TradeoffPoint(Part):
-    """A config in the plane of objective and retained entropy."""
+    """A config in the plane of objective and retained entropy.
+
+    Both are means over its confirm trials, or over its tune trials if it has no others; the objective then has no
+    interval, for these trials chose the config.
+    """
 
     config_id: str
     objective: float
@@ -328,9 +339,9 @@ class Importance(Part):
 
     names: list[str]
     fanova: list[float]
-    """Share of the variance over the whole space that the parameter explains alone or together with others."""
+    """Share of the variance over the whole space that the parameter explains alone; joint effects are the rest."""
     ped_anova: list[float]
-    """How much the parameter decides whether a config is among the best tenth."""
+    """How much the parameter decides whether a config is among the best tenth (at least 5); adds up to 1."""
     num_configs: int
     text: str
 
