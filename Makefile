@@ -8,7 +8,7 @@ QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 
   HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test bench check format install lock lock-check clean
+.PHONY: help demo serve test browser bench check format install lock lock-check clean
 
 help: ## Show these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -21,6 +21,9 @@ serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave th
 
 test: $(READY) ## Run all tests
 	@$(QUIET) $(VENV)/bin/python -m pytest
+
+browser: $(READY) ## Run the tests of the pages in an installed Chromium (or CHROMIUM=path)
+	@$(QUIET) CHROMIUM="$(CHROMIUM)" $(VENV)/bin/python -m pytest tests/browser
 
 bench: $(READY) ## Time an optimizer step beside TRL's, and the math grader; some minutes on a quiet machine
 	@$(QUIET) $(VENV)/bin/python bench/step_time.py

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -12,60 +13,85 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from sweep_service.records import Role, TrialState
-from sweep_service.report.figures import Figure, looks, sections
+from sweep_service.records import Role, Stage
+from sweep_service.report import views
+from sweep_service.report.best import FILE_NAME
+from sweep_service.report.csv import render_csv
+from sweep_service.report.figures import Section, looks, sections
 from sweep_service.report.labels import count, interval, number, short_name, signed, value_text
-from sweep_service.report.model import Comparison, Outcome, Report
+from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report
 
-_HERE: Final = Path(__file__).parent / "page"
+_PAGE: Final = Path(__file__).parent / "page"
 _OUTCOMES: Final = {
     Outcome.BETTER: "The whole 95 % interval lies above zero.",
     Outcome.TIED: "The 95 % interval contains zero: with these seeds neither is shown to be better.",
-    Outcome.WORSE: "The whole 95 % interval lies below zero: prefer the baseline.",
+    Outcome.WORSE: "The whole 95 % interval lies below zero: prefer the comparator.",
     Outcome.INSUFFICIENT: "There is not enough to say anything with a stated confidence.",
     Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",
 }
+_DIGITS: Final = 5
+"""Significant digits of a figure's fractions: more than a screen can show, in half of the file."""
+
+Places = dict[str, float]
+"""Where marks stand on an axis, in percent of its width."""
 
 
 def render_html(report: Report) -> bytes:
     """Render the page. Equal reports give equal bytes."""
     look = looks(report)
     made = sections(report, look)
-    seeds = next((figure for section in made if section.id == "seeds" for figure in section.figures), None)
-    main = [figure for section in made if section.open and section.id != "seeds" for figure in section.figures]
-    more = [figure for section in made if not section.open for figure in section.figures]
-    script = (_HERE / "page.js").read_text()
-    page = _environment().get_template("page.html.j2")
-    return page.render(
-        report=report,
-        outcome_note=_OUTCOMES[report.verdict.outcome],
-        look=look,
-        legend=sorted(report.configs, key=lambda row: (not look[row.id].shown, row.number)),
-        numbers={trial.id: trial.number for trial in report.trials},
-        failures=[trial for trial in report.trials if trial.state in (TrialState.FAILED, TrialState.DIVERGED)],
-        scale=_scale(report.verdict.comparison),
-        forest=_forest(report.comparisons),
-        seeds=seeds,
-        main=main,
-        more=more,
-        figures=Markup(_embedded([figure for figure in [seeds, *main, *more] if figure])),
-        style=Markup((_HERE / "page.css").read_text()),
-        script=Markup(script),
-        plotly=Markup(get_plotlyjs()),
-        policy=f"default-src 'none'; script-src {_plotly_hash()} {_hash(script)}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'",
-    ).encode()
+    seeds = next((section for section in made if section.id == "seeds"), None)
+    figures = [section for section in made if section.id != "seeds"]
+    script = (_PAGE / "page.js").read_text()
+    context = {
+        "report": report,
+        "look": look,
+        "contents": _contents(report, seeds, figures),
+        "sentence": views.sentence(report),
+        "outcome_note": _OUTCOMES[report.verdict.outcome],
+        "scale": _scale(report.verdict.comparison),
+        "numbers": views.by_number(report.trials),
+        "varied": views.varied(report),
+        "reference": views.reference(report),
+        "against": views.reference_name(report),
+        "confirm_deltas": views.deltas(report, Stage.CONFIRM),
+        "tune_deltas": views.deltas(report, Stage.TUNE),
+        "forest": _forest(report.comparisons),
+        "forest_zero": views.place(0, *views.bounds(report.comparisons)),
+        "budgets": views.budgets(report),
+        "units": views.units(report),
+        "effects": _effects(report.exploration),
+        "seeds": seeds,
+        "sections": figures,
+        "legend": sorted(report.configs, key=lambda row: (not look[row.id].shown, row.number)),
+        "prompts": views.prompts(report.samples),
+        "failures": views.failures(report),
+        "file_name": FILE_NAME,
+        "files": _files(report),
+        "figures": Markup(_embedded(made)),
+        "style": Markup((_PAGE / "page.css").read_text()),
+        "script": Markup(script),
+        "plotly": Markup(get_plotlyjs()),
+        "policy": _policy(script),
+    }
+    return _environment().get_template("page.html.j2").render(context).encode()
 
 
 @lru_cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     cast("dict[str, Any]", environment.filters).update(
-        number=number, signed=signed, count=count, short_name=short_name, value_text=value_text, utc=_utc
+        number=number,
+        signed=signed,
+        count=count,
+        short_name=short_name,
+        value_text=value_text,
+        utc=_utc,
+        amount=_amount,
     )
-    cast("dict[str, Any]", environment.globals).update(interval=interval, SPACE=Role.SPACE)
+    cast("dict[str, Any]", environment.globals).update(interval=interval, SPACE=Role.SPACE, BASELINE=Role.BASELINE)
     return environment
 
 
@@ -73,39 +99,105 @@ def _utc(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _scale(comparison: Comparison | None) -> dict[str, float] | None:
-    """Places of the verdict's interval and mean on an axis with zero in the middle, in percent."""
+def _amount(value: float) -> str:
+    """`950`, `12.3 k`, `4.56 M`: three digits are enough for a cost."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g}"
+
+
+def _contents(report: Report, seeds: Section | None, figures: Sequence[Section]) -> list[tuple[str, str]]:
+    """Anchor and name of every part that the page has, in its order."""
+    exploring = report.exploration is not None
+    early = report.verdict.outcome is Outcome.EXPLORATORY
+    parts = [
+        ("verdict", "Verdict", True),
+        ("warnings", f"Warnings {len(report.cautions)}", bool(report.cautions)),
+        ("exploration", "Parameters", exploring and early),
+        ("best", "Best config", report.best is not None),
+        ("configs", "Configs", True),
+        ("sure", "How sure", bool(report.comparisons or seeds)),
+        ("claims", "Claims", bool(report.claims)),
+        ("exploration", "Parameters", exploring and not early),
+        *((f"figures-{section.id}", section.title, section.open) for section in figures),
+        ("samples", "Samples", bool(report.samples)),
+        ("failures", "Failures", bool(views.failures(report))),
+        ("trials", "Trials", True),
+        ("method", "Method", True),
+        ("data", "Data", True),
+    ]
+    return [(anchor, name) for anchor, name, there in parts if there]
+
+
+def _scale(comparison: Comparison | None) -> Places | None:
+    """The verdict's interval on an axis with zero in the middle, with room for a label beyond either end."""
     if comparison is None or comparison.low is None or comparison.high is None:
         return None
-    reach = 1.3 * max(abs(comparison.low), abs(comparison.high)) or 1.0
-    values = {"low": comparison.low, "mean": comparison.difference, "high": comparison.high}
-    return {name: round(50 + 50 * value / reach, 2) for name, value in values.items()}
+    reach = 1.7 * max(abs(comparison.low), abs(comparison.high)) or 1.0
+    values = {"low": comparison.low, "mean": comparison.difference, "high": comparison.high, "zero": 0.0}
+    return {name: views.place(value, -reach, reach, margin=0) for name, value in values.items()}
 
 
-def _forest(comparisons: list[Comparison]) -> list[tuple[Comparison, dict[str, float] | None]]:
-    """Each comparison with the places of its interval, mean and zero on a common axis, in percent."""
-    bounds = [bound for c in comparisons for bound in (c.low, c.high, c.difference) if bound is not None]
-    low, high = min([0.0, *bounds]), max([0.0, *bounds])
-    span = (high - low) or 1.0
-
-    def place(value: float) -> float:
-        return round(4 + 92 * (value - low) / span, 2)
-
+def _forest(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, Places | None]]:
+    """Each comparison with its marks on an axis that all share."""
+    low, high = views.bounds(comparisons)
     return [
-        (
-            c,
-            {"low": place(c.low), "high": place(c.high), "mean": place(c.difference), "zero": place(0.0)}
-            if c.low is not None and c.high is not None
-            else None,
-        )
+        (c, _marks(c.low, c.difference, c.high, low, high) if c.low is not None and c.high is not None else None)
         for c in comparisons
     ]
 
 
-def _embedded(figures: list[Figure]) -> str:
+def _marks(low: float, mean: float, high: float, least: float, most: float) -> Places:
+    values = {"low": low, "mean": mean, "high": high}
+    return {name: views.place(value, least, most) for name, value in values.items()}
+
+
+def _effects(exploration: Exploration | None) -> list[list[tuple[EffectLevel, Places]]]:
+    """Each effect's levels with their marks; all effects share one axis, so that strong ones look strong."""
+    if exploration is None:
+        return []
+    levels = [level for effect in exploration.effects for level in effect.levels]
+    values = [value for level in levels for value in (level.low, level.mean, level.high) if value is not None]
+    least, most = min(values, default=0.0), max(values, default=1.0)
+
+    def marks(level: EffectLevel) -> Places:
+        low = level.mean if level.low is None else level.low
+        return _marks(low, level.mean, level.mean if level.high is None else level.high, least, most)
+
+    return [[(level, marks(level)) for level in effect.levels] for effect in exploration.effects]
+
+
+def _files(report: Report) -> dict[str, str]:
+    """Links that hold a whole file each, by its name."""
+    contents = {"configs.csv": render_csv(report, "configs"), "trials.csv": render_csv(report, "trials")}
+    if report.best is not None:
+        contents[FILE_NAME] = report.best.yaml.encode()
+    return {name: f"data:text/plain;base64,{base64.b64encode(content).decode()}" for name, content in contents.items()}
+
+
+def _embedded(made: Sequence[Section]) -> str:
     """JSON that can stand inside a script element: nothing in it can end the element or start a comment."""
+    figures = [_rounded(figure) for section in made for figure in section.figures]
     dumped = json.dumps(figures, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return dumped.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if abs(value) < 10**_DIGITS else round(value)
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in cast("Sequence[Any]", value)]
+    return value
+
+
+def _policy(script: str) -> str:
+    return (
+        f"default-src 'none'; script-src {_plotly_hash()} {_hash(script)}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def _hash(script: str) -> str:

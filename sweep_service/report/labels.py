@@ -23,8 +23,11 @@ NOTHING: Final = "\N{EN DASH}"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """`0.842`, or `NOTHING`."""
-    return NOTHING if value is None else f"{value:.{digits}f}"
+    """`0.842`, `-0.100`, `0.000` for what rounds to zero, or `NOTHING`."""
+    if value is None:
+        return NOTHING
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text
 
 
 def signed(value: float, digits: int = 3) -> str:

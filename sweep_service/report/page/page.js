@@ -1,62 +1,158 @@
 "use strict";
 (() => {
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const figures = new Map(JSON.parse(document.getElementById("figures").textContent).map((f) => [f.id, f]));
-  const buttons = [...document.querySelectorAll("[data-config]")];
-  const seedsButton = document.querySelector("[data-seeds]");
+  const configs = all("[data-config]"), seedsButton = document.querySelector("[data-seeds]");
   const pressed = (button) => button.getAttribute("aria-pressed") === "true";
-  const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  const press = (button, on) => button.setAttribute("aria-pressed", String(on));
 
-  // Colours are written as @name; each is a variable of the style sheet, so that light and dark share one file.
-  const coloured = (value, key = "") => {
-    if (typeof value === "string") return /color$/.test(key) && value[0] === "@" ? variable(value.slice(1)) : value;
+  // ---- Colours are written as @name; each is a variable of the style sheet, so that light and dark share one file.
+  let style = getComputedStyle(document.documentElement), known = new Map();
+  const variable = (name) => {
+    if (!known.has(name)) known.set(name, style.getPropertyValue("--" + name).trim());
+    return known.get(name);
+  };
+  const isColour = (key) => /color(scale|way)?$/.test(key);
+  const coloured = (value, inside = false) => {
+    if (typeof value === "string") return inside && value[0] === "@" ? variable(value.slice(1)) : value;
     if (value === null || typeof value !== "object") return value;
-    if (Array.isArray(value)) return typeof value[0] === "object" ? value.map((item) => coloured(item)) : value;
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, coloured(item, name)]));
+    if (Array.isArray(value)) {
+      const plain = !inside && (value.length === 0 || typeof value[0] !== "object" || value[0] === null);
+      return plain ? value : value.map((item) => coloured(item, inside));
+    }
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, coloured(item, isColour(key))]));
   };
 
-  const axis = (given, narrow) => ({
-    gridcolor: variable("grid"), linecolor: variable("line"), zerolinecolor: variable("line"), automargin: true,
-    ...given, title: { ...given.title, standoff: 8, font: { size: narrow ? 11 : 12 } },
+  // ---- The look that all figures share; what a figure says itself comes first.
+  const themedBar = (bar = {}) => ({
+    thickness: 12, outlinewidth: 0, ...bar, tickfont: { size: 11, color: variable("muted"), ...bar.tickfont },
+    title: { ...bar.title, font: { size: 12, color: variable("muted"), ...bar.title?.font } },
   });
-
-  const draw = (element) => {
-    if (element.closest("details:not([open])")) return;
-    const figure = figures.get(element.dataset.figure);
-    const hidden = new Set(buttons.filter((button) => !pressed(button)).map((button) => button.dataset.config));
-    const narrow = element.clientWidth < 480;
-    const shown = ({ meta }) => !(meta && (hidden.has(meta.config) || (meta.seed && !pressed(seedsButton))));
-    const data = coloured(figure.data.filter(shown)).map((trace) => ({ ...trace, showlegend: false }));
-    const ink = variable("ink"), paper = variable("card");
-    const layout = {
-      ...coloured(figure.layout),
-      xaxis: axis(figure.layout.xaxis, narrow), yaxis: axis(figure.layout.yaxis, narrow),
+  const themedAxis = (axis, narrow) => ({
+    gridcolor: variable("grid"), linecolor: variable("line"), zerolinecolor: variable("line"), automargin: true,
+    ...axis, title: { standoff: 8, ...axis.title, font: { size: narrow ? 11 : 12, ...axis.title?.font } },
+  });
+  const themedTrace = (trace) => {
+    const bars = trace.colorbar || trace.showscale ? { colorbar: themedBar(trace.colorbar) } : {};
+    if (trace.marker?.colorbar) bars.marker = { ...trace.marker, colorbar: themedBar(trace.marker.colorbar) };
+    if (trace.line?.colorbar) bars.line = { ...trace.line, colorbar: themedBar(trace.line.colorbar) };
+    return { ...trace, showlegend: trace.showlegend ?? false, ...bars };
+  };
+  const themedLayout = (given, narrow) => {
+    const layout = coloured(given);
+    for (const [key, value] of Object.entries(layout)) {
+      if (/^[xy]axis\d*$/.test(key)) layout[key] = themedAxis(value, narrow);
+      if (/^coloraxis\d*$/.test(key)) layout[key] = { ...value, colorbar: themedBar(value.colorbar) };
+    }
+    const small = { size: narrow ? 10.5 : 11.5, color: variable("muted") };
+    for (const mark of layout.annotations ?? []) mark.font = { ...small, ...mark.font };
+    for (const shape of layout.shapes ?? []) if (shape.label) shape.label.font = { ...small, ...shape.label.font };
+    return {
+      xaxis: themedAxis({}, narrow), yaxis: themedAxis({}, narrow), ...layout,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: variable("font"), size: narrow ? 11 : 12.5, color: ink },
-      hoverlabel: { bgcolor: paper, bordercolor: variable("line"), font: { color: ink } },
-      margin: { l: 52, r: 12, t: 10, b: 44 }, dragmode: narrow ? false : "zoom",
+      font: { family: variable("font"), size: narrow ? 11 : 12.5, color: variable("ink"), ...layout.font },
+      hoverlabel: {
+        bgcolor: variable("card"), bordercolor: variable("line"), font: { color: variable("ink") }, ...layout.hoverlabel,
+      },
+      margin: { l: 52, r: 12, t: 10, b: 44, ...layout.margin }, dragmode: narrow ? false : (layout.dragmode ?? "zoom"),
     };
-    for (const shape of layout.shapes ?? []) if (shape.label) shape.label.font = { size: 11, color: variable("muted") };
-    Plotly.react(element, data, layout, { responsive: true, displaylogo: false, displayModeBar: false });
   };
 
-  const plots = [...document.querySelectorAll("[data-figure]")];
-  const drawAll = () => plots.forEach(draw);
-  for (const button of [...buttons, ...(seedsButton ? [seedsButton] : [])]) {
-    button.addEventListener("click", () => {
-      button.setAttribute("aria-pressed", String(!pressed(button)));
-      drawAll();
-    });
+  // ---- Drawing: a figure is drawn when it comes near the screen, and again there if something changed meanwhile.
+  const PANEL = 190; // pixels below which a panel is not readable: the figure then scrolls in its own box
+  const columns = (layout) => {
+    const starts = Object.entries(layout).filter(([key]) => /^xaxis\d*$/.test(key)).map(([, axis]) => axis.domain?.[0] ?? 0);
+    return new Set(starts).size || 1;
+  };
+  const draw = (element) => {
+    const given = figures.get(element.dataset.figure);
+    const room = element.parentElement.clientWidth, narrow = room < 480;
+    const figure = narrow ? { ...given, ...given.narrow } : given, panels = narrow && given.narrow ? 1 : columns(figure.layout);
+    if (given.narrow) element.style.height = figure.height + "px";
+    element.style.minWidth = panels > 1 ? Math.min(panels * PANEL, 900) + "px" : "";
+    const hidden = new Set(configs.filter((button) => !pressed(button)).map((button) => button.dataset.config));
+    const seeds = !seedsButton || pressed(seedsButton);
+    const shown = ({ meta }) => !(meta && (hidden.has(meta.config) || (meta.seed && !seeds)));
+    const data = figure.data.filter(shown).map((trace) => themedTrace(coloured(trace)));
+    Plotly.react(element, data, themedLayout(figure.layout, narrow), { responsive: true, displaylogo: false, displayModeBar: false });
+  };
+  const plots = all("[data-figure]"), near = new Set(), stale = new Set(plots);
+  const drawStale = () => near.forEach((element) => { if (stale.delete(element)) draw(element); });
+  const redraw = () => { plots.forEach((element) => stale.add(element)); drawStale(); };
+  const watcher = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) near[isIntersecting ? "add" : "delete"](target);
+    drawStale();
+  }, { rootMargin: "500px 0px" });
+  plots.forEach((element) => watcher.observe(element));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { known = new Map(); redraw(); });
+  addEventListener("beforeprint", () => plots.filter((e) => e.offsetParent && stale.delete(e)).forEach(draw));
+
+  // ---- Which configs and seeds are shown
+  for (const button of [...configs, ...(seedsButton ? [seedsButton] : [])]) {
+    button.addEventListener("click", () => { press(button, !pressed(button)); redraw(); });
   }
-  for (const details of document.querySelectorAll("details")) {
-    details.addEventListener("toggle", () => details.querySelectorAll("[data-figure]").forEach(draw));
+  for (const button of configs) {
+    button.addEventListener("dblclick", () => { configs.forEach((other) => press(other, other === button)); redraw(); });
   }
+  for (const button of all("[data-show]")) {
+    button.addEventListener("click", () => { configs.forEach((other) => press(other, button.dataset.show === "all")); redraw(); });
+  }
+
+  // ---- Tables: a click on a head sorts by its column, largest first, and what is missing stays last
+  const sortValue = (row, column) => {
+    const cell = row.cells[column], text = (cell?.dataset.v ?? cell?.textContent ?? "").trim();
+    if (text === "" || text === "–") return null;
+    return Number.isNaN(Number(text)) ? text : Number(text);
+  };
+  const compared = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en");
+  const sortBy = (head) => {
+    const table = head.closest("table"), column = head.cellIndex, body = table.tBodies[0];
+    const rows = [...body.rows].map((row) => [sortValue(row, column), row]);
+    const numeric = rows.some(([value]) => typeof value === "number");
+    const before = head.getAttribute("aria-sort");
+    const direction = before ? (before === "descending" ? "ascending" : "descending") : (numeric ? "descending" : "ascending");
+    const sign = direction === "descending" ? -1 : 1;
+    rows.sort(([a], [b]) => (a === null || b === null ? (a === null) - (b === null) : sign * compared(a, b)));
+    all("[aria-sort]", table).forEach((other) => other.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", direction);
+    body.append(...rows.map(([, row]) => row));
+  };
+  all("[data-sort]").forEach((head) => head.firstElementChild.addEventListener("click", () => sortBy(head)));
+  const showAll = (section) => {
+    all(".short", section).forEach((table) => table.classList.remove("short"));
+    all("[data-all]", section).forEach((button) => button.remove());
+  };
+  all("[data-all]").forEach((button) => button.addEventListener("click", () => showAll(button.closest("section"))));
+
+  // ---- Links into folded parts, and where in the page we are
   const openTarget = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const details = target && target.closest("details");
-    if (details) { details.open = true; target.scrollIntoView({ block: "center" }); }
+    if (!target) return;
+    const folded = target.closest("details") ?? (target.tagName === "SECTION" ? target.querySelector(":scope > details") : null);
+    if (folded) folded.open = true;
+    if (target.matches(".short tr")) showAll(target.closest("section"));
+    if (target.matches("tr")) target.scrollIntoView({ block: "center" });
   };
   addEventListener("hashchange", openTarget);
-  for (const button of document.querySelectorAll("[data-copy]")) {
+  const links = new Map(all(".bar-top a:not(.top)").map((link) => [link.hash.slice(1), link]));
+  const parts = [...links.keys()].map((id) => document.getElementById(id));
+  let waiting = false;
+  const mark = () => {
+    waiting = false;
+    const passed = parts.filter((part) => part.getBoundingClientRect().top < innerHeight / 3);
+    links.forEach((link) => link.removeAttribute("aria-current"));
+    const link = links.get(passed.at(-1)?.id);
+    if (!link) return;
+    link.setAttribute("aria-current", "true");
+    const box = link.parentElement;
+    if (link.offsetLeft < box.scrollLeft || link.offsetLeft + link.offsetWidth > box.scrollLeft + box.clientWidth) {
+      box.scrollLeft = link.offsetLeft - box.clientWidth / 3;
+    }
+  };
+  addEventListener("scroll", () => { if (!waiting) { waiting = true; requestAnimationFrame(mark); } }, { passive: true });
+
+  // ---- Copying
+  for (const button of all("[data-copy]")) {
     button.addEventListener("click", async () => {
       const source = document.getElementById(button.dataset.copy);
       getSelection().selectAllChildren(source);
@@ -66,7 +162,6 @@
       setTimeout(() => { button.textContent = label; getSelection().removeAllRanges(); }, 1200);
     });
   }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  drawAll();
   openTarget();
+  mark();
 })();

@@ -1,28 +1,25 @@
 """The renderings against hostile text and the outside world."""
 
 import base64
+import csv
 import hashlib
+import io
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
-from sweep_service.records import Config, SweepState, Trial, TrialState
+from sweep_service.records import Stage, SweepState
 from sweep_service.report import Report, build, render_html, render_markdown
+from sweep_service.report.best import FILE_NAME
+from sweep_service.report.csv import Table, inert, render_csv
+from sweep_service.report.html import _scale
+from sweep_service.report.model import Outcome
 from sweep_service.report.picture import render_png
-from tests.unit.sweep_service.report_sweeps import succeed, sweep_inputs
-
-CANARIES = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "</script><script>alert(1)</script>",
-    "<!--<script>",
-    "[click](javascript:alert(1)) | ![x](http://evil.example/x.png) `code`",
-    "{{ 7*7 }} {% raw %}",
-    "\u2028alert(1)\u2029",
-)
+from sweep_service.report.views import deltas, reference
+from tests.unit.sweep_service.report_parts import CANARIES, hostile_report, with_every_part
+from tests.unit.sweep_service.report_sweeps import sweep_inputs
 
 
 class Page(HTMLParser):
@@ -32,64 +29,202 @@ class Page(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.texts: list[str] = []
         self._inside: dict[str, str | None] | None = None
+        self._styling = False
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
         self._inside = dict(attrs) if tag == "script" else None
+        self._styling = tag == "style"
 
     def handle_data(self, data: str) -> None:
         if self._inside is not None:
             self.scripts.append((self._inside, data))
             self._inside = None
+        elif not self._styling:
+            self.texts.append(data)
 
 
 @pytest.fixture(scope="module")
 def hostile() -> Report:
-    """A report in which every text that a user or a trainer can set is a canary."""
-
-    def fails(config: Config, trial: Trial) -> Trial:
-        if trial.number % 3 == 0:
-            message = CANARIES[trial.number % len(CANARIES)]
-            return trial.model_copy(update={"state": TrialState.FAILED, "step": 8, "message": message})
-        return succeed(config, trial)
-
-    inputs = sweep_inputs({"labels": {f"l{i}": text for i, text in enumerate(CANARIES)}}, fate=fails)
-    sweep = inputs.sweep.model_copy(update={"message": " ".join(CANARIES), "state": SweepState.FAILED})
-    configs = tuple(
-        config.model_copy(
-            update={
-                "params": config.params | {"task.name": CANARIES[config.number], 'x"><b>': config.number},
-                "training": config.training | {"note": "\n".join(CANARIES)},
-            }
-        )
-        for config in inputs.configs
-    )
-    hostile = {"sweep": sweep, "configs": configs, "versions": {CANARIES[0]: CANARIES[1]}}
-    return build(replace(inputs, **hostile))
+    return hostile_report()
 
 
-def test_hostile_text_makes_no_element_and_no_script(hostile: Report) -> None:
-    page = render_html(hostile).decode()
-    plain = Page(render_html(build(sweep_inputs())).decode())
-    found = Page(page)
-    assert {tag for tag, _ in found.elements} <= {tag for tag, _ in plain.elements} | {"li", "ul", "a", "section"}
+@pytest.fixture(scope="module")
+def plain() -> Report:
+    """The same with harmless texts."""
+    return with_every_part(build(sweep_inputs()))
+
+
+def test_hostile_text_makes_no_element_and_no_script(hostile: Report, plain: Report) -> None:
+    found, usual = Page(render_html(hostile).decode()), Page(render_html(plain).decode())
+    assert {tag for tag, _ in found.elements} <= {tag for tag, _ in usual.elements}
     assert len(found.scripts) == 3
     assert not [attrs for _, attrs in found.elements if any(name.startswith("on") for name in attrs)]
-    figures = json.loads(found.scripts[0][1])
-    assert "<script" not in json.dumps(figures)
+    for _, attrs in found.elements:
+        assert (attrs.get("href") or "#").startswith(("#", "http://127.0.0.1:5000/", "data:")), attrs
+    assert "<script" not in found.scripts[0][1]
+
+
+@pytest.mark.parametrize("canary", CANARIES)
+def test_hostile_text_is_shown_as_it_is(hostile: Report, canary: str) -> None:
+    page = Page(render_html(hostile).decode())
+    assert " ".join(canary.split()) in " ".join("".join(page.texts).split())
+
+
+def test_plotly_shows_hostile_labels_as_they_are(hostile: Report) -> None:
+    figures = json.loads(Page(render_html(hostile).decode()).scripts[0][1])
+    names = {trace["name"] for figure in figures for trace in figure["data"] if "name" in trace}
+    assert any("&lt;" in name for name in names)
+    assert not [name for name in names if "<" in name.replace("<br>", "").replace("<b>", "").replace("</b>", "")]
 
 
 def test_hostile_text_is_inert_in_markdown(hostile: Report) -> None:
     text = render_markdown(hostile).decode()
     outside = re.sub(r"(?ms)^(`{3,})yaml.*?^\1$", "", text)
-    assert "<script" not in outside
-    assert "<img" not in outside
+    assert outside.count("## ") == len(re.findall(r"(?m)^## ", outside))
+    for raw in ("<script", "<img", "<svg", "<!--"):
+        assert raw not in outside
     assert "](" not in outside.replace("\\](", "").replace("\\]\\(", "")
-    for line in outside.splitlines():
-        if line.startswith("|"):
-            assert line.count("|") - line.count("\\|") in (5, 6, 10)
+    assert not re.search(r"(?m)^\s*(```|~~~|=)", outside)
+    tables = [block for block in outside.split("\n\n") if block.startswith("|")]
+    assert len(tables) >= 5
+    for table in tables:
+        assert len({line.count("|") - line.count("\\|") for line in table.splitlines()}) == 1, table
+
+
+@pytest.mark.parametrize("table", ["trials", "configs"])
+def test_hostile_text_is_inert_in_csv(hostile: Report, table: Table) -> None:
+    content = render_csv(hostile, table).decode()
+    header, *rows = csv.reader(io.StringIO(content))
+    assert len(rows) == len(hostile.trials if table == "trials" else hostile.configs)
+    assert {len(row) for row in rows} == {len(header)}
+    assert "alert(1)" in content
+    for cell in (cell for row in [header, *rows] for cell in row):
+        assert not cell.lstrip().startswith(("=", "+", "@")), cell
+        if cell.startswith("-"):
+            float(cell)
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        (-0.5, -0.5),
+        (3, 3),
+        (None, None),
+        (True, "True"),
+        ("-0.25", "-0.25"),
+        ("+1e-3", "+1e-3"),
+        ("plain", "plain"),
+        ("", ""),
+        ("=1+1", "'=1+1"),
+        ("-1+1", "'-1+1"),
+        ("+cmd", "'+cmd"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
+        ("  =1", "'  =1"),
+        ("\uff1d1", "'\uff1d1"),
+        (["=1"], "['=1']"),
+    ],
+)
+def test_no_cell_is_a_formula(value: object, cell: object) -> None:
+    assert inert(value) == cell
+
+
+def test_csv_has_the_report_s_numbers() -> None:
+    report = build(sweep_inputs())
+    configs = list(csv.DictReader(io.StringIO(render_csv(report, "configs").decode())))
+    assert [row["config_id"] for row in configs] == [row.id for row in report.configs]
+    comparison = report.verdict.comparison
+    assert comparison is not None
+    chosen = next(row for row in configs if row["config_id"] == comparison.config_id)
+    assert float(chosen["confirm_delta"]) == comparison.difference
+    assert float(chosen["loss.beta2"]) == 1
+    trials = list(csv.DictReader(io.StringIO(render_csv(report).decode())))
+    assert [float(row["objective"]) for row in trials] == [trial.objective for trial in report.trials]
+
+
+def test_the_page_s_files_are_the_tables() -> None:
+    report = build(sweep_inputs())
+    links = {
+        attrs["download"]: attrs["href"] or ""
+        for _, attrs in Page(render_html(report).decode()).elements
+        if "download" in attrs
+    }
+    files = {name: base64.b64decode(link.partition(",")[2]) for name, link in links.items()}
+    assert report.best is not None
+    assert files == {
+        "configs.csv": render_csv(report, "configs"),
+        "trials.csv": render_csv(report, "trials"),
+        FILE_NAME: report.best.yaml.encode(),
+    }
+
+
+def test_deltas_are_the_verdict_s_and_paired_by_seed() -> None:
+    report = build(sweep_inputs())
+    against, comparison = reference(report), report.verdict.comparison
+    assert against is not None
+    assert comparison is not None
+    assert against.id == comparison.comparator_id
+    confirm = deltas(report, Stage.CONFIRM)[comparison.config_id]
+    assert (confirm.difference, confirm.low, confirm.high) == (comparison.difference, comparison.low, comparison.high)
+    tune = deltas(report, Stage.TUNE)
+    assert against.id not in tune
+    for row in report.configs:
+        if row.id != against.id and row.tune and against.tune:
+            assert tune[row.id].difference == pytest.approx(row.tune.mean - against.tune.mean)
+            assert tune[row.id].low is None
+
+
+def test_every_part_is_rendered_in_html_and_markdown(plain: Report) -> None:
+    page = Page(render_html(plain).decode())
+    anchors = {attrs["id"] for _, attrs in page.elements if attrs.get("id")}
+    jumps = {
+        (attrs["href"] or "")[1:] for tag, attrs in page.elements if tag == "a" and attrs.get("href", "#")[:1] == "#"
+    }
+    assert jumps <= anchors
+    assert {"verdict", "warnings", "best", "configs", "sure", "claims", "exploration", "samples", "data"} <= anchors
+    shown, text = " ".join("".join(page.texts).split()), render_markdown(plain).decode()
+    for rendering in (shown, text):
+        for word in ("UNDECIDED", "+0.012", "[-0.046, +0.079]", "0.021", "sentence 4", "Why not the others"):
+            assert word in rendering, word
+
+
+def test_warnings_come_right_after_the_verdict_and_exploration_first_where_there_is_no_verdict(plain: Report) -> None:
+    explored = plain.model_copy(update={"verdict": plain.verdict.model_copy(update={"outcome": Outcome.EXPLORATORY})})
+    for report, order in (
+        (plain, ("verdict", "warnings", "best", "configs", "sure", "claims", "exploration", "samples", "method")),
+        (explored, ("verdict", "warnings", "exploration", "best", "configs")),
+    ):
+        page = render_html(report).decode()
+        places = [page.index(f'id="{name}"') for name in order]
+        assert places == sorted(places)
+
+
+def test_a_report_without_any_optional_part_renders() -> None:
+    report = build(sweep_inputs(confirmed=False, state=SweepState.RUNNING))
+    bare = report.model_copy(
+        update={"best": None, "configs": [], "trials": [], "curves": [], "comparisons": [], "cautions": []}
+        | {"budgets": [], "claims": [], "exploration": None, "descriptive": None, "grid": None, "tradeoff": []}
+        | {"importance": None, "samples": []}
+    )
+    assert b"No config has been tried" in render_html(bare)
+    assert b"No config has been tried" in render_markdown(bare)
+
+
+@pytest.mark.parametrize(
+    ("low", "mean", "high"), [(0.0, 0.0, 0.0), (0.01, 0.01, 0.01), (-1e-9, 0.0, 1e-9), (-0.2, 0.3, 0.8)]
+)
+def test_the_verdict_s_scale_leaves_room_for_its_labels(low: float, mean: float, high: float) -> None:
+    found = build(sweep_inputs()).verdict.comparison
+    assert found is not None
+    scale = _scale(found.model_copy(update={"low": low, "difference": mean, "high": high}))
+    assert scale is not None
+    assert 20 <= scale["low"] <= scale["mean"] <= scale["high"] <= 80
+    assert scale["zero"] == 50
 
 
 def test_the_page_loads_nothing() -> None:
@@ -99,7 +234,8 @@ def test_the_page_loads_nothing() -> None:
         if tag == "link":
             assert attrs["href"] == "data:,"
         if tag == "a":
-            assert (attrs["href"] or "").startswith(("#", "http://127.0.0.1:5000/"))
+            inside = ("#", "data:text/plain;base64,") if "download" in attrs else ("#", "http://127.0.0.1:5000/")
+            assert (attrs["href"] or "").startswith(inside)
 
 
 def test_only_our_own_scripts_may_run() -> None:
