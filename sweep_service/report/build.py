@@ -19,10 +19,12 @@ from sweep_service.report.grid import grid
 from sweep_service.report.importance import importance
 from sweep_service.report.labels import config_label, count, varied_names
 from sweep_service.report.model import Comparison, ConfigRow, Report, SweepInfo, TrialRow
+from sweep_service.report.purchase import next_purchase
 from sweep_service.report.rows import config_row, in_order, trial_row
 from sweep_service.report.samples import sample_groups
+from sweep_service.report.ties import tie_set
 from sweep_service.report.tradeoff import tradeoff
-from sweep_service.report.verdict import compare, judge
+from sweep_service.report.verdict import compare, confirmed_arms, judge
 
 _CURVES: Final = {
     "eval/avg_at_k": True,
@@ -90,8 +92,11 @@ def _facts(inputs: ReportInputs) -> Facts:
     confirm = sweep.spec.seeds.confirm
     candidates = [config.id for config in choose(inputs.configs, tune, confirm.top_k if confirm else 1)]
     unsteady = frozenset(t.config_id for t in trials if t.stage is Stage.CONFIRM and t.reward_collapsed)
-    comparisons = compare(inputs.configs, rows, candidates, unsteady)
+    arms = confirmed_arms(inputs.configs, rows, unsteady)
+    comparisons = compare(arms, inputs.configs, rows, candidates)
     best = pick(candidates, rows)
+    verdict = judge(best, rows, comparisons, confirming=confirm is not None)
+    after = None if inputs.interim else next_purchase(verdict, rows, arms)
     return Facts(
         inputs=inputs,
         trials=trials,
@@ -102,7 +107,7 @@ def _facts(inputs: ReportInputs) -> Facts:
         unsteady=unsteady,
         comparisons=comparisons,
         best=best,
-        verdict=judge(best, comparisons, confirming=confirm is not None),
+        verdict=verdict.model_copy(update={"ties": tie_set(arms, rows), "next": after}),
     )
 
 
@@ -161,10 +166,12 @@ def _method(sweep: Sweep, comparisons: Sequence[Comparison]) -> list[str]:
         f"The best {seeds.confirm.top_k} and the baselines were trained again on confirm seeds "
         f"{_listed(seeds.confirm.seeds)}; every figure of the verdict comes from these alone.",
         "Differences are paired by seed (config + seed model). Their variance is pooled over the configs that did not "
-        "collapse and are not plainly noisier than the pair, or the pair's own where that is larger; a pair with a "
-        "collapsed config stands on its own.",
-        "Intervals hold with 95 % confidence for all configs compared with one comparator at once (Dunnett); "
-        "intervals of means are Student's t over seeds.",
+        "collapse and are not plainly noisier than the others; a pair with a collapsed config, or one plainly noisier "
+        "than the rest (F test, 5 %), stands on its own.",
+        "Of each 95 % interval the lower bounds hold for all configs compared with one comparator at once (Dunnett, "
+        "97.5 %), which pays for choosing the best of them; the upper bound is Student's (97.5 %). "
+        "The tie set is Hsu's multiple comparison with the best (95 %). "
+        "Intervals of means are Student's t over seeds.",
     ]
     if any(comparison.variance == "pair" for comparison in comparisons):
         lines.append("At least one comparison rests on its pair's own variance.")

@@ -533,7 +533,7 @@ class Report(Part):
 
 def report_json(report: Report) -> bytes:
     """The report as JSON, ending in a newline."""
-    return report.model_dump_json(indent=1).encode() + b"\n"
+    return report.model_dump_json().encode() + b"\n"
 
 
 def report_schema() -> dict[str, Any]:

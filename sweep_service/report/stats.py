@@ -1,25 +1,34 @@
-"""Means and paired differences of configs over training seeds, with intervals that hold for all of them at once.
+"""Means and paired differences of configs over training seeds, with intervals that hold for the best of several.
 
 Model of the confirm stage: result(config, seed) = config + seed + error. The seeds are the same for every config, so a
 difference of two configs is free of the seeds' part. The error's variance is estimated from all configs that did not
-collapse. Simulations behind the choices: docs/report.md.
+collapse and are not plainly noisier than the others. Simulations behind the choices: docs/statistics.md.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, cast
+from functools import cached_property, lru_cache
+from typing import Final
 
 import numpy as np
-from scipy import optimize, stats
+import numpy.typing as npt
+from scipy import stats
+
+from sweep_service.report.critical import CONFIDENCE, detectable_effect, dunnett_critical
 
 MIN_SEEDS: Final = 3
 """With fewer seeds no interval is given."""
-CONFIDENCE: Final = 0.95
-POWER: Final = 0.8
-WILDER_LEVEL: Final = 0.05
-"""Chance that an equally noisy config is left out of the pooled variance."""
+RELEVANT: Final = 0.02
+"""A difference that people care about: about what the CE-GPPO paper reports between methods."""
+PLAIN: Final = 0.05
+"""Level of the F tests that call one variance plainly larger than another."""
+BOUND: Final = (1 + CONFIDENCE) / 2
+"""Confidence of each of an interval's two bounds."""
+_NO_VARIANCE: Final = 1e-18  # what rounding leaves of equal scores
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -44,31 +53,29 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Mean over paired seeds of (config minus comparator)."""
+class Contrast:
+    """Mean over paired seeds of (one config minus another), with its standard error."""
 
-    config_id: str
-    comparator_id: str
     num_seeds: int
     estimate: float
     standard_error: float | None = None
+    """None for fewer than `MIN_SEEDS` seeds."""
     df: int | None = None
-    critical: float | None = None
-    """Half the interval's width in standard errors."""
     pooled: bool = False
     """Whether the variance comes from all steady configs, not from this pair alone."""
 
-    @property
-    def half_width(self) -> float | None:
-        """Half the width of the interval."""
-        return None if self.critical is None or self.standard_error is None else self.critical * self.standard_error
 
-    @property
-    def detectable(self) -> float | None:
-        """The true difference that would be told from zero with 80 % probability."""
-        if self.critical is None or self.standard_error is None or self.df is None:
-            return None
-        return (self.critical + float(stats.t.ppf(POWER, self.df))) * self.standard_error
+@dataclass(frozen=True)
+class Difference:
+    """A config minus its comparator; the bounds are None for fewer than `MIN_SEEDS` seeds."""
+
+    config_id: str
+    comparator_id: str
+    contrast: Contrast
+    low: float | None = None
+    high: float | None = None
+    detectable: float | None = None
+    """The true difference that would be told from zero with 80 % probability."""
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -78,102 +85,143 @@ def mean_interval(values: Sequence[float]) -> Interval:
     mean = float(data.mean())
     if sd is None or n < MIN_SEEDS:
         return Interval(mean, sd, None, None)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * sd / math.sqrt(n)
+    half = student_critical(n - 1) * sd / math.sqrt(n)
     return Interval(mean, sd, mean - half, mean + half)
 
 
 def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[str]) -> list[Difference]:
-    """Compare configs with one comparator; the intervals hold for all of them at once (Dunnett).
+    """Compare configs with one comparator.
 
-    The variance is the pooled one, or the pair's own where that is larger: pooling alone says BETTER too often when
-    the comparator is the noisy one. A config that is plainly noisier than the pair stays out of its pool. A pair with
-    a collapsed config stands on its own variance and degrees of freedom.
+    The lower bounds hold for all configs at once (Dunnett, one-sided): choosing the best of them can only push its
+    difference up. The upper bounds hold each by itself.
 
     Args:
         arms: all confirmed configs; each steady one may add to the pooled variance.
         comparator_id: the arm to subtract.
         config_ids: the arms to compare, chosen without looking at `arms`; ones that share no seed are left out.
     """
-    by_id = {arm.config_id: arm for arm in arms}
-    comparator = by_id[comparator_id]
-    pairs = [
-        (by_id[config_id], sorted(by_id[config_id].values.keys() & comparator.values.keys()))
-        for config_id in config_ids
-        if config_id != comparator_id
+    pairs = Pairs(arms)
+    compared = [id_ for id_ in config_ids if id_ != comparator_id and pairs.seeds(id_, comparator_id).any()]
+    shared = [pairs.seeds(id_, comparator_id) for id_ in compared]
+    correlation = min((_correlation(a, b) for index, a in enumerate(shared) for b in shared[:index]), default=0.5)
+    return [
+        _difference(id_, comparator_id, pairs.contrast(id_, comparator_id), len(compared), correlation)
+        for id_ in compared
     ]
-    pairs = [(arm, seeds) for arm, seeds in pairs if seeds]
-    correlation = min((_correlation(a, b) for _, a in pairs for _, b in pairs if a is not b), default=0.5)
-    return [_difference(arm, comparator, seeds, arms, len(pairs), correlation) for arm, seeds in pairs]
 
 
-def _difference(
-    arm: Arm, comparator: Arm, seeds: Sequence[int], arms: Sequence[Arm], family: int, correlation: float
-) -> Difference:
-    deltas = np.array([arm.values[seed] - comparator.values[seed] for seed in seeds])
-    n, estimate = len(seeds), float(deltas.mean())
-    if n < MIN_SEEDS:
-        return Difference(arm.config_id, comparator.config_id, n, estimate)
-    variance, df, pooled = float(deltas.var(ddof=1)) / 2, n - 1, False
-    pool = _residual_variance([other for other in arms if other.steady and not _wilder(other, arm, comparator)])
-    if pool is not None and pool[1] >= df and arm.steady and comparator.steady:
-        variance, df, pooled = max(variance, pool[0]), pool[1], pool[0] >= variance
-    critical = dunnett_critical(family, df, correlation)
-    error = math.sqrt(2 * variance / n)
-    return Difference(arm.config_id, comparator.config_id, n, estimate, error, df, critical, pooled)
+def _difference(config_id: str, comparator_id: str, found: Contrast, family: int, correlation: float) -> Difference:
+    if found.standard_error is None or found.df is None:
+        return Difference(config_id, comparator_id, found)
+    below = lower_critical(family, found.df, correlation)
+    return Difference(
+        config_id,
+        comparator_id,
+        found,
+        low=found.estimate - below * found.standard_error,
+        high=found.estimate + student_critical(found.df) * found.standard_error,
+        detectable=detectable_effect(below, found.df) * found.standard_error,
+    )
 
 
-def _wilder(other: Arm, arm: Arm, comparator: Arm) -> bool:
-    """Whether a third config is plainly noisier than the pair (F test), so that its noise says nothing about theirs."""
-    seeds = sorted(other.values.keys() & arm.values.keys() & comparator.values.keys())
-    if other in (arm, comparator) or len(seeds) < MIN_SEEDS:
-        return False
-    pair_2S = np.array([[side.values[seed] for seed in seeds] for side in (arm, comparator)])
-    own = (pair_2S[0] - pair_2S[1]).var(ddof=1) / 2
-    if np.isclose(own, 0):  # equal to the last digit: a coincidence of coarse scores, not a spread to judge others by
-        return False
-    apart_S = np.array([other.values[seed] for seed in seeds]) - pair_2S.mean(axis=0)  # independent of the difference
-    ratio = apart_S.var(ddof=1) / 1.5 / own
-    return bool(ratio > stats.f.ppf(1 - WILDER_LEVEL, len(seeds) - 1, len(seeds) - 1))
+def lower_critical(family: int, df: int, correlation: float = 0.5) -> float:
+    """How many standard errors the lower bound lies below the estimate."""
+    return dunnett_critical(family, df, correlation, BOUND, one_sided=True)
 
 
-def _correlation(seeds: Sequence[int], others: Sequence[int]) -> float:
+@lru_cache(maxsize=1024)
+def student_critical(df: int) -> float:
+    """Half the width of Student's interval in standard errors."""
+    return float(stats.t.ppf(BOUND, df))
+
+
+def _correlation(one_S: Flags, other_S: Flags) -> float:
     """Correlation of two differences from the same comparator: 1/2 when both have the same seeds."""
-    return len(set(seeds) & set(others)) / (2 * math.sqrt(len(seeds) * len(others)))
+    return int((one_S & other_S).sum()) / (2 * math.sqrt(int(one_S.sum()) * int(other_S.sum())))
 
 
-def _residual_variance(arms: Sequence[Arm]) -> tuple[float, int] | None:
-    """Residual variance and degrees of freedom of the config + seed model; None without degrees of freedom."""
-    cells = [(row, seed, value) for row, arm in enumerate(arms) for seed, value in sorted(arm.values.items())]
-    seeds = sorted({seed for _, seed, _ in cells})
-    design = np.zeros((len(cells), len(arms) + len(seeds)))
-    for index, (row, seed, _) in enumerate(cells):
-        design[index, row] = design[index, len(arms) + seeds.index(seed)] = 1
-    results = np.array([value for _, _, value in cells])
-    df = len(cells) - (int(np.linalg.matrix_rank(design)) if cells else 0)
-    if df < 1:
-        return None
-    fitted = design @ np.linalg.lstsq(design, results, rcond=None)[0]
-    return float(((results - fitted) ** 2).sum()) / df, df
+class Pairs:
+    """All confirmed configs, for differences between any two of them."""
+
+    def __init__(self, arms: Sequence[Arm]) -> None:
+        seeds = sorted({seed for arm in arms for seed in arm.values})
+        self._row = {arm.config_id: row for row, arm in enumerate(arms)}
+        self._steady = [row for row, arm in enumerate(arms) if arm.steady]
+        values = [[arm.values.get(seed, math.nan) for seed in seeds] for arm in arms]
+        self._values_AS = np.array(values, dtype=float).reshape(len(arms), len(seeds))
+
+    def seeds(self, config_id: str, other_id: str) -> Flags:
+        """On which seeds both have a result."""
+        one_S, other_S = self._values_AS[self._row[config_id]], self._values_AS[self._row[other_id]]
+        return ~(np.isnan(one_S) | np.isnan(other_S))
+
+    def contrast(self, config_id: str, other_id: str) -> Contrast:
+        """Compare two configs that share a seed or more.
+
+        The variance is the pooled one, or the pair's own (with the pair's degrees of freedom) if one of the two
+        collapsed or their difference is plainly noisier than the rest.
+        """
+        one, other = self._row[config_id], self._row[other_id]
+        deltas = (self._values_AS[one] - self._values_AS[other])[self.seeds(config_id, other_id)]
+        n, estimate = len(deltas), float(deltas.mean()) if len(deltas) else 0.0
+        if n < MIN_SEEDS:
+            return Contrast(n, estimate)
+        variance, df, pooled = float(deltas.var(ddof=1)) / 2, n - 1, False
+        pool = self._pool(one, other, n - 1)
+        if pool is not None and not _plainly_larger((variance * df, df), (pool[0] - variance * df, pool[1] - df)):
+            variance, df, pooled = pool[0] / pool[1], pool[1], True
+        return Contrast(n, estimate, math.sqrt(2 * variance / n), df, pooled)
+
+    def spread(self) -> tuple[float, int] | None:
+        """The error's pooled variance and its degrees of freedom, from any number of seeds; None if nothing is left."""
+        squares, df = _residual(self._values_AS[self._calm])
+        return (squares / df, df) if df else None
+
+    def _pool(self, one: int, other: int, own: int) -> tuple[float, int] | None:
+        """Squares and degrees of freedom of the configs that the pair, with `own` ones, may be pooled with."""
+        if one not in self._steady or other not in self._steady:
+            return None
+        squares, df = _residual(self._values_AS[sorted({*self._calm, one, other})])
+        return (squares, df) if df >= own else None
+
+    @cached_property
+    def _calm(self) -> list[int]:
+        """The steady configs that are not plainly noisier than the other steady ones."""
+        squares, df = _residual(self._values_AS[self._steady])
+        calm: list[int] = []
+        for row in self._steady:
+            rest = _residual(self._values_AS[[other for other in self._steady if other != row]])
+            own = squares - rest[0], df - rest[1]
+            if rest[0] <= _NO_VARIANCE or not _plainly_larger(own, rest):
+                calm.append(row)
+        return calm
+
+
+def _plainly_larger(one: tuple[float, int], other: tuple[float, int]) -> bool:
+    """Whether one variance is larger than another (F test), each as squares and degrees of freedom."""
+    (squares, df), (rest, rest_df) = one, other
+    if df < 1 or rest_df < 1 or squares <= _NO_VARIANCE:
+        return False
+    return squares / df > _f_critical(df, rest_df) * max(rest, 0.0) / rest_df
 
 
 @lru_cache(maxsize=4096)
-def dunnett_critical(family: int, df: int, correlation: float = 0.5, confidence: float = CONFIDENCE) -> float:
-    """The c with P(all |T_i| <= c) = confidence, for `family` equally correlated t variables that share one variance.
+def _f_critical(df: int, rest_df: int) -> float:
+    return float(stats.f.ppf(1 - PLAIN, df, rest_df))
 
-    With unequal correlations pass the smallest one: the true probability is then higher (Slepian).
-    """
-    if family <= 1:
-        return float(stats.t.ppf((1 + confidence) / 2, df))
-    nodes_Z, weights_Z = np.polynomial.hermite_e.hermegauss(64)  # the comparator's normal part
-    nodes_S, weights_S = np.polynomial.legendre.leggauss(128)  # the shared standard deviation, by its quantiles
-    scale_S1 = np.sqrt(stats.chi2.ppf((nodes_S + 1) / 2, df) / df)[:, None]
-    shift_Z, spread = math.sqrt(correlation) * nodes_Z, math.sqrt(1 - correlation)
 
-    def excess(c: float) -> float:
-        inside_SZ = stats.norm.cdf((c * scale_S1 - shift_Z) / spread) - stats.norm.cdf(
-            (-c * scale_S1 - shift_Z) / spread
-        )
-        probability = weights_S @ inside_SZ**family @ weights_Z / (weights_S.sum() * weights_Z.sum())
-        return float(probability) - confidence
-
-    return cast("float", optimize.brentq(excess, 0.5, 1000.0, xtol=1e-10))
+def _residual(values_AS: Floats) -> tuple[float, int]:
+    """Residual squares and degrees of freedom of the config + seed model; NaN for a missing result."""
+    known_AS = ~np.isnan(values_AS)
+    arms, seeds = values_AS.shape
+    if known_AS.all():
+        if arms < 2 or seeds < 2:
+            return 0.0, 0
+        left_AS = values_AS - values_AS.mean(axis=1, keepdims=True) - values_AS.mean(axis=0) + values_AS.mean()
+        return float((left_AS**2).sum()), (arms - 1) * (seeds - 1)
+    rows, columns = np.nonzero(known_AS)
+    design = np.zeros((len(rows), arms + seeds))
+    design[np.arange(len(rows)), rows] = design[np.arange(len(rows)), arms + columns] = 1
+    results = values_AS[known_AS]
+    solution, _, rank, _ = np.linalg.lstsq(design, results, rcond=None)
+    return float(((results - design @ solution) ** 2).sum()), len(rows) - int(rank)

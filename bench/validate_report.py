@@ -1,0 +1,508 @@
+"""How often the report is right: whole sweeps drawn from known truths, through selection, confirmation and `build()`.
+
+    python bench/validate_report.py [--runs 10000] [--processes 4]    docs/statistics.md's first table
+    python bench/validate_report.py --stress                          its second: worlds beyond the targets
+
+The exit code is 1 if a target is missed.
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import beta
+
+from sweep_service.plan import first_records
+from sweep_service.records import Config, Curve, DesiredState, Stage, Sweep, SweepState, Trial, TrialState
+from sweep_service.report import Report, ReportInputs, build
+from sweep_service.report.model import Outcome
+from sweep_service.report.stats import lower_critical
+from sweep_service.runner.stages import next_records
+from sweep_service.series import TrialSeries
+from sweep_service.spec import SweepSpec
+
+RECORDED: Final = Path(__file__).with_name("recorded_sweeps.json")
+SEEDS: Final = (3, 4, 6)
+"""Numbers of confirm seeds."""
+COVERAGE: Final = (0.93, 0.97)
+FALSE_BETTER: Final = 0.05
+POWER: Final = 0.8
+REGRET: Final = 1.1
+_POINTS: Final = 9
+_STEPS: Final = 16  # short trials: a window of 5 % is one step
+_KNOWN: Final = 1_000_000  # degrees of freedom of a variance that is known
+_BATCH: Final = 250
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What trials of some arms came to, arms by seeds."""
+
+    values_AS: Floats
+    """NaN for a failed trial."""
+    collapsed_AS: Flags
+
+
+@dataclass(frozen=True)
+class Arms:
+    """One sweep's configs: the points of the space, then the baseline and the DAPO arm."""
+
+    means_A: Floats
+    sds_A: Floats
+    """Of the error, the seeds' part left out."""
+    prior: tuple[float, float]
+    """Mean and standard deviation of what means are drawn from."""
+    source: "Drawn | Recorded"
+    numbers_A: Numbers
+    """Which recorded arm each one is."""
+
+    def train(self, rng: np.random.Generator, which: Sequence[int], seeds: int) -> Results:
+        """Train some of the arms on fresh seeds, the same for all."""
+        return self.source.train(self, rng, np.asarray(which), seeds)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Errors and seed effects from a formula, in units of the error's standard deviation."""
+
+    spread: float
+    """Standard deviation of the true means of the space's points; the baseline and the DAPO arm have mean 0."""
+    heavy: bool = False
+    """Errors from Student's t with 3 degrees of freedom, scaled to the same standard deviation."""
+    noisy: tuple[tuple[int, float], ...] = ()
+    """Arms with another standard deviation, and which; 9 is the baseline."""
+    points: int = _POINTS
+
+    def deal(self, rng: np.random.Generator) -> Arms:
+        """Draw one sweep's configs."""
+        means_A = np.append(rng.normal(0, self.spread, self.points) if self.spread else np.zeros(self.points), [0, 0])
+        sds_A = np.ones(len(means_A))
+        for arm, sd in self.noisy:
+            sds_A[arm] = sd
+        return Arms(means_A, sds_A, (0.0, self.spread), self, np.arange(len(means_A)))
+
+    def train(self, arms: Arms, rng: np.random.Generator, which: Numbers, seeds: int) -> Results:
+        """Draw the results of trials."""
+        shape = (len(which), seeds)
+        noise_AS = rng.standard_t(3, shape) / math.sqrt(3) if self.heavy else rng.normal(size=shape)
+        values_AS = arms.means_A[which, None] + arms.sds_A[which, None] * noise_AS + rng.normal(size=seeds)
+        return Results(values_AS, np.zeros(shape, dtype=bool))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Results of really recorded sweeps, dealt to the arms at random.
+
+    A trial takes one recorded result of its arm, drawn with replacement, and in place of that seed's effect the effect
+    of a seed drawn for all arms. Arms of which a trial collapsed keep their results as they are.
+    """
+
+    values_AS: Floats
+    collapsed_AS: Flags
+    level: bool
+    """Whether the arms that never collapsed get one common mean."""
+    missing: float = 0.03
+    """Chance that a trial fails."""
+
+    @property
+    def steady_A(self) -> Flags:
+        """Which arms never collapsed."""
+        return ~self.collapsed_AS.any(axis=1)
+
+    @property
+    def effects_S(self) -> Floats:
+        """What each recorded seed adds."""
+        steady_AS = self.values_AS[self.steady_A]
+        return steady_AS.mean(axis=0) - steady_AS.mean()
+
+    def deal(self, rng: np.random.Generator) -> Arms:
+        """Draw one sweep's configs."""
+        numbers_A = rng.permutation(len(self.values_AS))
+        baseline = next(number for number in numbers_A if self.steady_A[number])  # nobody compares with a ruin
+        others_A = numbers_A[numbers_A != baseline]
+        numbers_A = np.concatenate([others_A[:_POINTS], [baseline], others_A[_POINTS : _POINTS + 1]])
+        free_AS = self._without_seeds()
+        means_A = self.values_AS.mean(axis=1)
+        if self.level:
+            means_A = np.where(self.steady_A, means_A[self.steady_A].mean(), means_A)
+        prior = float(means_A.mean()), float(means_A.std())
+        return Arms(means_A[numbers_A], free_AS.std(axis=1)[numbers_A], prior, self, numbers_A)
+
+    def _without_seeds(self) -> Floats:
+        return self.values_AS - np.where(self.steady_A[:, None], self.effects_S, 0)
+
+    def train(self, arms: Arms, rng: np.random.Generator, which: Numbers, seeds: int) -> Results:
+        """Draw the results of trials."""
+        numbers_A = arms.numbers_A[which]
+        drawn_AS = rng.integers(self.values_AS.shape[1], size=(len(which), seeds))
+        effects_S = self.effects_S[rng.integers(self.values_AS.shape[1], size=seeds)]
+        values_AS = self._without_seeds()[numbers_A[:, None], drawn_AS]
+        values_AS += np.where(self.steady_A[numbers_A][:, None], effects_S, 0)
+        values_AS += (arms.means_A[which] - self.values_AS.mean(axis=1)[numbers_A])[:, None]
+        values_AS[rng.random(values_AS.shape) < self.missing] = np.nan
+        return Results(values_AS, self.collapsed_AS[numbers_A[:, None], drawn_AS])
+
+
+World = Drawn | Recorded
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    world: World
+    seeds: int
+    differ: bool
+    top_k: int = 2
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one simulated sweep showed; figures of the verdict are None where it gave no interval."""
+
+    better: bool
+    false_better: bool
+    covered: bool | None
+    half_width: float | None
+    oracle_better: bool | None
+    tie_set_holds: bool | None
+    regret: float
+    oracle_regret: float
+
+
+@lru_cache(maxsize=64)
+def _start(points: int, seeds: int, top_k: int) -> tuple[SweepSpec, tuple[Config, ...], tuple[Trial, ...]]:
+    """A sweep's spec with the configs and tune trials that it begins with."""
+    beta2 = [(index + 1) / 8 for index in range(points // 3)]
+    spec = SweepSpec.model_validate(
+        {
+            "name": "simulated",
+            "training": {"loss": {"name": "ce_gppo"}, "steps": _STEPS},
+            "space": {"loss.beta1": [0.25, 0.5, 0.75], "loss.beta2": beta2},
+            "seeds": {"tune": [0, 1], "confirm": {"top_k": top_k, "seeds": list(range(10, 10 + seeds))}},
+        }
+    )
+    configs, trials = first_records(spec, "swp_simulated")
+    return spec, tuple(configs), tuple(trials)
+
+
+def simulate(row: Row, rng: np.random.Generator) -> tuple[Report, Arms]:
+    """Run one sweep as the runner does, and build its report."""
+    arms = row.world.deal(rng)
+    spec, configs, planned = _start(len(arms.means_A) - 2, row.seeds, row.top_k)
+    sweep = Sweep(
+        id="swp_simulated",
+        name=spec.name,
+        state=SweepState.FINALIZING,
+        desired_state=DesiredState.RUN,
+        created_at=0.0,
+        spec=spec,
+        spec_digest="",
+    )
+    trials, series = _train(arms, configs, planned, rng)
+    confirm = next_records(sweep, configs, trials, [_curve(trial, series) for trial in trials if trial.id in series])
+    assert confirm is not None
+    by_id = {config.id: config for config in (*configs, *confirm[0])}
+    more, more_series = _train(arms, configs, confirm[1], rng)
+    inputs = ReportInputs(
+        sweep=sweep, configs=tuple(by_id.values()), trials=(*trials, *more), series=series | more_series
+    )
+    return build(inputs), arms
+
+
+def _train(
+    arms: Arms, configs: Sequence[Config], planned: Sequence[Trial], rng: np.random.Generator
+) -> tuple[list[Trial], dict[str, TrialSeries]]:
+    """Give trials of one stage, which go seed by seed, their results."""
+    numbers = {config.id: config.number for config in configs}
+    which = [_arm(numbers[config_id], arms) for config_id in dict.fromkeys(trial.config_id for trial in planned)]
+    found = arms.train(rng, which, len(planned) // len(which))
+    values, collapsed = found.values_AS.T.ravel().tolist(), found.collapsed_AS.T.ravel().tolist()
+    trials: list[Trial] = []
+    series: dict[str, TrialSeries] = {}
+    for trial, value, fell in zip(planned, values, collapsed, strict=True):
+        failed = math.isnan(value)
+        state = TrialState.FAILED if failed else TrialState.SUCCEEDED
+        trials.append(trial.model_copy(update={"state": state, "step": trial.total_steps}))
+        if not failed:
+            series[trial.id] = TrialSeries(
+                trial_id=trial.id,
+                steps=np.array([1, _STEPS]),
+                eval_steps=np.array([_STEPS]),
+                eval_times=np.array([0.0]),
+                metrics={
+                    "eval/avg_at_k": np.array([value]),
+                    "reward/mean": np.array([0.5, 0.1 if fell else 0.5]),
+                },
+            )
+    return trials, series
+
+
+def _arm(number: int, arms: Arms) -> int:
+    """The place of a config among the arms: a sweep begins with its baseline and its DAPO arm."""
+    return (number - 2) % len(arms.means_A)
+
+
+def _curve(trial: Trial, series: dict[str, TrialSeries]) -> Curve:
+    """A trial's evaluations as the runner reads them."""
+    (value,) = series[trial.id].metrics["eval/avg_at_k"]
+    return Curve(
+        trial_id=trial.id,
+        config_id=trial.config_id,
+        seed=trial.seed,
+        stage=trial.stage,
+        key="eval/avg_at_k",
+        steps=[_STEPS],
+        times=[0.0],
+        values=[float(value)],
+    )
+
+
+def judge(row: Row, report: Report, arms: Arms) -> Seen:
+    """Hold a report against the truth."""
+    places = {config.id: _arm(config.number, arms) for config in report.configs}
+    means = {id_: float(arms.means_A[place]) for id_, place in places.items()}
+    best_of_space = float(arms.means_A[:-2].max())
+    assert report.best is not None
+    found = report.verdict.comparison
+    seen = Seen(
+        better=report.verdict.outcome is Outcome.BETTER,
+        false_better=False,
+        covered=None,
+        half_width=None,
+        oracle_better=None,
+        tie_set_holds=None,
+        regret=best_of_space - means[report.best.config_id],
+        oracle_regret=best_of_space - float(arms.means_A[_oracle_choice(report, arms, places)]) if row.differ else 0.0,
+    )
+    if report.verdict.ties is not None:
+        members = report.verdict.ties.members
+        truly_best = max(members, key=lambda member: means[member.config_id])
+        seen = replace(seen, tie_set_holds=truly_best.in_set)
+    if found is None or found.low is None or found.high is None:
+        return seen
+    truth = means[found.config_id] - means[found.comparator_id]
+    sd = math.hypot(arms.sds_A[places[found.config_id]], arms.sds_A[places[found.comparator_id]])
+    critical = lower_critical(found.family, _KNOWN)
+    return replace(
+        seen,
+        false_better=seen.better and truth <= 1e-12,
+        covered=found.low <= truth <= found.high,
+        half_width=(found.high - found.low) / 2,
+        oracle_better=found.difference > critical * sd / math.sqrt(found.num_seeds),
+    )
+
+
+def _oracle_choice(report: Report, arms: Arms, places: dict[str, int]) -> int:
+    """The point of the space with the highest expected mean: best linear prediction in config + seed + error.
+
+    It is given all trials, the errors' true variances and what means are drawn from.
+    """
+    rows = [
+        (places[trial.config_id], trial.stage is Stage.CONFIRM, trial.seed, trial.objective)
+        for trial in report.trials
+        if trial.objective is not None
+    ]
+    seeds = {seed: index for index, seed in enumerate(sorted({(stage, seed) for _, stage, seed, _ in rows}))}
+    num_arms = len(arms.means_A)
+    design = np.zeros((len(rows), num_arms + len(seeds)))
+    weights = np.zeros(len(rows))
+    for index, (place, stage, seed, _) in enumerate(rows):
+        design[index, place] = design[index, num_arms + seeds[stage, seed]] = 1
+        weights[index] = 1 / max(arms.sds_A[place] ** 2, 1e-12)
+    middle, spread = arms.prior
+    values = np.array([value for *_, value in rows], dtype=float)
+    normal = design.T @ (weights[:, None] * design)
+    normal[:num_arms, :num_arms] += np.eye(num_arms) / spread**2
+    right = design.T @ (weights * values)
+    right[:num_arms] += middle / spread**2
+    return int(np.linalg.solve(normal, right)[: num_arms - 2].argmax())
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Shares of runs, and whether each target is met."""
+
+    row: Row
+    runs: int
+    coverage: float
+    false_better: float
+    false_better_bound: float
+    """The 99 % upper bound (Clopper-Pearson)."""
+    better: float
+    power: float | None
+    """Share of BETTER relative to the oracle's; None without true differences."""
+    regret: float | None
+    """Relative to the oracle's."""
+    ties: float
+    """How often the truly best confirmed config is in the tie set."""
+    undecided: float
+    """Too few seeds with a result for both."""
+    half_width: float
+
+    @property
+    def missed(self) -> list[str]:
+        """The targets that are not met."""
+        low, high = COVERAGE
+        tests = {
+            "coverage": low <= self.coverage <= high,
+            "false BETTER": self.false_better_bound <= FALSE_BETTER,
+            "power": self.power is None or self.power >= POWER,
+            "regret": self.regret is None or self.regret <= REGRET,
+        }
+        return [name for name, met in tests.items() if not met]
+
+
+def tally(row: Row, seen: Sequence[Seen]) -> Tally:
+    """Sum up the runs of one row."""
+    decided = [run for run in seen if run.covered is not None]
+    false = sum(run.false_better for run in seen)
+    better = sum(run.better for run in decided)
+    oracle = sum(run.oracle_better or False for run in decided)
+    held = [run.tie_set_holds for run in seen if run.tie_set_holds is not None]
+    regret, least = sum(run.regret for run in seen), sum(run.oracle_regret for run in seen)
+    return Tally(
+        row=row,
+        runs=len(seen),
+        coverage=_share([bool(run.covered) for run in decided]),
+        false_better=false / len(seen),
+        false_better_bound=float(beta.ppf(0.99, false + 1, len(seen) - false)) if false < len(seen) else 1.0,
+        better=better / len(seen),
+        power=better / oracle if row.differ and oracle else None,
+        regret=regret / least if row.differ and least > 0 else None,
+        ties=_share(held),
+        undecided=1 - len(decided) / len(seen),
+        half_width=float(np.mean([run.half_width for run in decided if run.half_width is not None])),
+    )
+
+
+def _share(flags: Sequence[bool]) -> float:
+    return sum(flags) / len(flags) if flags else math.nan
+
+
+def worlds(recorded: Path = RECORDED) -> dict[str, tuple[World, World]]:
+    """Each world without and with true differences."""
+    arms = json.loads(recorded.read_text())["arms"]  # written by record_sweep.py
+    values_AS = np.array([[float(np.mean(run["evaluations"])) for run in arm["runs"]] for arm in arms])
+    collapsed_AS = np.array([[run["collapsed"] for run in arm["runs"]] for arm in arms])
+    return {
+        "Gaussian": (Drawn(0), Drawn(2)),
+        "heavy tails": (Drawn(0, heavy=True), Drawn(2, heavy=True)),
+        "recorded": (Recorded(values_AS, collapsed_AS, level=True), Recorded(values_AS, collapsed_AS, level=False)),
+    }
+
+
+def target_rows() -> list[Row]:
+    """The worlds that the targets are about."""
+    return [
+        Row(name, world, seeds, differ)
+        for name, pair in worlds().items()
+        for differ, world in zip((False, True), pair, strict=True)
+        for seeds in SEEDS
+    ]
+
+
+def stress_rows() -> list[Row]:
+    """Worlds beyond: they show where the method ends."""
+    small = [Row("Gaussian, differences half as large", Drawn(1), seeds, differ=True) for seeds in SEEDS]
+    base = [Row("baseline's sd x 3", Drawn(0, noisy=((9, 3.0),)), seeds, differ=False) for seeds in SEEDS]
+    return [
+        *small,
+        *base,
+        Row("baseline's sd / 3", Drawn(0, noisy=((9, 1 / 3),)), 4, differ=False),
+        Row("two configs' sd x 3", Drawn(0, noisy=((0, 3.0), (1, 3.0))), 4, differ=False),
+        Row("DAPO arm's sd x 6", Drawn(0, noisy=((10, 6.0),)), 4, differ=False),
+        Row("DAPO arm's sd x 6", Drawn(2, noisy=((10, 6.0),)), 4, differ=True),
+        Row("top_k 5 of 27 configs", Drawn(0, points=27), 4, differ=False, top_k=5),
+        Row("top_k 5 of 27 configs", Drawn(2, points=27), 4, differ=True, top_k=5),
+    ]
+
+
+def run_batch(row: Row, seed: int, batch: int, runs: int) -> list[Seen]:
+    """A part of a row's runs; the same arguments give the same runs."""
+    rng = np.random.default_rng([seed, batch])
+    return [judge(row, *simulate(row, rng)) for _ in range(runs)]
+
+
+def run_rows(rows: Sequence[Row], runs: int, processes: int) -> Iterator[Tally]:
+    """Run every row, `processes` batches at a time."""
+    sizes = [min(_BATCH, runs - done) for done in range(0, runs, _BATCH)]
+    with ProcessPoolExecutor(processes) as pool:
+        parts = [
+            [pool.submit(run_batch, row, index, batch, size) for batch, size in enumerate(sizes)]
+            for index, row in enumerate(rows)
+        ]
+        for row, futures in zip(rows, parts, strict=True):
+            yield tally(row, [seen for future in futures for seen in future.result()])
+
+
+HEAD: Final = (
+    "world",
+    "truth",
+    "confirm seeds",
+    "interval covers",
+    "false BETTER (99 % bound)",
+    "BETTER",
+    "of the oracle's",
+    "regret, of the oracle's",
+    "tie set holds the best",
+    "too few pairs",
+)
+
+
+def line(found: Tally) -> str:
+    """One line of the Markdown table."""
+    row = found.row
+    cells = [
+        row.name,
+        "differences" if row.differ else "none",
+        str(row.seeds),
+        f"{found.coverage:.1%}",
+        f"{found.false_better:.1%} ({found.false_better_bound:.1%})",
+        f"{found.better:.0%}",
+        "" if found.power is None else f"{found.power:.0%}",
+        "" if found.regret is None else f"{found.regret:.2f}",
+        f"{found.ties:.1%}",
+        f"{found.undecided:.0%}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> int:
+    """Print the table; returns the exit code."""
+    parser = argparse.ArgumentParser(description="How often the report is right, in simulated sweeps.")
+    parser.add_argument("--runs", type=int, default=10_000, help="of each row")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--stress", action="store_true", help="worlds beyond the targets; the exit code is 0")
+    asked = parser.parse_args()
+    started, missed = time.monotonic(), list[str]()
+    print(f"| {' | '.join(HEAD)} |\n| {' | '.join(['---'] * len(HEAD))} |", flush=True)
+    for found in run_rows(stress_rows() if asked.stress else target_rows(), asked.runs, asked.processes):
+        print(line(found), flush=True)
+        missed += [f"{found.row.name}, {found.row.seeds} seeds: {name}" for name in found.missed]
+    minutes = (time.monotonic() - started) / 60
+    print(f"\n{asked.runs:,} sweeps a line, {minutes:.0f} minutes on {asked.processes} processes", file=sys.stderr)
+    if asked.stress or not missed:
+        return 0
+    print("Targets missed:", *missed, sep="\n  ", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
