@@ -2,7 +2,8 @@
 
 For each confirm seed the budget is what the cheaper one of the pair had spent at its last evaluation. The other one's
 objective, the mean of its last evaluations, is read off at that budget on a straight line between evaluations: with the
-last one before it, a cost 1 % higher would lose a whole evaluation.
+last one before it, a cost 1 % higher would lose a whole evaluation. Hours run from the evaluation before the first
+update, where there is one: what comes before is start-up, the same for all but the trial that filled a cache.
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,8 +117,9 @@ def _run(trial: Trial, objective: float, inputs: ReportInputs) -> Run:
     if tokens is not None and (total := tokens.present).steps.size:
         spent["tokens"] = np.interp(steps, np.append(0, total.steps), np.append(0.0, total.values))
     times = inputs.series[trial.id].eval_times[known]
-    if trial.started_at is not None and (times >= trial.started_at).all():
-        spent["hours"] = (times - trial.started_at) / _SECONDS * (spec.resources.gpus or 1)
+    start = float(times[0]) if steps[0] == 0 else trial.started_at
+    if trial.attempts <= 1 and start is not None and (times >= start).all():
+        spent["hours"] = (times - start) / _SECONDS * (spec.resources.gpus or 1)
     return Run(False, objective, _running(found.values[known], spec.objective.last), spent)
 
 

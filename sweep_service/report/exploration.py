@@ -48,6 +48,8 @@ class Analysis:
     factors: list[Factor]
     means: Array
     noise: Noise | None
+    left_p: float | None
+    """Of main effects that leave no more than the spread over seeds; None with one seed."""
 
 
 def exploration(facts: Facts) -> Exploration | None:
@@ -65,7 +67,7 @@ def exploration(facts: Facts) -> Exploration | None:
         text=[
             *(_sentence(effect, noise) for effect in effects),
             *_without_collapsed(points, facts),
-            *_context(points, effects, noise),
+            *_context(points, found),
         ],
     )
 
@@ -74,13 +76,15 @@ def _analyse(points: Sequence[Point], facts: Facts) -> Analysis | None:
     if len(points) < MIN_CONFIGS or not (names := searched(facts, points)):
         return None
     seeds = fit_seeds([point.values for point in points])
-    noise = _spread(points, seeds)
-    factors, whole = _design(points, names, facts.inputs.sweep.spec.space.root, seeds.means, noise)
+    noise = spread = _spread(points, seeds)
+    factors, whole = _design(points, names, facts.inputs.sweep.spec.space.root, seeds.means, spread)
+    left_p = None
     if whole.variance is not None:
+        left_p = p_of_f(whole.variance / spread.variance, whole.df, spread.df) if spread else None
         noise = Noise(whole.variance, whole.df, "interaction" if len(factors) > 1 else "lack of fit")
     effects = _effects(factors, whole, seeds.means, noise)
     order = sorted(range(len(names)), key=lambda i: (-effects[i][1], names[i]))
-    return Analysis([effects[i][0] for i in order], [factors[i] for i in order], seeds.means, noise)
+    return Analysis([effects[i][0] for i in order], [factors[i] for i in order], seeds.means, noise, left_p)
 
 
 def _spread(points: Sequence[Point], seeds: SeedFit) -> Noise | None:
@@ -211,7 +215,8 @@ def _without_collapsed(points: Sequence[Point], facts: Facts) -> list[str]:
     return [f"Without the {count(len(points) - len(steady), 'config')} that had a collapsed or diverged trial: {read}"]
 
 
-def _context(points: Sequence[Point], effects: Sequence[Effect], noise: Noise | None) -> list[str]:
+def _context(points: Sequence[Point], analysis: Analysis) -> list[str]:
+    noise = analysis.noise
     seeds = len({seed for point in points for seed in point.values})
     read = f"Read from {count(len(points), 'config')} on {count(seeds, 'tune seed')}"
     collapsed = sum(point.collapsed for point in points)
@@ -220,7 +225,14 @@ def _context(points: Sequence[Point], effects: Sequence[Effect], noise: Noise | 
         read += " with what was scored"
     found = [f"{read}."]
     if noise and noise.df <= _FEW_DF:
-        found.append(f"With {noise.df} df only large effects are found: none found does not mean none there.")
-    if len(effects) > 1 and noise:
+        found.append(f"With {noise.df} df only large effects show; one that does not show may still be there.")
+    if analysis.left_p is not None and analysis.left_p < _LEVEL:
+        found.append(
+            "Main effects do not say it all: they leave more than the spread over seeds explains "
+            f"({p_text(analysis.left_p)}), so what a value does depends on the others, and an effect is an average."
+            if len(analysis.effects) > 1
+            else f"The fitted trend misses more than the spread over seeds explains ({p_text(analysis.left_p)})."
+        )
+    if len(analysis.effects) > 1 and noise:
         found.append("Each p value is for one parameter alone, not corrected for asking about several.")
     return [*found, "This is a reason for the next sweep, not a verdict: nothing here was confirmed on fresh seeds."]

@@ -241,7 +241,8 @@ class BudgetComparison(Part):
     config_id: str
     comparator_id: str
     unit: Literal["steps", "tokens", "hours"]
-    """Optimizer updates, completion tokens trained on, or hours of a trial (times its GPUs, if it has any)."""
+    """Optimizer updates, completion tokens trained on, or hours of a trial since its first evaluation (times its GPUs, if
+    it has any)."""
     budget: float | None
     """Mean over seeds of what the cheaper one of the pair spent; None for steps, and where both always diverged."""
     num_seeds: int

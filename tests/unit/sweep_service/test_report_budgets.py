@@ -17,20 +17,22 @@ from sweep_service.spec import SweepSpec
 from tests.unit.sweep_service.report_points import facts_of
 
 SEEDS = (10, 11, 12)
-STEPS = np.array([0, 100, 200])
 
 
 class Cost:
-    """What one trial records: evaluations at steps 0, 100 and 200, tokens a step, seconds to each evaluation."""
+    """What one trial records: evaluations at its steps, tokens a step, seconds to each evaluation."""
 
     def __init__(
         self,
         evaluations: Sequence[float] = (0.2, 0.4, 0.6),
         tokens: float | None = 10.0,
-        seconds: Sequence[float] = (10.0, 50.0, 100.0),
+        seconds: Sequence[float] = (10.0, 60.0, 110.0),
         state: TrialState = TrialState.SUCCEEDED,
+        attempts: int = 1,
+        steps: Sequence[int] = (0, 100, 200),
     ) -> None:
         self.evaluations, self.tokens, self.seconds, self.state = evaluations, tokens, seconds, state
+        self.attempts, self.steps = attempts, steps
 
 
 def confirmed(costs: Mapping[tuple[float, int], Cost], *, gpus: float = 0, last: int = 1) -> Facts:
@@ -54,13 +56,21 @@ def confirmed(costs: Mapping[tuple[float, int], Cost], *, gpus: float = 0, last:
     series: dict[str, TrialSeries] = {}
     for trial in planned:
         cost = costs.get((beta1[trial.config_id], trial.seed), Cost())
-        ends = {"id": f"trl_{trial.number}", "state": cost.state, "step": 200, "started_at": 5000.0}
+        ends = {
+            "id": f"trl_{trial.number}",
+            "state": cost.state,
+            "step": 200,
+            "started_at": 5000.0,
+            "attempts": cost.attempts,
+        }
         trials.append(trial.model_copy(update=ends))
         metrics: dict[str, Any] = {"eval/avg_at_k": np.array(cost.evaluations)}
         if cost.tokens is not None:
             metrics["tokens/total"] = cost.tokens * np.arange(1, 201)
         times = 5000.0 + np.array(cost.seconds)
-        series[f"trl_{trial.number}"] = TrialSeries(f"trl_{trial.number}", np.arange(1, 201), STEPS, times, metrics)
+        series[f"trl_{trial.number}"] = TrialSeries(
+            f"trl_{trial.number}", np.arange(1, 201), np.array(cost.steps), times, metrics
+        )
     return facts_of(spec, configs, trials, series)
 
 
@@ -106,11 +116,19 @@ def test_the_objective_at_a_budget_is_a_mean_of_its_last_evaluations() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "times"), [(0, 1), (2, 2), (0.5, 0.5)])
-def test_hours_run_from_the_trials_start_and_count_its_gpus(gpus: float, times: float) -> None:
-    slow = Cost(seconds=(20.0, 100.0, 200.0))
+def test_hours_run_from_the_first_evaluation_and_count_gpus(gpus: float, times: float) -> None:
+    slow = Cost(seconds=(900.0, 1000.0, 1100.0))  # waited for a cache, then took twice as long
     hours = row(confirmed({(1.0, seed): slow for seed in SEEDS}, gpus=gpus), "hours")
     assert hours.budget == pytest.approx(100 / 3600 * times)
     assert hours.difference == pytest.approx(0.4 - 0.6)
+
+
+def test_without_an_evaluation_of_the_initial_policy_hours_run_from_the_start() -> None:
+    slow, fast = Cost(steps=(50, 100, 200), seconds=(100.0, 200.0, 400.0)), Cost(steps=(50, 100, 200))
+    costs = {(beta1, seed): slow if beta1 else fast for beta1 in (0.0, 1.0) for seed in SEEDS}
+    hours = row(confirmed(costs), "hours")
+    assert hours.budget == pytest.approx(110 / 3600)
+    assert hours.difference == pytest.approx(0.22 - 0.6)
 
 
 def test_a_diverged_trial_counts_zero_and_shortens_no_budget() -> None:
@@ -129,14 +147,18 @@ def test_a_failed_seed_is_left_out_and_two_seeds_have_no_interval() -> None:
 
 
 def test_costs_that_are_not_known_give_no_row() -> None:
-    facts = confirmed({(1.0, seed): Cost(tokens=None, seconds=(-1.0, 1.0, 2.0)) for seed in SEEDS})
+    facts = confirmed({(1.0, seed): Cost(tokens=None, seconds=(10.0, 5.0, 20.0)) for seed in SEEDS})
     assert [found.unit for found in budget_comparisons(facts)] == ["steps"]
 
 
+def test_a_trial_that_waited_after_a_crash_has_no_hours() -> None:
+    facts = confirmed({(1.0, 10): Cost(attempts=2)})
+    assert (row(facts, "hours").num_seeds, row(facts, "tokens").num_seeds) == (2, 3)
+
+
 def test_a_pair_of_which_one_had_no_evaluation_within_the_budget_is_left_out() -> None:
-    late = Cost(seconds=(150.0, 160.0, 170.0))
-    hours = row(confirmed({(1.0, 10): late}), "hours")
-    assert hours.num_seeds == 2
+    late = Cost(steps=(50, 100, 200), seconds=(150.0, 160.0, 170.0))
+    assert row(confirmed({(1.0, 10): late}), "hours").num_seeds == 2
 
 
 def test_no_comparison_no_rows() -> None:

@@ -88,7 +88,7 @@ def test_the_strongest_effect_is_told_first_with_direction_size_and_error() -> N
     assert found.text[0].startswith("β1: higher is worse: from 0 to 1 the mean falls by 0.3")
     assert "trend p < 0.001" in found.text[0]
     assert "interaction with 4 df" in found.text[0]
-    assert "With 4 df only large effects are found" in found.text[3]
+    assert "With 4 df only large effects show" in found.text[3]
     assert "not a verdict" in found.text[-1]
 
 
@@ -268,6 +268,16 @@ def test_collapsed_configs_count_and_are_told_and_the_rest_is_read_without_them(
     assert "3 of them had a collapsed or diverged trial" in text
     assert effect(found, B1).levels[-1].mean < 0.2
     assert "Without the 3 configs that had a collapsed or diverged trial: β2: higher is better" in text
+
+
+@pytest.mark.parametrize("together", [0.0, 0.2])
+def test_what_main_effects_leave_is_held_against_the_seeds(together: float) -> None:
+    told = 0
+    for seed in range(10):
+        score = noisy(lambda p, _: 0.5 + 0.1 * p[B1] + together * (p[B1] - 0.5) * (p[B2] - 0.6), 0.005, seed)
+        found = exploration(tuned(GRID, score, seeds=(0, 1, 2)))
+        told += found is not None and "Main effects do not say it all" in " ".join(found.text)
+    assert told == 10 if together else told <= 3  # 5 % of false alarms
 
 
 def test_nothing_to_explore() -> None:
