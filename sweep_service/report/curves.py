@@ -4,6 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from sweep_service.report.stats import CONFIDENCE, MIN_SEEDS
 from sweep_service.series import EVALUATION, Series, Values
 
 POINTS: Final = 60_000
-"""How many points all means of prominent configs may have together, those of the others, and seed curves of either."""
+"""How many points the means of prominent configs may have together; as many the others' means, half of it the seeds."""
 MOST_POINTS: Final = 240
 FEWEST_POINTS: Final = 12
 FEW_CONFIGS: Final = 20
@@ -124,7 +125,9 @@ def _points(
     for pair, count in counts.items():
         seeds[kinds[pair]] += count * keys[pair[0]]
     least = {"full": _Points(FEWEST_POINTS, FEWEST_POINTS), "common": _Points(FEWEST_POINTS, 0), "rest": _Points(0, 0)}
-    share = {kind: _Points(_share(means[kind], few.mean), _share(seeds[kind], few.seed)) for kind, few in least.items()}
+    share = {
+        kind: _Points(_share(means[kind], few.mean), _share(2 * seeds[kind], few.seed)) for kind, few in least.items()
+    }
     return {pair: share[kind] if keys[pair[0]] else _Points(share[kind].mean, 0) for pair, kind in kinds.items()}
 
 
@@ -179,8 +182,14 @@ def _mean(curves: Sequence[Series]) -> tuple[Values, Values, Values]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the spread of a single value
         sd = np.nanstd(table_TS, axis=0, ddof=1)
-    critical = stats.t.ppf((1 + CONFIDENCE) / 2, np.maximum(n_S - 1, 1))
-    return steps, mean, np.where(n_S >= MIN_SEEDS, critical * sd / np.sqrt(n_S), np.nan)
+    critical = np.array([_critical(n) for n in range(len(curves) + 1)])[n_S]
+    return steps, mean, critical * sd / np.sqrt(n_S)
+
+
+@lru_cache
+def _critical(seeds: int) -> float:
+    """Of Student's t over so many seeds; NaN for too few."""
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, seeds - 1)) if seeds >= MIN_SEEDS else np.nan
 
 
 def _averaged(
