@@ -122,7 +122,7 @@ def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> li
         "y": panel.measured,
         "xaxis": axis("x", number),
         "yaxis": axis("y", of + number),
-        "name": "measured change (axis)",
+        "name": "measured change (left axis)",
         "line": {"color": "@ink", "width": 2},
         "marker": {"color": "@ink", "size": 5},
         "hovertemplate": "measured %{y:.2g} nats per rollout<extra></extra>",

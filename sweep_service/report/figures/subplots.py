@@ -60,4 +60,5 @@ def panels(titles: Sequence[str], columns: int, height: int, x: Figure, y: Figur
 
 def _title(title: str, left: float, top: float) -> Figure:
     place = {"xref": "paper", "yref": "paper", "x": round(left, 4), "y": round(top, 4)}
-    return place | {"xanchor": "left", "yanchor": "bottom", "text": f"<b>{text(title)}</b>", "showarrow": False}
+    words = {"text": f"<b>{text(title)}</b>", "font": {"size": 12, "color": "@ink"}, "showarrow": False}
+    return place | {"xanchor": "left", "yanchor": "bottom"} | words

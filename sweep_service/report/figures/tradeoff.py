@@ -49,7 +49,8 @@ def _front_figure(report: Report, look: Mapping[str, Look]) -> list[Figure]:
     traces += _labels(_named(points, rows, look), points, rows, edge)
     note = (
         "Up: better; right: more of the entropy kept. Dotted: the Pareto front, of configs that no other beats in one "
-        "and equals in the other; the rest is faint. Crosses: 95 % intervals of both means over seeds."
+        "and equals in the other; the rest is faint. Means over confirm seeds where there are any, else over tune "
+        "seeds; crosses: their 95 % intervals, none for an objective on tune seeds, since they chose the best."
     )
     if min(objectives) < lowest:
         note += " Triangles at the lower edge: far below."
