@@ -27,8 +27,10 @@ class Health:
     entropy_lowest: float | None = None
     entropy_highest: float | None = None
     reward_peak: float | None = None
+    reward_before: float | None = None
+    """The best reward so far before its deepest fall, once it had reached half of the peak."""
     reward_lowest: float | None = None
-    """After the peak."""
+    """After that."""
     reward_final: float | None = None
     length_start: float | None = None
     length_end: float | None = None
@@ -39,9 +41,9 @@ class Health:
         """Whether the trial lost more than half of its best reward for a window, or diverged."""
         if self.diverged:
             return True
-        if self.reward_peak is None or self.reward_lowest is None or self.reward_peak <= 0:
+        if self.reward_before is None or self.reward_lowest is None or self.reward_before <= 0:
             return False
-        return self.reward_lowest < REWARD_COLLAPSE * self.reward_peak
+        return self.reward_lowest < REWARD_COLLAPSE * self.reward_before
 
     @property
     def entropy_collapsed(self) -> bool:
@@ -65,6 +67,7 @@ def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
         return Health(diverged=diverged)
     entropy = smooth(inputs.get(trial.id, "entropy"), trial.total_steps)
     reward = smooth(inputs.get(trial.id, "reward/mean"), trial.total_steps)
+    before, lowest = _deepest_fall(reward)
     length = smooth(inputs.get(trial.id, "completion/length_mean"), trial.total_steps)
     return Health(
         entropy_start=_at(entropy, 0),
@@ -72,12 +75,23 @@ def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
         entropy_lowest=float(entropy.min()) if entropy.size else None,
         entropy_highest=float(entropy.max()) if entropy.size else None,
         reward_peak=float(reward.max()) if reward.size else None,
-        reward_lowest=float(reward[reward.argmax() :].min()) if reward.size else None,
+        reward_before=before,
+        reward_lowest=lowest,
         reward_final=_at(reward, -1),
         length_start=_at(length, 0),
         length_end=_at(length, -1),
         diverged=diverged,
     )
+
+
+def _deepest_fall(reward: Values) -> tuple[float | None, float | None]:
+    """The best window so far and the later one that lost the most of it; small rewards early on are no peak."""
+    if not reward.size or reward.max() <= 0:
+        return None, None
+    best = np.maximum.accumulate(reward)
+    begin = int(np.argmax(best >= reward.max() / 2))
+    deepest = begin + int((reward[begin:] / best[begin:]).argmin())
+    return float(best[deepest]), float(reward[deepest])
 
 
 def _at(values: Values, index: int) -> float | None:

@@ -110,9 +110,9 @@ def _reward_collapse(seen: _Seen) -> _Sign | None:
         return None
     if health.diverged:
         return _Sign(math.inf, "it diverged")
-    peak, lowest = health.reward_peak or 0.0, health.reward_lowest or 0.0
-    words = f"reward fell from {number(peak)} to {number(lowest)}, and ended at {number(health.reward_final)}"
-    return _Sign(1 - lowest / peak, words)
+    before, lowest = health.reward_before or 0.0, health.reward_lowest or 0.0
+    words = f"reward fell from {number(before)} to {number(lowest)}, and ended at {number(health.reward_final)}"
+    return _Sign(1 - lowest / before, words)
 
 
 def _entropy_collapse(seen: _Seen) -> _Sign | None:
@@ -233,7 +233,7 @@ def _clip_dominated(seen: _Seen) -> _Sign | None:
 _RULES: Final = (
     _Rule(
         "REWARD_COLLAPSE",
-        "Reward below half of the trial's own peak for a window of 5 % of its steps, or diverged.",
+        "Reward below half of the trial's best so far for a window of 5 % of its steps, or diverged.",
         _reward_collapse,
     ),
     _Rule(
