@@ -241,15 +241,15 @@ def _train(
         state = TrialState.FAILED if failed else TrialState.SUCCEEDED
         trials.append(trial.model_copy(update={"state": state, "step": trial.total_steps}))
         if not failed:
+            metrics = {"eval/avg_at_k": np.array([value])}
+            if fell:
+                metrics["reward/mean"] = np.array([0.5, 0.1])
             series[trial.id] = TrialSeries(
                 trial_id=trial.id,
                 steps=np.array([1, _STEPS]),
                 eval_steps=np.array([_STEPS]),
                 eval_times=np.array([0.0]),
-                metrics={
-                    "eval/avg_at_k": np.array([value]),
-                    "reward/mean": np.array([0.5, 0.1 if fell else 0.5]),
-                },
+                metrics=metrics,
             )
     return trials, series
 

@@ -5,13 +5,19 @@ from functools import lru_cache
 from typing import Final, cast
 
 import numpy as np
+import numpy.typing as npt
 from scipy import optimize, special, stats
 
 CONFIDENCE: Final = 0.95
 POWER: Final = 0.8
 
-_NORMAL_NODES: Final = 64
-_SCALE_NODES: Final = 128
+Floats = npt.NDArray[np.float64]
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Nodes and weights for the comparator's normal part, and for the shared standard deviation."""
+    return np.polynomial.hermite_e.hermegauss(64), np.polynomial.legendre.leggauss(128)
 
 
 @lru_cache(maxsize=4096)
@@ -27,10 +33,7 @@ def dunnett_critical(
     """
     if family <= 1:
         return float(stats.t.ppf(confidence if one_sided else (1 + confidence) / 2, df))
-    nodes_Z, weights_Z = np.polynomial.hermite_e.hermegauss(_NORMAL_NODES)  # the comparator's normal part
-    nodes_S, weights_S = np.polynomial.legendre.leggauss(
-        _SCALE_NODES
-    )  # the shared standard deviation, by its quantiles
+    (nodes_Z, weights_Z), (nodes_S, weights_S) = _nodes()
     scale_S1 = np.sqrt(stats.chi2.ppf((nodes_S + 1) / 2, df) / df)[:, None]  # by its quantiles
     shift_Z, spread = math.sqrt(correlation) * nodes_Z, math.sqrt(1 - correlation)
 
@@ -46,7 +49,7 @@ def dunnett_critical(
 
 def power(critical: float, df: int, effect: float) -> float:
     """The probability that a t statistic exceeds `critical` when the true difference is `effect` standard errors."""
-    return float(stats.nct.sf(critical, df, effect))
+    return 1 - float(special.nctdtr(df, effect, critical))
 
 
 @lru_cache(maxsize=4096)

@@ -46,8 +46,7 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
     variance, df = spread
 
     def power_with(more: int) -> float:
-        correlation = math.sqrt(n / (n + more)) / 2  # the other candidates keep the seeds that they have
-        return _power(variance, df + more, n + more, comparison.family, correlation)
+        return _power(variance, df + more, n + more, comparison.family)
 
     more = _fewest(power_with, least)
     if more is None:
@@ -80,7 +79,7 @@ def _confirm_stage(rows: Mapping[str, ConfigRow]) -> Purchase | None:
     family, others = len(leading), max(1, len(ids) - 1)
 
     def power_with(seeds: int) -> float:
-        return _power(variance, others * (seeds - 1), seeds, family, 0.5)
+        return _power(variance, others * (seeds - 1), seeds, family)
 
     seeds = _fewest(power_with, MIN_SEEDS)
     if seeds is None:
@@ -101,19 +100,21 @@ def _out_of_reach(ids: list[str], reached: float) -> Purchase:
     return Purchase(text=text, config_ids=ids, more_seeds=_MOST, difference=RELEVANT, power=reached)
 
 
-def _power(variance: float, df: int, seeds: int, family: int, correlation: float) -> float:
+def _power(variance: float, df: int, seeds: int, family: int) -> float:
     """The probability that a true difference of `RELEVANT` will be found."""
     error = math.sqrt(2 * variance / seeds)
     if error == 0:
         return 1.0
-    return power(lower_critical(family, df, correlation), df, RELEVANT / error)
+    return power(lower_critical(family, df), df, RELEVANT / error)
 
 
 def _fewest(power_with: Callable[[int], float], least: int) -> int | None:
     """The smallest number from `least` on that reaches `POWER`; None above `_MOST`."""
-    if power_with(_MOST) < POWER:
-        return None
-    low, high = least, _MOST
+    low, high = least, least + 1
+    while power_with(high) < POWER:
+        if high == _MOST:
+            return None
+        low, high = high + 1, min(_MOST, 2 * high)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if power_with(middle) >= POWER else (middle + 1, high)
