@@ -1,100 +1,155 @@
-"""The report's main figure as a PNG: for Markdown, MLflow and slides. Needs no browser."""
+"""The report's main figures as PNG and SVG: for Markdown, MLflow and slides. Needs no browser.
+
+Equal reports give equal bytes; letters are drawn as outlines, so that no font has to be there.
+"""
 
 import io
-from typing import Final
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sweep_service.records import Role
-from sweep_service.report.figures.common import TITLES, Look, looks
+from sweep_service.report.figures import Look, looks
 from sweep_service.report.model import Report
+from sweep_service.report.picture_panels import (
+    draw_curves,
+    draw_grid,
+    draw_seeds,
+    draw_tradeoff,
+    facet_of_best,
+    literal,
+    shown_configs,
+)
 
-_COLOURS: Final = {
-    "@ink": "#1b1f27", "@muted": "#8a92a0", "@c0": "#0072b2", "@c1": "#e08a00", "@c2": "#c03d7e", "@c3": "#009e73",
-    "@c4": "#7a5bd0", "@c5": "#3fa9dc", "@c6": "#8a6d3b",
-    "@s0": "#2f6fdb", "@s1": "#6a5fd6", "@s2": "#9a50c2", "@s3": "#c2478f", "@s4": "#d4505a", "@s5": "#d36c2a",
-    "@s6": "#bd8a00",
-}  # fmt: skip
-_LINES: Final = {
-    "solid": "-",
-    "dash": "--",
-    "dot": ":",
-    "dashdot": "-.",
-    "longdash": (0, (8, 3)),
-    "longdashdot": (0, (8, 3, 2, 3)),
+_STYLE: Final[dict[Any, Any]] = {
+    "svg.hashsalt": "sweep report",
+    "svg.fonttype": "path",
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
 }
-_PANELS: Final = ("entropy", "eval/avg_at_k", "reward/mean")
+_SENTENCE: Final = 112
+"""Letters a line of the verdict above the figure."""
+_METADATA: Final[dict[str, dict[str, Any]]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
+}
 
 
 def render_png(report: Report) -> bytes:
-    """Entropy, validation accuracy, reward over training, and every confirm seed. Equal reports give equal bytes."""
-    figure = Figure(figsize=(12, 8), dpi=110, layout="constrained")
+    """The verdict, entropy, validation accuracy, the grid (or reward over training), and every seed."""
+    return _drawn(lambda: _overview(report), "png")
+
+
+def render_svg(report: Report) -> bytes:
+    """The same picture as `render_png`."""
+    return _drawn(lambda: _overview(report), "svg")
+
+
+def figure_svgs(report: Report) -> dict[str, bytes]:
+    """Each main figure alone, by file name; those without data are left out."""
+    makers: dict[str, Callable[[], Figure | None]] = {
+        "entropy.svg": lambda: _curves_alone(report, "entropy"),
+        "accuracy.svg": lambda: _curves_alone(report, "eval/avg_at_k"),
+        "heatmap.svg": lambda: _grids_alone(report),
+        "tradeoff.svg": lambda: _tradeoff_alone(report),
+        "seeds.svg": lambda: _seeds_alone(report),
+    }
+    drawn = {name: _drawn(make, "svg") for name, make in makers.items()}
+    return {name: content for name, content in drawn.items() if content}
+
+
+def _drawn(make: Callable[[], Figure | None], kind: Literal["png", "svg"]) -> bytes:
+    """What was made as a file; nothing if nothing was made."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        figure = make()
+        if figure is None:
+            return b""
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
+        return buffer.getvalue()
+
+
+def _figure(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
+    return figure
+
+
+def _overview(report: Report) -> Figure:
+    figure = _figure(13, 9)
     axes = figure.subplots(2, 2)
     look = looks(report)
-    for key, ax in zip(_PANELS, axes.flat, strict=False):
-        _curves(ax, report, key, look)
-    _seeds(axes[1, 1], report, look)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(_literal(report.verdict.sentence), fontsize=12, fontweight="bold", wrap=True)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+    draw_curves(axes[0, 0], report, "entropy", look)
+    draw_curves(axes[0, 1], report, "eval/avg_at_k", look)
+    if report.grid is not None:
+        draw_grid(axes[1, 0], report, report.grid, facet_of_best(report, report.grid))
+    else:
+        draw_curves(axes[1, 0], report, "reward/mean", look)
+    draw_seeds(axes[1, 1], report, look)
+    _legend(figure, axes[0, 0], report, look, columns=5)
+    lead = "Interim. " if report.interim else ""
+    sentence = textwrap.fill(literal(lead + report.verdict.sentence), _SENTENCE)
+    figure.suptitle(sentence, fontsize=12, fontweight="bold", parse_math=False)
+    return figure
 
 
-def _curves(ax: Axes, report: Report, key: str, look: dict[str, Look]) -> None:
-    title, unit = TITLES[key]
-    _dress(ax, title, unit)
-    ax.set_xlabel("optimizer updates")
-    rows = {row.id: row for row in report.configs}
-    for found in report.curves:
-        for curve in found.configs if found.key == key else []:
-            style = look[curve.config_id]
-            if not style.shown:
-                continue
-            colour, order = _COLOURS[style.colour], rows[curve.config_id].number
-            for seed in curve.seeds:
-                ax.plot(seed.steps, _with_gaps(seed.values), color=colour, linewidth=0.6, alpha=0.35, zorder=1)
-            label = _literal(rows[curve.config_id].label)
-            ax.plot(
-                curve.steps, _with_gaps(curve.mean), color=colour, linestyle=_LINES[style.dash], linewidth=2.2,
-                label=label, zorder=2 + order,
-            )  # fmt: skip
-    ax.set_ylim(bottom=0)
+def _curves_alone(report: Report, key: str) -> Figure | None:
+    if all(found.key != key for found in report.curves):
+        return None
+    figure, look = _figure(9, 5.2), looks(report)
+    axes = figure.subplots()
+    draw_curves(axes, report, key, look)
+    _legend(figure, axes, report, look, columns=4)
+    return figure
 
 
-def _seeds(ax: Axes, report: Report, look: dict[str, Look]) -> None:
-    rows = [row for row in report.configs if row.confirm]
-    rows.sort(key=lambda row: (Role.BASELINE not in row.roles, Role.SPACE not in row.roles))
-    _dress(ax, "Every confirm seed", "objective")
-    ax.set_xticks(range(len(rows)), [_literal(row.label).replace(" ", "\n") for row in rows])
-    paths: dict[int, list[tuple[int, float]]] = {}
-    for position, row in enumerate(rows):
-        assert row.confirm is not None
-        colour = _COLOURS[look[row.id].colour]
-        for seed in row.confirm.seeds:
-            paths.setdefault(seed.seed, []).append((position, seed.value))
-            ax.plot(position, seed.value, "o", color=colour, markersize=6, zorder=3)
-        ax.hlines(row.confirm.mean, position - 0.18, position + 0.18, color=colour, linewidth=2.5, zorder=2)
-    for path in paths.values():
-        ax.plot([x for x, _ in path], [y for _, y in path], color="#8a92a0", linewidth=0.7, alpha=0.6, zorder=1)
+def _grids_alone(report: Report) -> Figure | None:
+    grid = report.grid
+    if grid is None:
+        return None
+    facets = grid.facets or [None]
+    columns = min(3, len(facets))
+    rows = -(-len(facets) // columns)
+    wide, high = max(3.6, 0.85 * len(grid.xs) + 1.2), max(3.0, 0.75 * len(grid.ys) + 1.2)
+    figure = _figure(columns * wide, rows * high)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for place, ax in enumerate(axes.flat):
+        if place < len(facets):
+            draw_grid(ax, report, grid, facets[place])
+        else:
+            ax.set_visible(False)
+    return figure
 
 
-def _dress(ax: Axes, title: str, unit: str) -> None:
-    ax.set_title(title, loc="left", fontsize=11, fontweight="bold")
-    ax.set_ylabel(unit)
-    ax.grid(color="#eaecf0")
-    ax.spines[["top", "right"]].set_visible(False)
+def _tradeoff_alone(report: Report) -> Figure | None:
+    if not report.tradeoff:
+        return None
+    figure, look = _figure(7.5, 5.6), looks(report)
+    draw_tradeoff(figure.subplots(), report, look)
+    return figure
 
 
-def _with_gaps(values: list[float | None]) -> list[float]:
-    return [float("nan") if value is None else value for value in values]
+def _seeds_alone(report: Report) -> Figure | None:
+    if all(row.confirm is None and row.tune is None for row in report.configs):
+        return None
+    figure, look = _figure(9, 5.2), looks(report)
+    draw_seeds(figure.subplots(), report, look)
+    return figure
 
 
-def _literal(value: str) -> str:
-    """A user's text as matplotlib shows it literally: a dollar sign would start a formula."""
-    return value.replace("$", r"\$")
+def _legend(figure: Figure, axes: Axes, report: Report, look: Mapping[str, Look], columns: int) -> None:
+    """Below the panels. Texts are set after it is made: matplotlib would leave out a label that starts with `_`."""
+    labels = {row.id: row.label for row in shown_configs(report, look)}
+    lines = [line for line in axes.get_lines() if line.get_label() in labels]
+    if not lines:
+        return
+    legend = figure.legend(lines, ["-"] * len(lines), loc="outside lower center", ncols=columns, frameon=False)
+    for words, line in zip(legend.get_texts(), lines, strict=True):
+        words.set_parse_math(False)
+        words.set_text(literal(labels[str(line.get_label())], 44))
