@@ -37,7 +37,7 @@ KEPT_SWEEPS: Final = 8
 PARTS: Final = ("name", "state", "verdict", "warnings", "samples")
 _EVENTS: Final = 1000
 _FIRST_POINTS, _MORE_POINTS = 1000, 4000
-"""Parts of curves read at once: few for the first look at a large sweep, then the rest with few repeats of the means."""
+"""Parts of curves read at once: few for the first look at a large sweep, more for the rest of it."""
 _EVENTS_BACK: Final = 500
 """Events before the first reading that are looked at: what trials do, and which evaluations are the newest."""
 _SOON_S, _WAITING_S, _REPORT_WITHIN_S = 2.0, 5.0, 600.0
@@ -133,7 +133,7 @@ class LiveSweep:
             return 0.0
         if not sweep.state.terminal:
             return _SOON_S if snapshot.counts.get("RUNNING") else _WAITING_S
-        waits = snapshot.verdict is None and snapshot.now - (sweep.ended_at or 0) < _REPORT_WITHIN_S
+        waits = self._report[0] is None and snapshot.now - (sweep.ended_at or 0) < _REPORT_WITHIN_S
         return _WAITING_S if waits else None
 
     def _read(self) -> Snapshot:

@@ -172,11 +172,13 @@ def evaluations(rows: Sequence[TrialRow], samples: Sequence[Sample]) -> list[Eva
     return [Evaluation(by_id[trial_id], step, written[:SHOWN_SAMPLES]) for (trial_id, step), written in found.items()]
 
 
-def read_verdict(report: bytes) -> Verdict:
-    """Return the verdict of a report in JSON."""
-    verdict = json.loads(report)["verdict"]
-    outcome, sentence = str(verdict["outcome"]), str(verdict["sentence"])
-    return Verdict(outcome, sentence.removeprefix(f"{outcome}: "))
+def read_verdict(report: bytes) -> Verdict | None:
+    """Return the verdict of a report in JSON; None if it has none that can be shown, as one of another version may."""
+    match json.loads(report):
+        case {"verdict": {"outcome": str(outcome), "sentence": str(sentence)}}:
+            return Verdict(outcome, sentence.removeprefix(f"{outcome}: "))
+        case _:
+            return None
 
 
 def _objective(trial: Trial, curves: MeanCurves, objective: Objective) -> float | None:
