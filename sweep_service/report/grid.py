@@ -39,7 +39,8 @@ def grid(facts: Facts) -> Grid | None:
     axes = _axes([name for name, found in values.items() if 2 <= len(found) <= MAX_VALUES])
     if axes is None:
         return None
-    tried += [config for config in facts.inputs.configs if config not in tried and _alike(config, tried[0], values)]
+    comparators = [config for config in facts.inputs.configs if Role.SPACE not in config.roles]
+    tried += [config for config in comparators if _alike(config, tried[0], values)]
     levels = [distinct([config.params[name] for config in tried], space.root[name]) for name in axes]
     texts = [_texts(found) for found in levels]
     at: dict[tuple[str, ...], list[ConfigRow]] = {}

@@ -241,8 +241,8 @@ class BudgetComparison(Part):
     config_id: str
     comparator_id: str
     unit: Literal["steps", "tokens", "hours"]
-    """Optimizer updates, completion tokens trained on, or hours of a trial since its first evaluation (times its GPUs, if
-    it has any)."""
+    """Optimizer updates, completion tokens trained on, or hours of a trial since its first evaluation (times its GPUs,
+    if it has any)."""
     budget: float | None
     """Mean over seeds of what the cheaper one of the pair spent; None for steps, and where both always diverged."""
     num_seeds: int
@@ -488,7 +488,8 @@ class ConfigCurve(Part):
     steps: list[int]
     mean: list[float | None]
     low: list[float | None] = []
-    """95 % interval of the mean at each step (Student's t over trials, pointwise); empty below 3 trials."""
+    """95 % interval of the mean at each step (Student's t over trials, pointwise); empty below 3 trials. With many
+    configs only those that figures show at first have it."""
     high: list[float | None] = []
     seeds: list[SeedCurve]
 

@@ -137,7 +137,7 @@ def _text(
         f"{interval(predicted - error, predicted + error)}, if the surface holds; a highest point is picked, so this "
         "flatters."
     )
-    edge = " and ".join(short_name(f.name) for f, u in zip(inside, top, strict=True) if abs(u) >= 1 - _EDGE)
+    edge = ", ".join(short_name(f.name) for f, u in zip(inside, top, strict=True) if abs(u) >= 1 - _EDGE)
     if edge:
         text += (
             f" That is on the edge of what was tried in {edge}: a wider range may hold better values, if there is one."
