@@ -1,5 +1,6 @@
 """Completions of the best config, the baseline and the worst one, on the same prompts where they have some."""
 
+import math
 from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
@@ -34,7 +35,7 @@ def sample_groups(facts: Facts) -> list[SampleGroup]:
             step=samples[0].step,
             items=[
                 SampledCompletion(prompt=sample.prompt, completion=sample.completion, reward=sample.reward)
-                for sample in sorted(samples, key=lambda sample: prompts.get(sample.prompt, len(prompts)))[:MOST]
+                for sample in sorted(samples, key=lambda sample: prompts.get(sample.prompt, math.inf))[:MOST]
             ],
         )
         for role, row, trial, samples in found
