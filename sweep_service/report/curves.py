@@ -61,6 +61,7 @@ class _Points:
 
     mean: int
     seed: int
+    band: bool
 
 
 def prominent(rows: Sequence[ConfigRow]) -> frozenset[str]:
@@ -84,7 +85,7 @@ def curve_sets(
         configs: in the order in which they are to be shown.
         inputs: the curves of single trials.
         keys: which metrics, and whether every seed's curve is wanted beside the mean.
-        drawn: ids of the prominent configs; by default all. The others have fewer points, or in a large sweep none.
+        drawn: ids of the prominent configs; by default all. The others have no band and fewer points.
     """
     updates = {config.id: config.updates_per_rollout for config in configs}
     grouped: dict[tuple[str, str], list[_Run]] = {}
@@ -124,11 +125,12 @@ def _points(
     means, seeds = Counter(kinds.values()), Counter[str]()
     for pair, count in counts.items():
         seeds[kinds[pair]] += count * keys[pair[0]]
-    least = {"full": _Points(FEWEST_POINTS, FEWEST_POINTS), "common": _Points(FEWEST_POINTS, 0), "rest": _Points(0, 0)}
-    share = {
-        kind: _Points(_share(means[kind], few.mean), _share(2 * seeds[kind], few.seed)) for kind, few in least.items()
+    least = {"full": (FEWEST_POINTS, FEWEST_POINTS), "common": (FEWEST_POINTS, 0), "rest": (0, 0)}
+    share = {kind: (_share(means[kind], mean), _share(2 * seeds[kind], seed)) for kind, (mean, seed) in least.items()}
+    return {
+        pair: _Points(mean=share[kind][0], seed=share[kind][1] * keys[pair[0]], band=kind == "full")
+        for pair, kind in kinds.items()
     }
-    return {pair: share[kind] if keys[pair[0]] else _Points(share[kind].mean, 0) for pair, kind in kinds.items()}
 
 
 def _share(curves: int, least: int) -> int:
@@ -158,7 +160,7 @@ def _config_curve(config_id: str, runs: Sequence[_Run], key: str, points: _Point
     else:
         steps, mean, low, high = _averaged(steps, mean, low, high, points.mean)
     in_order = sorted(runs, key=lambda run: (run.trial.stage, run.trial.seed)) if points.seed else []
-    band = not np.isnan(low).all()
+    band = points.band and not np.isnan(low).all()
     return ConfigCurve(
         config_id=config_id,
         steps=[int(step) for step in steps],

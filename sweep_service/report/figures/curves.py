@@ -24,7 +24,7 @@ def curve_figure(found: CurveSet, report: Report, look: Mapping[str, Look]) -> F
     lowest = min(_values(found), default=0)
     opacity = _BAND if sum(style.shown for style in look.values()) <= _FEW else _BAND_OF_MANY
     bands = [_band_trace(curve, look[curve.config_id], min(lowest, 0), opacity) for curve in by_number if curve.low]
-    seeds = [trace for curve in by_number for trace in _seed_traces(curve, look[curve.config_id])]
+    seeds = [_seeds_trace(curve, look[curve.config_id]) for curve in by_number if curve.seeds]
     means = [_mean_trace(curve, rows[curve.config_id], look[curve.config_id]) for curve in by_number]
     layout: Figure = {
         "xaxis": {"title": {"text": "optimizer updates"}, "rangemode": "tozero"},
@@ -55,20 +55,23 @@ def _mean_trace(curve: ConfigCurve, row: ConfigRow, look: Look) -> Figure:
     }
 
 
-def _seed_traces(curve: ConfigCurve, look: Look) -> list[Figure]:
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": seed.steps,
-            "y": seed.values,
-            "line": {"color": look.colour, "width": 1},
-            "opacity": 0.35,
-            "hoverinfo": "skip",
-            "meta": {"config": curve.config_id, "seed": True},
-        }
-        for seed in curve.seeds
-    ]
+def _seeds_trace(curve: ConfigCurve, look: Look) -> Figure:
+    """All seeds of a config, a gap between two: a sweep has thousands of them, too many to be traces each."""
+    xs: list[int | None] = []
+    ys: list[float | None] = []
+    for seed in curve.seeds:
+        xs += [*seed.steps, None]
+        ys += [*seed.values, None]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": xs[:-1],
+        "y": ys[:-1],
+        "line": {"color": look.colour, "width": 1},
+        "opacity": 0.35,
+        "hoverinfo": "skip",
+        "meta": {"config": curve.config_id, "seed": True},
+    }
 
 
 def _band_trace(curve: ConfigCurve, look: Look, floor: float, opacity: float) -> Figure:
