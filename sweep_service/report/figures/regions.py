@@ -148,7 +148,7 @@ def _colours() -> Figure:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     present = [value for value in values if value is not None]
-    return round(sum(present) / len(present), 7) if present else None
+    return float(f"{sum(present) / len(present):.4g}") if present else None
 
 
 def _log(share: float | None) -> float | None:
