@@ -65,14 +65,14 @@ class Look:
 
 
 def looks(report: Report) -> dict[str, Look]:
-    """Colour by the first varied parameter's value (beta1 if it varies), in its order; dash by the others.
+    """Colour by the loss if it varies, else by beta1's value in its order, or the first parameter's; dash by the rest.
 
-    Comparators are neutral.
-
-    With more values than colours, the configs shown at first have a colour each and the rest none.
+    Comparators are neutral. With more values than colours, the configs shown at first have a colour each and the rest
+    have none.
     """
     space = sorted((row for row in report.configs if Role.SPACE in row.roles), key=lambda row: row.number)
-    first = next((name for name in ("loss.beta1", *(space[0].params if space else ())) if _varies(space, name)), None)
+    names = ("loss.name", "loss.beta1", *(space[0].params if space else ()))
+    first = next((name for name in names if _varies(space, name)), None)
     values, rests = sorted({_key(row, first) for row in space}), sorted({_rest(row, first) for row in space})
     many = len(report.configs) > MOST_SHOWN
     shown = {row.id for row in report.configs if not many or row.confirm or Role.SPACE not in row.roles}

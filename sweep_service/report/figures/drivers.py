@@ -45,12 +45,16 @@ def driver_figures(report: Report, look: Mapping[str, Look]) -> list[Figure]:
     }
     known = {config_id for key, config_id in curves if key.startswith("predicted_")}
     chosen = [(words, row) for words, row in _chosen(report) if row.id in known]
-    steps = [step for (_, config_id), curve in curves.items() for step in curve.steps if config_id in known]
-    if not chosen or not steps:
+    drawn = {row.id for _, row in chosen}
+    bars = [
+        curve for (key, of), curve in curves.items() if of in drawn and key.startswith("predicted_") and curve.steps
+    ]
+    if not bars:
         return []
-    num = max(1, min(_STRETCHES, max(len(curve.steps) for curve in curves.values()) // 2))
-    made = [_panel(_title(words, row), row.id, curves, max(steps), num) for words, row in chosen]
-    middles = [round((place + 0.5) * max(steps) / num, 1) for place in range(num)]
+    last = max(curve.steps[-1] for curve in bars)
+    num = max(1, min(_STRETCHES, *(len(curve.steps) * last // curve.steps[-1] // 2 for curve in bars)))
+    made = [_panel(_title(words, row), row.id, curves, last, num) for words, row in chosen]
+    middles = [round((place + 0.5) * last / num, 1) for place in range(num)]
     data = [trace for number, panel in enumerate(made) for trace in _traces(panel, number, len(made), middles)]
     return [
         {
@@ -124,6 +128,7 @@ def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> li
         "yaxis": axis("y", of + number),
         "name": "measured change (left axis)",
         "line": {"color": "@ink", "width": 2},
+        "connectgaps": True,
         "marker": {"color": "@ink", "size": 5},
         "hovertemplate": "measured %{y:.2g} nats per rollout<extra></extra>",
         "showlegend": first,

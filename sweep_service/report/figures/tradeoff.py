@@ -33,7 +33,7 @@ def _front_figure(report: Report, look: Mapping[str, Look]) -> list[Figure]:
     points = sorted(report.tradeoff, key=lambda point: (point.on_front, -rows[point.config_id].number))
     objectives = [point.objective for point in points]
     lowest = lower_fence(objectives)
-    edge = lowest - 0.12 * (max(objectives) - lowest)
+    edge = _edge([point for point in points if point.objective >= lowest])
     front = sorted((point for point in points if point.on_front), key=lambda point: point.entropy_kept)
     line: Figure = {
         "type": "scatter",
@@ -61,6 +61,13 @@ def _front_figure(report: Report, look: Mapping[str, Look]) -> list[Figure]:
     }
     title = "Objective against the entropy kept"
     return [{"id": "tradeoff", "title": title, "note": note, "data": traces, "layout": layout, "height": 380}]
+
+
+def _edge(points: Sequence[TradeoffPoint]) -> float:
+    """Where the points far below stand: under all others and their crosses."""
+    low = min(point.objective if point.objective_low is None else point.objective_low for point in points)
+    high = max(point.objective if point.objective_high is None else point.objective_high for point in points)
+    return low - 0.08 * (high - low)
 
 
 @dataclass(frozen=True)

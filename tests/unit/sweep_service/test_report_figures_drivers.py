@@ -53,9 +53,27 @@ def test_a_bar_is_the_mean_of_its_stretch_of_training(report: Report) -> None:
     curve = ConfigCurve(config_id=report.best.config_id, steps=steps, mean=values, seeds=[])
     found = figure(with_parts(report, curves=[CurveSet(key="entropy_change/predicted_na_lp", configs=[curve])]))
     made = bars(found, 0)["na_lp"]
-    assert len(made) == 24
+    assert len(made) == 24  # of 4 steps each
     assert made[:3] == [2.5, None, 10.5]
     assert bars(found, 0)["inside"] == [None] * 24
+
+
+def test_a_bar_has_at_least_two_points_whoever_stopped_early(report: Report) -> None:
+    def num_bars(first: list[int], second: list[int]) -> int:
+        ids = [row.id for row in report.configs if row.id == best or "baseline" in row.roles]
+        curves = [
+            ConfigCurve(config_id=id_, steps=steps, mean=[1.0] * len(steps), seeds=[])
+            for id_, steps in zip(ids, (first, second), strict=True)
+        ]
+        found = figure(with_parts(report, curves=[CurveSet(key="entropy_change/predicted_inside", configs=curves)]))
+        return len(bars(found, 0)["inside"])
+
+    assert report.best is not None
+    best = report.best.config_id
+    fine, coarse = list(range(1, 101)), list(range(5, 101, 5))
+    assert num_bars(fine, fine) == 24
+    assert num_bars(fine, coarse) == 10
+    assert num_bars(fine, fine[:12]) == 24
 
 
 def test_zero_lies_at_the_same_height_on_both_axes_and_everything_fits(report: Report) -> None:

@@ -147,6 +147,31 @@ def test_many_values_share_panels_and_every_config_is_in_one() -> None:
     assert "Every config" in figure["note"]
 
 
+def test_losses_have_a_colour_each_and_only_numbers_are_in_order(report: Report) -> None:
+    def coloured(values: list[Any], name: str) -> list[str]:
+        rows = [
+            row.model_copy(update={"params": {"loss.beta1": None, name: value}, "roles": ["space"], "number": number})
+            for number, (row, value) in enumerate(zip(report.configs, values, strict=False))
+        ]
+        return [look.colour for look in shown(with_parts(report, configs=rows)).values()]
+
+    assert coloured(["grpo", "cispo", "dapo"], "loss.name") == ["@c2", "@c0", "@c1"]
+    assert coloured([0.2, 0.1, 0.3], "loss.epsilon") == ["@s3", "@s0", "@s6"]
+
+
+def test_a_loss_without_beta1_has_its_own_colour(report: Report) -> None:
+    values = [("ce_gppo", 0.5), ("ce_gppo", 1.0), ("grpo", None), ("cispo", None)]
+    rows = [
+        row.model_copy(
+            update={"params": {"loss.beta1": beta1, "loss.name": loss}, "roles": ["space"], "number": number}
+        )
+        for number, (row, (loss, beta1)) in enumerate(zip(report.configs, values, strict=False))
+    ]
+    made = list(shown(with_parts(report, configs=rows)).values())
+    assert [look.colour for look in made] == ["@c0", "@c0", "@c2", "@c1"]
+    assert made[0].dash != made[1].dash
+
+
 def test_texts_of_users_are_shown_literally(report: Report) -> None:
     rows = [row.model_copy(update={"label": "<b>%{x}</b>"}) for row in report.configs]
     dumped = as_json(list(figures(with_parts(report, configs=rows)).values()))

@@ -63,7 +63,7 @@ def test_a_collapsed_config_stands_at_the_edge_and_says_its_value(report: Report
     )
     far = crosses(figure)[report.configs[4].id]
     assert far["marker"]["symbol"] == "triangle-down"
-    assert 0.7 < far["y"][0] < 0.79
+    assert 0.7 < far["y"][0] < 0.78  # below the crosses of the others
     assert far["error_y"] == {"visible": False}
     assert "objective 0.030" in far["text"][0]
     assert figure["data"][0]["y"][-1] == far["y"][0]
