@@ -25,9 +25,10 @@ test: $(READY) ## Run all tests
 browser: $(READY) ## Run the tests of the pages in an installed Chromium (or CHROMIUM=path)
 	@$(QUIET) CHROMIUM="$(CHROMIUM)" $(VENV)/bin/python -m pytest tests/browser
 
-bench: $(READY) ## Time an optimizer step beside TRL's, and the math grader; some minutes on a quiet machine
+bench: $(READY) ## Time an optimizer step beside TRL's, the math grader, the report of a large sweep; on a quiet machine
 	@$(QUIET) $(VENV)/bin/python bench/step_time.py
 	@$(QUIET) $(VENV)/bin/python bench/grading.py
+	@$(QUIET) $(VENV)/bin/python bench/report_scale.py
 
 check: $(READY) ## Check format, lint, types and import contracts
 	@$(VENV)/bin/ruff format --check --quiet . || { echo "not formatted: run make format"; exit 1; }

@@ -1,10 +1,10 @@
 """The report of a large sweep: 1,000 trials of 1,000 updates, every metric of each, 25 evaluations.
 
-    python bench/report_scale.py --folder FOLDER      makes the sweep there if need be (minutes, 2 GB), reports on it
-    python bench/report_scale.py --folder FOLDER --database URL --sweep SWEEP   reports on another one
+    python bench/report_scale.py                                makes the sweep if need be (minutes, 2 GB), reports on it
+    python bench/report_scale.py --database URL --sweep SWEEP   reports on another one
 
-The report is built in a fresh process on two cores. The exit code is 1 if it takes more than 60 s or 1 GiB, or if its
-HTML is larger than 10 MB.
+Sweep and report lie in --folder, by default a temporary one that is kept. The report is built in a fresh process on two
+cores. The exit code is 1 if it takes more than 60 s or 1 GiB, or if its HTML is larger than 10 MB.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -205,7 +206,8 @@ def peak_mib() -> float:
 def main() -> int:
     """Make the sweep if it is not there, report on it in a fresh process, judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, required=True, help="for the made-up sweep and the report")
+    default = Path(tempfile.gettempdir()) / "sweeps-report-scale"
+    parser.add_argument("--folder", type=Path, default=default, help="for the made-up sweep and the report")
     parser.add_argument("--database", metavar="URL", help="of a store that has the sweep")
     parser.add_argument("--sweep", default=SWEEP)
     parser.add_argument("--part", choices=("generate", "measure"), help=argparse.SUPPRESS)

@@ -99,7 +99,7 @@ class ReportRows(Rows):
             not_now: sweeps that must wait.
         """
         s = t.sweeps.c
-        wanted = select(s.id).where(s.report_wanted, s.state == SweepState.RUNNING.value, s.id.not_in(not_now))
+        wanted = select(s.id).where(s.report_wanted, s.state == SweepState.RUNNING.value, s.id.not_in(list(not_now)))
         with self._read() as connection:
             if connection.execute(wanted.limit(1)).scalar_one_or_none() is None:
                 return None
