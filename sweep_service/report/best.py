@@ -92,7 +92,22 @@ def _why(facts: Facts, row: ConfigRow) -> str:
         )
     elif facts.verdict.outcome is Outcome.WORSE:
         text += f" It is worse than {comparison.comparator_label}; prefer that."
-    return text
+    return text + _matched(facts, row)
+
+
+def _matched(facts: Facts, row: ConfigRow) -> str:
+    """What is to be said of a win that may come from something else than the loss."""
+    if facts.verdict.outcome is not Outcome.BETTER:
+        return ""
+    for found in facts.comparisons:
+        is_matched = found.config_id == row.id and found.comparator_role is Role.MATCHED
+        if is_matched and found.outcome is not Outcome.BETTER:
+            difference = f"{signed(found.difference)} {interval(found.low, found.high, sign=True)}".strip()
+            return (
+                f" The gain is not shown to come from its loss: with PPO clip and all else equal "
+                f"({found.comparator_label}) the difference is {difference}."
+            )
+    return ""
 
 
 def _evidence(facts: Facts, row: ConfigRow) -> list[str]:

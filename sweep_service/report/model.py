@@ -86,7 +86,8 @@ class ConfigRow(Part):
     """Mean over trials of each one's best window of 5 % of the steps."""
     reward_final: float | None
     entropy_kept: float | None = None
-    """Mean over trials of entropy at the end divided by entropy at the start."""
+    """Mean over trials of entropy at the end divided by entropy at the start. This and what follows: over the trials
+    that trained to the end; over all of them while there are none."""
     length_start: float | None = None
     """Tokens; completions sampled in training, mean over trials of the first 5 % of the steps."""
     length_end: float | None = None

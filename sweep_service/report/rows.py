@@ -71,6 +71,7 @@ def _last(series: Series | None) -> float | None:
 def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:
     """One config, summed up over its trials."""
     found = parameters(config)
+    whole = [trial for trial in trials if trial.state is TrialState.SUCCEEDED] or trials
     return ConfigRow(
         id=config.id,
         number=config.number,
@@ -86,12 +87,12 @@ def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]
         reward_final=_mean([trial.reward_final for trial in trials]),
         reward_collapsed=sum(trial.reward_collapsed for trial in trials),
         entropy_collapsed=sum(trial.entropy_collapsed for trial in trials),
-        entropy_kept=_mean([trial.entropy_kept for trial in trials]),
-        length_start=_mean([trial.length_start for trial in trials]),
-        length_end=_mean([trial.length_end for trial in trials]),
+        entropy_kept=_mean([trial.entropy_kept for trial in whole]),
+        length_start=_mean([trial.length_start for trial in whole]),
+        length_end=_mean([trial.length_end for trial in whole]),
         evaluation_se=_root_mean_square([trial.evaluation_se for trial in trials]),
-        tokens=_mean([trial.tokens for trial in trials]),
-        hours=_mean([None if trial.seconds is None else trial.seconds / 3600 for trial in trials]),
+        tokens=_mean([trial.tokens for trial in whole]),
+        hours=_mean([None if trial.seconds is None else trial.seconds / 3600 for trial in whole]),
         states=dict(sorted(Counter(trial.state for trial in trials).items())),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from sweep_service.finalize import gather
-from sweep_service.records import Checkpoint, Stage
+from sweep_service.records import Checkpoint, Role, Stage
 from sweep_service.report import ReportInputs, build
 from sweep_service.report.model import Best
 from sweep_service.settings import Settings
@@ -48,6 +48,20 @@ def test_without_a_confirm_stage_it_trains_the_first_tune_trial() -> None:
 def test_a_tie_prefers_the_simpler_one_and_a_win_does_not() -> None:
     assert "prefer the simpler one: baseline β1=0 β2=0." in card(sweep_inputs()).why
     assert "simpler" not in card(sweep_inputs(advantage=0.08)).why
+
+
+def test_a_win_that_may_come_from_another_parameter_says_so() -> None:
+    spec = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]}}
+    inputs = sweep_inputs(spec, advantage=0.08)
+    assert "not shown to come from" not in card(inputs).why
+    series = dict(inputs.series)
+    for trial in inputs.trials:
+        config = next(config for config in inputs.configs if config.id == trial.config_id)
+        if config.roles == (Role.MATCHED,):
+            own = series[trial.id]
+            higher = {"eval/avg_at_k": own.metrics["eval/avg_at_k"] + 0.08}
+            series[trial.id] = replace(own, metrics={**own.metrics, **higher})
+    assert "The gain is not shown to come from its loss: with PPO clip" in card(replace(inputs, series=series)).why
 
 
 def test_evidence_has_the_difference_the_optimism_health_and_cost() -> None:

@@ -130,7 +130,20 @@ def test_divergences_are_counted_against_the_baselines(bad_share: float, outcome
     found = claim(sweep_inputs(spec, fate=fate), "NO_MORE_DIVERGENCES")
     assert found.outcome is outcome
     assert f"{80 if bad_share else 0} of 80 trials" in found.evidence
-    assert "0 of 40 of the baseline" in found.evidence
+    assert "0 of 40 with PPO clip and all else equal" in found.evidence
+
+
+def test_the_comparison_is_with_ppo_clip_and_all_else_equal() -> None:
+    rates = {"loss.beta1": 0.0, "loss.beta2": 1.0, "optimizer.learning_rate": [1e-4, 3e-4]}
+    inputs = sweep_inputs({"space": rates})
+    best = build(inputs).best
+    assert best is not None
+    rate = best.label.partition(" lr=")[2]
+    evidence = claim(inputs, "ENTROPY_STEADIER").evidence
+    assert evidence.startswith(f"{best.label} divided by matched β2=0 lr={rate}, ")
+    assert "0 of 4 with PPO clip and all else equal" in claim(inputs, "NO_MORE_DIVERGENCES").evidence
+    tune_only = build(sweep_inputs({"space": rates, "seeds": {"tune": [0, 1, 2]}}))
+    assert not {"ENTROPY_STEADIER", "NO_MORE_DIVERGENCES"} & {found.code for found in tune_only.claims}
 
 
 def test_few_trials_leave_divergences_open() -> None:
