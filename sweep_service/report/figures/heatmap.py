@@ -117,7 +117,7 @@ def _figure(grid: Grid, quantity: _Quantity, place: int, pixels: int) -> Figure:
         "title": f"{quantity.title} over {short_name(grid.x)} and {short_name(grid.y)}{where}",
         **({"note": quantity.note} if place == 0 else {}),
         "data": _traces(grid, cells, quantity, quantity.words, 12),
-        "layout": _layout(grid, cells if quantity.id == "objective" else []),
+        "layout": _layout(grid) | {"shapes": _frames(grid, cells) if quantity.id == "objective" else []},
         "height": _AROUND + len(grid.ys) * pixels,
     }
     if len(grid.xs) <= _MOST_BESIDE:
@@ -129,8 +129,7 @@ def _figure(grid: Grid, quantity: _Quantity, place: int, pixels: int) -> Figure:
 def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words, size: int) -> list[Figure]:
     found = {(cell.y, cell.x): cell for cell in cells}
     table = [[found.get((y, x)) for x in grid.xs] for y in grid.ys]
-    everywhere = _values(grid, quantity.value)
-    low, high = lower_fence(everywhere), max(everywhere)
+    low, high = _range(grid, quantity.value)
     heat: Figure = {
         "type": "heatmap",
         "z": [[_rounded(quantity.value(cell)) if cell else None for cell in row] for row in table],
@@ -138,7 +137,7 @@ def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words
         "hovertemplate": "%{text}<extra></extra>",
         "hoverongaps": False,
         "zmin": low,
-        "zmax": high if high > low else low + 1,
+        "zmax": high,
         "colorscale": [[round(at / (len(_SCALE) - 1), 4), colour] for at, colour in enumerate(_SCALE)],
         "showscale": False,
         "xgap": 2,
@@ -158,7 +157,7 @@ def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words
         "x": [x for x, _, _, _ in full],
         "y": [y for _, y, _, _ in full],
         "text": ["<br>".join(words(cell)) for _, _, cell, _ in full],
-        "textfont": {"size": size, "color": [_on(value, heat["zmin"], heat["zmax"]) for _, _, _, value in full]},
+        "textfont": {"size": size, "color": [_on(value, low, high) for _, _, _, value in full]},
     }
     failed = [(x, y, cell) for x, y, cell in holes if cell and cell.planned]
     missing = texts | {
@@ -172,6 +171,13 @@ def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
+
+
+def _range(grid: Grid, value: Callable[[Cell], float | None]) -> tuple[float, float]:
+    """Where colours begin and end, in every facet."""
+    values = _values(grid, value)
+    low, high = lower_fence(values), max(values)
+    return low, high if high > low else low + 1
 
 
 def _hover(grid: Grid, cell: Cell) -> str:
@@ -214,7 +220,19 @@ def _parts(colour: str) -> list[str]:
     return [colour[1:3], colour[3:5], colour[5:7]]
 
 
-def _layout(grid: Grid, framed: Sequence[Cell]) -> Figure:
+def _frames(grid: Grid, cells: Sequence[Cell]) -> list[Figure]:
+    """Around the confirmed cells, to be seen on their colours."""
+    low, high = _range(grid, _mean)
+    frames: list[Figure] = []
+    for cell in cells:
+        if cell.mean is not None and cell.confirm is not None:
+            x, y = grid.xs.index(cell.x), grid.ys.index(cell.y)
+            place = {"x0": x - 0.47, "x1": x + 0.47, "y0": y - 0.46, "y1": y + 0.46}
+            frames.append({"type": "rect", **place, "line": {"color": _on(cell.mean, low, high), "width": 2.5}})
+    return frames
+
+
+def _layout(grid: Grid) -> Figure:
     def along(name: str, values: Sequence[str]) -> Figure:
         return {
             "title": {"text": text(short_name(name))},
@@ -226,14 +244,4 @@ def _layout(grid: Grid, framed: Sequence[Cell]) -> Figure:
             "fixedrange": True,
         }
 
-    def frame(x: int, y: int) -> Figure:
-        place = {"x0": x - 0.48, "x1": x + 0.48, "y0": y - 0.47, "y1": y + 0.47}
-        return {"type": "rect", **place, "line": {"color": "@ink", "width": 2.5}}
-
-    confirmed = [cell for cell in framed if cell.confirm is not None]
-    return {
-        "xaxis": along(grid.x, grid.xs),
-        "yaxis": along(grid.y, grid.ys),
-        "shapes": [frame(grid.xs.index(cell.x), grid.ys.index(cell.y)) for cell in confirmed],
-        "hovermode": "closest",
-    }
+    return {"xaxis": along(grid.x, grid.xs), "yaxis": along(grid.y, grid.ys), "hovermode": "closest"}

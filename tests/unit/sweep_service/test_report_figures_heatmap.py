@@ -45,7 +45,8 @@ def test_a_cell_says_mean_half_width_and_seeds(report: Report) -> None:
     assert texts(figure)[0, 0] == "<b>0.800</b><br>±0.012<br>n 3"
     assert texts(figure)[1, 1] == "<b>0.500</b><br>±0.012<br>n 2/3<br>✓ 0.520"
     (frame,) = figure["layout"]["shapes"]
-    assert (frame["x0"], frame["y1"]) == (pytest.approx(0.52), pytest.approx(1.47))
+    assert (frame["x0"], frame["y1"]) == (pytest.approx(0.53), pytest.approx(1.46))
+    assert frame["line"]["color"] == "#ffffff"  # on the darkest cell
     assert "Framed" in figure["note"]
     assert "Framed" not in figures(report, square())["grid-objective-0"]["note"]
 
