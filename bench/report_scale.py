@@ -1,7 +1,7 @@
 """The report of a large sweep: 1,000 trials of 1,000 updates, every metric of each, 25 evaluations.
 
-    python bench/report_scale.py                                makes the sweep if need be (minutes, 2 GB), reports on it
-    python bench/report_scale.py --database URL --sweep SWEEP   reports on another one
+    python bench/report_scale.py                               makes the sweep if need be (minutes, 2 GB), reports on it
+    python bench/report_scale.py --database URL --sweep SWEEP  reports on another one
 
 Sweep and report lie in --folder, by default a temporary one that is kept. The report is built in a fresh process on two
 cores. The exit code is 1 if it takes more than 60 s or 1 GiB, or if its HTML is larger than 10 MB.
