@@ -279,6 +279,8 @@ def test_a_wrong_link_says_so(stack: Stack, visit: Callable[..., Visit]) -> None
     opened = visit(f"{stack.settings.url}/login#signin_wrong")
     expect(opened.page.get_by_role("alert")).to_contain_text("not this server's token")
     assert "#" not in opened.page.url
+    opened.page.goto(stack.page())  # on the same page, so nothing is loaded anew
+    expect(opened.page.get_by_role("heading", name="Sweeps")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

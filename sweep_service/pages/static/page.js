@@ -396,9 +396,8 @@ class Chart {
     const rest = values.length > 10 ? [element("div", { class: "soft" }, `and ${values.length - 10} more below`)] : [];
     this.tooltip.replaceChildren(element("div", { class: "soft" }, `step ${Math.round(step)}`), ...rows, ...rest);
     this.tooltip.hidden = false;
-    const place = this.x(step) + 12 + this.tooltip.offsetWidth > right ? this.x(step) - 12 - this.tooltip.offsetWidth : this.x(step) + 12;
-    this.tooltip.style.left = `${Math.max(0, place)}px`;
-    this.tooltip.style.top = "34px";
+    const middle = this.x(step) - this.tooltip.offsetWidth / 2; // below the chart, where it hides no line
+    this.tooltip.style.left = `${Math.max(0, Math.min(middle, right - this.tooltip.offsetWidth))}px`;
   }
 
   unpoint() {
@@ -438,6 +437,9 @@ const figureOf = (value) => (value === 0 ? "0" : Math.abs(value) >= 1e4 || Math.
 
 // ---- which page this is ---------------------------------------------------------------------------------------------
 
-if (find("#login")) signIn(find("#login"));
+if (find("#login")) {
+  signIn(find("#login"));
+  addEventListener("hashchange", () => signIn(find("#login"))); // the link was opened on this very page
+}
 if (find("#sweeps")) keepList();
 if (find("#sweep")) new SweepPage(find("#sweep"));
