@@ -56,7 +56,7 @@ def _length_paths(length: CurveSet, reward: CurveSet, report: Report, look: Mapp
         "yaxis": {"title": {"text": "mean reward"}},
         "hovermode": "closest",
     }
-    note = "From start (ring) to end (arrow) of training. Length hacking moves to the right without rising."
+    note = "Paths over training; the arrow is the end. Length hacking moves to the right without rising."
     figure = {"id": "reward_length", "title": "Reward against length", "note": note}
     return [figure | {"data": traces, "layout": layout}] if traces else []
 
@@ -75,9 +75,11 @@ def _path(row: ConfigRow, points: Points, look: Look) -> Figure:
         "customdata": [step for step, _, _ in points],
         "marker": {
             "color": look.colour,
-            "symbol": ["circle-open", *["circle"] * (last - 1), "arrow"],
-            "size": [9, *[3] * (last - 1), 14],
+            "symbol": [*["circle"] * last, "arrow"],
+            "size": [*[3] * last, 14],
             "angleref": "previous",
+            "opacity": 1,
+            "line": {"width": 0},
         },
         "text": text(row.label),
         "hovertemplate": "%{text}<br>update %{customdata}: %{x:.1f} tokens, reward %{y:.3f}<extra></extra>",

@@ -138,7 +138,10 @@ def _colours() -> Figure:
         "cmax": 0,
         "colorscale": [[0, "@card"], [0.65, "@c0"], [1, "@ink"]],
         "colorbar": {
-            "thickness": 10,
+            "orientation": "h",
+            "y": 1,
+            "yanchor": "bottom",
+            "thickness": 8,
             "outlinewidth": 0,
             "tickvals": [-5, -4, -3, -2, -1, 0],
             "ticktext": ["0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"],
