@@ -33,6 +33,8 @@ _STYLE: Final[dict[Any, Any]] = {
 }
 _SENTENCE: Final = 112
 """Letters a line of the verdict above the figure."""
+_MOST_FACETS: Final = 6
+"""With more of them only the one with the best config is drawn."""
 _METADATA: Final[dict[str, dict[str, Any]]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
@@ -113,7 +115,8 @@ def _grids_alone(report: Report) -> Figure | None:
     grid = report.grid
     if grid is None:
         return None
-    facets = grid.facets or [None]
+    facets = grid.facets if len(grid.facets) <= _MOST_FACETS else []
+    facets = facets or [facet_of_best(report, grid)]
     columns = min(3, len(facets))
     rows = -(-len(facets) // columns)
     wide, high = max(3.6, 0.85 * len(grid.xs) + 1.2), max(3.0, 0.75 * len(grid.ys) + 1.2)

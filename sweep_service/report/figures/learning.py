@@ -40,9 +40,7 @@ def _exploration_left(average: CurveSet, best: CurveSet, report: Report, look: M
         "yaxis": {"title": {"text": "pass@k - avg@k"}, "rangemode": "tozero"},
         "hovermode": "x unified",
     }
-    note = (
-        "Problems that some of k samples solve, beyond the average sample. Near 0 all samples do alike."
-    )
+    note = "Problems that some of k samples solve, beyond the average sample. Near 0 all samples do alike."
     figure = {"id": "pass_minus_avg", "title": "What more samples would still find", "note": note}
     return [figure | {"data": traces, "layout": layout}] if traces else []
 

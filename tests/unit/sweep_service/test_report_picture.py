@@ -115,6 +115,18 @@ def test_every_main_figure_alone(full: Report) -> None:
     assert sum("0.800" in text for text in heat) == 2
 
 
+def test_of_many_facets_that_of_the_best_config_is_drawn(full: Report) -> None:
+    assert full.grid is not None
+    assert full.best is not None
+    names = [f"{i / 10}" for i in range(1, 9)]
+    cell = full.grid.cells[0].model_copy(update={"facet": "0.7", "config_id": full.best.config_id})
+    grid = full.grid.model_copy(update={"facets": names, "cells": [*full.grid.cells, cell]})
+    texts = _comments(figure_svgs(full.model_copy(update={"grid": grid}))["heatmap.svg"])
+    titles = [text for text in texts if text.startswith("Objective (tune), ")]
+    assert len(titles) == 1
+    assert titles != ["Objective (tune), ε = 0.1"]
+
+
 def test_figures_without_data_are_left_out(full: Report) -> None:
     rows = [row.model_copy(update={"tune": None, "confirm": None}) for row in full.configs]
     empty = full.model_copy(update={"curves": [], "grid": None, "tradeoff": [], "configs": rows})
