@@ -17,7 +17,7 @@ from sweep_service.records import Role, Stage
 from sweep_service.report import views
 from sweep_service.report.best import FILE_NAME
 from sweep_service.report.csv import render_csv
-from sweep_service.report.figures import Section, looks, sections
+from sweep_service.report.figures import Figure, Section, looks, sections
 from sweep_service.report.labels import count, interval, number, short_name, signed, value_text
 from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report
 
@@ -90,6 +90,7 @@ def _environment() -> Environment:
         value_text=value_text,
         utc=_utc,
         amount=_amount,
+        spread=_spread,
     )
     cast("dict[str, Any]", environment.globals).update(interval=interval, SPACE=Role.SPACE, BASELINE=Role.BASELINE)
     return environment
@@ -105,6 +106,20 @@ def _amount(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g} {unit}"
     return f"{value:.3g}"
+
+
+def _spread(figures: Sequence[Figure]) -> list[tuple[Figure, bool]]:
+    """Each figure with whether it takes a row of its own: it asks for it, or nothing would stand beside it."""
+    wide = [bool(figure.get("wide")) for figure in figures]
+    place = 0
+    while place < len(figures):
+        if wide[place]:
+            place += 1
+        elif place + 1 < len(figures) and not wide[place + 1]:
+            place += 2
+        else:
+            wide[place] = True
+    return list(zip(figures, wide, strict=True))
 
 
 def _contents(report: Report, seeds: Section | None, figures: Sequence[Section]) -> list[tuple[str, str]]:

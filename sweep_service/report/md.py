@@ -208,7 +208,7 @@ def _claims(claims: Sequence[Claim]) -> list[str]:
             f"**{claim.outcome}**",
             plain(claim.claim),
             plain(claim.evidence),
-            f"{signed(claim.estimate)} {interval(claim.low, claim.high, sign=True)}".strip()
+            f"{number(claim.estimate)} {interval(claim.low, claim.high)}".strip()
             if claim.estimate is not None
             else NOTHING,
         ]

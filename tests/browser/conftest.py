@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+expect.set_options(timeout=30_000)  # milliseconds: a busy machine is slow, not wrong
 
 
 def chromium() -> str | None:

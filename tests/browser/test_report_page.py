@@ -33,6 +33,7 @@ def test_everything_is_drawn_and_nothing_overflows(page: bytes, visit: Open, wid
     plots = opened.page.locator("[data-figure]")
     assert plots.count() >= 10
     for number in range(plots.count()):
+        plots.nth(number).scroll_into_view_if_needed()
         expect(plots.nth(number).locator(".main-svg").first).to_be_attached()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     wide = opened.page.locator("section").evaluate_all(

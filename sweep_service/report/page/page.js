@@ -85,6 +85,7 @@
   }, { rootMargin: "500px 0px" });
   plots.forEach((element) => watcher.observe(element));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { known = new Map(); redraw(); });
+  matchMedia("(max-width: 860px)").addEventListener("change", redraw);
   addEventListener("beforeprint", () => plots.filter((e) => e.offsetParent && stale.delete(e)).forEach(draw));
 
   // ---- Which configs and seeds are shown
