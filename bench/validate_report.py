@@ -106,7 +106,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Results of really recorded sweeps, dealt to the arms at random.
+    """Results of a really recorded sweep.
 
     A trial takes one recorded result of its arm, drawn with replacement, and in place of that seed's effect the effect
     of a seed drawn for all arms. Arms of which a trial collapsed keep their results as they are.
@@ -116,6 +116,8 @@ class Recorded:
     collapsed_AS: Flags
     level: bool
     """Whether the arms that never collapsed get one common mean."""
+    dealt: bool = False
+    """Whether recorded arms are dealt to a smaller space and its comparators at random; else each one is itself."""
     missing: float = 0.03
     """Chance that a trial fails."""
 
@@ -132,16 +134,18 @@ class Recorded:
 
     def deal(self, rng: np.random.Generator) -> Arms:
         """Draw one sweep's configs."""
-        numbers_A = rng.permutation(len(self.values_AS))
-        baseline = next(number for number in numbers_A if self.steady_A[number])  # nobody compares with a ruin
-        others_A = numbers_A[numbers_A != baseline]
-        numbers_A = np.concatenate([others_A[:_POINTS], [baseline], others_A[_POINTS : _POINTS + 1]])
+        numbers_A = self._dealt(rng) if self.dealt else np.roll(np.arange(len(self.values_AS)), -2)
         free_AS = self._without_seeds()
         means_A = self.values_AS.mean(axis=1)
         if self.level:
             means_A = np.where(self.steady_A, means_A[self.steady_A].mean(), means_A)
         prior = float(means_A.mean()), float(means_A.std())
         return Arms(means_A[numbers_A], free_AS.std(axis=1)[numbers_A], prior, self, numbers_A)
+
+    def _dealt(self, rng: np.random.Generator) -> Numbers:
+        numbers_A = rng.permutation(len(self.values_AS))
+        comparators = [number for number in numbers_A if self.steady_A[number]][:2]  # nobody compares with a ruin
+        return np.array([*[number for number in numbers_A if number not in comparators][:_POINTS], *comparators])
 
     def _without_seeds(self) -> Floats:
         return self.values_AS - np.where(self.steady_A[:, None], self.effects_S, 0)
@@ -293,7 +297,7 @@ def judge(row: Row, report: Report, arms: Arms) -> Seen:
     )
     if report.verdict.ties is not None:
         members = report.verdict.ties.members
-        truly_best = max(members, key=lambda member: means[member.config_id])
+        truly_best = max(members, key=lambda member: (means[member.config_id], member.config_id))  # not by its result
         seen = replace(seen, tie_set_holds=truly_best.in_set)
     if found is None or found.low is None or found.high is None:
         return seen
@@ -421,9 +425,16 @@ def target_rows() -> list[Row]:
 def stress_rows() -> list[Row]:
     """Worlds beyond: they show where the method ends."""
     small = [Row("Gaussian, differences half as large", Drawn(1), seeds, differ=True) for seeds in SEEDS]
+    dealt = [
+        Row("recorded, arms dealt at random", replace(world, dealt=True), seeds, differ)
+        for differ, world in zip((False, True), worlds()["recorded"], strict=True)
+        if isinstance(world, Recorded)
+        for seeds in SEEDS
+    ]
     base = [Row("baseline's sd x 3", Drawn(0, noisy=((9, 3.0),)), seeds, differ=False) for seeds in SEEDS]
     return [
         *small,
+        *dealt,
         *base,
         Row("baseline's sd / 3", Drawn(0, noisy=((9, 1 / 3),)), 4, differ=False),
         Row("two configs' sd x 3", Drawn(0, noisy=((0, 3.0), (1, 3.0))), 4, differ=False),

@@ -21,14 +21,18 @@ MIN_SEEDS: Final = 3
 """With fewer seeds no interval is given."""
 RELEVANT: Final = 0.02
 """A difference that people care about: about what the CE-GPPO paper reports between methods."""
-PLAIN: Final = 0.05
-"""Level of the F tests that call one variance plainly larger than another."""
+NOISIER: Final = 0.05
+"""Level of the F tests that call a config, or a pair, plainly noisier than the others."""
+FAR_NOISIER: Final = 0.01
+"""Level of the F test after which a config's differences stand on their own degrees of freedom, which costs power."""
 BOUND: Final = (1 + CONFIDENCE) / 2
 """Confidence of each of an interval's two bounds."""
 _NO_VARIANCE: Final = 1e-18  # what rounding leaves of equal scores
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Squares = tuple[float, int]
+"""A sum of squares and its degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,7 @@ class Pairs:
         self._steady = [row for row, arm in enumerate(arms) if arm.steady]
         values = [[arm.values.get(seed, math.nan) for seed in seeds] for arm in arms]
         self._values_AS = np.array(values, dtype=float).reshape(len(arms), len(seeds))
+        self._pools: dict[frozenset[int], Squares] = {}
 
     def seeds(self, config_id: str, other_id: str) -> Flags:
         """On which seeds both have a result."""
@@ -158,8 +163,8 @@ class Pairs:
     def contrast(self, config_id: str, other_id: str) -> Contrast:
         """Compare two configs that share a seed or more.
 
-        The variance is the pooled one, or the pair's own (with the pair's degrees of freedom) if one of the two
-        collapsed or their difference is plainly noisier than the rest.
+        The variance is the pooled one, or the pair's own where that is plainly larger. With a config that collapsed or
+        is far noisier than the others, the pair also stands on its own degrees of freedom.
         """
         one, other = self._row[config_id], self._row[other_id]
         deltas = (self._values_AS[one] - self._values_AS[other])[self.seeds(config_id, other_id)]
@@ -167,50 +172,64 @@ class Pairs:
         if n < MIN_SEEDS:
             return Contrast(n, estimate)
         variance, df, pooled = float(deltas.var(ddof=1)) / 2, n - 1, False
-        pool = self._pool(one, other, n - 1)
-        if pool is not None and not _plainly_larger((variance * df, df), (pool[0] - variance * df, pool[1] - df)):
-            variance, df, pooled = pool[0] / pool[1], pool[1], True
+        pool = self._pool(one, other)
+        if pool is not None and pool[1] >= df:
+            own = variance * df, df
+            pooled = not _plainly_larger(own, (pool[0] - own[0], pool[1] - df), NOISIER)
+            variance, df = pool[0] / pool[1] if pooled else variance, pool[1]
         return Contrast(n, estimate, math.sqrt(2 * variance / n), df, pooled)
 
     def spread(self) -> tuple[float, int] | None:
         """The error's pooled variance and its degrees of freedom, from any number of seeds; None if nothing is left."""
-        squares, df = _residual(self._values_AS[self._calm])
+        squares, df = self._residual_of(self._calm)
         return (squares / df, df) if df else None
 
-    def _pool(self, one: int, other: int, own: int) -> tuple[float, int] | None:
-        """Squares and degrees of freedom of the configs that the pair, with `own` ones, may be pooled with."""
-        if one not in self._steady or other not in self._steady:
-            return None
-        squares, df = _residual(self._values_AS[sorted({*self._calm, one, other})])
-        return (squares, df) if df >= own else None
+    def _pool(self, one: int, other: int) -> tuple[float, int] | None:
+        """Squares and degrees of freedom of the configs that a pair may be pooled with; None if it stands alone."""
+        return None if {one, other} & self._alone else self._residual_of(self._calm | {one, other})
+
+    def _residual_of(self, rows: frozenset[int]) -> Squares:
+        if rows not in self._pools:
+            self._pools[rows] = _residual(self._values_AS[sorted(rows)])
+        return self._pools[rows]
 
     @cached_property
-    def _calm(self) -> list[int]:
+    def _calm(self) -> frozenset[int]:
         """The steady configs that are not plainly noisier than the other steady ones."""
-        squares, df = _residual(self._values_AS[self._steady])
-        calm: list[int] = []
-        for row in self._steady:
-            rest = _residual(self._values_AS[[other for other in self._steady if other != row]])
-            own = squares - rest[0], df - rest[1]
-            if rest[0] <= _NO_VARIANCE or not _plainly_larger(own, rest):
-                calm.append(row)
-        return calm
+        return frozenset(self._against_others) - self._noisier(NOISIER)
+
+    @cached_property
+    def _alone(self) -> frozenset[int]:
+        """The configs that collapsed or are far noisier than the others."""
+        return self._noisier(FAR_NOISIER) | frozenset(self._row.values()) - frozenset(self._against_others)
+
+    def _noisier(self, level: float) -> frozenset[int]:
+        found = self._against_others.items()
+        return frozenset(row for row, (own, rest) in found if _plainly_larger(own, rest, level))
+
+    @cached_property
+    def _against_others(self) -> dict[int, tuple[Squares, Squares]]:
+        """What each steady config adds to the residual of the steady ones, and what is left without it."""
+        every = frozenset(self._steady)
+        squares, df = self._residual_of(every)
+        rests = {row: self._residual_of(every - {row}) for row in self._steady}
+        return {row: ((squares - rest[0], df - rest[1]), rest) for row, rest in rests.items()}
 
 
-def _plainly_larger(one: tuple[float, int], other: tuple[float, int]) -> bool:
-    """Whether one variance is larger than another (F test), each as squares and degrees of freedom."""
+def _plainly_larger(one: Squares, other: Squares, level: float) -> bool:
+    """Whether one variance is larger than another (F test)."""
     (squares, df), (rest, rest_df) = one, other
-    if df < 1 or rest_df < 1 or squares <= _NO_VARIANCE:
+    if df < 1 or rest_df < 1 or rest <= _NO_VARIANCE:  # equal to the last digit: coarse scores, not a small spread
         return False
-    return squares / df > _f_critical(df, rest_df) * max(rest, 0.0) / rest_df
+    return squares / df > _f_critical(df, rest_df, level) * rest / rest_df
 
 
 @lru_cache(maxsize=4096)
-def _f_critical(df: int, rest_df: int) -> float:
-    return float(stats.f.ppf(1 - PLAIN, df, rest_df))
+def _f_critical(df: int, rest_df: int, level: float) -> float:
+    return float(stats.f.ppf(1 - level, df, rest_df))
 
 
-def _residual(values_AS: Floats) -> tuple[float, int]:
+def _residual(values_AS: Floats) -> Squares:
     """Residual squares and degrees of freedom of the config + seed model; NaN for a missing result."""
     known_AS = ~np.isnan(values_AS)
     arms, seeds = values_AS.shape

@@ -1,111 +1,86 @@
-"""How often the report would be wrong: whole sweeps drawn from known truths, from tuning to the verdict's interval.
+"""How often the report is wrong: the short form of bench/validate_report.py, whole sweeps through `build()`."""
 
-The figures in docs/report.md come from `main` with 20,000 runs a case.
-"""
-
-from dataclasses import dataclass, field
+import json
 
 import numpy as np
 import pytest
 
-from sweep_service.report.stats import Arm, differences
+from bench.validate_report import (
+    RECORDED,
+    Arms,
+    Drawn,
+    Row,
+    Seen,
+    Tally,
+    judge,
+    line,
+    run_batch,
+    simulate,
+    tally,
+    target_rows,
+)
+from sweep_service.records import Stage, TrialState
+
+RUNS = 120
+ROWS = {f"{row.name}, {'differences' if row.differ else 'none'}": row for row in target_rows() if row.seeds == 4}
 
 
-@dataclass(frozen=True)
-class Case:
-    """Nine configs, a baseline and a DAPO arm; two tune seeds, then the best two on `seeds` confirm seeds."""
-
-    seeds: int = 4
-    config_sd: float = 0.0
-    """Of the true means of the configs, in units of the error's sd; the baseline's is 0."""
-    error_sd: dict[int, float] = field(default_factory=dict)
-    """Of single configs, instead of 1; the baseline is number 9."""
-    heavy: bool = False
-    """Errors from Student's t with 3 degrees of freedom."""
-    missing: float = 0.0
-    """Chance that a confirm trial failed."""
-
-
-CASES = {
-    "no difference, 3 seeds": Case(3),
-    "no difference, 4 seeds": Case(4),
-    "no difference, 6 seeds": Case(6),
-    "two noisy configs (sd x 3)": Case(error_sd={0: 3, 1: 3}),
-    "noisy baseline (sd x 3)": Case(error_sd={9: 3}),
-    "quiet baseline (sd / 3)": Case(error_sd={9: 1 / 3}),
-    "noisy DAPO arm (sd x 6)": Case(error_sd={10: 6}),
-    "heavy tails": Case(heavy=True),
-    "one in ten failed": Case(6, missing=0.1),
-    "true differences (sd 2), 4 seeds": Case(4, config_sd=2),
-    "true differences (sd 2), 6 seeds": Case(6, config_sd=2),
-    "true differences (sd 2), noisy DAPO arm (sd x 6)": Case(4, config_sd=2, error_sd={10: 6}),
-}
-
-
-@dataclass(frozen=True)
-class Tally:
-    """Shares of runs."""
-
-    better: float
-    false_better: float
-    coverage: float
-    half_width: float
-
-
-def simulate(case: Case, runs: int, seed: int = 0) -> Tally:
-    rng = np.random.default_rng(seed)
-    outcomes = np.array([_run(case, rng) for _ in range(runs)])
-    decided = outcomes[~np.isnan(outcomes[:, 0])]
-    estimate, half, truth = decided.T
-    better = estimate - half > 0
-    return Tally(
-        better=float(better.sum()) / runs,
-        false_better=float((better & (truth <= 0)).sum()) / runs,
-        coverage=float((np.abs(estimate - truth) <= half).mean()),
-        half_width=float(half.mean()),
-    )
-
-
-def _run(case: Case, rng: np.random.Generator) -> tuple[float, float, float]:
-    """One sweep: the estimated and true difference of the best config from the baseline, and half the interval."""
-    truth = np.append(rng.normal(0, case.config_sd, 9), [0.0, 0.0])
-    sd = np.array([case.error_sd.get(number, 1.0) for number in range(11)])
-
-    def results(arms: np.ndarray, seeds: int) -> np.ndarray:
-        noise = rng.standard_t(3, (len(arms), seeds)) / 3**0.5 if case.heavy else rng.normal(size=(len(arms), seeds))
-        return truth[arms, None] + sd[arms, None] * noise + rng.normal(size=seeds)
-
-    chosen = np.argsort(-results(np.arange(9), 2).mean(1))[:2]
-    numbers = np.append(chosen, [9, 10])
-    table = results(numbers, case.seeds)
-    table[rng.random(table.shape) < case.missing] = np.nan
-    arms = [
-        Arm(str(number), {seed: float(value) for seed, value in enumerate(row) if not np.isnan(value)})
-        for number, row in zip(numbers, table, strict=True)
-    ]
-    best = max(arms[:2], key=lambda arm: np.mean(list(arm.values.values())) if arm.values else -np.inf)
-    for found in differences(arms, "9", [arm.config_id for arm in arms[:2]]):
-        if found.config_id == best.config_id and found.half_width is not None:
-            return found.estimate, found.half_width, float(truth[int(best.config_id)])
-    return np.nan, np.nan, np.nan
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ROWS)
 def test_better_is_rarely_false_and_intervals_cover(name: str) -> None:
-    found = simulate(CASES[name], runs=800)
-    # 800 runs have a standard error of 0.8 points at 5 %
-    assert found.false_better <= 0.065
-    assert found.coverage >= 0.91
-    if CASES[name].config_sd:
-        assert found.better >= 0.6
+    found = tally(ROWS[name], run_batch(ROWS[name], 0, 0, RUNS))
+    # 120 runs have a standard error of 2 points at 95 %
+    assert found.coverage >= 0.88
+    assert found.false_better <= 0.10
+    assert found.ties >= 0.88
+    if ROWS[name].differ:
+        assert found.power is not None
+        assert found.power >= 0.65
+        assert found.regret is not None
+        assert found.regret <= 1.4
 
 
-def main() -> None:
-    for name, case in CASES.items():
-        found = simulate(case, runs=20_000)
-        shares = f"{found.false_better:.1%} | {found.coverage:.1%} | {found.better:.0%}"
-        print(f"| {name} | {shares} | {found.half_width:.2f} |")
+def test_a_run_goes_through_selection_and_confirmation() -> None:
+    row = ROWS["recorded, differences"]
+    report, arms = simulate(row, np.random.default_rng(1))
+    confirmed = {trial.config_id for trial in report.trials if trial.stage is Stage.CONFIRM}
+    assert len(arms.means_A) == len(report.configs) == 17
+    assert len(confirmed) == row.top_k + 2
+    assert report.best is not None
+    assert report.best.config_id in confirmed
+    assert len(report.trials) == 2 * 17 + row.seeds * 4
+    assert {trial.state for trial in report.trials} == {TrialState.SUCCEEDED, TrialState.FAILED}
 
 
-if __name__ == "__main__":
-    main()
+def test_collapses_of_the_recorded_world_reach_the_report() -> None:
+    reports = [simulate(ROWS["recorded, differences"], np.random.default_rng(seed))[0] for seed in range(3)]
+    assert sum(row.reward_collapsed for report in reports for row in report.configs) > 10
+
+
+def test_the_truth_of_the_recorded_world_is_the_recorded_mean() -> None:
+    arms = json.loads(RECORDED.read_text())["arms"]
+    means = sorted(float(np.mean([np.mean(run["evaluations"]) for run in arm["runs"]])) for arm in arms)
+    world = ROWS["recorded, differences"].world
+    rng = np.random.default_rng(0)
+    dealt = world.deal(rng)
+    assert all(np.isclose(mean, means).any() for mean in dealt.means_A)
+    found = dealt.train(rng, range(17), 4000).values_AS
+    assert np.nanmean(found, axis=1) == pytest.approx(dealt.means_A, abs=0.02)
+
+
+def test_a_wrong_report_would_be_noticed() -> None:
+    row = Row("shifted", Drawn(0), 4, differ=False)
+    report, arms = simulate(row, np.random.default_rng(0))
+    shifted = Arms(arms.means_A + np.arange(11) * -100.0, arms.sds_A, arms.prior, arms.source, arms.numbers_A)
+    assert judge(row, report, shifted).covered is False
+
+
+def test_missed_targets_are_named() -> None:
+    row = Row("world", Drawn(2), 4, differ=True)
+    good = Seen(True, False, True, 1.0, True, True, 1.0, 1.0)
+    bad = Seen(True, True, False, 1.0, True, True, 2.0, 1.0)
+    assert tally(row, [good] * 95 + [Seen(False, False, False, 1.0, True, True, 1.0, 1.0)] * 5).missed == []
+    assert tally(row, [bad] * 100).missed == ["coverage", "false BETTER", "regret"]
+    weak = tally(row, [Seen(False, False, True, 1.0, True, True, 1.0, 1.0)] * 100)
+    assert isinstance(weak, Tally)
+    assert "power" in weak.missed
+    assert line(weak).count("|") == 11
