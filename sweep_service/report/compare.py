@@ -1,12 +1,12 @@
 """Sweeps beside each other: configs that are in both, with the differences of their objectives. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from sweep_service.records import Config, Sweep
 from sweep_service.report.stats import CONFIDENCE, MIN_SEEDS
@@ -25,6 +25,20 @@ class Results:
     """By config id and seed, of both stages; their seeds differ."""
 
 
+@dataclass(frozen=True)
+class _Contrast:
+    """One config in another sweep minus the same one in the first."""
+
+    paired: bool
+    seeds: int
+    estimate: float
+    error: float | None
+    """Standard error; None below `MIN_SEEDS` seeds, 0 where nothing varies."""
+    df: float
+    repeated: int
+    """Common seeds, if each gave the same value in both."""
+
+
 def compare_sweeps(compared: Sequence[Results]) -> SweepsComparison:
     """Join the configs that the first sweep shares with any other, and compare each with the first.
 
@@ -32,44 +46,39 @@ def compare_sweeps(compared: Sequence[Results]) -> SweepsComparison:
         compared: at least two, in the order in which they are to be shown.
     """
     first, *others = compared
-    ids = [config.id for config in first.configs if any(config.id in _ids(other) for other in others)]
-    pairs = sum(_comparable(first, other, id_) for id_ in ids for other in others)
+    elsewhere = {config.id for other in others for config in other.configs}
+    both = [config for config in first.configs if config.id in elsewhere]
+    contrasts = {config.id: [_contrast(first, other, config.id) for other in others] for config in both}
+    pairs = sum(bool(found and found.error) for row in contrasts.values() for found in row)
     level = 1 - (1 - CONFIDENCE) / max(1, pairs)
-    params = {config.id: config.params for config in first.configs}
     shared = [
         SharedConfig(
-            config_id=id_,
-            params=params[id_],
-            values=[_values(results.values.get(id_, {})) for results in compared],
-            differences=[_difference(first, other, id_, level) for other in others],
+            config_id=config.id,
+            params=config.params,
+            values=[_values(results.values.get(config.id, {})) for results in compared],
+            differences=[
+                _difference(other.sweep.id, found, level)
+                for other, found in zip(others, contrasts[config.id], strict=True)
+            ],
         )
-        for id_ in ids
+        for config in both
     ]
     return SweepsComparison(
-        sweeps=[_head(results, len(ids)) for results in compared],
+        sweeps=[_head(results, contrasts) for results in compared],
         shared=shared,
         notes=_notes(compared, shared),
         method=_method(pairs),
     )
 
 
-def _ids(results: Results) -> set[str]:
-    return {config.id for config in results.configs}
-
-
-def _comparable(first: Results, other: Results, config_id: str) -> bool:
-    """Whether an interval can be given."""
-    return _difference(first, other, config_id, CONFIDENCE).low is not None
-
-
-def _head(results: Results, shared: int) -> ComparedSweep:
+def _head(results: Results, shared: Container[str]) -> ComparedSweep:
     sweep, objective = results.sweep, results.sweep.spec.objective
     return ComparedSweep(
         **sweep.model_dump(include={"id", "name", "spec_digest"}),
         state=sweep.state,
         objective=f"{objective.metric}, mean of the last {objective.last}",
         configs=len(results.configs),
-        only_here=len(results.configs) - shared if shared else len(results.configs),
+        only_here=sum(config.id not in shared for config in results.configs),
     )
 
 
@@ -80,45 +89,46 @@ def _values(values: Mapping[int, float]) -> ConfigValues:
     return ConfigValues(n=len(data), mean=float(np.mean(data)), sd=float(np.std(data, ddof=1)) if data[1:] else None)
 
 
-def _difference(first: Results, other: Results, config_id: str, level: float) -> ConfigDifference:
-    """Paired where both have at least `MIN_SEEDS` seeds in common, else of the two means."""
+def _contrast(first: Results, other: Results, config_id: str) -> _Contrast | None:
+    """Paired where both have at least `MIN_SEEDS` seeds in common, else of the two means; None without results."""
     before, after = first.values.get(config_id, {}), other.values.get(config_id, {})
-    common = sorted(before.keys() & after.keys())
-    paired = len(common) >= MIN_SEEDS
     if not before or not after:
-        return ConfigDifference(sweep_id=other.sweep.id, paired=False, seeds=0)
-    if paired:
+        return None
+    common = sorted(before.keys() & after.keys())
+    repeated = len(common) if all(before[seed] == after[seed] for seed in common) else 0
+    if len(common) >= MIN_SEEDS:
         deltas = np.array([after[seed] - before[seed] for seed in common])
-        half = _half(float(deltas.std(ddof=1)) / math.sqrt(len(deltas)), len(deltas) - 1, level)
-        estimate, seeds = float(deltas.mean()), len(common)
-    else:
-        sides = [np.array(list(values.values())) for values in (after, before)]
-        estimate, seeds = float(sides[0].mean() - sides[1].mean()), min(len(side) for side in sides)
-        half = _welch(sides, level) if seeds >= MIN_SEEDS else None
-    same = bool(common) and all(before[seed] == after[seed] for seed in common)
-    return ConfigDifference(
-        sweep_id=other.sweep.id,
-        paired=paired,
-        seeds=seeds,
-        difference=estimate,
-        low=None if half is None else estimate - half,
-        high=None if half is None else estimate + half,
-        repeated=len(common) if same else 0,
-    )
+        error, df = float(deltas.std(ddof=1)) / math.sqrt(len(deltas)), float(len(deltas) - 1)
+        return _Contrast(True, len(common), float(deltas.mean()), error, df, repeated)
+    sides = [np.array(list(values.values())) for values in (after, before)]
+    estimate, seeds = float(sides[0].mean() - sides[1].mean()), min(len(side) for side in sides)
+    error, df = _welch(sides) if seeds >= MIN_SEEDS else (None, 0.0)
+    return _Contrast(False, seeds, estimate, error, df, repeated)
 
 
-def _welch(sides: Sequence[Any], level: float) -> float:
-    """Half the width of Welch's interval of the difference of two means."""
+def _welch(sides: Sequence[Any]) -> tuple[float, float]:
+    """Standard error of the difference of two means, and its degrees of freedom."""
     parts = [float(side.var(ddof=1)) / len(side) for side in sides]
     total = sum(parts)
     if total == 0:
-        return 0.0
+        return 0.0, 1.0
     df = total**2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True))
-    return _half(math.sqrt(total), df, level)
+    return math.sqrt(total), df
 
 
-def _half(error: float, df: float, level: float) -> float:
-    return float(stats.t.ppf((1 + level) / 2, df)) * error
+def _difference(sweep_id: str, found: _Contrast | None, level: float) -> ConfigDifference:
+    if found is None:
+        return ConfigDifference(sweep_id=sweep_id, paired=False, seeds=0)
+    half = None if found.error is None else float(special.stdtrit(found.df, (1 + level) / 2)) * found.error
+    return ConfigDifference(
+        sweep_id=sweep_id,
+        paired=found.paired,
+        seeds=found.seeds,
+        difference=found.estimate,
+        low=None if half is None else found.estimate - half,
+        high=None if half is None else found.estimate + half,
+        repeated=found.repeated,
+    )
 
 
 def _notes(compared: Sequence[Results], shared: Sequence[SharedConfig]) -> list[str]:
@@ -155,10 +165,13 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _method(pairs: int) -> list[str]:
-    return [
+    lines = [
         "A config is the same in two sweeps if every training parameter but the seed is the same.",
         "Its value is the mean of the objective over all its seeds, tune and confirm.",
+        "Tune seeds flatter the configs that they chose.",
         f"Differences are paired by seed where at least {MIN_SEEDS} seeds are common (Student's t), else of the two "
         f"means (Welch); below {MIN_SEEDS} seeds there is no interval.",
-        f"Intervals hold together with {CONFIDENCE:.0%} for all {pairs} comparisons (Bonferroni).",
     ]
+    if pairs > 1:
+        lines.append(f"Intervals hold together with {CONFIDENCE:.0%} for all {pairs} comparisons (Bonferroni).")
+    return lines

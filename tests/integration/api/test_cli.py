@@ -321,7 +321,7 @@ def test_compare_prints_shared_configs_and_takes_names(served: Served, sweeps: S
     printed = sweeps("compare", "first", "second")
     assert printed.code == 0
     assert "the same on all 2 common seeds" in printed.out
-    assert "Bonferroni" in printed.out
+    assert "Differences are paired by seed" in printed.out
     found = json.loads(sweeps("compare", "first", "second", "--json").out)
     assert [sweep["name"] for sweep in found["sweeps"]] == ["first", "second"]
     assert sweeps("compare", "first").code != 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sweep_service.records import Config, Role, Sweep, SweepState
+from sweep_service.records import Config, DesiredState, Role, Sweep, SweepState
 from sweep_service.report.compare import Results, compare_sweeps
 from sweep_service.spec import SweepSpec
 
@@ -19,7 +19,7 @@ def results(name: str, values: Values, spec: dict[str, Any] | None = None, **cha
         id=f"swp_{name}",
         name=name,
         state=SweepState.SUCCEEDED,
-        desired_state="RUN",
+        desired_state=DesiredState.RUN,
         created_at=1e9,
         spec=parsed,
         spec_digest=parsed.digest,
@@ -42,6 +42,11 @@ def test_only_configs_in_both_are_joined() -> None:
     assert [row.config_id for row in found.shared] == ["y"]
     assert [(sweep.configs, sweep.only_here) for sweep in found.sweeps] == [(2, 1), (2, 1)]
     assert found.shared[0].differences[0].difference is None
+
+
+def test_a_sweep_that_shares_nothing_has_all_its_configs_to_itself() -> None:
+    sweeps = [results("a", {"x": {}, "y": {}}), results("b", {"y": {}}), results("c", {"z": {}})]
+    assert [sweep.only_here for sweep in compare_sweeps(sweeps).sweeps] == [1, 0, 1]
 
 
 def test_common_seeds_are_paired() -> None:
@@ -82,6 +87,17 @@ def test_few_seeds_give_no_interval_and_equal_ones_are_a_repetition() -> None:
     (difference,) = compare_sweeps([results("a", same), results("b", same)]).shared[0].differences
     assert difference.repeated == 3
     assert (difference.low, difference.high) == (0.0, 0.0)
+
+
+def test_repetitions_do_not_widen_other_intervals() -> None:
+    before, after = (0.5, 0.7, 0.6), (0.52, 0.73, 0.61)
+    sweeps = [
+        results(name, {"x": seeds(*values), "y": seeds(*before)}) for name, values in (("a", before), ("b", after))
+    ]
+    found = compare_sweeps(sweeps)
+    expected = stats.ttest_rel(after, before).confidence_interval(0.95)
+    assert found.shared[0].differences[0].low == pytest.approx(expected.low)
+    assert "Bonferroni" not in " ".join(found.method)
 
 
 def test_values_without_spread_make_no_nan() -> None:
