@@ -8,7 +8,7 @@ from typing import Final
 
 import trainers
 from sweep_service.records import Config, Stage, Trial, TrialState
-from sweep_service.report import CURVE_KEYS, ReportInputs, build, render_html, render_markdown, report_json
+from sweep_service.report import CURVE_KEYS, ReportInputs, build, render_csv, render_html, render_markdown, report_json
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 
@@ -73,12 +73,21 @@ def _checked_out(git: Path) -> str | None:
 def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, dict[str, bytes]]:
     """Build a sweep's report as it stands; an interim one while the sweep goes on.
 
-    Returns: the digest of what it was built from, and its contents by format (html, json, md, and yaml, the best
-    config's file, if there is one).
+    Returns: the digest of what it was built from, and its contents by format (html, json, md, csv, png, svg, and yaml,
+    the best config's file, if there is one).
     Raises: NotFound.
     """
+    from sweep_service.report.picture import render_png, render_svg  # brings matplotlib
+
     report = build(gather(store, sweep_id, settings))
-    contents = {"html": render_html(report), "json": report_json(report), "md": render_markdown(report)}
+    contents = {
+        "html": render_html(report),
+        "json": report_json(report),
+        "md": render_markdown(report),
+        "csv": render_csv(report),
+        "png": render_png(report),
+        "svg": render_svg(report),
+    }
     if report.best is not None:
         contents["yaml"] = report.best.yaml.encode()
     return report.inputs_digest, contents

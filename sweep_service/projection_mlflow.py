@@ -30,10 +30,12 @@ LAST_PASSES_S: Final = 8.0
 """How long `run` goes on after it was stopped, if MLflow is behind."""
 CHUNKS_AT_A_TIME: Final = 50
 REPORTS: Final = {
-    "png": "image/png",
     "html": "text/html",
     "md": "text/markdown",
     "json": "application/json",
+    "csv": "text/csv",
+    "png": "image/png",
+    "svg": "image/svg+xml",
     "yaml": "application/yaml",
 }
 
@@ -165,9 +167,13 @@ class Projector:
         files = self._reports(sweep.id)
         for format_, content in files.items():
             self._api.put_artifact(run_id, f"report.{format_}", content, REPORTS[format_])
+        from sweep_service.report.picture import figure_svgs  # brings matplotlib
+
         if "json" not in files:
             return None
         report = Report.model_validate_json(files["json"])
+        for name, content in figure_svgs(report).items():
+            self._api.put_artifact(run_id, f"figures/{name}", content, REPORTS["svg"])
         if not report.interim:
             self._show_configs(experiment_id, sweep, report)
         return report

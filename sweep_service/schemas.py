@@ -1,6 +1,6 @@
 """What the REST API answers with beyond plain records. The service makes these, the client reads them."""
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -9,6 +9,8 @@ from sweep_service.spec import SweepSpec
 from trainers.config import TrainingConfig
 
 Item = TypeVar("Item")
+ReportFormat = Literal["html", "json", "md", "csv", "png", "svg"]
+"""How a report can be had: the page, the object, a summary, its trials as a table, its main figures."""
 
 
 class View(BaseModel):

@@ -25,6 +25,7 @@ from sweep_service.schemas import (
     Page,
     Problem,
     ProblemError,
+    ReportFormat,
     SweepsComparison,
     SweepSummary,
     SweepView,
@@ -187,6 +188,9 @@ _REPORT_TYPES = {
     "html": "text/html; charset=utf-8",
     "json": "application/json",
     "md": "text/markdown; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+    "png": "image/png",
+    "svg": "image/svg+xml",
 }
 _REPORT_SCHEMA = FilePath(sweep_service.__file__).parent / "report" / "report.schema.json"
 _REPORT_POLICY = (
@@ -214,7 +218,7 @@ _REPORT_POLICY = (
 def get_report(
     service: Service,
     sweep_id: SweepId,
-    format: Annotated[Literal["html", "json", "md"], Query()] = "html",
+    format: Annotated[ReportFormat, Query()] = "html",
     interim: Annotated[
         bool, Query(description="While the sweep runs: the newest interim report; asking has a newer one built.")
     ] = True,

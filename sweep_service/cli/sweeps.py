@@ -3,7 +3,7 @@
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -23,6 +23,7 @@ from sweep_service.cli.show import print_comparison, print_plan, print_sweep
 from sweep_service.cli.spec_file import read_spec
 from sweep_service.cli.watch import watch_sweep
 from sweep_service.records import SweepState
+from sweep_service.schemas import ReportFormat
 
 SpecFile = Annotated[str, typer.Option("--file", "-f", help="The spec, YAML or JSON; - reads standard input.")]
 Which = Annotated[
@@ -159,10 +160,10 @@ def watch(sweep: Which = None, timeout: Timeout = None, json: Json = False) -> N
 
 def report(
     sweep: Which = None,
-    format: Annotated[Literal["html", "json", "md"], typer.Option("--format", help="Of the report.")] = "html",
+    format: Annotated[ReportFormat, typer.Option("--format", help="png and svg: its main figures.")] = "html",
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", help="File; - is standard output. Default: html to a file, others to -."),
+        typer.Option("--output", "-o", help="File; - is standard output. Default: a file for html, png, svg, else -."),
     ] = None,
     final: Annotated[bool, typer.Option("--final", help="Take no interim report; wait for the final one.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for it if it is not built.")] = 30,
@@ -184,7 +185,7 @@ def report(
                 say(f"interim report, {span(age_s)} old: the sweep goes on, and every number may still change")
         name = client.get(sweep_id).name
     if output is None:
-        output = f"{name}-{sweep_id[-6:]}.html" if format == "html" else "-"
+        output = f"{name}-{sweep_id[-6:]}.{format}" if format in ("html", "png", "svg") else "-"
     if output == "-":
         sys.stdout.buffer.write(content)
         return

@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -22,6 +22,7 @@ from sweep_service.schemas import (
     ConfigCurve,
     ConfigView,
     Page,
+    ReportFormat,
     SweepsComparison,
     SweepSummary,
     SweepView,
@@ -218,9 +219,7 @@ class Client:
                 raise TooLate(f"sweep {sweep_id} is {sweep.state} after {timeout_s:g} s; it goes on")
             time.sleep(poll_s)
 
-    def report(
-        self, sweep_id: str, format: Literal["html", "json", "md"] = "html", timeout_s: float | None = 0
-    ) -> bytes:
+    def report(self, sweep_id: str, format: ReportFormat = "html", timeout_s: float | None = 0) -> bytes:
         """Return the report of a sweep that has ended.
 
         Args:
@@ -232,7 +231,7 @@ class Client:
     def report_so_far(
         self,
         sweep_id: str,
-        format: Literal["html", "json", "md"] = "html",
+        format: ReportFormat = "html",
         timeout_s: float | None = 30,
         fresh_s: float | None = None,
     ) -> ReportSoFar:

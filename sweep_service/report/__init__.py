@@ -8,6 +8,7 @@ Pure: the same rows give the same bytes. Reads no database, no clock and no netw
 """
 
 from sweep_service.report.build import build
+from sweep_service.report.csv import render_csv
 from sweep_service.report.data import CURVE_KEYS, REPORT_VERSION, ReportInputs
 from sweep_service.report.html import render_html
 from sweep_service.report.md import render_markdown
@@ -19,6 +20,7 @@ __all__ = [
     "Report",
     "ReportInputs",
     "build",
+    "render_csv",
     "render_html",
     "render_markdown",
     "report_json",

@@ -231,6 +231,8 @@ def test_a_final_report_makes_a_run_for_each_config(
     mean = next(curve for curve in entropy.configs if curve.config_id == row.id)
     history = client.get_metric_history(first.info.run_id, "entropy")
     assert [(point.step, point.value) for point in history] == list(zip(mean.steps, mean.mean, strict=True))
+    files = {item.path for item in client.list_artifacts(sweep_run(client, sweep.id).info.run_id)}
+    assert {"report.html", "report.json", "report.md", "report.csv", "report.png", "report.svg", "figures"} <= files
     assert row.tune is not None
     assert first.data.metrics["final/tune_mean"] == row.tune.mean
     parent = sweep_run(client, sweep.id)
