@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -17,6 +16,7 @@ from sweep_service.records import Role, Stage
 from sweep_service.report import views
 from sweep_service.report.best import FILE_NAME
 from sweep_service.report.csv import render_csv
+from sweep_service.report.embedding import embedded
 from sweep_service.report.figures import Figure, Section, looks, sections
 from sweep_service.report.labels import count, interval, number, short_name, signed, value_text
 from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report
@@ -29,9 +29,6 @@ _OUTCOMES: Final = {
     Outcome.INSUFFICIENT: "There is not enough to say anything with a stated confidence.",
     Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",
 }
-_DIGITS: Final = 5
-"""Significant digits of a figure's fractions: more than a screen can show, in half of the file."""
-
 Places = dict[str, float]
 """Where marks stand on an axis, in percent of its width."""
 
@@ -68,7 +65,7 @@ def render_html(report: Report) -> bytes:
         "failures": views.failures(report),
         "file_name": FILE_NAME,
         "files": _files(report),
-        "figures": Markup(_embedded(made)),
+        "figures": Markup(embedded([figure for section in made for figure in section.figures])),
         "style": Markup((_PAGE / "page.css").read_text()),
         "script": Markup(script),
         "plotly": Markup(get_plotlyjs()),
@@ -189,23 +186,6 @@ def _files(report: Report) -> dict[str, str]:
     if report.best is not None:
         contents[FILE_NAME] = report.best.yaml.encode()
     return {name: f"data:text/plain;base64,{base64.b64encode(content).decode()}" for name, content in contents.items()}
-
-
-def _embedded(made: Sequence[Section]) -> str:
-    """JSON that can stand inside a script element: nothing in it can end the element or start a comment."""
-    figures = [_rounded(figure) for section in made for figure in section.figures]
-    dumped = json.dumps(figures, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return dumped.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if abs(value) < 10**_DIGITS else round(value)
-    if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item) for item in cast("Sequence[Any]", value)]
-    return value
 
 
 def _policy(script: str) -> str:

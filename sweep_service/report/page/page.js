@@ -1,7 +1,15 @@
 "use strict";
 (() => {
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const figures = new Map(JSON.parse(document.getElementById("figures").textContent).map((f) => [f.id, f]));
+  const packed = JSON.parse(document.getElementById("figures").textContent);
+  const unpacked = (value) => { // {"$": n} stands for the n-th shared value
+    if (value === null || typeof value !== "object" || typeof value[0] === "number") return value;
+    if (typeof value.$ === "number") return packed.shared[value.$];
+    for (const key of Object.keys(value)) value[key] = unpacked(value[key]);
+    return value;
+  };
+  packed.shared.forEach((value, place) => { packed.shared[place] = unpacked(value); });
+  const figures = new Map(packed.figures.map((figure) => [figure.id, unpacked(figure)]));
   const configs = all("[data-config]"), seedsButton = document.querySelector("[data-seeds]");
   const pressed = (button) => button.getAttribute("aria-pressed") === "true";
   const press = (button, on) => button.setAttribute("aria-pressed", String(on));

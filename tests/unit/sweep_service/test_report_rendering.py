@@ -7,6 +7,7 @@ import io
 import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from sweep_service.records import Stage, SweepState
 from sweep_service.report import Report, build, render_html, render_markdown
 from sweep_service.report.best import FILE_NAME
 from sweep_service.report.csv import Table, inert, render_csv
+from sweep_service.report.embedding import embedded
 from sweep_service.report.html import _scale
 from sweep_service.report.model import Outcome
 from sweep_service.report.picture import render_png
@@ -47,6 +49,18 @@ class Page(HTMLParser):
             self.texts.append(data)
 
 
+def unpacked(text: str) -> list[dict[str, Any]]:
+    """The figures inside a page, as its script sees them."""
+    packed = json.loads(text)
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, dict):
+            return whole(packed["shared"][value["$"]]) if "$" in value else {k: whole(v) for k, v in value.items()}
+        return [whole(item) for item in value] if isinstance(value, list) else value
+
+    return whole(packed["figures"])
+
+
 @pytest.fixture(scope="module")
 def hostile() -> Report:
     return hostile_report()
@@ -75,7 +89,7 @@ def test_hostile_text_is_shown_as_it_is(hostile: Report, canary: str) -> None:
 
 
 def test_plotly_shows_hostile_labels_as_they_are(hostile: Report) -> None:
-    figures = json.loads(Page(render_html(hostile).decode()).scripts[0][1])
+    figures = unpacked(Page(render_html(hostile).decode()).scripts[0][1])
     names = {trace["name"] for figure in figures for trace in figure["data"] if "name" in trace}
     assert any("&lt;" in name for name in names)
     assert not [name for name in names if "<" in name.replace("<br>", "").replace("<b>", "").replace("</b>", "")]
@@ -255,11 +269,27 @@ def test_the_page_is_below_ten_megabytes_and_has_every_figure() -> None:
     assert len(page) < 10_000_000
     found = Page(page.decode())
     places = {attrs["data-figure"] for _, attrs in found.elements if "data-figure" in attrs}
-    figures = {figure["id"]: figure for figure in json.loads(found.scripts[0][1])}
+    figures = {figure["id"]: figure for figure in unpacked(found.scripts[0][1])}
     assert places == set(figures)
     assert {"seeds", "entropy", "eval/avg_at_k", "reward/mean", "share/na_lp", "share/pa_lp"} <= places
     seeds = [trace for trace in figures["entropy"]["data"] if trace.get("meta", {}).get("seed")]
     assert sum(trace["x"].count(None) + 1 for trace in seeds) == 26
+
+
+def test_figures_are_packed_without_loss() -> None:
+    line = {"color": "@c0", "width": 2.5, "dash": "solid", "$note": "<b>"}
+    steps, first, second = list(range(20)), [0.123456789] * 20, [n / 3 for n in range(20)]
+    one = {"id": "a", "data": [{"x": steps, "y": first, "line": line}, {"x": steps, "y": second, "line": line}]}
+    figures = [one, {"id": "b", "data": [{"x": steps, "y": [None, 1234567.8], "marker": {"line": line}}], "empty": []}]
+    text = embedded(figures)
+    assert text.count('"@c0"') == 1
+    assert text.count("[0,1,2,3") == 1
+    assert "<" not in text
+    found = unpacked(text)
+    assert found[0]["data"][1]["line"] == line
+    assert found[0]["data"][0]["y"] == [0.12346] * 20
+    assert found[0]["data"][1]["y"] == pytest.approx(second, rel=1e-4)
+    assert found[1] == {"id": "b", "data": [{"x": steps, "y": [None, 1234568], "marker": {"line": line}}], "empty": []}
 
 
 def test_every_colour_of_a_figure_is_a_variable_of_the_style_sheet() -> None:

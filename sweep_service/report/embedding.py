@@ -1,0 +1,89 @@
+"""Figures as JSON inside the page: short numbers, every repeated value once, nothing that could end the script.
+
+    {"shared": [VALUE, …], "figures": [FIGURE, …]}
+
+`{"$": 3}` anywhere stands for the fourth shared value. A shared value refers only to those before it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from sweep_service.report.figures import Figure
+
+_DIGITS: Final = 5
+"""Significant digits of a fraction: more than a screen can show, in half of the file."""
+_WORTH: Final = 24
+"""Letters of JSON from which on a repeated value is shared."""
+
+
+def embedded(figures: Sequence[Figure]) -> str:
+    """Return the JSON that page.js unpacks. Equal figures give equal text."""
+    short = [_rounded(figure) for figure in figures]
+    packer = _Packer(short)
+    packed = ",".join(packer.pack(figure) for figure in short)
+    text = f'{{"shared":[{",".join(packer.shared)}],"figures":[{packed}]}}'
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if abs(value) < 10**_DIGITS else round(value)
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in cast("Sequence[Any]", value)]
+    return value
+
+
+class _Packer:
+    """Writes values as JSON, and each one that comes again as a reference."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.shared: list[str] = []
+        self._places: dict[str, int] = {}
+        self._seen: Counter[str] = Counter()
+        for value in values:
+            self._count(value)
+
+    def _count(self, value: Any) -> None:
+        """Count a value and what lies inside; the inside of a repeated value is counted once."""
+        text = _json(value)
+        if len(text) < _WORTH:
+            return
+        self._seen[text] += 1
+        if self._seen[text] == 1:
+            for item in _parts(value):
+                self._count(item)
+
+    def pack(self, value: Any) -> str:
+        text = _json(value)
+        if text not in self._places:
+            packed = self._packed_inside(value, text)
+            if self._seen[text] < 2:
+                return packed
+            self._places[text] = len(self.shared)
+            self.shared.append(packed)
+        return f'{{"$":{self._places[text]}}}'
+
+    def _packed_inside(self, value: Any, text: str) -> str:
+        if len(text) < _WORTH or not _parts(value):
+            return text
+        if isinstance(value, dict):
+            items = cast("dict[str, Any]", value).items()
+            return f"{{{','.join(f'{_json(name)}:{self.pack(item)}' for name, item in items)}}}"
+        return f"[{','.join(self.pack(item) for item in _parts(value))}]"
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    """What may be shared inside a value; a list of numbers is only shared whole."""
+    if isinstance(value, dict):
+        return list(cast("dict[str, Any]", value).values())
+    if isinstance(value, list) and value and isinstance(value[0], dict | list | str):
+        return cast("list[Any]", value)
+    return ()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
