@@ -124,7 +124,7 @@ class Recorded:
     @property
     def steady_A(self) -> Flags:
         """Which arms never collapsed."""
-        return ~self.collapsed_AS.any(axis=1)
+        return np.logical_not(self.collapsed_AS.any(axis=1))
 
     @property
     def effects_S(self) -> Floats:
@@ -301,13 +301,13 @@ def judge(row: Row, report: Report, arms: Arms) -> Seen:
         seen = replace(seen, tie_set_holds=truly_best.in_set)
     if found is None or found.low is None or found.high is None:
         return seen
-    truth = means[found.config_id] - means[found.comparator_id]
+    true_difference = means[found.config_id] - means[found.comparator_id]
     sd = math.hypot(arms.sds_A[places[found.config_id]], arms.sds_A[places[found.comparator_id]])
     critical = lower_critical(found.family, _KNOWN)
     return replace(
         seen,
-        false_better=seen.better and truth <= 1e-12,
-        covered=found.low <= truth <= found.high,
+        false_better=seen.better and true_difference <= 1e-12,
+        covered=found.low <= true_difference <= found.high,
         half_width=(found.high - found.low) / 2,
         oracle_better=found.difference > critical * sd / math.sqrt(found.num_seeds),
     )
@@ -477,12 +477,17 @@ HEAD: Final = (
 )
 
 
+def truth(row: Row) -> str:
+    """Whether the configs of a row's world differ, in words."""
+    return "differences" if row.differ else "none"
+
+
 def line(found: Tally) -> str:
     """One line of the Markdown table."""
     row = found.row
     cells = [
         row.name,
-        "differences" if row.differ else "none",
+        truth(row),
         str(row.seeds),
         f"{found.coverage:.1%}",
         f"{found.false_better:.1%} ({found.false_better_bound:.1%})",
@@ -506,7 +511,7 @@ def main() -> int:
     print(f"| {' | '.join(HEAD)} |\n| {' | '.join(['---'] * len(HEAD))} |", flush=True)
     for found in run_rows(stress_rows() if asked.stress else target_rows(), asked.runs, asked.processes):
         print(line(found), flush=True)
-        missed += [f"{found.row.name}, {found.row.seeds} seeds: {name}" for name in found.missed]
+        missed += [f"{found.row.name}, {truth(found.row)}, {found.row.seeds} seeds: {name}" for name in found.missed]
     minutes = (time.monotonic() - started) / 60
     print(f"\n{asked.runs:,} sweeps a line, {minutes:.0f} minutes on {asked.processes} processes", file=sys.stderr)
     if asked.stress or not missed:

@@ -78,10 +78,14 @@ def _why(facts: Facts, row: ConfigRow) -> str:
         return "It has the highest mean on the tune seeds, the same that it was chosen on."
     candidates = [facts.rows[id_] for id_ in facts.candidates]
     others = [other for other in candidates if other.id != row.id and other.confirm is not None]
-    behind = ", ".join(f"{other.label} {number(other.confirm.mean)}" for other in others if other.confirm)
-    text = "Tuning chose it" if not others else f"Tuning chose {count(len(others) + 1, 'config')}"
-    text += f"; on {count(row.confirm.n, 'fresh seed')} it has a mean of {number(row.confirm.mean)}"
-    text += f", ahead of {behind}: the highest mean decides between them." if behind else "."
+    fresh, mean = count(row.confirm.n, "fresh seed"), number(row.confirm.mean)
+    behind = ", ".join(f"{other.label} {number(_mean_of_all(other))}" for other in others)
+    text = f"Tuning chose it; on {fresh} it has a mean of {mean}."
+    if behind:
+        text = (
+            f"Tuning chose {count(len(others) + 1, 'config')}; over its trials of both stages it has the highest mean, "
+            f"{number(_mean_of_all(row))}, ahead of {behind}. On the {fresh} alone its mean is {mean}."
+        )
     comparison = facts.verdict.comparison
     if comparison is None:
         return text
@@ -176,7 +180,7 @@ def _confirmed(facts: Facts, row: ConfigRow, other: ConfigRow, stage: StageResul
     members = facts.verdict.ties.members if facts.verdict.ties else []
     member = next((member for member in members if member.config_id == other.id), None)
     if member is not None and member.low is not None:
-        text += "; it may still be the best" if member.in_set else "; surely not the best"
+        text += "; it may still be the best" if member.in_set else "; the data rule it out as the best"
     return f"{text}{_collapsed(other)}."
 
 

@@ -170,7 +170,7 @@ def _method(sweep: Sweep, comparisons: Sequence[Comparison]) -> list[str]:
         "than the rest (F test, 5 %), stands on its own.",
         "Of each 95 % interval the lower bounds hold for all configs compared with one comparator at once (Dunnett, "
         "97.5 %), which pays for choosing the best of them; the upper bound is Student's (97.5 %). "
-        "The tie set is Hsu's multiple comparison with the best (95 %). "
+        "The tie set is Hsu's multiple comparison with the best (97.5 %). "
         "Intervals of means are Student's t over seeds.",
     ]
     if any(comparison.variance == "pair" for comparison in comparisons):

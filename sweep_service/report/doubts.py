@@ -7,13 +7,12 @@ from typing import Final, TypeGuard
 
 from search_spaces.distributions import Categorical, Distribution, Float, Int
 from sweep_service.records import Role, Stage, TrialState
+from sweep_service.report.critical import POWER
 from sweep_service.report.facts import Facts
 from sweep_service.report.labels import count, number, short_name, signed, value_text
 from sweep_service.report.model import Caution, Comparison, Outcome, StageResult, TrialRow, Verdict
-from sweep_service.report.stats import MIN_SEEDS
+from sweep_service.report.stats import MIN_SEEDS, RELEVANT
 
-RELEVANT: Final = 0.02
-"""A difference that people care about: about what the CE-GPPO paper reports between methods."""
 APART: Final = 6.0
 """Median absolute deviations (scaled to a normal's sd) that make one seed stand apart. With 3 to 6 pairs of normal
 noise at most 4 % of the sweeps have such a seed; 3 deviations would name one in every fifth."""
@@ -32,12 +31,13 @@ def underpowered(verdict: Verdict) -> Caution | None:
         return None
     if comparison.detectable <= RELEVANT:
         return None
-    needed = math.ceil(comparison.num_seeds * (comparison.detectable / RELEVANT) ** 2)
     text = (
         f"{count(comparison.num_seeds, 'confirm seed')} find a true difference of "
-        f"{number(comparison.detectable)} with 80 % probability, smaller ones more rarely. "
-        f"For {RELEVANT:g} it would take about {needed} seeds."
+        f"{number(comparison.detectable)} with 80 % probability, smaller ones more rarely."
     )
+    more = verdict.next
+    if more is not None and (more.power or 0) >= POWER:
+        text += f" For {RELEVANT:g} it would take about {comparison.num_seeds + more.more_seeds} seeds."
     rule = f"TIED, and a true difference of {RELEVANT:g} would be found with less than 80 % probability."
     return Caution(code="UNDERPOWERED", rule=rule, text=text)
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from sweep_service.report.critical import dunnett_critical
 from sweep_service.report.labels import count
 from sweep_service.report.model import ConfigRow, TieMember, TieSet
-from sweep_service.report.stats import Arm, Contrast, Pairs
+from sweep_service.report.stats import Arm, Contrast, Pairs, lower_critical
 
 _LISTED = 6
 
@@ -13,8 +12,8 @@ _LISTED = 6
 def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None:
     """Tell which configs cannot be told from the best; None with fewer than two, or without any interval.
 
-    A config leaves the set when some other one is better than it, with intervals that hold for all configs at once
-    (95 %, one-sided, constrained: they never exclude zero on both sides). A pair with too few seeds excludes nobody.
+    A config leaves the set when some other one is better than it, by bounds as sure as the verdict's that hold for all
+    configs at once (one-sided, constrained: an interval always holds zero). A pair with too few seeds excludes nobody.
 
     Args:
         arms: all confirmed configs, comparators included.
@@ -47,7 +46,7 @@ def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None
 def _bound(contrasts: Sequence[Contrast], sign: int, family: int) -> float | None:
     """The lowest of the bounds of (config minus each rival); None if a rival has too few seeds to be compared with."""
     bounds = [
-        found.estimate + sign * dunnett_critical(family, found.df, one_sided=True) * found.standard_error
+        found.estimate + sign * lower_critical(family, found.df) * found.standard_error
         for found in contrasts
         if found.standard_error is not None and found.df is not None
     ]
