@@ -36,7 +36,7 @@ READ_EVERY_S: Final = 0.5
 KEPT_SWEEPS: Final = 8
 PARTS: Final = ("name", "state", "verdict", "warnings", "samples")
 _EVENTS: Final = 1000
-_FIRST_POINTS, _MORE_POINTS = 1000, 4000
+_FIRST_POINTS, _MORE_POINTS = 1000, 8000
 """Parts of curves read at once: few for the first look at a large sweep, more for the rest of it."""
 _EVENTS_BACK: Final = 500
 """Events before the first reading that are looked at: what trials do, and which evaluations are the newest."""
@@ -80,6 +80,7 @@ class LiveSweep:
         self._parts: dict[str, Change[str]] = {}
         self._looks: dict[str, Change[tuple[str, str]]] = {}
         self._rows: dict[str, Change[tuple[str, float, str]]] = {}
+        self._rendered: dict[str, TrialRow] = {}
         self._lines: dict[Line, dict[int, Change[Point]]] = {}
 
     def page(self) -> str:
@@ -193,14 +194,13 @@ class LiveSweep:
         for config_id, look in snapshot.looks.items():
             self._set(self._looks, config_id, (look.label, look.style))
         for row in snapshot.rows:
-            self._set(self._rows, row.trial.id, self._row(row))
+            if self._rendered.get(row.trial.id) != row:
+                self._rendered[row.trial.id] = row
+                self._set(self._rows, row.trial.id, (row.group, row.order, render("trial", row=row)))
         for line, points in self._curves.changed():
             known = self._lines.setdefault(line, {})
             for group, point in points.items():
                 self._set(known, group, point)
-
-    def _row(self, row: TrialRow) -> tuple[str, float, str]:
-        return row.group, row.order, render("trial", row=row)
 
     def _set(self, changes: dict[Any, Change[Any]], key: Any, value: Any) -> None:
         if key not in changes or changes[key].value != value:

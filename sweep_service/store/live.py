@@ -30,15 +30,19 @@ class LiveRows(Rows):
         """
         c = t.curves.c
         joined = t.curves.join(t.trials, c.trial_id == t.trials.c.id)
-        query = select(c.id, c.trial_id, cast(c.points, Text).label("points")).select_from(joined)
+        lite = self.engine.dialect.name == "sqlite"  # takes the metrics out of long texts, faster than reading them here
+        paths = ("$.steps", *(f'$.metrics."{key}"' for key in keys))
+        wanted = func.json_extract(c.points, *paths) if lite else cast(c.points, Text)
+        query = select(c.id, c.trial_id, wanted.label("points")).select_from(joined)
         query = query.where(t.trials.c.sweep_id == sweep_id, c.id > after).order_by(c.id).limit(limit)
         with self._read() as connection:
             rows = connection.execute(query).all()
         found: list[NewPoints] = []
         for row in rows:
             points = from_json(row.points)  # much faster than the column's own way
-            metrics = {key: points["metrics"][key] for key in keys if key in points["metrics"]}
-            found.append(NewPoints(id=row.id, trial_id=row.trial_id, steps=points["steps"], metrics=metrics))
+            steps, *values = points if lite else (points["steps"], *(points["metrics"].get(key) for key in keys))
+            metrics = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+            found.append(NewPoints(id=row.id, trial_id=row.trial_id, steps=steps, metrics=metrics))
         return found
 
     def samples_at(self, evaluations: Sequence[tuple[str, int]]) -> list[Sample]:
