@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import StringConstraints
 from starlette.concurrency import run_in_threadpool
 
 import sweep_service
@@ -63,6 +64,8 @@ def _service(request: Request) -> SweepService:
 
 Service = Annotated[SweepService, Depends(_service)]
 SweepId = Annotated[str, Path(pattern=r"^swp_[0-9a-z]{1,36}$")]
+SweepIds = Annotated[str, StringConstraints(pattern=r"^[0-9a-z_,]*$")]
+TrialId = Annotated[str, StringConstraints(pattern=r"^trl_[0-9a-z]{1,36}$")]
 _problems: dict[int | str, dict[str, Any]] = {"default": {"description": "Why not.", "model": Problem}}
 router = APIRouter(
     prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=_problems
@@ -145,7 +148,7 @@ def list_metrics(
         Literal["trial", "config"], Query(description="A curve per trial, or per config: mean and range over seeds.")
     ] = "trial",
     last: Annotated[int | None, Query(ge=1, description="Only so many last points of each curve.")] = None,
-    trial: Annotated[tuple[str, ...], Query(max_length=MAX_PAGE, description="Only these; not with configs.")] = (),
+    trial: Annotated[tuple[TrialId, ...], Query(max_length=MAX_PAGE, description="Only these; not with configs.")] = (),
 ) -> Page[Curve] | Page[ConfigCurve]:
     """Return metrics over optimizer updates. `keys` may be repeated, or hold several names with commas between."""
     names = list(dict.fromkeys(name for key in keys for name in key.split(",") if name))
@@ -247,7 +250,7 @@ def get_best(service: Service, sweep_id: SweepId, format: Annotated[Literal["jso
 def compare(
     service: Service,
     sweeps: Annotated[
-        list[str], Query(max_length=MAX_COMPARED, description="Ids; differences are from the first one.")
+        list[SweepIds], Query(max_length=MAX_COMPARED, description="Ids; differences are from the first one.")
     ],
 ) -> SweepsComparison:
     """Join sweeps by config and compare each with the first. `sweeps` may be repeated, or hold ids with commas."""

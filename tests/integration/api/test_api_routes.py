@@ -117,6 +117,9 @@ def test_metrics_can_be_cut_to_some_trials_and_the_last_points(served: Served) -
         ("entropy/na_lp", [80]),
     ]
     assert curves[2]["values"] == [None]
+    assert (
+        served.http.get(f"/v1/sweeps/{sweep_id}/metrics", params={"keys": "entropy", "trial": "\0"}).status_code == 422
+    )
 
 
 @pytest.mark.parametrize("format_", ["html", "json", "md"])
@@ -258,5 +261,6 @@ def test_sweeps_are_compared_by_config(served: Served) -> None:
 
 def test_a_comparison_needs_two_sweeps_that_exist(served: Served) -> None:
     sweep_id = submit(served)
-    for given, code in ((sweep_id, 422), (f"{sweep_id},{sweep_id}", 422), (f"{sweep_id},swp_no", 404)):
+    wrong = {sweep_id: 422, f"{sweep_id},{sweep_id}": 422, f"{sweep_id},swp_\0": 422, f"{sweep_id},swp_no": 404}
+    for given, code in wrong.items():
         assert served.http.get("/v1/compare", params={"sweeps": given}).status_code == code
