@@ -188,6 +188,8 @@ def _sentence(effect: Effect, noise: Noise | None) -> str:
     best, worst = max(effect.levels, key=lambda level: level.mean), min(effect.levels, key=lambda level: level.mean)
     peaks = f"best at {best.text} ({number(best.mean)}), worst at {worst.text} ({number(worst.mean)})"
     if effect.p is None or noise is None:
+        if number(best.mean) == number(worst.mean):
+            return f"{effect.label}: {number(best.mean)} at every value."
         return f"{effect.label}: {peaks}; nothing is left to say how sure that is."
     tests = p_text(effect.p)
     if effect.trend_p is not None and effect.df > 1:

@@ -151,6 +151,7 @@ def test_equal_results_are_no_finding(value: float) -> None:
     assert effect(found, B1).p is None
     assert found is not None
     assert found.surface is None
+    assert f"β1: {value:.3f} at every value." in found.text
 
 
 def test_parameters_that_change_together_cannot_be_told_apart() -> None:
