@@ -1,5 +1,6 @@
 """A sweep's configs as runs of their own, mean curves over seeds: so that MLflow's charts compare configs. Pure."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -47,22 +48,20 @@ def config_runs(sweep: Sweep, configs: dict[str, Config], report: Report) -> lis
         configs: by id.
         report: of the sweep, final.
     """
-    rows = sorted(report.configs, key=lambda row: row.number)
     timestamp = words.milliseconds(sweep.ended_at or sweep.created_at)
+    curves = _curve_points(report, timestamp)
+    trained = Counter(trial.config_id for trial in report.trials if trial.step > 0)
     runs: list[ConfigRun] = []
-    for row in rows:
-        points = [*_curve_points(report, row.id, timestamp), *_final_points(row, timestamp)]
+    for row in sorted(report.configs, key=lambda row: row.number):
+        points = [*curves.get(row.id, []), *_final_points(row, timestamp)]
         if points:
+            name = f"{row.label}: mean of {count(trained[row.id], 'trial')}"[: words.MAX_PARAM]
             params = words.flat(configs[row.id].training)
-            runs.append(ConfigRun(_name(row), _tags(sweep, row, report), params, points))
+            runs.append(ConfigRun(name, _tags(sweep, row, report, trained[row.id]), params, points))
     return runs
 
 
-def _name(row: ConfigRow) -> str:
-    return f"{row.label}: mean of {count(sum(row.states.values()), 'trial')}"[: words.MAX_PARAM]
-
-
-def _tags(sweep: Sweep, row: ConfigRow, report: Report) -> dict[str, str]:
+def _tags(sweep: Sweep, row: ConfigRow, report: Report, trained: int) -> dict[str, str]:
     label = row.label[: words.MAX_TAG]
     best = {"best": "true"} if report.best and report.best.config_id == row.id else {}
     return {
@@ -77,19 +76,23 @@ def _tags(sweep: Sweep, row: ConfigRow, report: Report) -> dict[str, str]:
         "config_id": row.id,
         "role": ",".join(row.roles),
         "loss": row.loss,
-        "seeds": str(sum(row.states.values())),
+        "seeds": str(trained),
         "report": report.inputs_digest,
         **best,
     }
 
 
-def _curve_points(report: Report, config_id: str, timestamp: int) -> Iterator[Point]:
+def _curve_points(report: Report, timestamp: int) -> dict[str, list[Point]]:
+    """By config id."""
+    points: dict[str, list[Point]] = {}
     for found in report.curves:
         for curve in found.configs if found.key in KEYS else ():
-            if curve.config_id == config_id:
-                for step, value in zip(curve.steps, curve.mean, strict=True):
-                    if value is not None:
-                        yield Point(words.metric_key(found.key), value, timestamp, step)
+            points.setdefault(curve.config_id, []).extend(
+                Point(words.metric_key(found.key), value, timestamp, step)
+                for step, value in zip(curve.steps, curve.mean, strict=True)
+                if value is not None
+            )
+    return points
 
 
 def _final_points(row: ConfigRow, timestamp: int) -> Iterator[Point]:

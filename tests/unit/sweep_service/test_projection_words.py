@@ -7,7 +7,7 @@ import pytest
 from sweep_service.links import curves_link, run_link
 from sweep_service.plan import first_records
 from sweep_service.projection import colors, words
-from sweep_service.projection.aggregate import KEYS
+from sweep_service.projection.aggregate import KEYS, config_runs
 from sweep_service.projection.mlflow_api import Point
 from sweep_service.projection.view import FIRST, OF_CONFIGS, shared_view, sweep_note
 from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState, TrialWarning
@@ -174,3 +174,23 @@ def test_the_description_tells_the_answer_once_there_is_one() -> None:
     assert "interim" in sweep_note(sweep, report.model_copy(update={"interim": True}))
     failed = sweep.model_copy(update={"message": "the disk is full"})
     assert "the disk is full" in sweep_note(failed, None)
+
+
+def test_a_run_of_a_config_counts_the_trials_that_trained_and_has_its_own_curve() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        never = trial.number == 0
+        ended = {"state": TrialState.CANCELLED, "step": 0} if never else {"state": TrialState.SUCCEEDED, "step": 240}
+        return trial.model_copy(update=ended)
+
+    inputs = sweep_inputs(fate=fate)
+    report = build(inputs)
+    runs = config_runs(inputs.sweep, {config.id: config for config in inputs.configs}, report)
+    rows = {row.id: row for row in report.configs}
+    planned = {run.tags["config_id"]: sum(rows[run.tags["config_id"]].states.values()) for run in runs}
+    missing = {run.tags["config_id"]: planned[run.tags["config_id"]] - int(run.tags["seeds"]) for run in runs}
+    assert missing == {row.id: int(row.id == inputs.trials[0].config_id) for row in report.configs}
+    assert all(run.name.endswith(f": mean of {run.tags['seeds']} trials") for run in runs)
+    entropy = next(curves for curves in report.curves if curves.key == "entropy")
+    means = {curve.config_id: [value for value in curve.mean if value is not None] for curve in entropy.configs}
+    for run in runs:
+        assert [point.value for point in run.points if point.key == "entropy"] == means[run.tags["config_id"]]
