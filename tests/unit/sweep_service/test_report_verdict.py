@@ -1,13 +1,13 @@
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 from scipy import stats
 
 from sweep_service.records import Config, Role, Stage, SweepState, Trial, TrialState
-from sweep_service.report import Report, build
-from sweep_service.report.model import Outcome
+from sweep_service.report import build
+from sweep_service.report.best import pick
+from sweep_service.report.model import Outcome, SeedValue, StageResult
 from sweep_service.report.stats import RELEVANT, lower_critical
 from tests.unit.sweep_service.report_sweeps import Fate, succeed, sweep_inputs
 
@@ -132,18 +132,25 @@ def test_an_interim_report_buys_nothing() -> None:
 
 
 def test_the_best_is_picked_by_all_its_trials() -> None:
-    """A lead on one confirm seed does not outweigh two tune seeds on which the other was far ahead."""
-    spec = {"seeds": {"tune": [0, 1, 2, 3], "confirm": {"top_k": 2, "seeds": [10]}}, "space": {"loss.beta2": [0.5, 1]}}
-    report = build(sweep_inputs(spec))
-    rows = [row for row in report.configs if row.tune and row.confirm and row.roles == [Role.SPACE]]
-    assert len(rows) == 2
-    assert report.best is not None
-    means = {row.id: _mean_of_all(report, row.id) for row in rows}
-    assert report.best.config_id == max(means, key=lambda id_: means[id_])
+    """A small lead on the confirm seeds does not outweigh a large one on the tune seeds."""
+    rows = {row.id: row for row in build(sweep_inputs(PLAN)).configs}
+    one, other = [row for row in rows.values() if row.confirm and row.roles == [Role.SPACE]]
+    rows[one.id] = one.model_copy(update={"tune": stage([0.9, 0.9]), "confirm": stage([0.50, 0.51])})
+    rows[other.id] = other.model_copy(update={"tune": stage([0.6, 0.6]), "confirm": stage([0.55, 0.56])})
+    for candidates in ([one.id, other.id], [other.id, one.id]):
+        best = pick(candidates, rows)
+        assert best is not None
+        assert best.id == one.id
+    rows[one.id] = rows[one.id].model_copy(update={"confirm": None})
+    unconfirmed_loses = pick([one.id, other.id], rows)
+    assert unconfirmed_loses is not None
+    assert unconfirmed_loses.id == other.id
 
 
-def _mean_of_all(report: Report, config_id: str) -> float:
-    return float(np.mean([trial.objective for trial in report.trials if trial.config_id == config_id]))
+def stage(values: list[float]) -> StageResult:
+    seeds = [SeedValue(seed=seed, trial_id=str(seed), value=value) for seed, value in enumerate(values)]
+    mean = sum(values) / len(values)
+    return StageResult(n=len(values), planned=len(values), mean=mean, sd=None, low=None, high=None, seeds=seeds)
 
 
 FATES = {
