@@ -116,20 +116,21 @@ def test_figures_follow_the_colour_scheme(page: bytes, visit: Open) -> None:
 def test_a_click_on_a_head_sorts_and_missing_values_stay_last(page: bytes, visit: Open, report: Report) -> None:
     opened = visit(page, viewport={"width": 1280, "height": 800})
     table = opened.page.locator("#configs table")
-    head = table.locator("th", has_text=re.compile("^Tune"))
+    head = table.locator("th", has_text=re.compile("^Confirm"))
     column = head.evaluate("head => head.cellIndex")
 
     def values() -> list[float | None]:
         texts = table.locator("tbody tr").evaluate_all(f"rows => rows.map((row) => row.cells[{column}].dataset.v)")
         return [float(text) if text else None for text in texts]
 
-    means = sorted((row.tune.mean for row in report.configs if row.tune), reverse=True)
+    means = sorted((row.confirm.mean for row in report.configs if row.confirm), reverse=True)
     head.locator("button").click()
     assert [value for value in values() if value is not None] == pytest.approx(means)
     head.locator("button").click()
     assert [value for value in values() if value is not None] == pytest.approx(means[::-1])
     assert head.get_attribute("aria-sort") == "ascending"
-    missing = [row for row in report.configs if not row.tune]
+    missing = [row for row in report.configs if not row.confirm]
+    assert missing
     assert all(value is None for value in values()[len(means) :])
     assert len(values()) == len(means) + len(missing)
 
