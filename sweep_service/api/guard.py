@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sweep_service.api.problems import problem
+from sweep_service.api.problems import HEADERS, problem
 
 
 class Guard:
@@ -27,9 +27,8 @@ class Guard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.setdefault("X-Content-Type-Options", "nosniff")
-                headers.setdefault("Cache-Control", "no-store")
-                headers.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         headers = Headers(scope=scope)

@@ -24,7 +24,8 @@ from sweep_service.pages.session import cookie_name, is_valid, may_sign_in, new_
 
 router = APIRouter(include_in_schema=False)
 _MAX_FORM_BYTES: Final = 8192
-_OWN_PLACE: Final = re.compile(r"/(\?before=swp_[0-9a-z]{1,36}|sweeps/swp_[0-9a-z]{1,36}(/(report|spec))?)?")
+_ID: Final = "swp_[0-9a-z]{1,36}"
+_OWN_PLACE: Final = re.compile(rf"/(\?before={_ID}|sweeps/{_ID}(/(report|spec))?)?")
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
 
 
@@ -32,16 +33,25 @@ class SignInFirst(Exception):
     """Somebody without a valid cookie asks for a page."""
 
 
+class NoSuchSweep(Exception):
+    """A page of a sweep that is not there."""
+
+
 def install(app: FastAPI) -> None:
     """Add the status page to an app whose state has service, token and streams."""
     app.state.live = LiveSweeps(app.state.service)
     app.include_router(router)
     app.add_exception_handler(SignInFirst, _to_sign_in)
+    app.add_exception_handler(NoSuchSweep, _no_such_sweep)
 
 
 def _to_sign_in(request: Request, _error: Exception) -> Response:
     asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse(f"/login?next={quote(own_place(asked))}", 303, HEADERS)
+
+
+def _no_such_sweep(_request: Request, error: Exception) -> Response:
+    return _message(404, "No such sweep", str(error))
 
 
 def own_place(asked: str) -> str:
@@ -64,6 +74,19 @@ def for_data(request: Request) -> None:
     """Refuse those who are not signed in."""
     if not _signed_in(request):
         raise Refusal(401, "UNAUTHENTICATED", "sign in at /login; programs use /v1 and the bearer token")
+
+
+def known_sweep(service: Service, sweep_id: str) -> str:
+    """Return the id of a sweep that is there, for a page about it."""
+    try:
+        if re.fullmatch(_ID, sweep_id):  # PostgreSQL takes no odd characters
+            return service.get(sweep_id).id
+    except NotFound:
+        pass
+    raise NoSuchSweep(f"There is no sweep {sweep_id[:60]!r} on this server.")
+
+
+KnownSweep = Annotated[str, Depends(known_sweep)]
 
 
 def from_here(request: Request) -> None:
@@ -136,45 +159,36 @@ async def _form(request: Request) -> dict[str, str]:
             raise Refusal(
                 413, "BODY_TOO_LARGE", f"the form has more than {_MAX_FORM_BYTES} bytes", {"Connection": "close"}
             )
-    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=10)
+    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
     return {name: values[0] for name, values in fields.items()}
 
 
 @router.get("/", dependencies=[Depends(for_pages)])
-def get_overview(service: Service, before: Annotated[str | None, Query(max_length=40)] = None) -> Response:
+def get_overview(service: Service, before: Annotated[str | None, Query(pattern=f"^{_ID}$")] = None) -> Response:
     """Show the sweeps, newest first."""
     return _page(overview(service.sweeps(PAGE + 1, before, ()), time.time(), before))
 
 
 @router.get("/sweeps/{sweep_id}", dependencies=[Depends(for_pages)])
-def get_sweep(request: Request, sweep_id: str) -> Response:
+def get_sweep(request: Request, sweep_id: KnownSweep) -> Response:
     """Show one sweep."""
-    try:
-        return _page(request.app.state.live.get(sweep_id).page())
-    except NotFound:
-        return _no_sweep(sweep_id)
+    return _page(request.app.state.live.get(sweep_id).page())
 
 
 @router.get("/sweeps/{sweep_id}/spec", dependencies=[Depends(for_pages)])
-def get_spec(service: Service, sweep_id: str) -> Response:
+def get_spec(service: Service, sweep_id: KnownSweep) -> Response:
     """Show a sweep's spec as YAML."""
-    try:
-        sweep = service.get(sweep_id)
-    except NotFound:
-        return _no_sweep(sweep_id)
+    sweep = service.get(sweep_id)
     text = yaml.safe_dump(sweep.spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     return _page(render("spec", sweep=sweep, text=text))
 
 
 @router.get("/sweeps/{sweep_id}/report", dependencies=[Depends(for_pages)])
 def get_report_page(
-    service: Service, sweep_id: str, format: Annotated[Literal["html", "json", "md"], Query()] = "html"
+    service: Service, sweep_id: KnownSweep, format: Annotated[Literal["html", "json", "md"], Query()] = "html"
 ) -> Response:
     """Show the report, as isolated as under /v1; while there is none, a page that asks again."""
-    try:
-        answer = get_report(service, sweep_id, format)
-    except NotFound:
-        return _no_sweep(sweep_id)
+    answer = get_report(service, sweep_id, format)
     if answer.status_code == 202:
         text = "It is being built. This page shows it as soon as it is there."
         answer = _message(202, "The report", text, f"/sweeps/{sweep_id}", "Back to the sweep")
@@ -203,16 +217,10 @@ async def get_events(
 
 
 @router.post("/sweeps/{sweep_id}/cancel", dependencies=[Depends(for_pages), Depends(from_here)])
-def cancel(service: Service, sweep_id: str) -> Response:
+def cancel(service: Service, sweep_id: KnownSweep) -> Response:
     """Stop a sweep and show it again."""
     try:
         service.cancel(sweep_id)
-    except NotFound:
-        return _no_sweep(sweep_id)
     except Conflict as error:
         return _message(409, "Nothing to cancel", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
     return RedirectResponse(f"/sweeps/{sweep_id}", 303, HEADERS)
-
-
-def _no_sweep(sweep_id: str) -> Response:
-    return _message(404, "No such sweep", f"There is no sweep {sweep_id[:60]!r} on this server.")

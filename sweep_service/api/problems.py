@@ -4,6 +4,7 @@ import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from typing import Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -25,6 +26,12 @@ CODES: dict[type[Exception], tuple[int, str]] = {
     NotReady: (409, "NOT_READY"),
 }
 _AWAY = (OperationalError, InterfaceError, PoolTimeout)
+HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+"""What every answer carries that has nothing else to say."""
 
 
 class Refusal(Exception):
@@ -110,4 +117,5 @@ def _database_away(_request: Request, error: Exception) -> Response:
 def _unexpected(_request: Request, error: Exception) -> Response:
     name = secrets.token_hex(4)
     log.error("unexpected error %s: %r", name, error)
-    return problem(500, "UNEXPECTED", f"an unexpected error; the server's log tells more under {name}")
+    detail = f"an unexpected error; the server's log tells more under {name}"
+    return problem(500, "UNEXPECTED", detail, headers=HEADERS)  # answered outside of the guard

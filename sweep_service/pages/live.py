@@ -110,6 +110,7 @@ class LiveSweep:
                 "full": after == 0,
                 "next_s": self._next_s(self._snapshot),
                 "state": sweep.state,
+                "cancelling": self._snapshot.cancelling,
                 "share": self._snapshot.progress.share,
                 "parts": {name: change.value for name, change in self._parts.items() if change.number > after},
                 "rows": [(trial_id, *change.value) for trial_id, change in self._rows.items() if change.number > after],

@@ -30,7 +30,7 @@ class LiveRows(Rows):
         """
         c = t.curves.c
         joined = t.curves.join(t.trials, c.trial_id == t.trials.c.id)
-        lite = self.engine.dialect.name == "sqlite"  # takes the metrics out of long texts, faster than reading them here
+        lite = self.engine.dialect.name == "sqlite"  # it takes metrics out of long texts faster than Python
         paths = ("$.steps", *(f'$.metrics."{key}"' for key in keys))
         wanted = func.json_extract(c.points, *paths) if lite else cast(c.points, Text)
         query = select(c.id, c.trial_id, wanted.label("points")).select_from(joined)

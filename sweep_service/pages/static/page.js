@@ -143,7 +143,7 @@ class SweepPage {
     this.curves.take(news);
     const over = ["SUCCEEDED", "FAILED", "CANCELLED"].includes(news.state);
     const cancel = find(".cancel", this.main);
-    if (cancel && (over || /CANCELLING/.test(news.parts.name))) cancel.remove();
+    if (cancel && (over || news.cancelling)) cancel.remove();
     document.title = `${over ? news.state : `${Math.floor(100 * news.share)} %`} · ${this.main.dataset.name}`;
     if (over) this.connection("", "It has ended; this is how it stands");
     else if (!this.source || this.source.readyState !== EventSource.CONNECTING) this.connection("live", "Live");

@@ -10,7 +10,8 @@ import pytest
 
 from sweep_service.auth import sign_in_key
 from sweep_service.pages import curves as page_curves
-from sweep_service.pages import session
+from sweep_service.pages import live, session
+from sweep_service.pages.render import render as page_render
 from sweep_service.records import Outcome, SweepState, TrialState
 from sweep_service.service import SweepService
 from tests.integration.api.conftest import Served, serving
@@ -146,6 +147,33 @@ def test_a_large_form_is_refused(stranger: httpx.Client) -> None:
     assert sign_in(stranger, "x" * 10_000).status_code == 413
 
 
+def test_a_form_of_many_fields_is_no_error_of_the_server(stranger: httpx.Client) -> None:
+    assert sign_in(stranger, "nonsense", **{f"field{number}": "1" for number in range(50)}).status_code == 401
+
+
+def test_an_unexpected_error_carries_the_headers_of_every_answer(
+    visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.service, "sweeps", lambda *_given: 1 / 0)
+    answer = visitor.get("/")
+    assert (answer.status_code, answer.json()["code"]) == (500, "UNEXPECTED")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+
+
+@pytest.mark.parametrize("odd", ["%00", "swp_a%00", "SWP_A", "swp_" + "a" * 37, "swp_a%0A"])
+def test_an_odd_id_never_reaches_the_database(
+    visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch, odd: str
+) -> None:
+    monkeypatch.setattr(served.store, "get_sweep", lambda sweep_id: pytest.fail(f"asked for {sweep_id!r}"))
+    monkeypatch.setattr(served.store, "list_sweeps", lambda *given: pytest.fail(f"asked for {given!r}"))
+    for path in ("", "/spec", "/report", "/live", "/events"):
+        assert visitor.get(f"/sweeps/{odd}{path}").status_code == 404
+    assert visitor.post(f"/sweeps/{odd}/cancel").status_code == 404
+    assert visitor.get(f"/?before={odd}").status_code == 422
+
+
 def test_every_page_forbids_what_it_does_not_need(visitor: httpx.Client, served: Served) -> None:
     sweep_id = submitted(served)
     for path in ("/", "/login", f"/sweeps/{sweep_id}", f"/sweeps/{sweep_id}/spec", "/sweeps/swp_none"):
@@ -255,13 +283,15 @@ def test_the_report_is_as_isolated_as_that_of_the_api(visitor: httpx.Client, ser
 
 
 def test_cancelling_stops_the_sweep_and_shows_it(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
+    sweep_id = submitted(served, labels={"note": "CANCELLING"})
     assert "Cancel this sweep" in visitor.get(f"/sweeps/{sweep_id}").text
+    assert not visitor.get(f"/sweeps/{sweep_id}/live").json()["cancelling"]
     answer = visitor.post(f"/sweeps/{sweep_id}/cancel")
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
     page = visitor.get(f"/sweeps/{sweep_id}").text
     assert "CANCELLING" in page
     assert "Cancel this sweep" not in page
+    assert visitor.get(f"/sweeps/{sweep_id}/live").json()["cancelling"]
     fence = claim(served.store, sweep_id)
     finish(served.store, fence, SweepState.CANCELLED)
     assert visitor.post(f"/sweeps/{sweep_id}/cancel").status_code == 303
@@ -417,6 +447,23 @@ def test_many_viewers_ask_no_more_of_the_store_than_one(
         viewer.ask()
     assert reads == []
     assert all(viewer.rows == viewers[0].rows for viewer in viewers)
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_rows_that_have_not_changed_are_not_rendered_again(
+    visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep_id = submitted(served)
+    fence = claim(served.store, sweep_id)
+    viewer = Viewer(visitor, sweep_id)
+    viewer.ask()
+    rendered: list[str] = []
+    monkeypatch.setattr(live, "render", lambda name, **given: (rendered.append(name), page_render(name, **given))[1])
+    trial = served.store.list_trials(sweep_id)[0]
+    served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
+    viewer.ask()
+    assert rendered.count("trial") == 1
+    assert viewer.rows[trial.id] == "running"
 
 
 def test_events_have_no_names_so_that_a_browser_hands_all_of_them_over(visitor: httpx.Client, served: Served) -> None:
