@@ -5,6 +5,7 @@ Equal reports give equal bytes; letters are drawn as outlines, so that no font h
 
 import io
 import textwrap
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
@@ -31,6 +32,7 @@ _STYLE: Final[dict[Any, Any]] = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9,
 }
+_drawing = threading.Lock()
 _SENTENCE: Final = 112
 """Letters a line of the verdict above the figure."""
 _MOST_FACETS: Final = 6
@@ -65,8 +67,8 @@ def figure_svgs(report: Report) -> dict[str, bytes]:
 
 
 def _drawn(make: Callable[[], Figure | None], kind: Literal["png", "svg"]) -> bytes:
-    """What was made as a file; nothing if nothing was made."""
-    with mpl.rc_context():
+    """What was made as a file; nothing if nothing was made. One at a time: matplotlib's settings are the process's."""
+    with _drawing, mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
         figure = make()

@@ -3,6 +3,7 @@
 import hashlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from xml.etree import ElementTree
 from xml.sax.saxutils import unescape
 
@@ -170,3 +171,10 @@ def test_letters_that_the_font_lacks_become_squares() -> None:
     assert literal("a\x00b\n\u2028c") == "a b  c"
     assert literal("β1=日") == "β1=□"
     assert literal("abcdef", 4) == "abc…"
+
+
+def test_threads_that_draw_at_once_draw_the_same(confirmed: Report) -> None:
+    """A worker builds reports in one thread and carries figures to MLflow in another."""
+    with ThreadPoolExecutor(3) as threads:
+        drawn = list(threads.map(lambda _: (render_svg(confirmed), render_png(confirmed)), range(4)))
+    assert len(set(drawn)) == 1
