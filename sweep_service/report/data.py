@@ -12,7 +12,7 @@ from sweep_service.records import Checkpoint, Config, Sample, Sweep, SweepState,
 from sweep_service.series import Series, TrialSeries
 
 REPORT_VERSION: Final = 3
-"""Rises when the same rows give another report, so that kept reports are built anew."""
+"""Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 REGIONS: Final = ("na_lp", "pa_lp", "pa_low", "na_high", "inside")
 """Names of the token regions in metrics, as docs/metrics.md defines them."""

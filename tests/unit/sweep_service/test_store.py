@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import MetaData, Table, select
+from sqlalchemy import MetaData, Table, select, text
 from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import Conflict, IdempotencyKeyReused, NotFound, NotReady, StaleEpoch
@@ -16,7 +17,7 @@ from sweep_service.plan import first_records
 from sweep_service.records import DesiredState, Outcome, SweepState, TrialState
 from sweep_service.spec_check import parse_spec
 from sweep_service.store import Fence, Store, open_store, tables
-from sweep_service.store.engine import open_engine, upgrade
+from sweep_service.store.engine import _migrations, open_engine, upgrade, writing
 from tests import stored_sweeps as sweeps
 
 LEASE_S = 3600
@@ -71,6 +72,20 @@ def test_rows_of_an_older_schema_stay(database_url: str) -> None:
     assert store.list_trials(sweep.id) == trials
     assert store.get_report(sweep.id, "md") == b"old"
     store.close()
+
+
+def test_the_newest_migration_can_be_taken_back(store: Store) -> None:
+    running, ended = sweeps.start(store)[0], sweeps.start(store)[0]
+    store.put_interim_report(running.id, "one", {"md": b"interim"})
+    store.put_report(ended.id, "two", {"md": b"final"})
+    with writing(store.engine) as connection:
+        config = _migrations()
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0002")
+        assert connection.execute(text("SELECT sweep_id, content FROM reports")).all() == [(ended.id, b"final")]
+    upgrade(store.engine)
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
 
 
 def test_several_may_open_and_migrate_at_once(database_url: str) -> None:
