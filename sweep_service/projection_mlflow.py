@@ -12,6 +12,8 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from sweep_service.errors import NotReady
 from sweep_service.objective import trial_objectives
 from sweep_service.projection import words
@@ -40,6 +42,14 @@ REPORTS: Final = {
 }
 
 log = logging.getLogger(__name__)
+
+
+def read_report(content: bytes) -> Report | None:
+    """Return a kept report; None for one that an earlier version built: its files are shown, its verdict is not."""
+    try:
+        return Report.model_validate_json(content)
+    except ValidationError:
+        return None
 
 
 class Projector:
@@ -169,9 +179,9 @@ class Projector:
             self._api.put_artifact(run_id, f"report.{format_}", content, REPORTS[format_])
         from sweep_service.report.picture import figure_svgs  # brings matplotlib
 
-        if "json" not in files:
+        report = read_report(files["json"]) if "json" in files else None
+        if report is None:
             return None
-        report = Report.model_validate_json(files["json"])
         for name, content in figure_svgs(report).items():
             self._api.put_artifact(run_id, f"figures/{name}", content, REPORTS["svg"])
         if not report.interim:
