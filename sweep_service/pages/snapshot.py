@@ -11,7 +11,7 @@ from sweep_service.objective import choose, config_objectives, trial_objective
 from sweep_service.pages.curves import MeanCurves
 from sweep_service.pages.look import Look, looks
 from sweep_service.pages.progress import Progress, progress
-from sweep_service.records import Config, DesiredState, Sample, Stage, Sweep, Trial, TrialState
+from sweep_service.records import Config, DesiredState, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
 from sweep_service.service import SweepService
 from sweep_service.spec import Objective
 
@@ -208,17 +208,20 @@ def _best(
 
 def _warnings(rows: Sequence[TrialRow]) -> list[Warned]:
     """Return each code once, as the trial that was warned first has it."""
-    found: dict[str, Warned] = {}
+    found: dict[str, dict[str, tuple[TrialRow, TrialWarning]]] = {}
     for row in rows:
         for warning in row.trial.warnings:
-            earlier = found.get(warning.code)
-            found[warning.code] = Warned(
-                code=warning.code,
-                message=earlier.message if earlier else warning.message,
-                evidence=earlier.evidence if earlier else warning.evidence,
-                trials=1 + (earlier.trials if earlier else 0),
-                config=earlier.config if earlier else row.look.label,
-                seed=earlier.seed if earlier else row.trial.seed,
-                step=earlier.step if earlier else warning.step,
-            )
-    return list(found.values())
+            found.setdefault(warning.code, {}).setdefault(row.trial.id, (row, warning))
+    return [
+        Warned(
+            code=code,
+            message=warning.message,
+            evidence=warning.evidence,
+            trials=len(hit),
+            config=row.look.label,
+            seed=row.trial.seed,
+            step=warning.step,
+        )
+        for code, hit in found.items()
+        for row, warning in [*hit.values()][:1]
+    ]

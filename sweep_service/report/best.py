@@ -155,7 +155,8 @@ def _health(facts: Facts, row: ConfigRow, baseline: ConfigRow | None) -> str:
 def _cost(row: ConfigRow, baseline: ConfigRow | None) -> str:
     if row.hours is None:
         return ""
-    text = f"A trial takes {row.hours * 60:.1f} minutes"
+    minutes = row.hours * 60
+    text = f"A trial takes {minutes:.1f} minutes" if minutes >= 1 else f"A trial takes {60 * minutes:.1f} seconds"
     if row.tokens is not None:
         text += f" and {row.tokens:,.0f} completion tokens"
         if baseline and baseline.id != row.id and baseline.tokens:
@@ -168,15 +169,21 @@ def _others(facts: Facts, row: ConfigRow) -> list[str]:
     rest = [other for other in in_order(facts.rows) if other.id != row.id]
     texts = [_confirmed(facts, row, other, other.confirm) for other in rest if other.confirm]
     dropped = [other for other in rest if other.confirm is None and other.tune and not is_comparator(other)]
-    texts += [_dropped(row, other, other.tune, place) for place, other in enumerate(dropped, 1) if other.tune]
+    first = next((other.id for other in dropped if other.id not in facts.candidates), None)
+    for other in dropped:
+        if other.tune:
+            ending = (
+                "; chosen too, without a confirm result so far" if other.id in facts.candidates else "; not confirmed"
+            )
+            ending += ", the first below the line" if other.id == first else ""
+            texts.append(_dropped(row, other, other.tune, ending if row.confirm else ""))
     return texts[:_MOST_OTHERS]
 
 
 def _confirmed(facts: Facts, row: ConfigRow, other: ConfigRow, stage: StageResult) -> str:
     text = f"{other.label}: {number(stage.mean)} on {count(stage.n, 'confirm seed')}"
     if row.confirm is not None:
-        gap = stage.mean - row.confirm.mean
-        text += f", {number(abs(gap))} {'lower' if gap <= 0 else 'higher'}"
+        text += f", {_apart(stage.mean - row.confirm.mean)}"
     members = facts.verdict.ties.members if facts.verdict.ties else []
     member = next((member for member in members if member.config_id == other.id), None)
     if member is not None and member.low is not None:
@@ -184,12 +191,14 @@ def _confirmed(facts: Facts, row: ConfigRow, other: ConfigRow, stage: StageResul
     return f"{text}{_collapsed(other)}."
 
 
-def _dropped(row: ConfigRow, other: ConfigRow, stage: StageResult, place: int) -> str:
-    best = row.tune.mean if row.tune else stage.mean
-    text = f"{other.label}: {number(stage.mean)} on {count(stage.n, 'tune seed')}, {number(best - stage.mean)} lower"
-    if row.confirm is not None:
-        text += "; not confirmed" + (", the first below the line" if place == 1 else "")
-    return f"{text}{_collapsed(other)}."
+def _dropped(row: ConfigRow, other: ConfigRow, stage: StageResult, ending: str) -> str:
+    gap = stage.mean - (row.tune.mean if row.tune else stage.mean)
+    text = f"{other.label}: {number(stage.mean)} on {count(stage.n, 'tune seed')}, {_apart(gap)}"
+    return f"{text}{ending}{_collapsed(other)}."
+
+
+def _apart(gap: float) -> str:
+    return f"{number(abs(gap))} {'lower' if gap <= 0 else 'higher'}"
 
 
 def _collapsed(row: ConfigRow) -> str:

@@ -12,7 +12,7 @@ from scipy import stats
 from sweep_service.records import TrialState
 from sweep_service.report.curves import by_rollout
 from sweep_service.report.facts import Facts
-from sweep_service.report.labels import count, signed
+from sweep_service.report.labels import count, interval, signed
 from sweep_service.report.model import Claim, Holds, TrialRow
 from sweep_service.report.stats import CONFIDENCE, MIN_SEEDS
 
@@ -62,8 +62,8 @@ def _claim(facts: Facts, slopes: Mapping[str, float], beta: str, code: str, clai
     if everything is None:
         return None
     used, name = steady or everything, "β1" if beta == "beta1" else "β2"
-    outcome = Holds.UNDECIDED
-    if used.low is not None and used.high is not None:
+    outcome, collapsed = Holds.UNDECIDED, sum(not run.steady for run in runs)
+    if steady is not None and used.low is not None and used.high is not None:
         below, above = used.high < 0, used.low > 0
         holds, fails = (below, above) if sign < 0 else (above, below)
         outcome = Holds.HOLDS if holds else Holds.FAILS if fails else outcome
@@ -71,8 +71,10 @@ def _claim(facts: Facts, slopes: Mapping[str, float], beta: str, code: str, clai
         f"With {name} higher by 1, all else equal, the slope of log entropy over training changes by {_figures(used)}, "
         f"{count(used.seeds, 'seed')} (below 0: it falls faster)."
     )
-    collapsed = sum(not run.steady for run in runs)
-    if steady is not None and collapsed:
+    if steady is None:
+        evidence += f" It rests on {count(collapsed, 'trial')} of {len(runs)} whose reward collapsed, in which entropy "
+        evidence += "follows the collapse, so nothing is decided."
+    elif collapsed:
         evidence += f" Left out: {count(collapsed, 'trial')} of {len(runs)} whose reward collapsed, in which entropy "
         evidence += f"follows the collapse; with them {_figures(everything)}."
     return Claim(
@@ -88,8 +90,7 @@ def _claim(facts: Facts, slopes: Mapping[str, float], beta: str, code: str, clai
 
 
 def _figures(found: _Coefficient) -> str:
-    bounds = "" if found.low is None or found.high is None else f" [{signed(found.low, 2)}, {signed(found.high, 2)}]"
-    return f"{signed(found.estimate, 2)}{bounds}"
+    return f"{signed(found.estimate)} {interval(found.low, found.high, sign=True)}".strip()
 
 
 def _slope(facts: Facts, trial: TrialRow) -> float | None:

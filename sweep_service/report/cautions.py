@@ -89,7 +89,7 @@ def _few_seeds(sweep: Sweep, comparison: Comparison | None) -> Caution | None:
     elif confirm and comparison and comparison.num_seeds < len(confirm.seeds):
         reasons.append(f"{comparison.num_seeds} of {len(confirm.seeds)} confirm seeds have a result for both")
     if len(sweep.spec.seeds.tune) == 1:
-        reasons.append("1 tune seed: which configs were confirmed is mostly luck")
+        reasons.append(f"1 tune seed: which config{'s were confirmed' if confirm else ' leads'} may well be chance")
     rule = f"Fewer than {MIN_SEEDS} confirm seeds, confirm seeds without a pair, or a single tune seed."
     return Caution(code="FEW_SEEDS", rule=rule, text="; ".join(reasons) + ".") if reasons else None
 
@@ -115,16 +115,16 @@ def _by_state(trials: Sequence[TrialRow], state: TrialState, code: str, what: st
 
 def _warned(trials: Sequence[TrialRow]) -> list[Caution]:
     """What trainers warned of, one caution a code."""
-    by_code: dict[str, list[tuple[TrialRow, str]]] = {}
+    by_code: dict[str, dict[str, str]] = {}
+    rows = {trial.id: trial for trial in trials}
     for trial in trials:
         for warning in trial.warnings:
-            by_code.setdefault(warning.code, []).append((trial, warning.message))
-    return [
-        Caution(
-            code=code,
-            rule="A trainer warned of it: docs/metrics.md has its rule.",
-            text=f"{len(hit)} of {count(len(trials), 'trial')}; {hit[0][0].label}, seed {hit[0][0].seed}: {hit[0][1]}",
-            trials=[trial.id for trial, _ in hit],
-        )
-        for code, hit in by_code.items()
-    ]
+            by_code.setdefault(warning.code, {}).setdefault(trial.id, warning.message)
+    found: list[Caution] = []
+    for code, messages in by_code.items():
+        first, message = next(iter(messages.items()))
+        of = f"{len(messages)} of {count(len(trials), 'trial')}"
+        text = f"{of}; {rows[first].label}, seed {rows[first].seed}: {message}"
+        rule = "A trainer warned of it: docs/metrics.md has its rule."
+        found.append(Caution(code=code, rule=rule, text=text, trials=[*messages]))
+    return found

@@ -163,7 +163,7 @@ def _log_ratio(facts: Facts, pair: _Pair, measure: Callable[[TrialRow], float | 
 
 def _ratio_claim(code: str, claim: str, outcome: Holds, what: str, found: Interval, pair: _Pair) -> Claim:
     ratio, low, high = (None if bound is None else math.exp(bound) for bound in (found.mean, found.low, found.high))
-    figures = f"{number(ratio, 2)} {_bounds(low, high)}".strip()
+    figures = f"{number(ratio)} {interval(low, high)}".strip()
     evidence = f"{pair.config.label} divided by {pair.baseline.label}, {what}: {figures}{pair.ending}"
     return Claim(
         code=code,
@@ -175,10 +175,6 @@ def _ratio_claim(code: str, claim: str, outcome: Holds, what: str, found: Interv
         high=high,
         num_pairs=len(pair.trials),
     )
-
-
-def _bounds(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"[{number(low, 2)}, {number(high, 2)}]"
 
 
 def _no_worse(facts: Facts, pair: _Pair) -> Claim | None:
@@ -237,7 +233,7 @@ def _no_more_divergences(facts: Facts) -> Claim | None:
         f"{base_bad} of {base_n} with PPO clip and all else equal "
         f"(Fisher's exact test, one-sided: p = {p:.2g}); share more: "
         f"{signed((bad / n) - (base_bad / base_n), 2)} [{signed(low, 2)}, {signed(high, 2)}], "
-        f"holds if surely below {MORE_OFTEN:g}.{where}"
+        f"holds if the whole interval lies below {MORE_OFTEN:g}.{where}"
     )
     return Claim(
         code="NO_MORE_DIVERGENCES",

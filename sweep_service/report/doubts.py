@@ -121,7 +121,7 @@ def evaluation_noise(facts: Facts) -> Caution | None:
         return None
     text = (
         f"Sampling completions at evaluations alone gives the difference of {signed(comparison.difference)} a standard "
-        f"error of {number(noise)}, of {number(comparison.standard_error)} in all. Raise "
+        f"error of {number(noise)}; the whole one, estimated over seeds, is {number(comparison.standard_error)}. Raise "
         "evaluation.samples_per_problem, or objective.last."
     )
     rule = (

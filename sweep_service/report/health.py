@@ -11,6 +11,8 @@ from sweep_service.series import Series, Values
 
 WINDOW: Final = 0.05
 """Share of a trial's steps over which curves are averaged before they are judged."""
+_SHORTEST: Final = 4
+"""Steps of a window, however short a trial is: a single batch is mostly noise."""
 REWARD_COLLAPSE: Final = 0.5
 """A reward that falls below this share of the trial's own peak is a collapse."""
 ENTROPY_COLLAPSE: Final = 0.2
@@ -20,7 +22,7 @@ _NOTHING: Final = np.empty(0)
 
 @dataclass(frozen=True)
 class Health:
-    """Means over windows of `WINDOW` of the trial's steps; None where nothing was recorded."""
+    """Means over windows of the trial's steps; None where nothing was recorded."""
 
     entropy_start: float | None = None
     entropy_end: float | None = None
@@ -100,11 +102,11 @@ def _at(values: Values, index: int) -> float | None:
 
 def window(total_steps: int) -> int:
     """How many steps a window has."""
-    return max(1, round(WINDOW * total_steps))
+    return max(_SHORTEST, round(WINDOW * total_steps))
 
 
 def smooth(series: Series | None, total_steps: int) -> Values:
-    """Moving means over `WINDOW` of a trial's steps; empty without values."""
+    """Moving means over windows of a trial's steps; empty without values."""
     values = series.present.values if series else _NOTHING
     if not values.size:
         return values

@@ -233,12 +233,12 @@ def _clip_dominated(seen: _Seen) -> _Sign | None:
 _RULES: Final = (
     _Rule(
         "REWARD_COLLAPSE",
-        "Reward below half of the trial's best so far for a window of 5 % of its steps, or diverged.",
+        "Reward below half of the trial's best so far for a window of 5 % of its steps (at least 4), or diverged.",
         _reward_collapse,
     ),
     _Rule(
         "ENTROPY_COLLAPSE",
-        "Entropy below a fifth of its start for a window of 5 % of the steps.",
+        "Entropy below a fifth of its start for a window of 5 % of the steps (at least 4).",
         _entropy_collapse,
     ),
     _Rule(

@@ -7,13 +7,13 @@ from typing import Any
 import yaml
 
 from sweep_service.finalize import gather
-from sweep_service.records import Checkpoint, Role, Stage
+from sweep_service.records import Checkpoint, Config, Role, Stage, Trial, TrialState
 from sweep_service.report import ReportInputs, build
 from sweep_service.report.model import Best
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from tests import stored_sweeps as sweeps
-from tests.unit.sweep_service.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report_sweeps import succeed, sweep_inputs
 from trainers.__main__ import load_config
 
 
@@ -74,7 +74,7 @@ def test_evidence_has_the_difference_the_optimism_health_and_cost() -> None:
     assert best.optimism is not None
     assert f"an optimism of {best.optimism:+.3f}" in optimism
     assert health.startswith("Of its 6 trials none collapsed, diverged or failed; on average 30% of the entropy")
-    assert cost.startswith("A trial takes 0.3 minutes and 100,")
+    assert cost.startswith("A trial takes 20.0 seconds and 100,")
     assert "(baseline: 10" in cost
     assert "standard error of 0.003" in evaluation  # 0.006 / sqrt(3)
 
@@ -93,6 +93,17 @@ def test_why_not_the_others() -> None:
     assert " lower" in half
     assert collapsed.startswith("β1=1 β2=1: ")
     assert collapsed.endswith("not confirmed, the first below the line; 2 of 2 trials collapsed.")
+
+
+def test_a_candidate_without_a_confirm_result_is_not_said_to_be_below_the_line() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        lost = trial.stage is Stage.CONFIRM and config.params.get("loss.beta1") == 0.5
+        return trial.model_copy(update={"state": TrialState.FAILED}) if lost else succeed(config, trial)
+
+    *_, half, collapsed = card(sweep_inputs(fate=fate)).others
+    assert half.startswith("β1=0.5 β2=1: ")
+    assert half.endswith("; chosen too, without a confirm result so far.")
+    assert "; not confirmed, the first below the line" in collapsed
 
 
 def test_at_most_eight_others() -> None:

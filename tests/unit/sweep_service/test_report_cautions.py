@@ -224,6 +224,27 @@ def test_what_weakens_the_verdict_most_comes_first() -> None:
     assert [code for code in order if code in expected] == expected
 
 
+def test_a_trial_that_was_warned_twice_counts_once() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        warned = [TrialWarning(code="ODD", message=f"at {step}", evidence={}, step=step) for step in (12, 24)]
+        return succeed(config, trial.model_copy(update={"warnings": tuple(warned)} if trial.number == 3 else {}))
+
+    caution = found(build(sweep_inputs(HEALTHY, fate=fate)), "ODD")
+    assert len(caution.trials) == 1
+    assert caution.text.startswith("1 of ")
+    assert caution.text.endswith(": at 12")
+
+
+@pytest.mark.parametrize(
+    ("confirm", "words"),
+    [({"top_k": 2, "seeds": [10, 11, 12]}, "which configs were confirmed"), (None, "which config leads")],
+)
+def test_a_single_tune_seed_is_doubted_in_the_words_of_its_stage(confirm: dict[str, Any] | None, words: str) -> None:
+    seeds = {"tune": [0]} | ({"confirm": confirm} if confirm else {"confirm": None})
+    caution = found(build(sweep_inputs({**HEALTHY, "seeds": seeds})), "FEW_SEEDS")
+    assert caution.text == f"1 tune seed: {words} may well be chance."
+
+
 def test_trials_without_curves_have_no_symptoms() -> None:
     inputs = sweep_inputs(HEALTHY)
     bare = {

@@ -184,6 +184,19 @@ def test_collapsed_trials_are_left_out_of_the_slopes_and_said_so() -> None:
     assert "with them +" in found.evidence
 
 
+def test_slopes_of_collapsed_trials_alone_decide_nothing() -> None:
+    inputs = with_curves(
+        sweep_inputs(GRID),
+        entropy=entropy_with_slope(lambda config: -beta(config, "beta1")),
+        reward__mean=lambda config, trial, values: np.linspace(0.8, 0.1, len(values)),
+    )
+    found = claim(inputs, "BETA1_ENTROPY_FALLS_FASTER")
+    assert found.high is not None
+    assert found.high < 0
+    assert found.outcome is Holds.UNDECIDED
+    assert "whose reward collapsed, in which entropy follows the collapse, so nothing is decided." in found.evidence
+
+
 def test_beta2_is_not_judged_where_only_other_things_vary() -> None:
     spec = {"space": {"loss.beta1": [0.25, 0.5], "loss.beta2": 1.0}}
     assert "BETA2_SLOWER" not in {found.code for found in build(sweep_inputs(spec)).claims}

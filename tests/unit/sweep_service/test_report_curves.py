@@ -42,6 +42,12 @@ def test_a_reward_below_half_of_its_own_peak_has_collapsed(end: float, collapsed
     assert health.reward_collapsed is collapsed
 
 
+def test_one_poor_batch_of_a_short_trial_is_no_collapse() -> None:
+    one, four = ([0.6] * 12 + [0.1] * poor + [0.6] * (8 - poor) for poor in (1, 4))
+    assert not trial_health(trial(20), inputs_of(curve("reward/mean", one))).reward_collapsed
+    assert trial_health(trial(20), inputs_of(curve("reward/mean", four))).reward_collapsed
+
+
 def test_one_lucky_step_is_no_peak() -> None:
     values = [0.3] * 50 + [1.0] + [0.3] * 49
     health = trial_health(trial(100), inputs_of(curve("reward/mean", values)))

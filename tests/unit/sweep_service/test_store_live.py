@@ -14,9 +14,10 @@ def test_only_the_metrics_that_were_asked_for_come_and_only_where_they_were_reco
     for trial_id, series in whole.items():
         mine = [part for part in found if part.trial_id == trial_id and "entropy" in part.metrics]
         told = dict(pair for part in mine for pair in zip(part.steps, part.metrics["entropy"], strict=True))
-        recorded = series.get("entropy").present
+        recorded = series.get("entropy")
+        assert recorded is not None
         assert {step: value for step, value in told.items() if value is not None} == dict(
-            zip(recorded.steps.tolist(), recorded.values.tolist(), strict=True)
+            zip(recorded.present.steps.tolist(), recorded.present.values.tolist(), strict=True)
         )
 
 
