@@ -88,9 +88,11 @@ class ReportRows(Rows):
     def want_report(self, sweep_id: str) -> None:
         """Note that somebody wants an interim report, or a newer one."""
         s = t.sweeps.c
+        with self._read() as connection:  # who asks every second must not hold up what trials record
+            if connection.execute(select(s.report_wanted).where(s.id == sweep_id)).scalar_one_or_none():
+                return
         with writing(self.engine) as connection:
-            unwanted = update(t.sweeps).where(s.id == sweep_id, ~s.report_wanted)
-            connection.execute(unwanted.values(report_wanted=True))
+            connection.execute(update(t.sweeps).where(s.id == sweep_id).values(report_wanted=True))
 
     def take_wanted_report(self, not_now: Collection[str]) -> str | None:
         """Return a running sweep whose report somebody wants, and forget that: the caller builds it.

@@ -423,6 +423,14 @@ def test_who_wants_a_report_is_told_once_of_each_running_sweep(store: Store) -> 
     assert store.take_wanted_report([]) is None
 
 
+def test_wanting_a_report_again_does_not_wait_for_writers(store: Store) -> None:
+    sweep = sweeps.start(store)[0]
+    store.want_report(sweep.id)
+    with writing(store.engine):
+        store.want_report(sweep.id)
+    assert store.take_wanted_report([]) == sweep.id
+
+
 def test_ended_sweeps_without_a_report_are_found(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     assert store.unreported() == []
