@@ -40,6 +40,11 @@ def varied_names(configs: Sequence[Config]) -> list[str]:
     return varied or list(dict.fromkeys(name for config in configs for name in config.params))
 
 
+def names_to_show(varied: Sequence[str]) -> list[str]:
+    """The parameters that name a config whichever others are known yet: both betas, and those that the space varies."""
+    return list(dict.fromkeys(("loss.beta1", "loss.beta2", *varied)))
+
+
 def config_label(config: Config, varied: Sequence[str]) -> str:
     """`β1=0.5 β2=1`; a comparator is led by what it is: `baseline β1=0 β2=0`."""
     found = parameters(config)

@@ -91,9 +91,10 @@ KnownSweep = Annotated[str, Depends(known_sweep)]
 
 def from_here(request: Request) -> None:
     """Demand that a form was sent by one of our own pages."""
-    origin = request.headers.get("origin", "")
-    own = {request.headers.get("host"), urlsplit(request.app.state.service.settings.url).netloc}
-    if urlsplit(origin).netloc not in own:
+    origin, public = request.headers.get("origin", ""), urlsplit(request.app.state.service.settings.url)
+    sender = urlsplit(origin)
+    plain = public.scheme == "https" and sender.scheme != "https" and sender.netloc == public.netloc
+    if plain or sender.netloc not in {request.headers.get("host"), public.netloc}:
         raise Refusal(
             403, "FOREIGN_ORIGIN", f"this form must come from a page of this server, not from {origin[:100]!r}"
         )

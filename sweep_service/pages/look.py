@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sweep_service.labels import config_label
+from sweep_service.labels import config_label, names_to_show
 from sweep_service.records import Config, Role, Sweep
 
 NUM_COLOURS: Final = 7
@@ -25,7 +25,7 @@ def looks(sweep: Sweep, configs: Sequence[Config]) -> dict[str, Look]:
     In a grid the colour is that of the first varied parameter's value (beta1, if it varies), the dash that of the
     rest; else they go by number. Comparators are neutral, as in the report.
     """
-    names = list(dict.fromkeys(("loss.beta1", "loss.beta2", *(sweep.spec.space.varied or sweep.spec.space.names))))
+    names = names_to_show(sweep.spec.space.varied or sweep.spec.space.names)
     space = [config for config in configs if Role.SPACE in config.roles]
     first = next((name for name in names if len({_value(config, name) for config in space}) > 1), None)
     values = sorted({_value(config, first) for config in space})

@@ -5,11 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sweep_service.labels import config_label, names_to_show
 from sweep_service.projection.colors import GROUP_TAG, config_color, group_name
 from sweep_service.projection.mlflow_api import Point
 from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState
 from sweep_service.report import Report
-from sweep_service.report.labels import config_label
 from sweep_service.store.projection import Chunk
 
 MAX_PARAM: Final = 500
@@ -70,7 +70,7 @@ def milliseconds(seconds: float) -> int:
 def label(sweep: Sweep, config: Config) -> str:
     """Name a config as the report does, such as `β1=0.5 β2=1`; the same whichever configs are known yet."""
     space = sweep.spec.space
-    return config_label(config, list(dict.fromkeys(("loss.beta1", "loss.beta2", *(space.varied or space.names)))))
+    return config_label(config, names_to_show(space.varied or space.names))
 
 
 def trial_name(sweep: Sweep, trial: Trial, config: Config) -> str:

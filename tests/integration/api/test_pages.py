@@ -135,6 +135,22 @@ def test_a_form_from_anywhere_else_changes_nothing(visitor: httpx.Client, served
     assert served.service.get(sweep_id).desired_state == "RUN"
 
 
+@pytest.mark.parametrize(("scheme", "status"), [("https", 303), ("http", 403)])
+def test_behind_https_a_form_of_the_same_host_without_it_changes_nothing(
+    served: Served, stranger: httpx.Client, scheme: str, status: int
+) -> None:
+    object.__setattr__(served.service.settings, "url", f"https://{served.url.partition('//')[2]}")
+    stranger.headers["Origin"] = f"{scheme}://{served.url.partition('//')[2]}"
+    assert sign_in(stranger, served.token).status_code == status
+
+
+def test_the_process_is_alive_while_all_its_threads_are_busy(
+    stranger: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fastapi.routing.run_in_threadpool", lambda *_given: pytest.fail("asked for a thread"))
+    assert stranger.get("/livez").json() == {"status": "ok"}
+
+
 @pytest.mark.parametrize(
     "asked", ["//evil.example", "https://evil.example", "/\\evil.example", "/v1/sweeps", "/sweeps/x/cancel", "/\n/evil"]
 )
