@@ -151,17 +151,15 @@ def _scale(comparison: Comparison | None) -> Places | None:
     return {name: views.place(value, -reach, reach, margin=0) for name, value in values.items()}
 
 
-def _forest(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, Places | None]]:
+def _forest(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, Places]]:
     """Each comparison with its marks on an axis that all share."""
-    low, high = views.bounds(comparisons)
-    return [
-        (c, _marks(c.low, c.difference, c.high, low, high) if c.low is not None and c.high is not None else None)
-        for c in comparisons
-    ]
+    least, most = views.bounds(comparisons)
+    return [(c, _marks(c.low, c.difference, c.high, least, most)) for c in comparisons]
 
 
-def _marks(low: float, mean: float, high: float, least: float, most: float) -> Places:
-    values = {"low": low, "mean": mean, "high": high}
+def _marks(low: float | None, mean: float, high: float | None, least: float, most: float) -> Places:
+    """Places of a mean and its interval between the ends of an axis; without an interval its ends lie at the mean."""
+    values = {"low": mean if low is None else low, "mean": mean, "high": mean if high is None else high}
     return {name: views.place(value, least, most) for name, value in values.items()}
 
 
@@ -173,11 +171,10 @@ def _effects(exploration: Exploration | None) -> list[list[tuple[EffectLevel, Pl
     values = [value for level in levels for value in (level.low, level.mean, level.high) if value is not None]
     least, most = min(values, default=0.0), max(values, default=1.0)
 
-    def marks(level: EffectLevel) -> Places:
-        low = level.mean if level.low is None else level.low
-        return _marks(low, level.mean, level.mean if level.high is None else level.high, least, most)
-
-    return [[(level, marks(level)) for level in effect.levels] for effect in exploration.effects]
+    return [
+        [(level, _marks(level.low, level.mean, level.high, least, most)) for level in effect.levels]
+        for effect in exploration.effects
+    ]
 
 
 def _files(report: Report) -> dict[str, str]:
