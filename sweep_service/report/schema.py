@@ -1,6 +1,6 @@
 """The JSON Schema of the report, on standard output.
 
-    python -m sweep_service.report.schema > sweep_service/report/report.schema.json
+python -m sweep_service.report.schema > sweep_service/report/report.schema.json
 """
 
 import json
