@@ -40,7 +40,9 @@ FALSE_BETTER: Final = 0.05
 POWER: Final = 0.8
 REGRET: Final = 1.1
 _POINTS: Final = 9
-_STEPS: Final = 16  # short trials: a window of 5 % is one step
+_STEPS: Final = 16
+_UPDATES: Final = np.arange(1, 9)
+_FALLEN: Final = np.repeat([0.5, 0.1], 4)  # the reward of a trial that collapses: two windows of the shortest length
 _KNOWN: Final = 1_000_000  # degrees of freedom of a variance that is known
 _BATCH: Final = 250
 
@@ -247,10 +249,10 @@ def _train(
         if not failed:
             metrics = {"eval/avg_at_k": np.array([value])}
             if fell:
-                metrics["reward/mean"] = np.array([0.5, 0.1])
+                metrics["reward/mean"] = _FALLEN
             series[trial.id] = TrialSeries(
                 trial_id=trial.id,
-                steps=np.array([1, _STEPS]),
+                steps=_UPDATES,
                 eval_steps=np.array([_STEPS]),
                 eval_times=np.array([0.0]),
                 metrics=metrics,
