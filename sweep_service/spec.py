@@ -94,6 +94,9 @@ class Resources(Part):
 
     cpus: float = Field(default=1, gt=0, le=1024)
     gpus: float = Field(default=0, ge=0, le=1024, description="Whole GPUs, or a fraction of one.")
+    processes: int | None = Field(
+        default=None, ge=1, le=1024, description="Processes that train one policy; default: one for each whole GPU."
+    )
     max_parallel: int | None = Field(
         default=None, ge=1, le=10_000, description="Trials at a time; default: as many as fit."
     )
@@ -103,6 +106,15 @@ class Resources(Part):
         if self.gpus > 1 and self.gpus != int(self.gpus):
             raise ValueError(f"gpus {self.gpus}: above 1 only whole GPUs can be given to a trial")
         return self
+
+
+class Budget(Part):
+    """What a sweep may use at most. Nothing starts that could pass it."""
+
+    max_gpu_hours: float | None = Field(default=None, gt=0, description="GPUs x hours of all trials together.")
+    max_trial_hours: float | None = Field(
+        default=None, gt=0, description="Hours of one trial, its attempts together; then it is stopped, as failed."
+    )
 
 
 class Retries(Part):
@@ -126,6 +138,11 @@ class SweepSpec(Part):
     baselines: Baselines = Baselines()
     objective: Objective = Objective()
     resources: Resources = Resources()
+    budget: Budget = Budget()
+    probe: Literal["off", "first", "only"] | None = Field(
+        default=None,
+        description="Measure a few updates at full length before the first trial; default: first, if trials have GPUs.",
+    )
     retries: Retries = Retries()
 
     @property

@@ -28,7 +28,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("installed")
 def test_a_policy_trains_on_the_documented_reward(tmp_path: Path) -> None:
-    task = {"name": "word_problems", "reward": "brief", "prompt_suffix": "="}
+    task = {"name": "word_problems", "reward": "brief", "data": {"suffix": "="}}
     model = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "warm_start_steps": 20}
     evaluation = {"every_steps": 8, "samples_per_problem": 1, "pass_k": 1, "probe_completions": 0}
     config = small_config(task=task, model=model, evaluation=evaluation, steps=8)

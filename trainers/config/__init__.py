@@ -9,7 +9,9 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, model_validator
 
-from trainers.config.base import Frozen
+from trainers.config.base import CatalogName, Frozen
+from trainers.config.data import DataConfig, HeldOutData
+from trainers.config.engine import EngineConfig, TransformersEngine, VLLMEngine
 from trainers.config.machine import ComputeConfig, OptimizerConfig
 from trainers.config.models import LoRAConfig, ModelConfig, PretrainedModel, TinyPolicy
 from trainers.config.sampling import DynamicSampling, EvaluationConfig, RolloutConfig
@@ -36,6 +38,9 @@ class TrainingConfig(Frozen):
     device_batch: int = Field(default=64, ge=1, description="Sequences per forward and backward pass and process.")
     checkpoint_every_rollouts: int = Field(default=10, ge=1)
     kept_checkpoints: int = Field(default=2, ge=1, description="Newest checkpoints kept; older ones are removed.")
+    keep_best: bool = Field(
+        default=False, description="Keep the weights of the best evaluation, too; what is reported is the last one."
+    )
     seed: int = Field(default=0, ge=0, lt=2**32)
 
     @property
@@ -133,12 +138,16 @@ def _copy(value: Any) -> Any:
 
 
 __all__ = [
+    "CatalogName",
     "ComputeConfig",
     "CountdownTask",
+    "DataConfig",
     "DynamicSampling",
+    "EngineConfig",
     "EvaluationConfig",
     "ExpressionsTask",
     "Frozen",
+    "HeldOutData",
     "LoRAConfig",
     "ModelConfig",
     "OptimizerConfig",
@@ -147,6 +156,8 @@ __all__ = [
     "TaskConfig",
     "TinyPolicy",
     "TrainingConfig",
+    "TransformersEngine",
+    "VLLMEngine",
     "WordProblemsTask",
     "with_params",
 ]

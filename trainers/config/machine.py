@@ -26,3 +26,7 @@ class ComputeConfig(Frozen):
     gradient_checkpointing: bool = Field(
         default=False, description="Recompute activations in the backward pass: less memory, about a third slower."
     )
+    sharding: Literal["none", "fsdp", "zero2", "zero3"] = Field(
+        default="none",
+        description="How several processes hold weights, gradients, optimizer state: each a copy (DDP), or in parts.",
+    )

@@ -4,8 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainers.config.base import Frozen
-from trainers.config.tasks import CatalogName
+from trainers.config.base import CatalogName, Frozen
 
 
 class LoRAConfig(Frozen):
@@ -37,10 +36,10 @@ class TinyPolicy(Frozen):
 
 
 class PretrainedModel(Frozen):
-    """A Hugging Face causal language model in the cache's folder models/NAME, safetensors, with its tokenizer."""
+    """A Hugging Face causal language model of the catalog: `sweeps models add`."""
 
     name: Literal["pretrained"] = "pretrained"
-    model: CatalogName = Field(description="Folder models/NAME of the cache.")
+    model: CatalogName = Field(description="Its name in the catalog.")
     weights_dtype: Literal["float32", "bfloat16"] = Field(
         default="float32", description="Type the weights are kept in; bfloat16 only makes sense below LoRA adapters."
     )

@@ -1,10 +1,11 @@
 """How completions are sampled in training and evaluation."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from trainers.config.base import Frozen
+from trainers.config.engine import EngineConfig, TransformersEngine
 from trainers.losses import OverlongParams
 
 
@@ -33,6 +34,7 @@ class RolloutConfig(Frozen):
     sampling_batch: int | None = Field(
         default=None, ge=1, description="Completions sampled at a time, as memory allows; null: a whole round."
     )
+    engine: Annotated[EngineConfig, Field(discriminator="name")] = TransformersEngine()
     dynamic_sampling: DynamicSampling | None = None
     overlong: OverlongParams | None = Field(default=None, description="Penalty on long completions; null for none.")
 

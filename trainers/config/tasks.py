@@ -2,12 +2,10 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from trainers.config.base import Frozen
-
-CatalogName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
-"""A plain name, never a path: of a file or folder of the cache (data/NAME.jsonl, models/NAME), or of a reward."""
+from trainers.config.base import CatalogName, Frozen
+from trainers.config.data import DataConfig, HeldOutData
 
 
 class ExpressionsTask(Frozen):
@@ -53,27 +51,32 @@ class CountdownTask(Frozen):
         return self
 
 
+def _data(value: object) -> object:
+    """Let a name stand for the data of that name."""
+    return {"ref": value} if isinstance(value, str) else value
+
+
 class WordProblemsTask(Frozen):
-    """Problems in words from a JSONL file with `id`, `problem`, `answer`; answers are judged by a named reward."""
+    """Problems in words from a dataset of the catalog; answers are judged by a named reward."""
 
     name: Literal["word_problems"] = "word_problems"
-    data: CatalogName = Field(
-        default="shop-sums", description="data/NAME.jsonl of the cache; shop-sums comes with the package."
+    data: Annotated[DataConfig, BeforeValidator(_data)] = Field(
+        default=DataConfig(), description="What to read, or its name alone; shop-sums comes with the package."
     )
     reward: CatalogName = Field(
         default="math", description="exact, number, math, or the reward of an installed package: see docs/tasks.md."
     )
-    prompt_prefix: str = Field(
-        default="", description="Text before every problem, such as the begin of a user's turn in a chat."
-    )
-    prompt_suffix: str = Field(
-        default="\nPut the final answer in \\boxed{}.\n", description="Text after every problem."
-    )
     max_prompt_tokens: int = Field(
         default=512, ge=1, le=65536, description="Problems with longer prompts are left out, counted."
     )
+    validation: HeldOutData | None = Field(
+        default=None, description="Problems to validate on; null: some of the training problems are kept for it."
+    )
     validation_every: int = Field(
-        default=10, ge=2, description="Every so many problems one is kept from training, for validation."
+        default=10, ge=2, description="Without validation: every so many problems one is kept from training for it."
+    )
+    apart_from: tuple[CatalogName, ...] = Field(
+        default=(), description="Benchmarks whose problems are neither trained nor validated on."
     )
 
 

@@ -50,13 +50,13 @@ class WordProblems:
 
     def __init__(self, config: WordProblemsTask, cache: Path) -> None:
         self._config = config
-        path = _file(config.data, cache)
+        path = _file(config.data.ref, cache)
         try:
             lines = read_jsonl(path, Line, unique="id")
         except OSError as error:
             raise ConfigError(
-                f"task.data: {config.data} cannot be read from {path}: {error.strerror}; put a JSONL file with `id`, "
-                "`problem` and `answer` there, or name one that comes with the package: "
+                f"task.data: {config.data.ref} cannot be read from {path}: {error.strerror}; put a JSONL file with "
+                "`id`, `problem` and `answer` there, or name one that comes with the package: "
                 f"{', '.join(file.stem for file in SHIPPED.iterdir())}"
             ) from error
         different = list(dict.fromkeys(normalised(line.problem) for line in lines))
@@ -107,7 +107,8 @@ class WordProblems:
         return within(self._tokenizer, self.training, self._config.max_prompt_tokens).kept
 
     def _problem(self, line: Line) -> Problem:
-        return Problem(self._config.prompt_prefix + line.problem + self._config.prompt_suffix, line.answer)
+        data = self._config.data
+        return Problem((data.system or "") + line.problem + data.suffix, line.answer)
 
 
 def _file(name: str, cache: Path) -> Path:

@@ -44,7 +44,7 @@ def test_every_shipped_problem_has_a_right_answer_and_a_text_of_its_own() -> Non
 
 def test_a_prompt_is_the_text_between_prefix_and_suffix(tmp_path: Path) -> None:
     write(tmp_path, [line(number, source="elsewhere") for number in range(1, 21)])
-    problems = task(tmp_path, prompt_prefix="Q: ", prompt_suffix=" A:")
+    problems = task(tmp_path, data={"ref": "sums", "system": "Q: ", "suffix": " A:"})
     assert problems.training[0] == Problem("Q: What is 1 and 1? A:", "2")
     assert [problem.answer for problem in problems.validation] == ["11", "21"]
 
@@ -102,7 +102,11 @@ def test_long_prompts_are_parted_by_the_tokenizer_that_reads_them() -> None:
 def test_the_recipe_names_what_the_warm_start_follows_from(tmp_path: Path) -> None:
     recipes = [SHOP.recipe]
     write(tmp_path, [line(number) for number in range(20)])
-    recipes += [task(tmp_path).recipe, task(tmp_path, prompt_suffix="?").recipe, task(tmp_path, reward="exact").recipe]
+    recipes += [
+        task(tmp_path).recipe,
+        task(tmp_path, data={"ref": "sums", "suffix": "?"}).recipe,
+        task(tmp_path, reward="exact").recipe,
+    ]
     write(tmp_path, [line(number, answer="7") for number in range(20)])
     recipes += [task(tmp_path).recipe, task(tmp_path, max_prompt_tokens=100).recipe]
     assert recipes[1] == recipes[3]  # a reward teaches nothing before training

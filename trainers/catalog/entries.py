@@ -1,0 +1,105 @@
+"""What lies in the cache under a name: models, datasets, benchmarks, each with the record of where it came from.
+
+    <cache>/models/NAME/        a Hugging Face model folder, safetensors only
+    <cache>/datasets/NAME/      SPLIT.jsonl, an object a line, columns as they were
+    <cache>/benchmarks/NAME/    problems.jsonl with `id`, `problem`, `answer`
+
+Each folder has its record in `catalog.json`, and is complete once it has its name. Imports no torch.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from trainers.config import Frozen
+from trainers.errors import ConfigError
+
+ENTRY_FILE: Final = "catalog.json"
+
+
+class Origin(Frozen):
+    """Where an entry came from."""
+
+    repository: str | None = Field(
+        default=None, description="On the Hugging Face Hub, or of GitHub; null: a local copy."
+    )
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = Field(default=None, description="The commit.")
+
+
+class _Entry(Frozen):
+    name: str
+    origin: Origin
+    added_at: float = Field(description="Seconds since the Unix epoch.")
+    bytes: int = Field(ge=0)
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$", description="sha256 of all its files.")
+
+
+class ModelEntry(_Entry):
+    """A causal language model with its tokenizer."""
+
+    architecture: str = Field(description="Such as Qwen2ForCausalLM.")
+    parameters: int = Field(ge=1)
+    weights_dtype: str = Field(description="Type of the stored weights, such as bfloat16.")
+    context_length: int | None = Field(description="Tokens that a prompt and its completion may have together.")
+    vocabulary: int
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    chat_template: bool = Field(description="Whether its tokenizer has one.")
+
+
+class DatasetEntry(_Entry):
+    """Rows with named columns, in splits."""
+
+    splits: Mapping[str, int] = Field(description="Rows of each split.")
+    columns: tuple[str, ...]
+
+
+class BenchmarkEntry(_Entry):
+    """Problems that are only ever tested on."""
+
+    problems: int
+
+
+Entry = ModelEntry | DatasetEntry | BenchmarkEntry
+Kind = Literal["models", "datasets", "benchmarks"]
+AnyEntry = TypeVar("AnyEntry", ModelEntry, DatasetEntry, BenchmarkEntry)
+_KINDS: Final[dict[type[Entry], Kind]] = {
+    ModelEntry: "models",
+    DatasetEntry: "datasets",
+    BenchmarkEntry: "benchmarks",
+}
+
+
+def entry_folder(cache: Path, entry_type: type[Entry], name: str) -> Path:
+    """Where an entry of that name is, or would be."""
+    return cache / _KINDS[entry_type] / name
+
+
+def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
+    """The record of an entry.
+
+    Raises: ConfigError, if there is none of that name.
+    """
+    kind, path = _KINDS[entry_type], entry_folder(cache, entry_type, name) / ENTRY_FILE
+    try:
+        return entry_type.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        known = ", ".join(entry.name for entry in list_entries(cache, entry_type)) or "none"
+        raise ConfigError(
+            f"{name} is not in the catalog of {kind} (there are: {known}); add it with `sweeps {kind} add`"
+        ) from error
+
+
+def list_entries(cache: Path, entry_type: type[AnyEntry]) -> list[AnyEntry]:
+    """All entries of a kind, by name; folders without a readable record are none."""
+    found = list[AnyEntry]()
+    for path in sorted((cache / _KINDS[entry_type]).glob(f"[!.]*/{ENTRY_FILE}")):
+        try:
+            found.append(entry_type.model_validate_json(path.read_bytes()))
+        except (OSError, ValidationError):
+            continue
+    return found
