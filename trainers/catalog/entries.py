@@ -22,9 +22,7 @@ ENTRY_FILE: Final = "catalog.json"
 class Origin(Frozen):
     """Where an entry came from."""
 
-    repository: str | None = Field(
-        default=None, description="On the Hugging Face Hub, or of GitHub; null: a local copy."
-    )
+    repository: str | None = Field(default=None, description="On the Hub, or of GitHub; null: a local copy.")
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = Field(default=None, description="The commit.")
 
 

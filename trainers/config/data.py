@@ -40,5 +40,5 @@ class HeldOutData(Frozen):
 
     ref: CatalogName | None = Field(default=None, description="null: the dataset that is trained on.")
     split: Split = "validation"
-    filter: dict[str, tuple[Value, ...]] = {}
+    filter: dict[str, tuple[Value, ...]] = Field(default={})
     problems: int | None = Field(default=None, ge=1, description="At most so many, the first ones; null: all.")
