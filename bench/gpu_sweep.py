@@ -1,7 +1,9 @@
 """A sweep of a model of real size, from an empty catalog to the report, with a trainer stopped in its middle.
 
 python bench/gpu_sweep.py [--small] [--home DIR]. It writes a Qwen2-1.5B with random weights and problems of 4,000
-tokens, adds both to a catalog of its own, starts the service, posts a sweep whose trials share the GPU by halves, sends SIGTERM to a trainer after its first update, waits for the report, and prints what was measured as a Markdown table. --small does the same with a tiny model on CPUs.
+tokens, adds both to a catalog of its own, starts the service, posts a sweep whose trials share the GPU by halves, sends
+SIGTERM to a trainer after its first update, waits for the report, and prints what was measured as a Markdown table.
+--small does the same with a tiny model on CPUs.
 """
 
 import argparse

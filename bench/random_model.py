@@ -112,7 +112,7 @@ def save_random_model(size: Size, folder: Path, seed: int = 0, end_share: float 
 
 @torch.no_grad()
 def _prefer(model: Any, likely: list[int], end: int, end_share: float) -> None:
-    """Make tokens likely, and the end, by the one feature that is on everywhere: three quarters of all that is sampled, or so."""
+    """Make tokens likely, and the end, by the one feature that is on everywhere: three quarters of what is sampled."""
     hidden, vocabulary = model.config.hidden_size, model.config.vocab_size
     weights = {**dict.fromkeys(likely, 1.0), end: len(likely) * end_share / (1 - end_share)}
     gap = math.log(3 * (vocabulary - len(weights)) / sum(weights.values()))
