@@ -11,14 +11,14 @@ import yaml
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-ONE_SHOT = {"migrate"}
+ONE_SHOT = {"migrate", "catalog"}
 RAY = {"ray-head", "ray-worker", "ray-worker-gpu", "worker"}  # processes that speak Ray's protocol
 
 every_service = pytest.mark.parametrize("name", SERVICES)
 
 
 def test_services_are_the_known_ones() -> None:
-    assert set(SERVICES) == {"postgres", "migrate", "mlflow", "api", *RAY}
+    assert set(SERVICES) == {"postgres", "migrate", "mlflow", "api", "catalog", *RAY}
 
 
 def test_only_the_api_and_mlflow_are_published_and_only_on_loopback() -> None:
@@ -31,7 +31,12 @@ def test_only_the_api_and_mlflow_are_published_and_only_on_loopback() -> None:
 def test_networks_are_internal_but_for_what_is_published(name: str) -> None:
     networks = SERVICES[name]["networks"]
     open_networks = [network for network in networks if not COMPOSE["networks"][network].get("internal")]
-    assert open_networks == (["edge"] if "ports" in SERVICES[name] else [])
+    assert open_networks == (["hub"] if name == "catalog" else ["edge"] if "ports" in SERVICES[name] else [])
+
+
+def test_only_the_catalog_reaches_the_hub_and_only_when_it_is_asked_to() -> None:
+    assert [name for name, service in SERVICES.items() if "hub" in service["networks"]] == ["catalog"]
+    assert SERVICES["catalog"]["profiles"] == ["catalog"]
 
 
 def test_trials_cannot_reach_the_database() -> None:
@@ -91,7 +96,7 @@ def test_the_gpu_node_is_optional_and_reserves_gpus() -> None:
     assert service["profiles"] == ["gpu"]
     (device,) = service["deploy"]["resources"]["reservations"]["devices"]
     assert device["capabilities"] == ["gpu"]
-    assert [name for name, other in SERVICES.items() if "profiles" in other] == ["ray-worker-gpu"]
+    assert [name for name, other in SERVICES.items() if "profiles" in other] == ["ray-worker-gpu", "catalog"]
 
 
 def test_mlflow_checks_hosts_with_and_without_port_and_runs_no_jobs() -> None:
