@@ -9,6 +9,7 @@ import torch
 from packaging.version import Version
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
+from trainers.catalog import ModelEntry, entry_folder, read_entry
 from trainers.config import LoRAConfig, ModelConfig, PretrainedModel, TrainingConfig
 from trainers.errors import ConfigError
 
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 def pretrained_folder(model: PretrainedModel, cache: Path) -> Path:
     """The folder of a model that is not made from scratch.
 
-    Raises: ConfigError, if it is not in the cache.
+    Raises: ConfigError, if it is not in the catalog.
     """
-    folder = cache / "models" / model.model
-    if not (folder / "config.json").is_file():
-        raise ConfigError(f"model.model {model.model}: {folder} holds no Hugging Face model; put one there")
-    return folder
+    try:
+        read_entry(cache, ModelEntry, model.model)
+    except ConfigError as error:
+        raise ConfigError(f"model.model: {error}") from error
+    return entry_folder(cache, ModelEntry, model.model)
 
 
 def load_policy(folder: Path, model: ModelConfig) -> Any:

@@ -9,5 +9,19 @@ from trainers.catalog.entries import (
     list_entries,
     read_entry,
 )
+from trainers.catalog.local import add_local_dataset, add_local_model
+from trainers.catalog.shipped import shipped_entries, shipped_file
 
-__all__ = ["BenchmarkEntry", "DatasetEntry", "ModelEntry", "Origin", "entry_folder", "list_entries", "read_entry"]
+__all__ = [
+    "BenchmarkEntry",
+    "DatasetEntry",
+    "ModelEntry",
+    "Origin",
+    "add_local_dataset",
+    "add_local_model",
+    "entry_folder",
+    "list_entries",
+    "read_entry",
+    "shipped_entries",
+    "shipped_file",
+]

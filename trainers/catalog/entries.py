@@ -24,12 +24,13 @@ class Origin(Frozen):
 
     repository: str | None = Field(default=None, description="On the Hub, or of GitHub; null: a local copy.")
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = Field(default=None, description="The commit.")
+    part: str | None = Field(default=None, description="Configuration, split or file of it; null: all.")
 
 
 class _Entry(Frozen):
     name: str
     origin: Origin
-    added_at: float = Field(description="Seconds since the Unix epoch.")
+    added_at: float | None = Field(description="Seconds since the Unix epoch; null: it comes with the package.")
     bytes: int = Field(ge=0)
     digest: str = Field(pattern=r"^[0-9a-f]{64}$", description="sha256 of all its files.")
 
@@ -65,16 +66,17 @@ class BenchmarkEntry(_Entry):
 Entry = ModelEntry | DatasetEntry | BenchmarkEntry
 Kind = Literal["models", "datasets", "benchmarks"]
 AnyEntry = TypeVar("AnyEntry", ModelEntry, DatasetEntry, BenchmarkEntry)
-_KINDS: Final[dict[type[Entry], Kind]] = {
+KINDS: Final[dict[type[Entry], Kind]] = {
     ModelEntry: "models",
     DatasetEntry: "datasets",
     BenchmarkEntry: "benchmarks",
 }
+"""The folder of each kind, and the word for it on the command line and in the API."""
 
 
 def entry_folder(cache: Path, entry_type: type[Entry], name: str) -> Path:
     """Where an entry of that name is, or would be."""
-    return cache / _KINDS[entry_type] / name
+    return cache / KINDS[entry_type] / name
 
 
 def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
@@ -82,7 +84,7 @@ def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
 
     Raises: ConfigError, if there is none of that name.
     """
-    kind, path = _KINDS[entry_type], entry_folder(cache, entry_type, name) / ENTRY_FILE
+    kind, path = KINDS[entry_type], entry_folder(cache, entry_type, name) / ENTRY_FILE
     try:
         return entry_type.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
@@ -95,7 +97,7 @@ def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
 def list_entries(cache: Path, entry_type: type[AnyEntry]) -> list[AnyEntry]:
     """All entries of a kind, by name; folders without a readable record are none."""
     found = list[AnyEntry]()
-    for path in sorted((cache / _KINDS[entry_type]).glob(f"[!.]*/{ENTRY_FILE}")):
+    for path in sorted((cache / KINDS[entry_type]).glob(f"[!.]*/{ENTRY_FILE}")):
         try:
             found.append(entry_type.model_validate_json(path.read_bytes()))
         except (OSError, ValidationError):

@@ -1,0 +1,185 @@
+"""An entry in the making: under a dot-name beside its place, by one process at a time, renamed once it is whole."""
+
+import hashlib
+import re
+import shutil
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from trainers.catalog.entries import ENTRY_FILE, KINDS, AnyEntry, Origin, entry_folder, list_entries
+from trainers.catalog.shipped import shipped_entries
+from trainers.durable import move_whole, write_whole
+from trainers.errors import ConfigError
+from trainers.locks import locked
+
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+_CHUNK: Final = 1 << 22
+_SPARE_BYTES: Final = 64 << 20
+"""What must stay free on the disk: records, lock and other programs need some."""
+
+
+class Reporter:
+    """Is told how an addition goes on; this one stays silent."""
+
+    def say(self, text: str) -> None:
+        """Take a remark for people."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Take how many bytes of `what` are done."""
+
+
+class Making:
+    """The folder of an entry that is being made.
+
+    Args:
+        folder: where the entry will be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.target = folder
+        self.folder = folder.with_name(f".{folder.name}.unfinished")
+        self.kept = False
+        """Whether an error leaves what is there, so that the same command can go on."""
+
+    def begin(self, needed_bytes: int) -> None:
+        """Make the folder; what an interrupted addition left there stays.
+
+        Raises: ConfigError, if the disk has no room for what is still missing.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        there = sum(file.stat().st_size for file in self.folder.iterdir())
+        free = shutil.disk_usage(self.folder).free
+        if (missing := max(0, needed_bytes - there)) + _SPARE_BYTES > free:
+            if not there:
+                self.drop()
+            raise ConfigError(
+                f"{size_text(missing)} are needed and {self.target.parent} has {size_text(free)} free; make room, or "
+                "set SWEEPS_CACHE to a folder on another disk"
+            )
+
+    def drop(self) -> None:
+        """Remove what is there of it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def finish(self, entry: AnyEntry) -> AnyEntry:
+        """Write the record and give the folder its name, once all is on the disk."""
+        write_whole(self.folder / ENTRY_FILE, entry.model_dump_json(indent=2) + "\n")
+        move_whole(self.folder, self.target)
+        return entry
+
+
+@contextmanager
+def making(cache: Path, entry_type: type[AnyEntry], name: str) -> Generator[Making]:
+    """Hold the name while an entry is made.
+
+    Raises: ConfigError, if it is no name, belongs to the package or to a folder that is no entry, or another process is
+        making an entry of it.
+    """
+    kind, target = KINDS[entry_type], entry_folder(cache, entry_type, name)
+    check_name(name)
+    if any(entry.name == name for entry in shipped_entries(entry_type)):
+        raise ConfigError(f"{name} comes with the package; take another name with --name")
+    if target.exists() and find_entry(cache, entry_type, name) is None:
+        raise ConfigError(
+            f"{target} has no readable {ENTRY_FILE}, so it is no entry of the catalog: move it elsewhere and add it "
+            f"from there with `sweeps {kind} add FOLDER --name {name}`, or take another name with --name"
+        )
+
+    def refuse() -> None:
+        raise ConfigError(f"another process is adding {name} to the catalog of {kind}; wait for it to end")
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.with_name(f".{name}.lock"), refuse):
+        made = Making(target)
+        try:
+            yield made
+        except BaseException:
+            if not made.kept:
+                made.drop()
+            raise
+
+
+@contextmanager
+def about(source: str) -> Generator[None]:
+    """Put what is spoken of before everything that is wrong with it."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(*(f"{source}: {problem}" for problem in error.problems)) from error
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no name of an entry.
+
+    Raises: ConfigError.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is no name for an entry: 1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first and "
+            "last; give one with --name"
+        )
+
+
+def find_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | None:
+    """The record of an entry in the cache, if there is one of that name."""
+    return next((entry for entry in list_entries(cache, entry_type) if entry.name == name), None)
+
+
+def same_or_refused(existing: AnyEntry, same: bool, kind: str, reporter: Reporter) -> AnyEntry:
+    """The entry that is there, if it is what was to be added.
+
+    Raises: ConfigError, if it is something else.
+    """
+    if not same:
+        raise ConfigError(
+            f"{existing.name} is in the catalog of {kind} with other content ({origin_text(existing.origin)}); take "
+            f"another name with --name, or remove that one with `sweeps {kind} rm {existing.name}`"
+        )
+    reporter.say(f"{existing.name} is in the catalog already")
+    return existing
+
+
+def record(name: str, origin: Origin, digests: Mapping[str, str], size: int) -> dict[str, Any]:
+    """The fields that every new entry has.
+
+    Args:
+        digests: sha256 of each file, by name.
+    """
+    text = "".join(f"{file}\0{digest}\n" for file, digest in sorted(digests.items()))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return {"name": name, "origin": origin, "added_at": time.time(), "bytes": size, "digest": digest}
+
+
+def copied(source: Path, target: Path | None, reporter: Reporter, done: int, total: int) -> str:
+    """Copy a file, or with no target only read it; return the sha256 of its content.
+
+    Args:
+        done: bytes of other files that are done already, of a total of `total`.
+    """
+    digest = hashlib.sha256()
+    with source.open("rb") as reading, (target or Path("/dev/null")).open("wb") as writing:
+        while chunk := reading.read(_CHUNK):
+            digest.update(chunk)
+            writing.write(chunk)
+            done += len(chunk)
+            reporter.progress(source.name, done, total)
+    return digest.hexdigest()
+
+
+def origin_text(origin: Origin) -> str:
+    """Where an entry came from, as people write it."""
+    if origin.repository is None:
+        return "a local copy"
+    part = f":{origin.part}" if origin.part else ""
+    return f"{origin.repository}@{origin.revision}{part}"
+
+
+def size_text(size: int) -> str:
+    """A number of bytes, such as `3.1 GB`."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"

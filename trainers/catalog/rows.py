@@ -1,0 +1,122 @@
+"""Rows of JSONL, JSON, CSV and Parquet files as plain JSON objects, columns as they were. Imports nothing heavy."""
+
+import csv
+import gzip
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any, Final, NoReturn
+
+from trainers.errors import ConfigError
+
+FORMS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+"""Endings of the files that can be read; all but .parquet also with .gz behind."""
+_LARGEST_FIELD: Final = 1 << 30
+
+Row = dict[str, Any]
+
+
+def form_of(name: str) -> str | None:
+    """The form that a file's name tells, such as `.jsonl`; None: it cannot be read."""
+    plain = name.lower().removesuffix(".gz")
+    return next((form for form in FORMS if plain.endswith(form)), None)
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of a file.
+
+    Raises: ConfigError, naming the first row that cannot be kept as plain JSON.
+    """
+    form = form_of(path.name)
+    if form is None:
+        raise ConfigError(f"{path.name}: rows are read from {', '.join(FORMS)}")
+    try:
+        for number, row in enumerate(_rows(path, form), 1):
+            yield _plain_row(row, f"{path.name}, row {number}")
+    except (ValueError, EOFError, csv.Error) as error:
+        raise ConfigError(f"{path.name} cannot be read as {form}: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _rows(path: Path, form: str) -> Iterator[Any]:
+    if form == ".parquet":
+        yield from _parquet(path)
+        return
+    with _opened(path) as file:
+        if form in (".jsonl", ".ndjson"):
+            yield from (_parsed(line, number) for number, line in enumerate(file, 1) if line.strip())
+        elif form == ".json":
+            yield from _json(file.read())
+        else:
+            csv.field_size_limit(_LARGEST_FIELD)
+            yield from csv.DictReader(file, delimiter="\t" if form == ".tsv" else ",", strict=True)
+
+
+def _opened(path: Path) -> IO[str]:
+    r"""Text with only \n for a line's end: other separators occur inside of texts."""
+    if path.name.lower().endswith(".gz"):
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="\n")
+    return path.open(encoding="utf-8-sig", newline="\n")
+
+
+def _parsed(line: str, number: int) -> Any:
+    try:
+        return json.loads(line, parse_constant=_no_number)
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from None
+
+
+def _json(text: str) -> Iterator[Any]:
+    """The objects of a list, or of the only list in an object, as datasets are often written."""
+    value: Any = json.loads(text, parse_constant=_no_number)
+    if isinstance(value, Mapping):
+        lists = [inner for inner in value.values() if isinstance(inner, list)]
+        if len(lists) != 1:
+            raise ValueError("expected a list of objects, or an object with one such list")
+        value = lists[0]
+    if not isinstance(value, list):
+        raise ValueError("expected a list of objects")
+    yield from value
+
+
+def _parquet(path: Path) -> Iterator[Any]:
+    import datasets
+
+    table: Any = datasets.load_dataset("parquet", data_files=str(path), split="train", streaming=True)
+    for name, feature in (table.features or {}).items():
+        if isinstance(feature, datasets.Image | datasets.Audio | datasets.Video):
+            raise ConfigError(f"{path.name}: column {name} holds no text ({type(feature).__name__}); only text is used")
+    yield from table
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _plain_row(row: Any, place: str) -> Row:
+    if not isinstance(row, Mapping):
+        raise ConfigError(f"{place}: expected an object with columns, got {str(row)[:60]!r}")
+    if None in row:
+        raise ConfigError(f"{place}: more values than the first line names columns")
+    return {str(name): _plain(value, f"{place}, column {name}") for name, value in row.items()}
+
+
+def _plain(value: Any, place: str) -> Any:
+    """A value as JSON has it; a number that is none becomes null."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner, place) for name, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [_plain(inner, place) for inner in value]
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | timedelta):
+        return str(value)
+    raise ConfigError(f"{place}: {type(value).__name__} cannot be kept as plain JSON; leave that column out")
