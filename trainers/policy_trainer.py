@@ -13,7 +13,15 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trainers.checkpoints import UNFINISHED, checkpoint_folder, publish, write_state
+from trainers.checkpoints import (
+    UNFINISHED,
+    carry_best,
+    checkpoint_folder,
+    find_best,
+    publish,
+    publish_best,
+    write_state,
+)
 from trainers.config import TrainingConfig
 from trainers.errors import CheckpointError, DivergedError, OffPolicyError, SamplingInterruptedError
 from trainers.inert import InertBetas
@@ -46,6 +54,7 @@ class PolicyTrainer(SamplingTrainer):
     Args:
         stopping: asked after every update, and while sampling; once it is true the run saves and ends.
         state: what the checkpoint to resume from keeps besides the model; empty for a new run.
+        model_only: the checkpoint of the last step is the model alone, and replaces all others.
     """
 
     def __init__(
@@ -56,9 +65,11 @@ class PolicyTrainer(SamplingTrainer):
         recorder: Recorder,
         stopping: Callable[[], bool],
         state: Mapping[str, Any],
+        *,
+        model_only: bool = False,
     ) -> None:
         super().__init__(config, task, folders, stopping, Schedule(config, self, stopping))
-        self._recorder, self.interrupted = recorder, False
+        self._recorder, self.interrupted, self._model_only = recorder, False, model_only
         self._device_batches: int = self.args.steps_per_generation  # of a rollout
         self._prompts = PromptStream(len(task.training), config.seed, self._rank, self._processes)
         self._stats, self._window_loss = StepStats(), torch.zeros(())
@@ -101,6 +112,7 @@ class PolicyTrainer(SamplingTrainer):
             "probe": self._probe.state,
             "inert": self._inert.state,
             "evaluated_step": self.evaluated_step,
+            "model_only": self._ends_with_model_only,
             **self._recorder.state,
         }
 
@@ -115,6 +127,14 @@ class PolicyTrainer(SamplingTrainer):
     def _rollout_file(self) -> str:
         return f"rollout-{self._rank}.pt"
 
+    @property
+    def _ends_with_model_only(self) -> bool:
+        return self._model_only and self.state.global_step == self._config.steps
+
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        self.args.save_only_model = self._ends_with_model_only
+        super()._save_checkpoint(*args, **kwargs)
+
     def publish_checkpoint(self) -> None:
         """Make the files that the Trainer has just written a checkpoint, with what it does not know of."""
         step = self.state.global_step
@@ -128,12 +148,26 @@ class PolicyTrainer(SamplingTrainer):
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
             self._recorder.before_checkpoint()
-            self._recorder.checkpoint(
-                step, publish(unfinished, self._folders.output, step, self._config.kept_checkpoints)
-            )
+            kept = 1 if self._ends_with_model_only else self._config.kept_checkpoints
+            self._recorder.checkpoint(step, publish(unfinished, self._folders.output, step, kept))
+
+    def _keep_best(self, step: int, value: float | None) -> None:
+        """Keep the weights if no evaluation so far was as good. Every process takes part in saving them."""
+        output, first = self._folders.output, self.accelerator.is_main_process
+        best = find_best(output) if first else None
+        better = first and value is not None and (best is None or value > best.value)
+        if not self.any_process(better):
+            return
+        unfinished = output / UNFINISHED / f"best-{step}"
+        self.save_model(str(unfinished), _internal_call=True)
+        self.accelerator.wait_for_everyone()
+        if first and value is not None:
+            self._recorder.best(step, publish_best(unfinished, output, self._config, step, value), value)
 
     def run(self, resume_from: Path | None) -> None:
         """Train to the end, or until asked to stop; then `interrupted` is true if that was during sampling."""
+        if self._config.keep_best and resume_from is not None and self.accelerator.is_main_process:
+            carry_best(resume_from.parent, self._folders.output)
         try:
             self.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
         except SamplingInterruptedError:
@@ -265,10 +299,12 @@ class PolicyTrainer(SamplingTrainer):
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Sample the validation problems and record the result."""
         step = self.state.global_step
-        evaluation = self._evaluation_of_initial() if step == 0 else self._evaluation(hash((self._config.seed, step)))
+        evaluation = self.evaluation_after(step)
         self.evaluated_step = step
         if self.accelerator.is_main_process:
             self._recorder.evaluation(step, evaluation)
+        if self._config.keep_best and step:
+            self._keep_best(step, evaluation.metrics["eval/avg_at_k"])
         metrics = {name: value for name, value in evaluation.metrics.items() if value is not None}
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics

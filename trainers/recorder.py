@@ -65,6 +65,10 @@ class Recorder:
         """Record a complete checkpoint."""
         self._events.write("checkpoint", step=step, path=str(path))
 
+    def best(self, step: int, path: Path, value: float) -> None:
+        """Record that the weights of the best evaluation so far are kept."""
+        self._events.write("best", step=step, path=str(path), value=value)
+
     def finished(self, outcome: Outcome, step: int) -> None:
         """Record the end and its summary."""
         if step > self._steps[1]:

@@ -157,6 +157,10 @@ class SamplingTrainer(GRPOTrainer):
 
     # evaluation and probe
 
+    def evaluation_after(self, step: int) -> Evaluation:
+        """Evaluate the present weights as those after so many updates are: what is sampled depends on seed and step."""
+        return self._evaluation_of_initial() if step == 0 else self._evaluation(hash((self._config.seed, step)))
+
     def _evaluation_of_initial(self) -> Evaluation:
         """The same for every run that starts from this model, so it is made once and kept."""
         config = self._config

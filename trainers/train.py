@@ -32,6 +32,8 @@ def train(
     cache: Path,
     resume_from: Path | None = None,
     stopping: Callable[[], bool] = lambda: False,
+    model_only: bool = False,
+    make: Callable[..., PolicyTrainer] = PolicyTrainer,
 ) -> Outcome:
     """Train the policy that `config` describes; on a CPU the same arguments give the same weights.
 
@@ -44,6 +46,8 @@ def train(
         resume_from: checkpoint of the same configuration to continue from.
         stopping: polled; once it is true the run saves after the present update, or the state before the present
             sampling, and ends.
+        model_only: leave the model of the last step alone: no optimizer, no older checkpoints.
+        make: of the trainer, with PolicyTrainer's arguments.
     Raises: CheckpointError, if `resume_from` cannot be continued; ConfigError, if the configuration does not fit the
         model, data or machine.
     """
@@ -57,6 +61,9 @@ def train(
         pid=os.getpid(),
     )
     recorder = Recorder(events, config.steps, first_step, state)
+    if state.get("model_only"):  # it was ended before it could say that it had finished
+        recorder.finished("SUCCEEDED", first_step)
+        return "SUCCEEDED"
     task: Task = make_task(config.task, cache)
     try:
         if process_state().is_main_process:
@@ -67,8 +74,10 @@ def train(
             task = Shortened(task, load_tokenizer(model), config.task.max_prompt_tokens)
             if (warning := task.warning()) and process_state().is_main_process:
                 recorder.warning(first_step, warning)
-        trainer = PolicyTrainer(config, task, Folders(model, output, cache), recorder, stopping, state)
+        folders = Folders(model, output, cache)
+        trainer = make(config, task, folders, recorder, stopping, state, model_only=model_only)
         trainer.run(resume_from)
+        process_state().wait_for_everyone()  # so that none has ended while the first still saves
         step = trainer.state.global_step
         outcome: Outcome = "SUCCEEDED" if step == config.steps and not trainer.interrupted else "STOPPED"
     except StoppedError:
