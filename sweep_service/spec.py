@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from search_spaces.presets import PRESETS
 from search_spaces.space import SearchSpace
-from trainers.config import TrainingConfig, with_params
+from trainers.config import TrainingConfig, VLLMEngine, with_params
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
@@ -106,6 +106,12 @@ class Resources(Part):
         if self.gpus > 1 and self.gpus != int(self.gpus):
             raise ValueError(f"gpus {self.gpus}: above 1 only whole GPUs can be given to a trial")
         return self
+
+    def processes_for(self, training: TrainingConfig) -> int:
+        """Return how many processes train one policy: one for each whole GPU that vLLM has not for itself."""
+        engine = training.rollout.engine
+        served = engine.server_gpus if isinstance(engine, VLLMEngine) and engine.mode == "server" else 0
+        return self.processes or max(1, int(self.gpus) - served)
 
 
 class Budget(Part):

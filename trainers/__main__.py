@@ -7,6 +7,7 @@ import argparse
 import gc
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -22,8 +23,10 @@ from trainers.config.sentences import complaints, settings_of
 from trainers.environment import ENVIRONMENT, EXIT_CODES
 from trainers.errors import CheckpointError, ConfigError
 from trainers.events import EVENTS_FILE, EventWriter, NoEvents
+from trainers.launch import launch
 from trainers.lifeline import StopSignal, follow_parent
 
+_ANOTHERS_END_S: Final = 1.0
 _EPILOG: Final = """\
 what a run writes, below DIR:
   events.jsonl   one JSON object a line: started, progress, step, evaluation, samples, checkpoint, finished, failed
@@ -40,12 +43,13 @@ examples:
   python -m trainers run.yaml --resume                         start, or go on from the newest checkpoint: after a
                                                                SIGTERM, a crash or a kill the same command continues
   python -m trainers run.yaml --resume-from runs/run/step-240 --output runs/run-2
-  torchrun --nproc-per-node 2 -m trainers run.yaml             two processes train one policy
+  python -m trainers run.yaml --processes 2                    two processes train one policy, each on its GPU
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_intermixed_args(arguments)
     output: Path = options.output or Path("runs") / options.config.stem
     try:
@@ -53,6 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             follow_parent(options.parent_fd)
     except OSError as error:
         return _refused(f"--parent-fd {options.parent_fd} cannot be used: {error}")
+    if options.processes < 1 or (options.processes > 1 and "RANK" in os.environ):
+        return _refused(
+            f"--processes {options.processes}: give 1 or more, and none below torchrun, which starts its own"
+        )
+    if options.processes > 1:
+        return launch(arguments, options.processes)
     begins = options.resume_from is None and not options.resume
     try:
         if options.output is not None:
@@ -154,6 +164,8 @@ def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | 
             events.write("failed", code="BAD_CONFIG", message=str(error))
             return _refused(str(error))
         except Exception as error:  # noqa: BLE001 the process's boundary: whatever it was, the record says so
+            if "RANK" in os.environ:  # if this only follows from another's end, whoever started both now ends this one
+                time.sleep(_ANOTHERS_END_S)
             events.write("failed", code="FAILED", message=f"{type(error).__name__}: {error}")
             traceback.print_exc()
             return EXIT_CODES["FAILED"]
@@ -182,6 +194,9 @@ def _parser() -> argparse.ArgumentParser:
     resuming.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --output, if any")
     resuming.add_argument("--resume-from", type=Path, metavar="CHECKPOINT", help="continue from this step-N folder")
     parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help=f"models, data ({cache})")
+    parser.add_argument(
+        "--processes", type=int, default=1, metavar="N", help="processes that train the policy together"
+    )
     parser.add_argument("--parent-fd", type=int, metavar="N", help="exit when this inherited pipe reaches its end")
     return parser
 

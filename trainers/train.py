@@ -78,6 +78,7 @@ def train(
         trainer = make(config, task, folders, recorder, stopping, state, model_only=model_only)
         trainer.run(resume_from)
         process_state().wait_for_everyone()  # so that none has ended while the first still saves
+        process_state().wait_for_everyone()  # so that none has ended while the first still saves
         step = trainer.state.global_step
         outcome: Outcome = "SUCCEEDED" if step == config.steps and not trainer.interrupted else "STOPPED"
     except StoppedError:

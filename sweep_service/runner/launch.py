@@ -40,12 +40,21 @@ class Running(Protocol):
 
 
 class Spawned:
-    """`python -m trainers` in an interpreter of its own: with a GPU always this."""
+    """`python -m trainers` in an interpreter of its own: with a GPU, or several processes, always this.
 
-    def __init__(self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str]) -> None:
+    Args:
+        processes: that train the policy together; the one started here starts them, and its end is theirs.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], processes: int = 1
+    ) -> None:
         with (directory / "stderr.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "trainers", *arguments, "--parent-fd", str(LIFELINE)],
+                [
+                    *(sys.executable, "-m", "trainers", *arguments),
+                    *("--processes", str(processes), "--parent-fd", str(LIFELINE)),
+                ],
                 env=dict(environment),
                 stdin=subprocess.PIPE,
                 stdout=log,

@@ -16,6 +16,7 @@ from sweep_service.runner.stages import next_records
 from sweep_service.runner.trainer import Job
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
+from trainers.config import TrainingConfig
 
 CANCEL_POLL_S: Final = 1.0
 
@@ -82,13 +83,16 @@ class Ledger:
         if trial.config_id not in self._configs:
             self._configs = {config.id: config for config in self._store.list_configs(self._sweep.id)}
         checkpoint = self._store.newest_checkpoint(trial.id)
+        resources = self._sweep.spec.resources
+        config = self._configs[trial.config_id].training | {"seed": trial.seed}
         return Job(
             trial_id=trial.id,
             attempt=attempt.number,
             directory=attempt.directory,
-            config=self._configs[trial.config_id].training | {"seed": trial.seed},
+            config=config,
             threads=trial.threads,
-            gpus=self._sweep.spec.resources.gpus,
+            gpus=resources.gpus,
+            processes=resources.processes_for(TrainingConfig.model_validate(config)),
             resume_from=checkpoint.path if checkpoint and Path(checkpoint.path).is_dir() else None,
             cache=str(self._settings.cache),
         )

@@ -41,7 +41,9 @@ class Job(BaseModel):
     config: dict[str, Any]
     """A complete `TrainingConfig`, with its seed."""
     threads: int
+    """Of all its processes together."""
     gpus: float
+    processes: int = 1
     resume_from: str | None
     cache: str
 
@@ -130,10 +132,11 @@ class Trainer:
 
 
 def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a trainer: its threads, its GPUs as Ray gave them to its actor, no network."""
+    """Return a trainer's variables: threads of each process, its GPUs as Ray gave them to its actor, no network."""
     packages = str(Path(trainers.__file__).parent.parent)
     paths = [packages, *filter(None, [environment.get("PYTHONPATH")])]
-    changed = dict.fromkeys(_THREAD_VARIABLES, str(job.threads)) | {
+    threads = max(1, job.threads // job.processes)
+    changed = dict.fromkeys(_THREAD_VARIABLES, str(threads)) | {
         "PYTHONPATH": os.pathsep.join(paths),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
@@ -150,7 +153,7 @@ def ending_of(exit_code: int | None, directory: Path) -> Ending:
     """Say how a trainer ended.
 
     Args:
-        exit_code: negative: the signal that killed it; None: unknown, what it wrote must tell.
+        exit_code: negative, or above 128: the signal that killed it; None: unknown, what it wrote must tell.
         directory: where its events and its standard error are.
     """
     match exit_code:
@@ -165,7 +168,8 @@ def ending_of(exit_code: int | None, directory: Path) -> Ending:
         case None:
             return _recorded_ending(directory)
         case _:
-            what = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+            killed = -exit_code if exit_code < 0 else exit_code - 128  # as a launcher of several processes says it
+            what = f"signal {killed}" if killed > 0 else f"exit code {exit_code}"
             said = _tail(directory / "stderr.log")
             return Ending(Outcome.CRASHED, f"the trainer was ended by {what}" + (f": {said}" if said else ""))
 

@@ -46,10 +46,10 @@ class TrialActor(tune.Trainable):
             self._problem = f"the trainer could not be started in {job.directory}: {error}"
 
     def _starter(self, job: Job) -> Start:
-        """Fork from a preloaded process on CPUs; with a GPU always a fresh one."""
+        """Fork from a preloaded process on CPUs; with a GPU or several processes always fresh ones."""
         environment = trainer_environment(job, os.environ)
-        if job.gpus:
-            return lambda arguments, directory: Spawned(arguments, directory, environment)
+        if job.gpus or job.processes > 1:
+            return lambda arguments, directory: Spawned(arguments, directory, environment, job.processes)
         known = self._preloaded
         if known is None or not known.alive or known.environment != environment:
             if known is not None:
