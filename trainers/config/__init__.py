@@ -99,9 +99,36 @@ class TrainingConfig(Frozen):
             ]
         if reason := self._inert_bf16():
             reasons.append(reason)
+        if isinstance(rollout.engine, VLLMEngine):
+            reasons += self._vllm(rollout.engine)
         if reasons:
             raise ValueError("; ".join(reasons))
         return self
+
+    @property
+    def longest_completion(self) -> int:
+        """Tokens of the longest completion that training or evaluation may ask for."""
+        return max(self.rollout.max_completion_tokens, self.evaluation.max_completion_tokens or 0)
+
+    def _vllm(self, engine: VLLMEngine) -> list[str]:
+        reasons = list[str]()
+        if not isinstance(self.model, PretrainedModel):
+            reasons.append(
+                f"rollout.engine vllm: model {self.model.name} has one token a character, which vLLM cannot read; "
+                "use a pretrained model, or engine transformers"
+            )
+        prompt = self.task.max_prompt_tokens if isinstance(self.task, WordProblemsTask) else 1
+        if engine.max_length is not None and engine.max_length < prompt + self.longest_completion:
+            reasons.append(
+                f"rollout.engine.max_length {engine.max_length}: prompts of {prompt} tokens and completions of "
+                f"{self.longest_completion} would be cut; give {prompt + self.longest_completion} or more, or null"
+            )
+        if engine.correction != "off" and self.rollout.top_p < 1:
+            reasons.append(
+                f"rollout.engine.correction {engine.correction} with rollout.top_p {self.rollout.top_p:g}: vLLM gives "
+                "probabilities of the cut distribution, the trainer of the whole one; set top_p to 1"
+            )
+        return reasons
 
     def _inert_bf16(self) -> str | None:
         model, rate = self.model, self.optimizer.learning_rate

@@ -1,10 +1,14 @@
-"""Who samples completions: Transformers in the trainer, or vLLM beside it."""
+"""Who samples completions: Transformers in the trainer, or vLLM beside it. `docs/rollouts.md` says which and why."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from trainers.config.base import Frozen
+
+_COLOCATE: Final = {"memory_share": 0.3, "sleep": True}
+_SERVER: Final = {"memory_share": 0.9, "sleep": False}
 
 
 class TransformersEngine(Frozen):
@@ -13,27 +17,98 @@ class TransformersEngine(Frozen):
     name: Literal["transformers"] = "transformers"
 
 
+def _off(value: object) -> object:
+    """YAML reads a bare `off` as false."""
+    return "off" if value is False else value
+
+
 class VLLMEngine(Frozen):
-    """Generation by vLLM on GPUs; weights are sent to it after every rollout's updates."""
+    """Generation by vLLM on GPUs. It gets the trained weights before it samples with new ones."""
 
     name: Literal["vllm"] = "vllm"
     mode: Literal["colocate", "server"] = Field(
         default="colocate", description="colocate: on the GPUs of training, in turns; server: on GPUs of its own."
     )
     memory_share: float = Field(
-        default=0.3, gt=0, lt=1, description="Share of each GPU's memory for vLLM's weights and keys and values."
+        default=0.3,
+        gt=0,
+        lt=1,
+        description="Share of each GPU's memory that vLLM takes for weights, keys and values; default: 0.3, server 0.9.",
     )
-    tensor_parallel: int = Field(default=1, ge=1, le=64, description="GPUs that hold one copy of the model together.")
+    tensor_parallel: int = Field(
+        default=1, ge=1, le=64, description="GPUs that hold one copy of the model together; server: all of server_gpus."
+    )
     max_length: int | None = Field(
-        default=None, ge=1, description="Longest prompt and completion; null: the longest that the run can ask for."
+        default=None,
+        ge=2,
+        description="Longest prompt and completion, tokens; null: the longest that the run asks for.",
     )
-    sleep: bool = Field(default=True, description="colocate: give the memory back while updates are made.")
-    server_gpus: int = Field(default=1, ge=1, le=64, description="server: how many of the trial's GPUs it gets.")
-    correction: Literal["off", "token_truncate"] = Field(
+    sleep: bool = Field(
+        default=True, description="colocate: give the memory back while updates are made, at the cost of a copy."
+    )
+    server_gpus: int = Field(
+        default=0, ge=0, le=64, description="server: how many of the trial's GPUs it has for itself; default there: 1."
+    )
+    correction: Annotated[Literal["off", "token_truncate"], BeforeValidator(_off)] = Field(
         default="off",
-        description="Weigh tokens by the trainer's over vLLM's probability, up to correction_cap; off: as the papers.",
+        description="token_truncate: weigh tokens by the trainer's probability over vLLM's, up to correction_cap.",
     )
-    correction_cap: float = Field(default=2.0, gt=0)
+    correction_cap: float | None = Field(
+        default=None, ge=1, le=100, description="Largest weight of a token; default with token_truncate: 2."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, data: Any) -> Any:
+        """Fill in what follows from mode and correction, so that the record says it."""
+        if not isinstance(data, Mapping):
+            return data
+        given = dict(cast("Mapping[str, Any]", data))
+        if given.get("mode") == "server":
+            gpus = given.get("server_gpus", given.get("tensor_parallel", 1))
+            given = {**_SERVER, "server_gpus": gpus, "tensor_parallel": gpus, **given}
+        else:
+            given = {**_COLOCATE, **given}
+        if given.get("correction") == "token_truncate" and given.get("correction_cap") is None:
+            given["correction_cap"] = 2.0
+        return given
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        reasons = list[str]()
+        if self.mode == "colocate" and self.server_gpus:
+            reasons.append(f"server_gpus {self.server_gpus}: only mode server has GPUs of its own; leave it out")
+        if self.mode == "server" and self.tensor_parallel != self.server_gpus:
+            reasons.append(
+                f"tensor_parallel {self.tensor_parallel}: a server holds one copy of the model on all of its "
+                f"{self.server_gpus} server_gpus; give both the same number, 1 or more"
+            )
+        if self.mode == "server" and self.sleep:
+            reasons.append("sleep true: a server shares its GPUs with nobody; leave it out")
+        if self.correction == "off" and self.correction_cap is not None:
+            reasons.append(
+                f"correction_cap {self.correction_cap:g} caps nothing while correction is off; leave it out, or set "
+                "correction to token_truncate"
+            )
+        if reasons:
+            raise ValueError("; ".join(reasons))
+        return self
+
+    def resource_problems(self, gpus: float, processes: int) -> list[str]:
+        """Why the engine cannot run on so many GPUs, with so many processes that train."""
+        if gpus != int(gpus) or gpus < 1:
+            return [f"gpus {gpus:g}: rollouts by vLLM need whole GPUs; give 1 or more, or use engine transformers"]
+        if self.mode == "server" and processes + self.server_gpus > gpus:
+            return [
+                f"gpus {gpus:g}: vLLM's server has {self.server_gpus} of them for itself, and {processes} process(es) "
+                f"train on one each; give {processes + self.server_gpus} or more"
+            ]
+        if self.mode == "colocate" and processes % self.tensor_parallel:
+            return [
+                f"rollout.engine.tensor_parallel {self.tensor_parallel} does not divide the {processes} process(es) "
+                "that train"
+            ]
+        return []
 
 
 EngineConfig = TransformersEngine | VLLMEngine
