@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from sweep_service.baselines import clip_higher, clipped
+from sweep_service.budget import BudgetPlan, StageCounts, budget_plan, budget_warnings
 from sweep_service.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.spec import SweepSpec, config_id, setting
 from trainers.config import TrainingConfig
@@ -29,6 +30,7 @@ class SweepPlan(BaseModel):
     wall_hours: float | None = Field(description="At max_parallel trials at a time, if that is given.")
     seconds_per_step: float
     basis: str = Field(description="Where seconds_per_step comes from.")
+    budget: BudgetPlan | None = Field(default=None, description="With GPUs and budget.max_trial_hours.")
     warnings: list[str]
 
 
@@ -124,21 +126,30 @@ def confirm_records(
     return changed, make_trials(spec, sweep_id, confirmed, Stage.CONFIRM, first_number)
 
 
+def stage_counts(spec: SweepSpec, configs: Sequence[Config] | None = None) -> StageCounts:
+    """Return how many trials a sweep has at most.
+
+    Args:
+        configs: those it begins with, if they are made already.
+    """
+    configs = first_records(spec, "plan")[0] if configs is None else configs
+    proposed = spec.search.num_configs or 0
+    tune = (len(configs) + proposed) * len(spec.seeds.tune)
+    if spec.seeds.confirm is None:
+        return StageCounts(tune, 0)
+    contenders = sum(Role.BASELINE not in config.roles and Role.SPACE in config.roles for config in configs)
+    arms = min(spec.seeds.confirm.top_k, contenders + proposed) + len(baselines(spec)) + _needs_matched(spec)
+    return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
+
+
 def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
     """Say what a sweep would run and cost.
 
     Args:
         seconds_per_step: measured on earlier trials of the same shape; None: a shipped guess is used.
     """
-    configs, trials = first_records(spec, "plan")
-    tune = len(trials)
-    proposed = spec.search.num_configs or 0
-    tune += proposed * len(spec.seeds.tune)
-    confirm = 0
-    if spec.seeds.confirm:
-        contenders = sum(Role.BASELINE not in config.roles and Role.SPACE in config.roles for config in configs)
-        arms = min(spec.seeds.confirm.top_k, contenders + proposed) + len(baselines(spec)) + _needs_matched(spec)
-        confirm = arms * len(spec.seeds.confirm.seeds)
+    configs, _ = first_records(spec, "plan")
+    tune, confirm = counts = stage_counts(spec, configs)
     cost = seconds_per_step or _GUESSED_SECONDS_PER_STEP
     slots = spec.resources.gpus or spec.resources.cpus
     trial_s = cost * spec.base.steps + _START_S
@@ -146,7 +157,7 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
     return SweepPlan(
         name=spec.name,
         spec_digest=spec.digest,
-        configs=len(configs) + proposed,
+        configs=len(configs) + (spec.search.num_configs or 0),
         baselines=[role for role, _ in baselines(spec)],
         first_configs=[config.params for config in configs[:20]],
         first_roles=[list(config.roles) for config in configs[:20]],
@@ -157,7 +168,8 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
         wall_hours=(tune + confirm) * trial_s / parallel / 3600 if parallel else None,
         seconds_per_step=cost,
         basis="earlier trials of the same shape" if seconds_per_step else "the shipped guess for the tiny policy",
-        warnings=_warnings(spec, measured=seconds_per_step is not None),
+        budget=budget_plan(spec, counts),
+        warnings=_warnings(spec, measured=seconds_per_step is not None) + budget_warnings(spec, counts, trial_s),
     )
 
 

@@ -159,7 +159,10 @@ class Trial(Record):
     """Last optimizer update recorded."""
     total_steps: int
     attempts: int = 0
+    held_s: float = 0.0
+    """Seconds for which its attempts have held their CPUs and GPUs, by their actors' clocks; waiting is left out."""
     started_at: float | None = None
+    """When it was first handed out; it may have waited for a slot after that."""
     ended_at: float | None = None
     message: str | None = None
     mlflow_run_id: str | None = None

@@ -13,7 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from search_spaces.space import SearchSpace
 from sweep_service.baselines import BOUND_TOKEN_RATIOS
+from sweep_service.budget import StageCounts, budget_complaints
 from sweep_service.errors import InvalidSpec, SpecError
+from sweep_service.plan import stage_counts
 from sweep_service.spec import SweepSpec, preset_or_space, setting
 from trainers.config import TrainingConfig, with_params
 from trainers.config.sentences import complaints, settings_of
@@ -46,6 +48,9 @@ def parse_spec(raw: object) -> SweepSpec:
         errors += _grid_errors(spec.space)
     if spec is not None and not errors and not base_errors:
         errors += _inner_errors(spec.space, spec.training)
+    if spec is not None and spec.budget.max_gpu_hours is not None:
+        counts = stage_counts(spec) if not errors and not base_errors else None
+        errors += _budget_errors(spec, counts)
     if errors or base_errors:
         raise InvalidSpec(errors + base_errors)
     assert spec is not None
@@ -69,6 +74,11 @@ def _grid_errors(space: SearchSpace) -> list[SpecError]:
         remedy = f"the grid has {size} points, more than {MAX_CONFIGS}; vary fewer values, or use random or tpe"
         return [SpecError("/space", remedy)]
     return []
+
+
+def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecError]:
+    first = 1 + spec.baselines.ppo_clip + spec.baselines.dapo
+    return [SpecError(_pointer(("budget", field)), detail) for field, detail in budget_complaints(spec, counts, first)]
 
 
 def _space_errors(space: SearchSpace, training: Mapping[str, Any], known: Set[str]) -> list[SpecError]:

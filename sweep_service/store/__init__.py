@@ -11,13 +11,14 @@ from sweep_service.store.engine import open_engine, schema_versions, upgrade
 from sweep_service.store.live import LiveRows
 from sweep_service.store.projection import ProjectionRows
 from sweep_service.store.reports import KeptReport, ReportRows
+from sweep_service.store.spending import SpendingRows
 from sweep_service.store.sweeps import SweepRows
 from sweep_service.store.trials import TrialRows
 
 __all__ = ["Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 
 
-class Store(SweepRows, TrialRows, CurveRows, LiveRows, ProjectionRows, ReportRows):
+class Store(SweepRows, TrialRows, CurveRows, LiveRows, ProjectionRows, ReportRows, SpendingRows):
     """All tables."""
 
 

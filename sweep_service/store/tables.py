@@ -91,6 +91,7 @@ trials = Table(
     Column("step", Integer, nullable=False, default=0),
     Column("total_steps", Integer, nullable=False),
     Column("attempts", Integer, nullable=False, default=0),
+    Column("held_s", Double, nullable=False, default=0.0),
     Column("started_at", Double),
     Column("ended_at", Double),
     Column("message", AnyText),

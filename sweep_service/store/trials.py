@@ -154,11 +154,24 @@ class TrialRows(Rows):
         with self._read() as connection:
             return connection.execute(select(t.attempts.c.events_offset).where(_is(attempt))).scalar_one()
 
+    def set_held(self, fence: Fence, trial_id: str, held_s: float) -> None:
+        """Note for how many seconds a trial's attempts have held their resources, all together."""
+        with self._fenced(fence) as connection:
+            connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(held_s=held_s))
+
     def finish_attempt(
-        self, fence: Fence, attempt: Attempt, outcome: Outcome, message: str | None, max_crashes: int
+        self,
+        fence: Fence,
+        attempt: Attempt,
+        outcome: Outcome,
+        message: str | None,
+        max_crashes: int,
+        more_held_s: float = 0.0,
     ) -> TrialState:
         """End an attempt and move its trial on. Ending it again changes nothing.
 
+        Args:
+            more_held_s: seconds for which it held its resources beyond what `set_held` has noted.
         Returns: the trial's new state.
         Raises: StaleEpoch.
         """
@@ -168,6 +181,8 @@ class TrialRows(Rows):
             values = {"outcome": outcome.value, "message": message, "ended_at": time.time()}
             if connection.execute(ended.values(values)).rowcount == 0:
                 return TrialState(trial["state"])
+            held = update(t.trials).where(t.trials.c.id == attempt.trial_id)
+            connection.execute(held.values(held_s=t.trials.c.held_s + more_held_s))
             a = t.attempts.c
             crashed = select(func.count()).where(a.trial_id == attempt.trial_id, a.outcome == Outcome.CRASHED.value)
             state = state_after(outcome, connection.execute(crashed).scalar_one(), max_crashes)
@@ -176,14 +191,21 @@ class TrialRows(Rows):
             append_event(connection, fence.sweep_id, "attempt.finished", data)
             return state
 
-    def cancel_pending(self, fence: Fence) -> None:
-        """Mark every trial that has not started as cancelled."""
+    def cancel_pending(self, fence: Fence, message: str | None = None) -> None:
+        """Mark every trial that waits as cancelled."""
         pending = select(t.trials.c.id).where(
             t.trials.c.sweep_id == fence.sweep_id, t.trials.c.state == TrialState.PENDING.value
         )
         with self._fenced(fence) as connection:
             for trial_id in connection.execute(pending).scalars().all():
-                self._move_trial(connection, fence, trial_id, TrialState.CANCELLED, None)
+                self._move_trial(connection, fence, trial_id, TrialState.CANCELLED, message)
+
+    def fail_pending(self, fence: Fence, trial_id: str, message: str) -> None:
+        """End a trial that waits as failed: it is not tried again."""
+        with self._fenced(fence) as connection:
+            trial = _one_trial(connection, trial_id)
+            assert trial["state"] == TrialState.PENDING, f"trial {trial_id} is {trial['state']}"
+            self._move_trial(connection, fence, trial_id, TrialState.FAILED, message)
 
     def _move_trial(
         self, connection: Connection, fence: Fence, trial_id: str, state: TrialState, message: str | None

@@ -1,0 +1,37 @@
+"""The moment at which a trainer must end. It holds also while nobody calls the actor, whose runner may be stuck."""
+
+import threading
+from typing import Final
+
+from sweep_service.processes import terminate, this_host
+from sweep_service.runner.launch import STOP_GRACE_S
+from sweep_service.runner.trainer import Trainer
+
+_LOOK_EVERY_S: Final = 0.1
+
+
+class Deadline:
+    """Ends a trainer after so many seconds: SIGTERM, `STOP_GRACE_S`, SIGKILL.
+
+    Args:
+        trainer: may have no process yet; then it is ended as soon as it has one.
+        seconds: from now.
+    """
+
+    def __init__(self, trainer: Trainer, seconds: float) -> None:
+        self.passed = False
+        self._trainer, self._seconds = trainer, seconds
+        self._lifted = threading.Event()
+        threading.Thread(target=self._watch, name="deadline", daemon=True).start()
+
+    def lift(self) -> None:
+        """Let the trainer be: its owner ends it, or it has ended."""
+        self._lifted.set()
+
+    def _watch(self) -> None:
+        wait_s = max(0.0, self._seconds)
+        while not self._lifted.wait(wait_s):
+            self.passed, wait_s = True, _LOOK_EVERY_S
+            if self._trainer.started_at is not None:
+                terminate(this_host(), self._trainer.pid, self._trainer.started_at, STOP_GRACE_S)
+                return

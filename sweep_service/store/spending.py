@@ -1,0 +1,20 @@
+"""What a sweep has taken of its budget."""
+
+from sqlalchemy import select
+
+from sweep_service.budget import Spent, TrialTime
+from sweep_service.records import TrialState
+from sweep_service.store import tables as t
+from sweep_service.store.base import Rows
+
+
+class SpendingRows(Rows):
+    """Hours held, over all trials."""
+
+    def spent(self, sweep_id: str) -> Spent:
+        """Return what a sweep's trials have taken so far, those that have begun, and its probe."""
+        c = t.trials.c
+        query = select(c.state, c.held_s).where(c.sweep_id == sweep_id, c.attempts > 0)
+        with self._read() as connection:
+            begun = [TrialTime(TrialState(state), held_s) for state, held_s in connection.execute(query)]
+        return Spent(begun)
