@@ -16,6 +16,7 @@ from sweep_service.baselines import BOUND_TOKEN_RATIOS
 from sweep_service.budget import StageCounts, budget_complaints
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.plan import stage_counts
+from sweep_service.sharing_check import sharing_errors
 from sweep_service.spec import SweepSpec, preset_or_space, setting
 from trainers.config import TrainingConfig, with_params
 from trainers.config.sentences import complaints, settings_of
@@ -47,7 +48,7 @@ def parse_spec(raw: object) -> SweepSpec:
     if spec is not None and spec.search.strategy == "grid":
         errors += _grid_errors(spec.space)
     if spec is not None and not errors and not base_errors:
-        errors += _inner_errors(spec.space, spec.training)
+        errors += _inner_errors(spec.space, spec.training) or sharing_errors(spec)
     if spec is not None and spec.budget.max_gpu_hours is not None:
         counts = stage_counts(spec) if not errors and not base_errors else None
         errors += _budget_errors(spec, counts)

@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from trainers.catalog import ModelEntry, entry_folder, read_entry
 from trainers.config import LoRAConfig, ModelConfig, PretrainedModel, TrainingConfig
+from trainers.config.sharing import sharing_refusals
 from trainers.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def refuse(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]],
         *_balancing(model),
         *_targets(model, config.model.lora),
         *_context(model, config, prompts),
-        *_processes(config, processes),
+        *(refused.reason for refused in sharing_refusals(config, processes)),
     ]
     if problems:
         raise ConfigError(*problems)
@@ -150,25 +151,3 @@ def _context(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]
         for part, completion in lengths.items()
         if context is not None and completion is not None and longest + completion > context
     ]
-
-
-def _processes(config: TrainingConfig, processes: int) -> list[str]:
-    rollout, problems = config.rollout, list[str]()
-    minibatch = rollout.prompts_per_minibatch * rollout.completions_per_prompt
-    if minibatch % processes:
-        problems.append(f"the minibatch of {minibatch} sequences cannot be shared by {processes} processes")
-    elif minibatch // processes % config.device_batch:
-        problems.append(
-            f"device_batch {config.device_batch} does not divide the {minibatch // processes} sequences that each of "
-            f"{processes} processes has of a minibatch"
-        )
-    dynamic = rollout.dynamic_sampling
-    sizes = {"prompts_per_rollout": rollout.prompts_per_rollout} | (
-        {"dynamic_sampling.prompts_per_round": dynamic.prompts_per_round} if dynamic else {}
-    )
-    problems += [
-        f"rollout.{name} {size} is not a multiple of the {processes} processes"
-        for name, size in sizes.items()
-        if size % processes
-    ]
-    return problems

@@ -1,0 +1,87 @@
+"""Whether several processes can share a run so that it stays the run that the configuration describes."""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from trainers.config import TrainingConfig
+
+
+class Refusal(NamedTuple):
+    """Why so many processes cannot share a run.
+
+    Args:
+        setting: dotted name of the setting to change.
+    """
+
+    setting: str
+    reason: str
+
+
+def sharing_refusals(config: TrainingConfig, processes: int) -> list[Refusal]:
+    """Every reason, each with the nearest values that work.
+
+    The sizes of a rollout and of an update are of the whole run; each process samples and trains an equal part of both.
+    """
+    return [*_minibatch(config, processes), *_prompts(config, processes), *_sharding(config, processes)]
+
+
+def _minibatch(config: TrainingConfig, processes: int) -> list[Refusal]:
+    rollout, batch = config.rollout, config.device_batch
+    minibatch = rollout.prompts_per_minibatch * rollout.completions_per_prompt
+    share, rest = divmod(minibatch, processes)
+    if rest:
+        name = "rollout.prompts_per_minibatch"
+        step = processes // math.gcd(processes, rollout.completions_per_prompt)
+        around = list(range(step, rollout.prompts_per_minibatch + step + 1, step))
+        whole = [prompts for prompts in around if rollout.prompts_per_rollout % prompts == 0]
+        reason = f"the minibatch of {minibatch} sequences cannot be shared by {processes} processes"
+        return [Refusal(name, f"{reason}; {_use(name, rollout.prompts_per_minibatch, whole or around)}")]
+    if share % batch:
+        reason = (
+            f"device_batch {batch} does not divide the {share} sequences that each of {processes} processes has of a "
+            "minibatch"
+        )
+        return [Refusal("device_batch", f"{reason}; {_use('device_batch', batch, _divisors(share))}")]
+    return []
+
+
+def _prompts(config: TrainingConfig, processes: int) -> list[Refusal]:
+    rollout, dynamic = config.rollout, config.rollout.dynamic_sampling
+    sizes = {"rollout.prompts_per_rollout": (rollout.prompts_per_rollout, rollout.prompts_per_minibatch)}
+    if dynamic is not None:
+        sizes["rollout.dynamic_sampling.prompts_per_round"] = (dynamic.prompts_per_round, 1)
+    return [
+        Refusal(
+            name,
+            f"{name} {size} is not a multiple of the {processes} processes; "
+            + _use(name, size, (n for n in range(step, 2 * size + processes * step, step) if n % processes == 0)),
+        )
+        for name, (size, step) in sizes.items()
+        if size % processes
+    ]
+
+
+def _sharding(config: TrainingConfig, processes: int) -> list[Refusal]:
+    sharding = config.compute.sharding
+    if sharding != "none" and processes == 1:
+        return [
+            Refusal(
+                "compute.sharding",
+                f"compute.sharding {sharding}: one process has nobody to share with; set none, or train with several",
+            )
+        ]
+    return []
+
+
+def _divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def _use(name: str, value: int, working: Iterable[int]) -> str:
+    """Name the nearest of the working values on either side."""
+    values = list(working)
+    nearest = [*[n for n in values if n < value][-1:], *[n for n in values if n > value][:1]]
+    if not nearest:
+        return "use fewer processes"
+    return f"set {name} to {' or '.join(map(str, nearest))}"
