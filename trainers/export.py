@@ -1,0 +1,224 @@
+"""A run's policy as an ordinary Hugging Face model folder, without what only training needs.
+
+python -m trainers.export CHECKPOINT DIR
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from trainers.checkpoints import run_config
+from trainers.config import TrainingConfig
+from trainers.durable import move_whole
+from trainers.environment import ENVIRONMENT, EXIT_CODES
+from trainers.errors import CheckpointError, ConfigError
+from trainers.lifeline import follow_parent
+from trainers.model_folder import model_digest
+
+_ADAPTER: Final = "adapter_config.json"
+_ADAPTER_FILES: Final = ("adapter_model.safetensors", _ADAPTER)
+_SPARE_BYTES: Final = 64 * 2**20
+_EPILOG: Final = """\
+prints JSON: what was exported, its parameters, type and bytes.
+
+exit codes:
+  0 exported   1 unexpected error   2 refused, with the reason
+"""
+
+
+def export(checkpoint: Path, target: Path, *, dtype: str = "float32", adapter: bool = False) -> dict[str, Any]:
+    """Write the model of a checkpoint (`step-N` or `best-N`) with its tokenizer and how it was sampled in evaluations.
+
+    LoRA adapters are merged into their base in float32, unless they are wanted alone. The folder appears whole or not
+    at all.
+
+    Args:
+        dtype: of the stored weights, float32 or bfloat16; adapters alone stay as they are.
+        adapter: write the adapters alone; they name their base model.
+    Returns: `parameters`, `dtype`, `bytes`, `merged`, and of adapters `base`, the folder they were trained on.
+    Raises: CheckpointError or ConfigError, if the folders are not as they have to be, or the disk is too small.
+    """
+    config, target = run_config(checkpoint), target.absolute()
+    if target.exists():
+        raise ConfigError(f"{target} exists already; name a folder that does not")
+    if not target.parent.is_dir():
+        raise ConfigError(f"{target.parent} is no folder; make it first")
+    model_digest(checkpoint)  # is it one, and is the base of its adapters there
+    has_adapters = (checkpoint / _ADAPTER).is_file()
+    if adapter and not has_adapters:
+        raise ConfigError(f"{checkpoint} holds a whole model, no adapters; export it without --adapter")
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-", ignore_cleanup_errors=True) as made:
+        unfinished = Path(made) / "model"
+        unfinished.mkdir()
+        found = _copy_adapters(checkpoint, unfinished) if adapter else _save_model(checkpoint, unfinished, dtype)
+        _save_tokenizer(checkpoint, unfinished)
+        _save_sampling(config, checkpoint, unfinished)
+        for file in unfinished.iterdir():
+            file.chmod(0o644)  # safetensors writes its files for their owner only
+        size = sum(file.stat().st_size for file in unfinished.iterdir())
+        move_whole(unfinished, target)
+    base = {"base": _base(checkpoint)} if has_adapters else {}
+    return {**found, "bytes": size, "merged": has_adapters and not adapter, **base}
+
+
+def _base(checkpoint: Path) -> str:
+    return json.loads((checkpoint / _ADAPTER).read_text(encoding="utf-8"))["base_model_name_or_path"]
+
+
+def _save_model(checkpoint: Path, folder: Path, dtype: str) -> dict[str, Any]:
+    import torch
+
+    _say(f"reading {checkpoint}")
+    model = _merged(checkpoint) if (checkpoint / _ADAPTER).is_file() else _loaded(checkpoint)
+    model = model.to(getattr(torch, dtype))
+    tensors = {tensor.data_ptr(): tensor for tensor in model.state_dict().values()}  # tied ones are stored once
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    _check_room(folder, size)
+    model.config.use_cache = True  # training switches it off
+    _say(f"writing {size / 2**30:.2f} GiB")
+    model.save_pretrained(folder)
+    return {"parameters": sum(tensor.numel() for tensor in tensors.values()), "dtype": dtype}
+
+
+def _loaded(folder: Path) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+    )
+
+
+def _merged(checkpoint: Path) -> Any:
+    from peft import PeftModel
+
+    base = _base(checkpoint)
+    _say(f"merging adapters into {base}")
+    model: Any = PeftModel.from_pretrained(_loaded(Path(base)), str(checkpoint))
+    return model.merge_and_unload(safe_merge=True)
+
+
+def _copy_adapters(checkpoint: Path, folder: Path) -> dict[str, Any]:
+    """The adapters, naming their base as others find it: repository and commit, where the catalog knows them."""
+    from safetensors import safe_open
+
+    _check_room(folder, sum((checkpoint / name).stat().st_size for name in _ADAPTER_FILES))
+    for name in _ADAPTER_FILES:
+        shutil.copyfile(checkpoint / name, folder / name)
+    path = folder / _ADAPTER
+    content = json.loads(path.read_text(encoding="utf-8"))
+    origin = _origin(Path(content["base_model_name_or_path"]))
+    if origin.get("repository"):
+        content |= {"base_model_name_or_path": origin["repository"], "revision": origin.get("revision")}
+    path.write_text(json.dumps(content, indent=2, sort_keys=True), encoding="utf-8")
+    with safe_open(folder / _ADAPTER_FILES[0], "pt") as weights:
+        tensors = [weights.get_tensor(name) for name in weights.keys()]  # noqa: SIM118 it is no dictionary
+    dtypes = sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors})
+    return {"parameters": sum(tensor.numel() for tensor in tensors), "dtype": " and ".join(dtypes)}
+
+
+def _origin(base: Path) -> dict[str, Any]:
+    try:
+        return json.loads((base / "catalog.json").read_text(encoding="utf-8"))["origin"]
+    except FileNotFoundError:
+        return {}
+
+
+def _save_tokenizer(checkpoint: Path, folder: Path) -> None:
+    from transformers import AutoTokenizer
+
+    AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False).save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    own = {
+        name: value for name, value in content.items() if name not in ("is_local", "local_files_only", "name_or_path")
+    }
+    path.write_text(json.dumps(own, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _save_sampling(config: TrainingConfig, checkpoint: Path, folder: Path) -> None:
+    """How evaluations sampled, so that `generate` does the same unless it is told otherwise."""
+    from transformers import AutoTokenizer, GenerationConfig
+
+    evaluation, tokenizer = config.evaluation, AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+    special = _special_tokens(checkpoint)
+    GenerationConfig(
+        do_sample=True,
+        temperature=evaluation.temperature,
+        top_p=evaluation.top_p,
+        top_k=0,
+        max_new_tokens=evaluation.max_completion_tokens or config.rollout.max_completion_tokens,
+        bos_token_id=special.get("bos_token_id", tokenizer.bos_token_id),
+        eos_token_id=_ends(special.get("eos_token_id"), tokenizer.eos_token_id),
+        pad_token_id=tokenizer.pad_token_id,
+    ).save_pretrained(folder)
+
+
+def _special_tokens(checkpoint: Path) -> dict[str, Any]:
+    """The special tokens of the policy; of adapters, those of their base."""
+    folder = Path(_base(checkpoint)) if (checkpoint / _ADAPTER).is_file() else checkpoint
+    path = folder / "generation_config.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _ends(of_model: int | list[int] | None, of_tokenizer: int) -> int | list[int]:
+    """The tokens that end a completion in training: the model's, and the tokenizer's."""
+    known = [] if of_model is None else [of_model] if isinstance(of_model, int) else of_model
+    both = known if of_tokenizer in known else [of_tokenizer, *known]
+    return both[0] if len(both) == 1 else both
+
+
+def _check_room(folder: Path, size: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < size + _SPARE_BYTES:
+        raise ConfigError(
+            f"{folder.parents[1]}: the model needs {size / 2**30:.2f} GiB and {free / 2**30:.2f} GiB are free; make "
+            "room, or name a folder on another disk"
+        )
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    parser = argparse.ArgumentParser(
+        "python -m trainers.export",
+        description="Write a run's policy as an ordinary Hugging Face model folder.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a folder step-N or best-N of a run")
+    parser.add_argument("target", type=Path, metavar="DIR", help="the folder to make")
+    parser.add_argument("--adapter", action="store_true", help="write LoRA adapters alone, not merged into their base")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the stored weights")
+    parser.add_argument("--parent-fd", type=int, metavar="N", help="exit when this inherited pipe reaches its end")
+    options = parser.parse_args(arguments)
+    if options.parent_fd is not None:
+        follow_parent(options.parent_fd)
+    os.environ.update(ENVIRONMENT)
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    # PEFT 0.21 uses names that transformers changed
+    warnings.filterwarnings("ignore", message=r"`is_gradient_checkpointing` is", category=FutureWarning)
+    try:
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        found = export(options.checkpoint, options.target, dtype=options.dtype, adapter=options.adapter)
+    except (CheckpointError, ConfigError) as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_CODES["BAD_CONFIG"]
+    sys.stdout.write(f"{json.dumps(found)}\n")
+    return EXIT_CODES["SUCCEEDED"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
