@@ -51,6 +51,34 @@ def config_objectives(
     return {config_id: fmean(values) for config_id, values in by_config.items()}
 
 
+def selection_objectives(trials: Sequence[Trial], objectives: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the means by which tuning chooses, by config id: each over the same seeds.
+
+    They differ from `config_objectives` only where the tune stage was cut short, so that some configs never ran on
+    some seeds: the mean of fewer seeds varies more, and the best of them would be lucky rather than good.
+    """
+    seeds, whole = compared(trials)
+    mine = [trial for trial in trials if trial.seed in seeds and trial.config_id in whole]
+    return config_objectives(mine, objectives, Stage.TUNE)
+
+
+def compared(trials: Sequence[Trial]) -> tuple[set[int], set[str]]:
+    """Return the tune seeds on which configs are compared, and the ids of the configs that can be.
+
+    Without a cancelled trial that is all of them. Else it is the first seeds, as many as leave the most trials to
+    compare, with the configs that were cut on none of these. Among equal numbers of trials more configs win.
+    """
+    tune = [trial for trial in trials if trial.stage is Stage.TUNE]
+    seeds = list(dict.fromkeys(trial.seed for trial in sorted(tune, key=lambda trial: trial.number)))
+    configs = {trial.config_id for trial in tune}
+    found: list[tuple[set[int], set[str]]] = []
+    for count in range(1, len(seeds) + 1):
+        first = set(seeds[:count])
+        cut = {t.config_id for t in tune if t.seed in first and t.state is TrialState.CANCELLED}
+        found.append((first, configs - cut))
+    return max(found, key=lambda pair: len(pair[0]) * len(pair[1]), default=(set(), set()))
+
+
 def choose(configs: Sequence[Config], objectives: Mapping[str, float], count: int) -> list[Config]:
     """Return the `count` best points of the space; equal ones in their order. A baseline is never among them."""
     contenders = [

@@ -2,15 +2,17 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+from sweep_service.budget import gpu_hours, left_s, not_begun_message, room, stopped_message
+from sweep_service.plan import stage_counts
 from sweep_service.processes import terminate, this_host
-from sweep_service.records import Attempt, Config, DesiredState, Outcome, Trial, TrialState
+from sweep_service.records import Attempt, Config, DesiredState, Outcome, Stage, Trial, TrialState
 from sweep_service.runner.recovery import ingest_rest, settle
 from sweep_service.runner.stages import next_records
 from sweep_service.runner.trainer import Job
@@ -19,6 +21,8 @@ from sweep_service.store import Fence, Store
 from trainers.config import TrainingConfig
 
 CANCEL_POLL_S: Final = 1.0
+MARK_EVERY_S: Final = 5.0
+"""How often the store is told for how long a trial has held its resources."""
 
 
 class Nothing(Enum):
@@ -31,7 +35,14 @@ class Nothing(Enum):
 @dataclass
 class _Live:
     attempt: Attempt
+    trial: Trial
+    """As it was when it was handed out."""
     process: tuple[str, int, float] | None = None
+    held_s: float = 0.0
+    """For how long its actor has held its resources, as it said last."""
+    marked_s: float = 0.0
+    """How much of that the store has."""
+    heard_at: float | None = None
 
 
 class Ledger:
@@ -49,6 +60,8 @@ class Ledger:
         self._live: dict[str, _Live] = {}
         self._idle = False  # the rows gave nothing to do, and none of them has changed since
         self._cancelled, self._cancel_read_at = False, float("-inf")
+        limited = self._sweep.spec.budget.max_gpu_hours is not None
+        self._confirm_trials = stage_counts(self._sweep.spec).confirm if limited else 0
 
     def next_job(self, name: str) -> Job | Nothing:
         """Hand out the next trial as `name`. Its attempt is stored before this returns."""
@@ -62,22 +75,57 @@ class Ledger:
             return Nothing.NOW if self._live else Nothing.EVER
         directory = self._settings.storage / trial.sweep_id / trial.id / "{attempt}"
         attempt = self._store.start_attempt(self._fence, trial.id, str(directory))
-        self._live[name] = _Live(attempt)
+        self._live[name] = _Live(attempt, trial)
         return self._job(trial, attempt)
 
     def _next_trial(self) -> Trial | None:
-        """Return the first pending trial; make new ones if there is none and the sweep needs more."""
+        """Return the first pending trial that may begin; make new ones if there is none and the sweep needs more.
+
+        When the budget lets no new trial begin, running ones may still give back hours that they do not need; after
+        the last of them those that wait are cancelled, and what comes next is made.
+        """
         while True:
             pending = self._store.list_trials(self._sweep.id, limit=1, states=[TrialState.PENDING])
             if pending:
-                return pending[0]
+                if self._may_go_on(pending[0]):
+                    return pending[0]
+                if self._live and not pending[0].attempts:
+                    return None
+                self._end_pending(pending[0])
+                continue
             trials = self._store.list_trials(self._sweep.id)
             configs = self._store.list_configs(self._sweep.id)
             evaluations = self._store.curves(self._sweep.id, [self._sweep.spec.objective.metric])
-            records = next_records(self._sweep, configs, trials, evaluations)
+            records = next_records(self._sweep, configs, trials, evaluations, may_begin=self._has_room(Stage.TUNE))
             if records is None:
                 return None
             self._store.add_configs(self._fence, *records)
+
+    def _may_go_on(self, trial: Trial) -> bool:
+        """Whether a pending trial may be handed out: one that has begun if it has time left, a new one if it fits."""
+        if trial.attempts:
+            left = left_s(self._sweep.spec, trial.held_s)
+            return left is None or left > 0
+        return self._has_room(trial.stage)
+
+    def _has_room(self, stage: Stage) -> bool:
+        if self._sweep.spec.budget.max_gpu_hours is None:
+            return True
+        found = room(self._sweep.spec, self._store.spent(self._sweep.id), self._kept(stage))
+        return found is None or found > 0
+
+    def _kept(self, stage: Stage) -> int:
+        """How many trials the tune stage must leave room for."""
+        return self._confirm_trials if stage is Stage.TUNE else 0
+
+    def _end_pending(self, trial: Trial) -> None:
+        """End a trial that has used up its time, or all that wait, if none of them may begin ever."""
+        spec = self._sweep.spec
+        if trial.attempts:
+            self._store.fail_pending(self._fence, trial.id, stopped_message(spec, trial))
+        else:
+            hours = gpu_hours(spec, self._store.spent(self._sweep.id))
+            self._store.cancel_pending(self._fence, not_begun_message(spec, hours, self._kept(trial.stage)))
 
     def _job(self, trial: Trial, attempt: Attempt) -> Job:
         if trial.config_id not in self._configs:
@@ -95,17 +143,26 @@ class Ledger:
             processes=resources.processes_for(TrainingConfig.model_validate(config)),
             resume_from=checkpoint.path if checkpoint and Path(checkpoint.path).is_dir() else None,
             cache=str(self._settings.cache),
+            limit_s=left_s(self._sweep.spec, trial.held_s),
         )
 
     def report(self, name: str, result: dict[str, Any]) -> None:
         """Store what a trial's actor sent; its events are taken out of the result."""
         live = self._live[name]
+        self._mark(live, result)
         if "process" in result and live.process is None:
             live.process = host, pid, started = json.loads(result["process"])
             self._store.set_process(self._fence, live.attempt, host, pid, started)
         if lines := result.pop("events", ""):
             events = [json.loads(line) for line in lines.splitlines()]
             self._store.ingest(self._fence, live.attempt, result["start"], result["end"], events)
+
+    def _mark(self, live: _Live, result: Mapping[str, Any]) -> None:
+        """Note for how long an attempt has held its resources; tell the store now and then."""
+        live.held_s, live.heard_at = result.get("held_s", live.held_s), time.monotonic()
+        if live.held_s - live.marked_s >= MARK_EVERY_S or (live.held_s and not live.marked_s):
+            self._store.set_held(self._fence, live.trial.id, live.trial.held_s + live.held_s)
+            live.marked_s = live.held_s
 
     def complete(self, name: str, result: dict[str, Any] | None) -> None:
         """End a trial's attempt.
@@ -117,19 +174,28 @@ class Ledger:
         if live is None:
             return
         attempt, outcome = self._with_process(live), (result or {}).get("outcome")
+        unmarked_s = live.held_s - live.marked_s
         if outcome is not None and result is not None:
-            self._finish(attempt, Outcome(outcome), result.get("message"))
-        elif self._cancelled:
-            terminate(attempt.host, attempt.pid, attempt.pid_started_at)
-            ingest_rest(self._store, self._fence, attempt)
-            self._finish(attempt, Outcome.CANCELLED, None)
+            ending = Outcome(outcome), result.get("message")
+            if result.get("timed_out"):
+                trial = self._store.get_trial(attempt.trial_id)
+                ending = Outcome.FAILED, stopped_message(self._sweep.spec, trial)
+            self._finish(attempt, *ending, unmarked_s)
         else:
-            settle(self._store, self._fence, self._sweep, attempt, unknown=Outcome.CRASHED)
+            if live.heard_at is not None:  # it held them until now, or longer than anyone can tell
+                unmarked_s += time.monotonic() - live.heard_at
+            if self._cancelled:
+                terminate(attempt.host, attempt.pid, attempt.pid_started_at)
+                ingest_rest(self._store, self._fence, attempt)
+                self._finish(attempt, Outcome.CANCELLED, None, unmarked_s)
+            else:
+                settle(self._store, self._fence, self._sweep, attempt, Outcome.CRASHED, unmarked_s)
         del self._live[name]
         self._idle = False
 
-    def _finish(self, attempt: Attempt, outcome: Outcome, message: str | None) -> None:
-        self._store.finish_attempt(self._fence, attempt, outcome, message, self._sweep.spec.retries.max_crashes)
+    def _finish(self, attempt: Attempt, outcome: Outcome, message: str | None, unmarked_s: float) -> None:
+        crashes = self._sweep.spec.retries.max_crashes
+        self._store.finish_attempt(self._fence, attempt, outcome, message, crashes, unmarked_s)
 
     def _with_process(self, live: _Live) -> Attempt:
         host, pid, started = live.process or (None, None, None)

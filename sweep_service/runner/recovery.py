@@ -1,31 +1,37 @@
 """Ending attempts whose owner is gone: what they wrote is stored before anyone goes on with their trials."""
 
 from pathlib import Path
+from typing import Final
 
 from sweep_service.processes import terminate
 from sweep_service.records import Attempt, Outcome, Sweep
 from sweep_service.runner.trainer import EVENTS_FILE, Ending, Part, ending_of
 from sweep_service.store import Fence, Store
 
+UNSEEN_S: Final = 15.0
+"""For so long a trainer may have held its resources unseen: since its runner told the store last, and after its end."""
+
 
 def recover(store: Store, fence: Fence, sweep: Sweep) -> None:
     """End every attempt that an earlier runner left without an outcome. A trial that had finished stays finished."""
     for attempt in store.list_attempts(sweep.id, running_only=True):
-        settle(store, fence, sweep, attempt, unknown=Outcome.LOST)
+        settle(store, fence, sweep, attempt, Outcome.LOST, UNSEEN_S)
 
 
-def settle(store: Store, fence: Fence, sweep: Sweep, attempt: Attempt, unknown: Outcome) -> None:
+def settle(store: Store, fence: Fence, sweep: Sweep, attempt: Attempt, unknown: Outcome, more_held_s: float) -> None:
     """End one attempt: kill its trainer if it lives, store the rest of its events, and take the outcome from them.
 
     Args:
         unknown: the outcome if the events do not tell it.
+        more_held_s: seconds for which it held its resources beyond what the store has.
     """
     terminate(attempt.host, attempt.pid, attempt.pid_started_at)
     ingest_rest(store, fence, attempt)
     ending = ending_of(None, Path(attempt.directory))
     if ending.outcome is Outcome.LOST:
         ending = Ending(unknown, ending.message)
-    store.finish_attempt(fence, attempt, ending.outcome, ending.message, sweep.spec.retries.max_crashes)
+    crashes = sweep.spec.retries.max_crashes
+    store.finish_attempt(fence, attempt, ending.outcome, ending.message, crashes, more_held_s)
 
 
 def ingest_rest(store: Store, fence: Fence, attempt: Attempt) -> None:

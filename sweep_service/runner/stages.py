@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from search_spaces.sampling import Observation, propose
-from sweep_service.objective import choose, config_objectives, trial_objectives
+from sweep_service.objective import choose, config_objectives, selection_objectives, trial_objectives
 from sweep_service.plan import add_config, confirm_records, make_trials
 from sweep_service.records import Config, Curve, Role, Stage, Sweep, Trial
 
@@ -11,7 +11,12 @@ Records = tuple[list[Config], list[Trial]]
 
 
 def next_records(
-    sweep: Sweep, configs: Sequence[Config], trials: Sequence[Trial], evaluations: Sequence[Curve]
+    sweep: Sweep,
+    configs: Sequence[Config],
+    trials: Sequence[Trial],
+    evaluations: Sequence[Curve],
+    *,
+    may_begin: bool = True,
 ) -> Records | None:
     """Return the configs (new ones, or with a new role) and trials that come next, or None.
 
@@ -20,16 +25,18 @@ def next_records(
     Args:
         sweep, configs, trials: all rows of the sweep.
         evaluations: curves of the objective's metric.
+        may_begin: whether the budget lets one more tune trial begin now; else nothing is proposed.
     """
     spec = sweep.spec
-    values = config_objectives(trials, trial_objectives(trials, evaluations, spec.objective), Stage.TUNE)
+    objectives = trial_objectives(trials, evaluations, spec.objective)
     if any(trial.stage is Stage.CONFIRM for trial in trials):
         return None
-    if proposed := _next_proposal(sweep, configs, trials, values):
+    values = config_objectives(trials, objectives, Stage.TUNE)
+    if may_begin and (proposed := _next_proposal(sweep, configs, trials, values)):
         return proposed
     if spec.seeds.confirm is None or not all(trial.state.terminal for trial in trials):
         return None
-    chosen = choose(configs, values, spec.seeds.confirm.top_k)
+    chosen = choose(configs, selection_objectives(trials, objectives), spec.seeds.confirm.top_k)
     return confirm_records(spec, sweep.id, configs, chosen, _next_number(trials)) if chosen else None
 
 

@@ -46,6 +46,8 @@ class Job(BaseModel):
     processes: int = 1
     resume_from: str | None
     cache: str
+    limit_s: float | None = None
+    """Seconds after which it is stopped; None: never."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from typing import Any, Final
 from ray import tune
 
 from sweep_service.processes import die_with_parent, this_host
+from sweep_service.records import Outcome
+from sweep_service.runner.deadline import Deadline
 from sweep_service.runner.launch import Preloaded, Spawned
 from sweep_service.runner.trainer import Job, Start, Trainer, trainer_environment
 
@@ -20,7 +22,8 @@ class TrialActor(tune.Trainable):
     """Runs one attempt after another. Every ending is a result; nothing is raised.
 
     Its configuration is `{"job": JSON of a Job}`. A result has `events` (JSON lines), the bytes `start` and `end`
-    between which they lie in `events.jsonl`, `process` (host, pid, start); with `done` an `outcome` and a `message`.
+    between which they lie in `events.jsonl`, `process` (host, pid, start), and `held_s`, for how long the attempt has
+    held its resources; with `done` an `outcome` and a `message`, and `timed_out` if the job's limit ended it.
     """
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -37,11 +40,15 @@ class TrialActor(tune.Trainable):
 
     def _start(self, config: dict[str, Any]) -> None:
         job = Job.model_validate_json(config["job"])
+        self._held_since = time.monotonic()
         self._trainer: Trainer | None = None
+        self._deadline: Deadline | None = None
         self._problem = ""
         try:
             Path(job.directory).mkdir(parents=True, exist_ok=True)
             self._trainer = Trainer(job, self._starter(job))
+            if job.limit_s is not None:
+                self._deadline = Deadline(self._trainer, job.limit_s)
         except OSError as error:
             self._problem = f"the trainer could not be started in {job.directory}: {error}"
 
@@ -64,12 +71,15 @@ class TrialActor(tune.Trainable):
             return {"events": "", "start": 0, "end": 0, "done": True, "outcome": "FAILED", "message": self._problem}
         ended = trainer.wait(STEP_S)
         part = trainer.next_part()
-        result = {"events": part.lines, "start": part.start, "end": part.end, "done": False}
+        result: dict[str, Any] = {"events": part.lines, "start": part.start, "end": part.end, "done": False}
+        result["held_s"] = time.monotonic() - self._held_since
         if trainer.started_at is not None:
             result["process"] = json.dumps([this_host(), trainer.pid, trainer.started_at])
         if ended and not part.lines:  # only once everything it wrote has been passed on
             ending = trainer.ending
-            result |= {"done": True, "outcome": ending.outcome.value, "message": ending.message}
+            killed = ending.outcome in (Outcome.LOST, Outcome.CRASHED)
+            timed_out = killed and self._deadline is not None and self._deadline.passed
+            result |= {"done": True, "outcome": ending.outcome.value, "message": ending.message, "timed_out": timed_out}
         return result
 
     def cleanup(self) -> None:
@@ -79,6 +89,9 @@ class TrialActor(tune.Trainable):
             self._preloaded.close()
 
     def _end_trainer(self) -> None:
+        if self._deadline is not None:
+            self._deadline.lift()
+            self._deadline = None
         if self._trainer is not None:
             self._trainer.stop()
             self._trainer = None

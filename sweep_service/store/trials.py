@@ -82,6 +82,14 @@ class TrialRows(Rows):
             rows = connection.execute(query.order_by(t.trials.c.number).limit(limit)).mappings()
             return [Trial.model_validate(dict(row)) for row in rows]
 
+    def get_trial(self, trial_id: str) -> Trial:
+        """Return a trial.
+
+        Raises: NotFound.
+        """
+        with self._read() as connection:
+            return Trial.model_validate(dict(_one_trial(connection, trial_id)))
+
     def count_trials(self, sweep_ids: Sequence[str]) -> dict[str, dict[TrialState, int]]:
         """Return for each sweep how many trials are in which state; states without trials are left out."""
         c = t.trials.c
