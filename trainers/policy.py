@@ -13,6 +13,7 @@ from trainers.catalog import ModelEntry, entry_folder, read_entry
 from trainers.config import LoRAConfig, ModelConfig, PretrainedModel, TrainingConfig
 from trainers.config.sharing import sharing_refusals
 from trainers.errors import ConfigError
+from trainers.prompts import beyond_context
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -142,12 +143,4 @@ def _targets(model: Any, adapters: LoRAConfig | None) -> list[str]:
 
 
 def _context(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]]) -> list[str]:
-    context: int | None = getattr(model.config, "max_position_embeddings", None)
-    longest = max(map(len, prompts))
-    lengths = {"rollout": config.rollout.max_completion_tokens, "evaluation": config.evaluation.max_completion_tokens}
-    return [
-        f"{part}.max_completion_tokens {completion}: with the longest prompt of {longest} tokens it exceeds the "
-        f"model's context of {context}; use at most {context - longest}"
-        for part, completion in lengths.items()
-        if context is not None and completion is not None and longest + completion > context
-    ]
+    return beyond_context(config, max(map(len, prompts)), getattr(model.config, "max_position_embeddings", None))

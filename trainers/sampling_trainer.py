@@ -28,6 +28,7 @@ from trainers.model_folder import model_digest
 from trainers.parallel import process_state
 from trainers.policy import load_policy, load_tokenizer, lora, refuse
 from trainers.probe_log import Sampled
+from trainers.prompts import end_tokens, is_chat, token_ids
 from trainers.rollouts import Group, Sample
 from trainers.tasks.base import Completion, Problem, Task
 from trainers.training_arguments import training_arguments
@@ -66,7 +67,11 @@ class SamplingTrainer(GRPOTrainer):
         self._config, self._task, self._folders = config, task, folders
         self._stopping, self._sampling = stopping, False
         self._characters = load_tokenizer(folders.model)
+        self._chat = is_chat(config.task)
         model = load_policy(folders.model, config.model)
+        if self._chat:
+            own = model.generation_config.eos_token_id
+            model.generation_config.eos_token_id = end_tokens(self._characters, own, chat=True)
         refuse(model, config, self._token_ids([*task.training, *task.validation]), processes)
         model.register_forward_pre_hook(self._interrupt_sampling)
         if not torch.cuda.is_available():  # its buffer is as wide as this, however small the vocabulary
@@ -95,7 +100,7 @@ class SamplingTrainer(GRPOTrainer):
     # completions
 
     def _token_ids(self, problems: Sequence[Problem]) -> list[list[int]]:
-        return self._characters(text=[problem.prompt for problem in problems])["input_ids"]
+        return token_ids(self._characters, [problem.prompt for problem in problems], chat=self._chat)
 
     def _completion(self, ids: list[int]) -> Completion:
         ended = ids[-1] in self.eos_token_ids
@@ -191,7 +196,7 @@ class SamplingTrainer(GRPOTrainer):
             mine, size = prompts[self._rank :: self._processes], self._config.rollout.completions_per_rollout
             completions: list[Completion] = []
             for start in range(0, len(mine), size):
-                ids = self._characters(text=list(mine[start : start + size]))["input_ids"]
+                ids = token_ids(self._characters, mine[start : start + size], chat=self._chat)
                 completions += map(self._completion, self._completed(ids))
         shares = gather_object([completions]) if self._processes > 1 else [completions]
         return [shares[place % self._processes][place // self._processes] for place in range(len(prompts))]

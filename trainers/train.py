@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from trainers.checkpoints import UNFINISHED, read_state
-from trainers.config import TinyPolicy, TrainingConfig, WordProblemsTask
+from trainers.config import TinyPolicy, TrainingConfig
 from trainers.errors import DivergedError, StoppedError
 from trainers.events import EventWriter
 from trainers.parallel import process_state
@@ -18,7 +18,8 @@ from trainers.policy_trainer import PolicyTrainer
 from trainers.recorder import Outcome, Recorder
 from trainers.sampling_trainer import Folders
 from trainers.tasks import Task, make_task
-from trainers.tasks.shortened import Shortened
+from trainers.tasks.asked import Asked, data_record
+from trainers.tasks.word_problems import WordProblems
 from trainers.warm_start import warm_started
 
 _LIBRARIES: Final = ("torch", "transformers", "trl")
@@ -70,14 +71,14 @@ def train(
             shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # of a process that was killed while saving
         with process_state().main_process_first():  # only the first of several processes can save a model
             model = _initial_model(config, task, cache, events, stopping)
-        if isinstance(config.task, WordProblemsTask):
-            task = Shortened(task, load_tokenizer(model), config.task.max_prompt_tokens)
+        if isinstance(task, WordProblems):
+            task = Asked(task, load_tokenizer(model))
             if (warning := task.warning()) and process_state().is_main_process:
                 recorder.warning(first_step, warning)
+        events.write("data", **data_record(task).model_dump(mode="json"))
         folders = Folders(model, output, cache)
         trainer = make(config, task, folders, recorder, stopping, state, model_only=model_only)
         trainer.run(resume_from)
-        process_state().wait_for_everyone()  # so that none has ended while the first still saves
         process_state().wait_for_everyone()  # so that none has ended while the first still saves
         step = trainer.state.global_step
         outcome: Outcome = "SUCCEEDED" if step == config.steps and not trainer.interrupted else "STOPPED"

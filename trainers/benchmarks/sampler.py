@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from trainers.errors import StoppedError
+from trainers.prompts import chat_prompt, end_tokens, token_ids
 from trainers.tasks.base import Completion
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ class ModelSampler:
             folder, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False
         )
         self._model.to(self._device).eval()
-        ends: Any = self._model.generation_config.eos_token_id
-        self._ends = {*(ends if isinstance(ends, list) else [ends]), self._tokenizer.eos_token_id} - {None}
+        self._own_ends: int | list[int] | None = self._model.generation_config.eos_token_id
 
     @property
     def context(self) -> int | None:
@@ -51,11 +51,9 @@ class ModelSampler:
     def prompt_ids(self, problem: str, sampling: Sampling) -> list[int]:
         """The token ids of a problem's prompt."""
         text = problem + sampling.prompt_suffix
-        if not sampling.chat:
-            return self._tokenizer(text)["input_ids"]
-        chat = [{"role": "user", "content": text}]
-        rendered = self._tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
-        return self._tokenizer(rendered, add_special_tokens=False)["input_ids"]
+        if sampling.chat:
+            text = chat_prompt(self._tokenizer, text, None, {})
+        return token_ids(self._tokenizer, [text], chat=sampling.chat)[0]
 
     def sample(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seed: int) -> list[Completion]:
         """One completion of each prompt; on a CPU the same arguments give the same completions.
@@ -70,15 +68,16 @@ class ModelSampler:
         def stop(ids_BT: Tensor, *_: Any, **__: Any) -> Tensor:
             return torch.full((len(ids_BT),), self._stopping(), device=ids_BT.device)
 
-        self._model.generation_config = self._generation(sampling)
+        ends = end_tokens(self._tokenizer, self._own_ends, chat=sampling.chat)
+        self._model.generation_config = self._generation(sampling, ends)
         padded: Any = self._tokenizer.pad({"input_ids": list(prompts)}, return_tensors="pt").to(self._device)
         with own_random_state(seed):
             ids_BT = self._model.generate(**padded, stopping_criteria=StoppingCriteriaList([stop]))
         if self._stopping():
             raise StoppedError("stopped while sampling")
-        return [self._completion(ids) for ids in ids_BT[:, padded["input_ids"].shape[1] :].tolist()]
+        return [self._completion(ids, ends) for ids in ids_BT[:, padded["input_ids"].shape[1] :].tolist()]
 
-    def _generation(self, sampling: Sampling) -> Any:
+    def _generation(self, sampling: Sampling, ends: list[int]) -> Any:
         """In place of the model's own settings, of which `generate` takes whatever it is not given."""
         from transformers import GenerationConfig
 
@@ -88,12 +87,12 @@ class ModelSampler:
             top_p=sampling.top_p,
             top_k=0,
             max_new_tokens=sampling.max_tokens,
-            eos_token_id=sorted(self._ends),
+            eos_token_id=sorted(ends),
             pad_token_id=self._tokenizer.pad_token_id,
         )
 
-    def _completion(self, ids: list[int]) -> Completion:
-        end = next((place for place, token in enumerate(ids) if token in self._ends), None)
+    def _completion(self, ids: list[int], ends: list[int]) -> Completion:
+        end = next((place for place, token in enumerate(ids) if token in ends), None)
         text: str = self._tokenizer.decode(ids[:end])
         return Completion(text, len(ids) if end is None else end + 1, truncated=end is None)
 

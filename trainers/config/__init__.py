@@ -99,6 +99,9 @@ class TrainingConfig(Frozen):
             ]
         if reason := self._inert_bf16():
             reasons.append(reason)
+        chat = isinstance(self.task, WordProblemsTask) and self.task.data.template == "chat"
+        if chat and isinstance(self.model, TinyPolicy):
+            reasons.append(f"task.data.template chat: model {self.model.name} is made from scratch; use raw")
         if isinstance(rollout.engine, VLLMEngine):
             reasons += self._vllm(rollout.engine)
         if reasons:

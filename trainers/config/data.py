@@ -1,8 +1,8 @@
 """How the columns of a dataset become problems."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from trainers.config.base import CatalogName, Frozen
 
@@ -10,21 +10,35 @@ Split = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0
 Value = bool | int | float | str
 
 
-class DataConfig(Frozen):
-    """Which rows of which dataset, and how a row is asked."""
+def _listed(value: object) -> object:
+    """Let one value stand for the list of it."""
+    return [value] if isinstance(value, bool | int | float | str) else value
 
-    ref: CatalogName = Field(default="shop-sums", description="A dataset of the catalog, or one of the package.")
+
+Values = Annotated[tuple[Value, ...], BeforeValidator(_listed), Field(min_length=1)]
+Filter = dict[str, Values]
+"""Columns and the values they may have."""
+
+
+class DataConfig(Frozen):
+    """Which rows of which dataset, and how a row is asked.
+
+    A column is named as it is in the dataset; `a.b` is field `b` of column `a`, `a.0` the first entry of its list.
+    """
+
+    ref: CatalogName = Field(default="shop-sums", description="A dataset of the catalog, or shop-sums of the package.")
     split: Split = "train"
     prompt: str = Field(default="problem", min_length=1, description="Column with the problem.")
-    answer: str = Field(default="answer", min_length=1, description="Column with the final answer.")
+    answer: str = Field(default="answer", min_length=1, description="Column with the final answer, a text or number.")
     answer_after: str | None = Field(
         default=None, min_length=1, description="The answer is what follows the last such text; null: the whole column."
     )
-    filter: dict[str, tuple[Value, ...]] = Field(
+    answer_boxed: bool = Field(default=False, description="The answer stands in the column's last \\boxed{}.")
+    filter: Filter = Field(
         default={}, description="Columns and the values they may have; other rows are left out, counted."
     )
     system: str | None = Field(
-        default=None, min_length=1, description="Text before every problem; a chat's system turn."
+        default=None, min_length=1, description="A chat's system turn; raw: text before every problem."
     )
     suffix: str = Field(default="\nPut the final answer in \\boxed{}.\n", description="Text right after every problem.")
     template: Literal["raw", "chat"] = Field(
@@ -34,11 +48,19 @@ class DataConfig(Frozen):
         default={}, description="Passed to the chat template, such as enable_thinking: false."
     )
 
+    @model_validator(mode="after")
+    def _means_one_thing(self) -> Self:
+        if self.answer_boxed and self.answer_after is not None:
+            raise ValueError("answer_after and answer_boxed are two ways to find the answer in its column; give one")
+        if self.template_options and self.template == "raw":
+            raise ValueError("template_options are for the chat template; set template: chat, or leave them out")
+        return self
+
 
 class HeldOutData(Frozen):
     """Other rows to validate on; columns, texts and template are those of the training data."""
 
     ref: CatalogName | None = Field(default=None, description="null: the dataset that is trained on.")
     split: Split = "validation"
-    filter: dict[str, tuple[Value, ...]] = Field(default={})
-    problems: int | None = Field(default=None, ge=1, description="At most so many, the first ones; null: all.")
+    filter: Filter = Field(default={}, description="Columns and the values they may have.")
+    problems: int | None = Field(default=None, ge=1, description="At most so many, spread over all; null: all.")

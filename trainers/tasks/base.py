@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from trainers.errors import ConfigError
+from trainers.prompts import token_ids
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -79,22 +80,28 @@ class Within(NamedTuple):
 
     kept: list[Problem]
     dropped: list[Problem]
+    lengths: list[int]
+    """Of the prompts that are kept, in tokens."""
 
 
-def within(tokenizer: "PreTrainedTokenizerBase", problems: Sequence[Problem], max_prompt_tokens: int) -> Within:
+def within(
+    tokenizer: "PreTrainedTokenizerBase", problems: Sequence[Problem], max_prompt_tokens: int, *, chat: bool = False
+) -> Within:
     """Part problems, in order, by the length of their prompts in the tokens that a policy is given.
 
     Raises: ConfigError, if none is short enough.
     """
-    lengths = [len(ids) for ids in tokenizer([problem.prompt for problem in problems])["input_ids"]]
-    kept = [problem for problem, length in zip(problems, lengths, strict=True) if length <= max_prompt_tokens]
-    dropped = [problem for problem, length in zip(problems, lengths, strict=True) if length > max_prompt_tokens]
+    ids = token_ids(tokenizer, [problem.prompt for problem in problems], chat=chat) if problems else []
+    sized = [(problem, len(prompt)) for problem, prompt in zip(problems, ids, strict=True)]
+    kept = [(problem, length) for problem, length in sized if length <= max_prompt_tokens]
     if not kept:
+        shortest = min((length for _, length in sized), default=0)
         raise ConfigError(
             f"task.max_prompt_tokens: all {len(problems)} prompts are longer than {max_prompt_tokens} tokens, the "
-            f"shortest has {min(lengths)}; raise it"
+            f"shortest has {shortest}; raise it"
         )
-    return Within(kept, dropped)
+    dropped = [problem for problem, length in sized if length > max_prompt_tokens]
+    return Within([problem for problem, _ in kept], dropped, [length for _, length in kept])
 
 
 def prompt_at(position: int, num_problems: int, seed: int) -> int:

@@ -1,73 +1,56 @@
-r"""Task "word_problems": the prompt is a text from a JSONL file, the answer stands in `\boxed{}`; a reward judges it.
+r"""Task "word_problems": the prompt is a text of a dataset, the answer stands in `\boxed{}`; a reward judges it.
 
-A policy made from scratch reads it through a byte-level tokenizer trained on the file. Imports no torch.
+A policy made from scratch reads it through a byte-level tokenizer trained on the problems. Imports no torch.
 """
 
 import hashlib
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ConfigDict, StringConstraints
-
-from trainers.config import Frozen, WordProblemsTask
+from trainers.catalog import BenchmarkEntry, entry_folder, read_entry
+from trainers.config import HeldOutData, WordProblemsTask
+from trainers.data_record import Reason
 from trainers.errors import ConfigError
-from trainers.jsonl import read_jsonl
 from trainers.rewards import make_reward
-from trainers.rewards.exact import normalised
 from trainers.tasks.base import Completion, Judgement, Problem, within
+from trainers.tasks.rows import Row, Rows, read_rows
+from trainers.tasks.same_text import same_text
 from trainers.tasks.tokenizers import byte_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-SHIPPED: Final = Path(__file__).parent / "data"
 _VOCABULARY: Final = 512
 """Tokens of a policy made from scratch: 256 bytes and the most frequent pieces of words."""
 
-_Text = Annotated[str, StringConstraints(strict=True, min_length=1)]
-
-
-class Line(Frozen):
-    """A line of the file; other fields may stand beside these."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    id: _Text
-    problem: _Text
-    answer: _Text
-
 
 class WordProblems:
-    """The task, over the problems of a file.
+    """The task, over the rows of a dataset: see docs/tasks.md for which are trained on, which validated on.
 
-    Every `validation_every`-th different text is for validation, and its repetitions with it; neither rewards, the warm
-    start nor the tokenizer are trained on it.
-    Raises: ConfigError, if file or reward are missing or wrong.
+    Prompts hold all that is asked but a chat's system turn, and no chat template yet: `Asked` writes that.
+    Raises: ConfigError, if dataset, benchmarks or reward are missing or wrong, or no problem is left.
     """
 
     def __init__(self, config: WordProblemsTask, cache: Path) -> None:
-        self._config = config
-        path = _file(config.data.ref, cache)
-        try:
-            lines = read_jsonl(path, Line, unique="id")
-        except OSError as error:
-            raise ConfigError(
-                f"task.data: {config.data.ref} cannot be read from {path}: {error.strerror}; put a JSONL file with "
-                "`id`, `problem` and `answer` there, or name one that comes with the package: "
-                f"{', '.join(file.stem for file in SHIPPED.iterdir())}"
-            ) from error
-        different = list(dict.fromkeys(normalised(line.problem) for line in lines))
-        held_out = set(different[config.validation_every - 1 :: config.validation_every])
-        if not held_out:
-            raise ConfigError(
-                f"task.data: {path} has {len(different)} different problems, so that none is kept for validation by "
-                f"task.validation_every {config.validation_every}; lower that or take a longer file"
-            )
-        self.training = [self._problem(line) for line in lines if normalised(line.problem) not in held_out]
-        self.validation = [self._problem(line) for line in lines if normalised(line.problem) in held_out]
+        self.config = config
+        self.left_out: list[tuple[Reason, str]] = []
+        read = read_rows(config.data, cache)
+        self.sources = [read.source]
+        benchmarks = _benchmarks(config.apart_from, cache)
+        rows = self._kept(read, benchmarks)
+        if config.validation is None:
+            training, validation = _parted(rows, config)
+        else:
+            training, validation = rows, self._kept(self._held_out(config.validation, cache), benchmarks)
+            validation = _spread(validation, config.validation.problems)
+            training = self._without(training, {same_text(row.problem) for row in validation}, "like_validation")
+        _refuse_none({"training": training, "validation": validation}, self.left_out)
+        self.rows = [*training, *validation]
+        self.training, self.validation = [*map(self._problem, training)], [*map(self._problem, validation)]
         self._reward = make_reward(config.reward)
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
@@ -81,7 +64,7 @@ class WordProblems:
     def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
         """A random training problem, if it is short enough to be trained on, and its answer alone in a box."""
         problem = random_numbers.choice(self._teachable)
-        return problem.prompt, _boxed(problem)
+        return problem.prompt, boxed(problem)
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -90,7 +73,7 @@ class WordProblems:
         return {
             "task": "word_problems",
             "training": hashlib.sha256(text.encode()).hexdigest(),
-            "max_prompt_tokens": self._config.max_prompt_tokens,
+            "max_prompt_tokens": self.config.max_prompt_tokens,
         }
 
     def close(self) -> None:
@@ -99,24 +82,83 @@ class WordProblems:
 
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerFast":
-        texts = [problem.prompt + _boxed(problem) for problem in self.training]
+        texts = [problem.prompt + boxed(problem) for problem in self.training]
         return byte_tokenizer(texts, _VOCABULARY)
 
     @cached_property
     def _teachable(self) -> list[Problem]:
-        return within(self._tokenizer, self.training, self._config.max_prompt_tokens).kept
+        return within(self._tokenizer, self.training, self.config.max_prompt_tokens).kept
 
-    def _problem(self, line: Line) -> Problem:
-        data = self._config.data
-        return Problem((data.system or "") + line.problem + data.suffix, line.answer)
+    def _held_out(self, held_out: HeldOutData, cache: Path) -> Rows:
+        changes = {"ref": held_out.ref or self.config.data.ref, "split": held_out.split, "filter": held_out.filter}
+        try:
+            read = read_rows(self.config.data.model_copy(update=changes), cache)
+        except ConfigError as error:
+            raise ConfigError(*(f"task.validation: {problem}" for problem in error.problems)) from error
+        self.sources.append(read.source)
+        return read
+
+    def _kept(self, read: Rows, benchmarks: set[str]) -> list[Row]:
+        self.left_out += read.left_out
+        return self._without(read.kept, benchmarks, "like_benchmark")
+
+    def _without(self, rows: Sequence[Row], texts: set[str], reason: Reason) -> list[Row]:
+        alike = [same_text(row.problem) in texts for row in rows] if texts else [False] * len(rows)
+        self.left_out.extend((reason, json.dumps(row)) for row, left in zip(rows, alike, strict=True) if left)
+        return [row for row, left in zip(rows, alike, strict=True) if not left]
+
+    def _problem(self, row: Row) -> Problem:
+        data = self.config.data
+        system = data.system if data.template == "raw" else None
+        return Problem((system or "") + row.problem + data.suffix, row.answer)
 
 
-def _file(name: str, cache: Path) -> Path:
-    given, shipped = cache / "data" / f"{name}.jsonl", SHIPPED / f"{name}.jsonl"
-    if given.exists() and shipped.exists():
-        raise ConfigError(f"task.data: {name} comes with the package, and {given} is another; rename that file")
-    return shipped if shipped.exists() else given
-
-
-def _boxed(problem: Problem) -> str:
+def boxed(problem: Problem) -> str:
+    """The shortest right completion."""
     return rf"\boxed{{{problem.answer}}}"
+
+
+def _benchmarks(names: Iterable[str], cache: Path) -> set[str]:
+    """The problems of benchmarks of the catalog, in the form in which equal ones are equal."""
+    found = set[str]()
+    for name in names:
+        path = entry_folder(cache, BenchmarkEntry, name) / "problems.jsonl"
+        try:
+            read_entry(cache, BenchmarkEntry, name)
+            found |= {same_text(json.loads(line)["problem"]) for line in path.read_bytes().splitlines() if line.strip()}
+        except ConfigError as error:
+            raise ConfigError(f"task.apart_from: {error}") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"task.apart_from {name}: {path} is damaged ({error}); add the benchmark anew") from error
+    return found
+
+
+def _parted(rows: Sequence[Row], config: WordProblemsTask) -> tuple[list[Row], list[Row]]:
+    """Rows to train on, and every so many different ones, with their repetitions, to validate on."""
+    texts = [same_text(row.problem) for row in rows]
+    different = list(dict.fromkeys(texts))
+    held_out = set(different[config.validation_every - 1 :: config.validation_every])
+    if different and not held_out:
+        raise ConfigError(
+            f"task.data: {config.data.ref} has {len(different)} different problems, so that none is kept for "
+            f"validation by task.validation_every {config.validation_every}; lower that, or name task.validation"
+        )
+    pairs = list(zip(rows, texts, strict=True))
+    return [row for row, text in pairs if text not in held_out], [row for row, text in pairs if text in held_out]
+
+
+def _spread(rows: list[Row], wanted: int | None) -> list[Row]:
+    """So many of the rows, at equal distances."""
+    if wanted is None or wanted >= len(rows):
+        return rows
+    return [rows[place * len(rows) // wanted] for place in range(wanted)]
+
+
+def _refuse_none(parts: dict[str, list[Row]], left_out: Sequence[tuple[Reason, str]]) -> None:
+    reasons = ", ".join(f"{reason} {sum(one == reason for one, _ in left_out)}" for reason in dict(left_out))
+    if problems := [
+        f"task.data: no problem is left for {name}; rows left out: {reasons or 'none'}"
+        for name, rows in parts.items()
+        if not rows
+    ]:
+        raise ConfigError(*problems)

@@ -1,6 +1,5 @@
 """The sweeps in examples/ bind, and the paper's have the values of the paper and its recipes, each with its source."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,9 @@ from sweep_service.plan import first_records, make_plan
 from sweep_service.records import Role
 from sweep_service.spec import SweepSpec, setting
 from sweep_service.spec_check import parse_spec
+from tests.unit.trainers.chats import add_dataset, deepseek_tokenizer
 from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
+from trainers.tasks.asked import Asked
 from trainers.tasks.word_problems import WordProblems
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -21,7 +22,9 @@ PAPER = [name for name in NAMES if name.startswith("paper_")]
 
 COMMON: dict[str, Any] = {
     "task.name": "word_problems",
-    "task.data": "klear-mathsub-30k",
+    "task.data.ref": "klear-mathsub-30k",
+    "task.data.suffix": "",
+    "task.data.template": "chat",
     "task.reward": "math",
     "task.max_prompt_tokens": 4096,
     "advantage.normalize_std": True,
@@ -145,10 +148,11 @@ def test_every_departure_that_a_value_names_is_listed(name: str) -> None:
 def test_a_recipe_s_prompt_is_the_model_s_chat(tmp_path: Path) -> None:
     task = load("paper_7b_ce_gppo").base.task
     assert isinstance(task, WordProblemsTask)
-    (tmp_path / "data").mkdir()
-    lines = [json.dumps({"id": str(n), "problem": f"What is {n} + 1?", "answer": str(n + 1)}) for n in range(1000)]
-    (tmp_path / "data" / f"{task.data}.jsonl").write_text("\n".join(lines))
+    rows = [{"problem": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(1000)]
+    add_dataset(tmp_path, task.data.ref, {"train": rows})
     problems = WordProblems(task.model_copy(update={"reward": "exact"}), tmp_path)
-    bar = "\N{FULLWIDTH VERTICAL LINE}"
-    assert problems.training[0].prompt == f"<{bar}User{bar}>What is 0 + 1?<{bar}Assistant{bar}><think>\n"
-    assert (len(problems.training), len(problems.validation)) == (998, 2)
+    asked = Asked(problems, deepseek_tokenizer())
+    bar, gap = "\N{FULLWIDTH VERTICAL LINE}", "\N{LOWER ONE EIGHTH BLOCK}"
+    begin = f"<{bar}begin{gap}of{gap}sentence{bar}>"
+    assert asked.training[0].prompt == f"{begin}<{bar}User{bar}>What is 0 + 1?<{bar}Assistant{bar}><think>\n"
+    assert (len(asked.training), len(asked.validation)) == (998, 2)

@@ -1,0 +1,68 @@
+"""What a run's data are, counted and digested, so that two runs can be compared. Imports no torch."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Literal, Self
+
+from pydantic import Field
+
+from trainers.config import Frozen
+
+Reason = Literal["filter", "empty", "no_answer", "like_benchmark", "like_validation", "special_token", "too_long"]
+"""Why a row is neither trained nor validated on."""
+
+REASONS: Mapping[Reason, str] = {
+    "filter": "have other values than task.data.filter and task.validation.filter allow",
+    "empty": "have no problem",
+    "no_answer": "have no answer",
+    "like_benchmark": "are problems of task.apart_from",
+    "like_validation": "are problems that are validated on",
+    "special_token": "hold a special token of the tokenizer",
+    "too_long": "have prompts longer than task.max_prompt_tokens",
+}
+
+
+class Problems(Frozen):
+    """Problems of one kind, in their order."""
+
+    problems: int = Field(ge=0)
+    sha256: str = Field(description="Of their texts and answers, in order.")
+
+    @classmethod
+    def of(cls, problems: Iterable[tuple[str, ...]]) -> Self:
+        """Count and digest."""
+        digest, count = hashlib.sha256(), 0
+        for problem in problems:
+            digest.update(json.dumps(problem).encode() + b"\n")
+            count += 1
+        return cls(problems=count, sha256=digest.hexdigest())
+
+
+class Source(Frozen):
+    """A file that rows were read from."""
+
+    ref: str = Field(description="The dataset's name.")
+    split: str
+    rows: int
+    sha256: str = Field(description="Of the file.")
+
+
+class Tokens(Frozen):
+    """Lengths of the prompts that are trained and validated on, in tokens."""
+
+    shortest: int
+    median: int
+    longest: int
+
+
+class DataRecord(Frozen):
+    """The problems of a run: those it has, and those it was not given."""
+
+    sources: tuple[Source, ...] = Field(default=(), description="Files; none: the code makes the problems.")
+    training: Problems
+    validation: Problems
+    left_out: Mapping[Reason, Problems] = Field(default={}, description="By reason; reasons without rows are missing.")
+    repeated: int = Field(default=0, description="Rows kept whose problem an earlier one has, up to layout.")
+    contradicting: int = Field(default=0, description="Those of them whose answer is another text.")
+    prompt_tokens: Tokens | None = Field(default=None, description="null: not counted.")

@@ -1,0 +1,104 @@
+"""Prompts as a policy reads them: a text, or a turn of a chat; and what ends a completion of one. Imports no torch."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, Final
+
+from trainers.config import TaskConfig, TrainingConfig, WordProblemsTask
+from trainers.errors import ConfigError
+
+_TODAY: Final = date(2024, 7, 26)
+"""For chat templates that write the date: with the real one a run would read other prompts tomorrow."""
+_NOW: Final = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
+_REPLY: Final = "The reply."
+
+
+def is_chat(task: TaskConfig) -> bool:
+    """Whether the task's prompts are turns of a chat."""
+    return isinstance(task, WordProblemsTask) and task.data.template == "chat"
+
+
+def has_chat_template(tokenizer: Any) -> bool:
+    """Whether the tokenizer knows how to write a chat."""
+    return bool(tokenizer.chat_template)
+
+
+def chat_prompt(tokenizer: Any, text: str, system: str | None, options: Mapping[str, Any]) -> str:
+    """The chat in which a user says `text`, up to where the reply begins, special tokens written out.
+
+    Raises: ConfigError, if the tokenizer has no chat template, or its template cannot write this chat.
+    """
+    turns = [{"role": "system", "content": system}] if system else []
+    return _written(tokenizer, [*turns, {"role": "user", "content": text}], options, add_generation_prompt=True)
+
+
+def token_ids(tokenizer: Any, prompts: Sequence[str], *, chat: bool) -> list[list[int]]:
+    """Token ids of prompts; to plain text the tokenizer adds its own tokens, such as BOS, which a chat brings along."""
+    return tokenizer(text=list(prompts), add_special_tokens=not chat)["input_ids"]
+
+
+def misplaced_tokens(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """What is wrong with the special tokens of a prompt that is plain text."""
+    begin, end, found = tokenizer.bos_token_id, tokenizer.eos_token_id, list[str]()
+    if begin is not None and list(ids[:2]) == [begin, begin]:
+        found.append(
+            f"task.data: prompts begin with {tokenizer.bos_token} twice: the text has one, and the tokenizer adds one; "
+            "take it out of task.data.system"
+        )
+    if ids and ids[-1] == end:
+        found.append(
+            f"task.data: prompts end with the end token {tokenizer.eos_token}; set add_eos_token to false in the "
+            "model's tokenizer_config.json, and leave it out of task.data.suffix"
+        )
+    return found
+
+
+def beyond_context(config: TrainingConfig, longest: int, context: int | None) -> list[str]:
+    """Say which completions may pass the model's context, after the longest prompt; all in tokens."""
+    lengths = {"rollout": config.rollout.max_completion_tokens, "evaluation": config.evaluation.max_completion_tokens}
+    return [
+        f"{part}.max_completion_tokens {completion}: with the longest prompt of {longest} tokens it exceeds the "
+        f"model's context of {context}; use at most {context - longest}"
+        for part, completion in lengths.items()
+        if context is not None and completion is not None and longest + completion > context
+    ]
+
+
+def end_tokens(tokenizer: Any, own: int | Sequence[int] | None, *, chat: bool) -> list[int]:
+    """Ids of the tokens that end a completion: the model's own, the tokenizer's, and in a chat what ends a turn.
+
+    Args:
+        own: as the model's generation config names them.
+    """
+    known = [own] if isinstance(own, int) else list(own or ())
+    turn = _end_of_turn(tokenizer) if chat else None
+    return list(dict.fromkeys(id_ for id_ in (*known, tokenizer.eos_token_id, turn) if id_ is not None))
+
+
+def _end_of_turn(tokenizer: Any) -> int | None:
+    """The first token of its own that the chat template writes after a reply."""
+    turns = [{"role": "user", "content": "A question."}, {"role": "assistant", "content": _REPLY}]
+    try:
+        _, said, after = _written(tokenizer, turns, {}, add_generation_prompt=False).rpartition(_REPLY)
+    except ConfigError:
+        return None
+    ids = tokenizer(after, add_special_tokens=False)["input_ids"] if said else []
+    return next((id_ for id_ in ids if id_ in tokenizer.added_tokens_decoder), None)
+
+
+def _written(tokenizer: Any, turns: Sequence[Mapping[str, str]], options: Mapping[str, Any], **settings: Any) -> str:
+    from jinja2.exceptions import TemplateError
+
+    if not has_chat_template(tokenizer):
+        raise ConfigError(
+            "task.data.template chat: the model's tokenizer has no chat template; use template raw, or a model that "
+            "has one"
+        )
+    try:
+        template = _NOW.sub(lambda match: repr(_TODAY.strftime(match[2])), tokenizer.get_chat_template())
+        return tokenizer.apply_chat_template(list(turns), chat_template=template, tokenize=False, **options, **settings)
+    except (TemplateError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"task.data: the model's chat template refuses the chat: {error}; see task.data.system and template_options"
+        ) from error
