@@ -1,7 +1,7 @@
 """Processes that end with their owner, and who is who: a pid with its start time names a process for good.
 
 A child's standard input is its lifeline: a pipe that the owner keeps open and writes nothing to. Our own programs end
-at its end of file (`trainers.lifeline.follow_parent(0)`); other people's run below `sweep_service.keeper`, which does
+at its end of file (`trainers.lifeline.follow_parent(0)`); other people's run below `trainers.keeper`, which does
 it for them and for all that they start.
 """
 
@@ -43,7 +43,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> 
 
 def start_kept(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
     """Start a program that knows nothing of lifelines; the process returned is its keeper."""
-    return start([sys.executable, "-m", "sweep_service.keeper", *command], environment, log)
+    return start([sys.executable, "-m", "trainers.keeper", *command], environment, log)
 
 
 def log_tail(path: Path) -> str:

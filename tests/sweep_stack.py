@@ -102,7 +102,7 @@ def _has(process: psutil.Process, words: tuple[str, ...]) -> bool:
         command = process.cmdline()
     except psutil.NoSuchProcess:
         return False
-    return "sweep_service.keeper" not in command and all(any(part.endswith(word) for part in command) for word in words)
+    return "trainers.keeper" not in command and all(any(part.endswith(word) for part in command) for word in words)
 
 
 def submit_and_claim(store: Store, raw: dict[str, Any]) -> Fence:

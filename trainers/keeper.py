@@ -1,4 +1,4 @@
-"""Keeps another program and all that it starts on the owner's lifeline. `python -m sweep_service.keeper COMMAND …`
+"""Keeps another program and all that it starts on the owner's lifeline. `python -m trainers.keeper COMMAND …`
 
 At the end of file on standard input everything below this process is killed, also what has left its session or lost
 its parent. SIGTERM is passed on. When the program ends, what it left behind is killed and its exit code returned.
