@@ -5,6 +5,7 @@ python -m trainers CONFIG.yaml [dotted=value ...]
 
 import argparse
 import gc
+import json
 import os
 import sys
 import time
@@ -31,6 +32,7 @@ _EPILOG: Final = """\
 what a run writes, below DIR:
   events.jsonl   one JSON object a line: started, progress, step, evaluation, samples, checkpoint, finished, failed
   step-N/        the newest checkpoints: a Hugging Face model (or LoRA adapter) with all that is needed to go on exactly
+  best-N/        with keep_best=true: the model of the best evaluation so far
 
 exit codes:
   0 finished   1 unexpected error   2 bad configuration   3 diverged   4 stopped by a signal, after a checkpoint
@@ -43,6 +45,7 @@ examples:
   python -m trainers run.yaml --resume                         start, or go on from the newest checkpoint: after a
                                                                SIGTERM, a crash or a kill the same command continues
   python -m trainers run.yaml --resume-from runs/run/step-240 --output runs/run-2
+  python -m trainers run.yaml --evaluate runs/run/step-480     evaluate a model as the run did after its last step
   python -m trainers run.yaml --processes 2                    two processes train one policy, each on its GPU
 """
 
@@ -63,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     if options.processes > 1:
         return launch(arguments, options.processes)
+    if options.evaluate is not None:
+        return _evaluate(options)
     begins = options.resume_from is None and not options.resume
     try:
         if options.output is not None:
@@ -84,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with EventWriter(output / EVENTS_FILE) as events:
                 events.write("failed", code="BAD_CONFIG", message=str(error))
         return _refused(str(error))
-    return _run(config, output, options.cache, newest(output) if options.resume else options.resume_from)
+    resume_from = newest(output) if options.resume else options.resume_from
+    return _run(config, output, options.cache, resume_from, model_only=options.model_only_at_end)
 
 
 def _refused(message: str) -> int:
@@ -140,14 +146,39 @@ def _params(settings: Sequence[str]) -> dict[str, Any]:
     return params
 
 
-def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | None) -> int:
-    stop = StopSignal()
-    stop.install()
+def _prepare_imports() -> None:
     os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # more gain a small policy nothing and cost its neighbours
     # TRL 1.16 uses names that transformers changed
     warnings.filterwarnings("ignore", message=r"`\w*gradient_checkpointing\w*` is", category=FutureWarning)
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    """Print the metrics of a model folder."""
+    try:
+        config = load_config(options.config, options.setting)
+        _prepare_imports()
+        from transformers.utils import logging
+
+        from trainers.evaluate_model import evaluate_model
+
+        logging.disable_progress_bar()
+        evaluation = evaluate_model(config, options.evaluate, options.cache)
+    except (CheckpointError, ConfigError) as error:
+        return _refused(str(error))
+    if _first_process():
+        found = {"model": str(options.evaluate), "seed": config.seed, "step": config.steps}
+        lines = [f"{name:24} {value}" for name, value in {**found, **evaluation.metrics}.items()]
+        sys.stdout.write(json.dumps({**found, "metrics": evaluation.metrics}) if options.json else "\n".join(lines))
+        sys.stdout.write("\n")
+    return EXIT_CODES["SUCCEEDED"]
+
+
+def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | None, *, model_only: bool) -> int:
+    stop = StopSignal()
+    stop.install()
+    _prepare_imports()
     with EventWriter(output / EVENTS_FILE) if _first_process() else NoEvents() as events:
         try:
             from transformers.utils import logging
@@ -158,7 +189,13 @@ def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | 
             gc.freeze()  # what was imported stays; collections during training need not look at it
 
             outcome = train(
-                config, output, events, cache=cache, resume_from=resume_from, stopping=lambda: stop.requested
+                config,
+                output,
+                events,
+                cache=cache,
+                resume_from=resume_from,
+                stopping=lambda: stop.requested,
+                model_only=model_only,
             )
         except (CheckpointError, ConfigError) as error:
             events.write("failed", code="BAD_CONFIG", message=str(error))
@@ -193,6 +230,13 @@ def _parser() -> argparse.ArgumentParser:
     resuming = parser.add_mutually_exclusive_group()
     resuming.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --output, if any")
     resuming.add_argument("--resume-from", type=Path, metavar="CHECKPOINT", help="continue from this step-N folder")
+    parser.add_argument(
+        "--model-only-at-end", action="store_true", help="keep of the last step its model alone, without optimizer"
+    )
+    parser.add_argument(
+        "--evaluate", type=Path, metavar="FOLDER", help="train nothing; print how this model does after the last step"
+    )
+    parser.add_argument("--json", action="store_true", help="with --evaluate: print JSON")
     parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help=f"models, data ({cache})")
     parser.add_argument(
         "--processes", type=int, default=1, metavar="N", help="processes that train the policy together"
