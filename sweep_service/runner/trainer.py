@@ -94,7 +94,7 @@ class Trainer:
         self._directory.mkdir(parents=True, exist_ok=True)
         config = self._directory / "config.yaml"
         config.write_text(json.dumps(job.config, indent=1))  # JSON is YAML
-        arguments = [str(config), "--output", job.directory, "--cache", job.cache]
+        arguments = [str(config), "--output", job.directory, "--cache", job.cache, "--model-only-at-end"]
         if job.resume_from:
             arguments += ["--resume-from", job.resume_from]
         self._offset, self._started_at = 0, None

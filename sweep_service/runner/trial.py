@@ -13,6 +13,7 @@ from sweep_service.processes import die_with_parent, this_host
 from sweep_service.records import Outcome
 from sweep_service.runner.deadline import Deadline
 from sweep_service.runner.launch import Preloaded, Spawned
+from sweep_service.runner.leftovers import remove_leftovers
 from sweep_service.runner.trainer import Job, Start, Trainer, trainer_environment
 
 STEP_S: Final = 1.0
@@ -39,13 +40,14 @@ class TrialActor(tune.Trainable):
         return True
 
     def _start(self, config: dict[str, Any]) -> None:
-        job = Job.model_validate_json(config["job"])
+        job = self._job = Job.model_validate_json(config["job"])
         self._held_since = time.monotonic()
         self._trainer: Trainer | None = None
         self._deadline: Deadline | None = None
         self._problem = ""
         try:
             Path(job.directory).mkdir(parents=True, exist_ok=True)
+            _tidy(job)
             self._trainer = Trainer(job, self._starter(job))
             if job.limit_s is not None:
                 self._deadline = Deadline(self._trainer, job.limit_s)
@@ -77,6 +79,8 @@ class TrialActor(tune.Trainable):
             result["process"] = json.dumps([this_host(), trainer.pid, trainer.started_at])
         if ended and not part.lines:  # only once everything it wrote has been passed on
             ending = trainer.ending
+            if ending.outcome is Outcome.SUCCEEDED:
+                _tidy(self._job, ended=True)
             killed = ending.outcome in (Outcome.LOST, Outcome.CRASHED)
             timed_out = killed and self._deadline is not None and self._deadline.passed
             result |= {"done": True, "outcome": ending.outcome.value, "message": ending.message, "timed_out": timed_out}
@@ -95,6 +99,10 @@ class TrialActor(tune.Trainable):
         if self._trainer is not None:
             self._trainer.stop()
             self._trainer = None
+
+
+def _tidy(job: Job, *, ended: bool = False) -> None:
+    remove_leftovers(Path(job.directory), Path(job.resume_from) if job.resume_from else None, ended=ended)
 
 
 def _end_with_raylet() -> None:

@@ -1,0 +1,39 @@
+"""What earlier attempts of a trial left on the disk, and nobody needs any more."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from trainers.checkpoints import UNFINISHED, find_best, newest, steps_saved
+
+
+def remove_leftovers(directory: Path, resume_from: Path | None, *, ended: bool = False) -> None:
+    """Remove checkpoints of a trial's other attempts, but for the one that this attempt goes on from.
+
+    Records stay. What cannot be removed now stays, too, for the next attempt to remove.
+
+    Args:
+        directory: of this attempt; the others are beside it, named by their numbers.
+        resume_from: the checkpoint that this attempt started from.
+        ended: whether this attempt has trained to the end; then even that one is not needed, if it has its own.
+    """
+    if ended and newest(directory) is not None:
+        resume_from = None
+    for other in directory.parent.iterdir():
+        if not other.name.isdecimal() or other.name == directory.name or not other.is_dir():
+            continue
+        kept = {resume_from}
+        if resume_from is not None and resume_from.parent == other and (best := find_best(other)):
+            kept.add(best.path)
+        folders = [other / f"step-{step}" for step in steps_saved(other)] + list(other.glob("best-*"))
+        for folder in folders:
+            if folder not in kept:
+                _remove(folder, other / UNFINISHED)
+        shutil.rmtree(other / UNFINISHED, ignore_errors=True)
+
+
+def _remove(folder: Path, unfinished: Path) -> None:
+    """Take its name away before its files, so that what is cut short does not look complete."""
+    with suppress(OSError):
+        unfinished.mkdir(exist_ok=True)
+        folder.rename(unfinished / f"removed-{folder.name}")
