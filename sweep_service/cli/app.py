@@ -5,7 +5,7 @@ import sys
 import typer
 from pydantic import ValidationError
 
-from sweep_service.cli import doctor, processes, sweeps
+from sweep_service.cli import doctor, processes, recipe, sweeps
 from sweep_service.cli.exits import HELP, ExitCode, exit_code
 from sweep_service.cli.output import print_error
 from sweep_service.errors import ServiceError
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 for panel, commands in {
     "Sweeps": (
+        recipe.recipe,
         sweeps.plan,
         sweeps.submit,
         sweeps.ls,

@@ -1,0 +1,29 @@
+"""Sweeps of published recipes, made small enough for given GPUs and hours.
+
+    text = write_recipe(Request("paper_1_5b", parse_machine("8xH100"), hours=40))
+
+Pure: the same arguments give the same bytes. Times and memory are arithmetic from data sheets, not measured.
+"""
+
+from sweep_service.recipes.cards import CARDS, parse_machine
+from sweep_service.recipes.errors import RecipeError
+from sweep_service.recipes.recipe import MATH_SUB, RECIPES, Problems, Recipe, problems_of
+from sweep_service.recipes.shape import KNOWN, ModelShape, shape_of
+from sweep_service.recipes.sweep import Request
+from sweep_service.recipes.text import write_recipe
+
+__all__ = [
+    "CARDS",
+    "KNOWN",
+    "MATH_SUB",
+    "RECIPES",
+    "ModelShape",
+    "Problems",
+    "Recipe",
+    "RecipeError",
+    "Request",
+    "parse_machine",
+    "problems_of",
+    "shape_of",
+    "write_recipe",
+]

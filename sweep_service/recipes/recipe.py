@@ -1,0 +1,138 @@
+"""The recipes: what was published, and what of it is asked here. The values are those of examples/paper_*.yaml."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from sweep_service.recipes.errors import RecipeError
+from trainers.catalog.entries import DatasetEntry
+from trainers.config import with_params
+
+
+class Problems(NamedTuple):
+    """The dataset to train on: a catalog's, or the recipe's own."""
+
+    name: str
+    rows: int
+    split: str = "train"
+    prompt: str = "problem"
+    answer: str = "answer"
+
+
+def problems_of(entry: DatasetEntry) -> Problems:
+    """A catalog's dataset, by the usual names of its columns.
+
+    Raises: RecipeError, if no column has one of them.
+    """
+    prompt = next((name for name in ("problem", "question", "prompt") if name in entry.columns), None)
+    answer = next((name for name in ("answer", "final_answer", "solution") if name in entry.columns), None)
+    if prompt is None or answer is None:
+        raise RecipeError(
+            f"{entry.name} has the columns {', '.join(entry.columns)}: none is called problem, question or prompt"
+            f"{'' if prompt is None else ' beside an answer, final_answer or solution'}; write the recipe without "
+            "--data and set task.data yourself (docs/tasks.md)"
+        )
+    split = "train" if "train" in entry.splits else max(entry.splits, key=lambda name: entry.splits[name])
+    return Problems(entry.name, entry.splits[split], split, prompt, answer)
+
+
+class Recipe(NamedTuple):
+    """A published training, and the sweep around it."""
+
+    title: str
+    model: str
+    source: str
+    """The example that has the published values."""
+    training: Mapping[str, Any]
+    """Those values."""
+    gains: str
+    """Published, in the mean over five mathematical benchmarks."""
+    departures: Mapping[str, Any] = {}
+    """Dotted names of `training` that the recipe itself sets otherwise, whatever the machine."""
+
+    @property
+    def lora(self) -> bool:
+        """Whether it trains adapters only."""
+        return "model.lora" in self.departures
+
+
+MATH_SUB: Final = Problems("klear-mathsub-30k", 30_000)
+BETA2: Final = 1.0
+BETA1: Final = (0.5, 0.75)
+"""The paper's two settings beside beta2 = 1: for its 1.5B and for its 7B model."""
+
+_PAPER: Final[dict[str, Any]] = {
+    "task": {
+        "name": "word_problems",
+        "data": {"ref": MATH_SUB.name, "suffix": "", "template": "chat"},
+        "reward": "math",
+        "max_prompt_tokens": 4096,
+        "validation_every": 500,
+    },
+    "model": {"name": "pretrained", "model": "deepseek-r1-distill-qwen-1.5b"},
+    "loss": {"name": "ce_gppo", "epsilon": 0.2, "dual_clip": 10.0, "beta1": 0.5, "beta2": BETA2},
+    "advantage": {"normalize_std": True, "epsilon": 1e-6},
+    "aggregation": {"mode": "token_mean", "denominator": "active"},
+    "terms": {"positive_nll": 0.1, "entropy_bonus": {"coefficient": 0}},
+    "rollout": {
+        "prompts_per_rollout": 128,
+        "completions_per_prompt": 8,
+        "prompts_per_minibatch": 16,
+        "dynamic_sampling": {"prompts_per_round": 256, "max_rounds": 1},
+        "max_completion_tokens": 16384,
+        "overlong": None,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "sampling_batch": 64,
+    },
+    "optimizer": {
+        "learning_rate": 1e-6,
+        "warmup_steps": 80,
+        "weight_decay": 0.1,
+        "max_grad_norm": 1.0,
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.999,
+    },
+    "compute": {"autocast": "bfloat16", "gradient_checkpointing": True},
+    "evaluation": {"every_steps": 40, "samples_per_problem": 32, "temperature": 0.6, "top_p": 0.95},
+    "checkpoint_every_rollouts": 5,
+    "steps": 8000,
+    "device_batch": 4,
+}
+_PAPER_7B: Final = with_params(
+    _PAPER,
+    {
+        "model.model": "deepseek-r1-distill-qwen-7b",
+        "loss.beta1": 0.75,
+        "rollout.sampling_batch": 32,
+        "device_batch": 1,
+    },
+)
+
+RECIPES: Final[dict[str, Recipe]] = {
+    "paper_1_5b": Recipe(
+        "CE-GPPO, arXiv:2509.20712, its 1.5B model",
+        "deepseek-r1-distill-qwen-1.5b",
+        "paper_1_5b_ce_gppo",
+        _PAPER,
+        "0.058 over GRPO and 0.025 over DAPO",
+    ),
+    "paper_7b": Recipe(
+        "CE-GPPO, arXiv:2509.20712, its 7B model",
+        "deepseek-r1-distill-qwen-7b",
+        "paper_7b_ce_gppo",
+        _PAPER_7B,
+        "0.070 over GRPO and 0.030 over DAPO",
+    ),
+    "small_lora": Recipe(
+        "CE-GPPO with LoRA adapters, for small cards",
+        "deepseek-r1-distill-qwen-1.5b",
+        "paper_1_5b_ce_gppo",
+        _PAPER,
+        "0.058 over GRPO and 0.025 over DAPO",
+        departures={
+            "model.weights_dtype": "bfloat16",
+            "model.lora": {"rank": 32, "alpha": 64.0},
+            "optimizer.learning_rate": 1e-5,
+        },
+    ),
+}

@@ -1,0 +1,199 @@
+"""From what is asked for to a whole sweep, and to where it departs from what was published."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, cast
+
+from sweep_service.recipes.cards import Machine
+from sweep_service.recipes.design import EVALUATIONS, PROBLEMS, PROMPT_TOKENS, TUNE_SEEDS, UPDATES
+from sweep_service.recipes.errors import RecipeError
+from sweep_service.recipes.fit import Fit, fit
+from sweep_service.recipes.recipe import BETA1, BETA2, MATH_SUB, RECIPES, Problems, Recipe
+from sweep_service.recipes.shape import KNOWN, ModelShape
+from trainers.config import TrainingConfig, with_params
+
+_CPUS: Final = 4
+"""For each GPU: graders, and the trainer itself."""
+_MOST_HOURS: Final = 10_000
+_BASE_SUFFIX: Final = "\nPut the final answer in \\boxed{}.\n"
+
+
+class Request(NamedTuple):
+    """What is asked for."""
+
+    recipe_name: str
+    machine: Machine
+    hours: float
+    model: ModelShape | None = None
+    """None: the recipe's own."""
+    problems: Problems = MATH_SUB
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe of that name."""
+        return RECIPES[self.recipe_name]
+
+    @property
+    def shape(self) -> ModelShape:
+        """The model to train."""
+        return self.model or KNOWN[self.recipe.model]
+
+    @property
+    def command(self) -> str:
+        """What writes the same again."""
+        parts = [f"sweeps recipe {self.recipe_name} --gpus {self.machine} --hours {self.hours:g}"]
+        parts += [f"--model {self.shape.name}"] if self.shape.name != self.recipe.model else []
+        parts += [f"--data {self.problems.name}"] if self.problems.name != MATH_SUB.name else []
+        return " ".join(parts)
+
+
+class Departure(NamedTuple):
+    """One setting that differs from the published one."""
+
+    name: str
+    published: Any
+    here: Any
+    why: str
+
+
+class FittedSweep(NamedTuple):
+    """A sweep that fits, as the document of its spec."""
+
+    request: Request
+    fit: Fit
+    document: dict[str, Any]
+    departures: list[Departure]
+
+
+def fitted_sweep(request: Request) -> FittedSweep:
+    """Make the sweep.
+
+    Raises: RecipeError, if nothing fits.
+    """
+    if not 0 < request.hours < _MOST_HOURS:
+        raise RecipeError(f"--hours {request.hours:g}: between 0 and {_MOST_HOURS:,} hours are planned for")
+    found = fit(request.shape, request.machine, request.hours, lora=request.recipe.lora)
+    document = _document(request, found)
+    return FittedSweep(request, found, document, _departures(request, document))
+
+
+def _document(request: Request, found: Fit) -> dict[str, Any]:
+    gpus, seeds = found.placement.gpus, found.design.confirm
+    return {
+        "name": _name(request),
+        "training": _training(request, found),
+        "space": {"loss.beta1": list(BETA1), "loss.beta2": BETA2},
+        "seeds": {
+            "tune": list(range(TUNE_SEEDS)),
+            "confirm": {"top_k": 1, "seeds": list(range(100, 100 + seeds))},
+        },
+        "baselines": {"ppo_clip": True, "dapo": True},
+        "resources": {"gpus": gpus, "cpus": _CPUS * gpus, "max_parallel": found.parallel},
+        "budget": {
+            "max_gpu_hours": float(request.machine.gpus * request.hours),
+            "max_trial_hours": found.trial_hours,
+        },
+        "probe": "first",
+    }
+
+
+def _name(request: Request) -> str:
+    name = f"{request.recipe_name}-{request.machine}-{request.hours:g}h".casefold().replace("_", "-")
+    return name.replace("+", "")[:63].rstrip(".-")
+
+
+def _training(request: Request, found: Fit) -> dict[str, Any]:
+    design, placement, problems = found.design, found.placement, request.problems
+    training = with_params(request.recipe.training, request.recipe.departures)
+    del training["rollout"]["sampling_batch"]
+    changes: dict[str, Any] = {
+        "task.data.ref": problems.name,
+        "task.max_prompt_tokens": PROMPT_TOKENS,
+        "task.validation_every": max(2, problems.rows // PROBLEMS),
+        "model.model": request.shape.name,
+        "rollout.prompts_per_rollout": design.prompts,
+        "rollout.prompts_per_minibatch": design.prompts // UPDATES,
+        "rollout.dynamic_sampling.prompts_per_round": 2 * design.prompts,
+        "rollout.max_completion_tokens": design.response,
+        "rollout.engine": {"name": "vllm", "memory_share": placement.memory_share},
+        "optimizer.warmup_steps": min(80, design.rollouts * UPDATES // 10),
+        "evaluation.every_steps": design.rollouts * UPDATES // EVALUATIONS,
+        "evaluation.samples_per_problem": design.samples,
+        "checkpoint_every_rollouts": design.rollouts // EVALUATIONS,
+        "kept_checkpoints": 1,
+        "steps": design.rollouts * UPDATES,
+        "device_batch": placement.device_batch,
+    }
+    if placement.sharding != "none":
+        changes["compute.sharding"] = placement.sharding
+    given = {"split": problems.split, "prompt": problems.prompt, "answer": problems.answer}
+    usual = {"split": "train", "prompt": "problem", "answer": "answer"}
+    changes |= {f"task.data.{name}": value for name, value in given.items() if value != usual[name]}
+    if not request.shape.chat_template:
+        changes |= {"task.data.template": "raw", "task.data.suffix": _BASE_SUFFIX}
+    return with_params(training, changes)
+
+
+_WHY: Final[dict[str, str]] = {
+    "task.data.ref": "asked for with --data",
+    "task.data.split": "the dataset's own",
+    "task.data.prompt": "the dataset's own; `sweeps plan` shows prompts",
+    "task.data.answer": "the dataset's own; `sweeps plan` shows prompts",
+    "task.data.suffix": "the model has no chat template",
+    "task.data.template": "the model has no chat template",
+    "task.max_prompt_tokens": "time and memory; longer problems are left out, counted",
+    "task.validation_every": f"about {PROBLEMS} problems, so that the score depends less on which they are",
+    "model.model": "asked for with --model",
+    "model.weights_dtype": "weights below adapters stay as they are",
+    "model.lora": "adapters train in a fraction of the memory",
+    "rollout.prompts_per_rollout": "time; the gradient is noisier",
+    "rollout.prompts_per_minibatch": f"{UPDATES} updates a rollout, as published: they set how far ratios go from 1",
+    "rollout.dynamic_sampling.prompts_per_round": "twice the prompts trained on, as published",
+    "rollout.max_completion_tokens": "time; longer responses are cut off and count as wrong (eval/truncated_share)",
+    "rollout.sampling_batch": "vLLM makes its own batches",
+    "rollout.engine": "as the authors; `engine: {name: transformers}` needs no vLLM and takes several times as long",
+    "optimizer.learning_rate": "adapters want about ten times the rate: a rule of thumb, not tried",
+    "compute.sharding": "state that does not fit on one GPU is shared out; changes results by rounding only",
+    "evaluation.every_steps": f"{EVALUATIONS} evaluations; a score is the mean of the last 3",
+    "evaluation.samples_per_problem": "time",
+    "checkpoint_every_rollouts": "with evaluations; a crash costs a tenth of a trial at most",
+    "kept_checkpoints": "disk",
+    "steps": "time; what the paper reports is after all 1,000 rollouts",
+    "device_batch": "as memory allows; changes results by rounding only",
+    "space.loss.beta1": "both of the paper's settings are tried; it picked one by model size",
+    "seeds.tune": "the paper names no seeds; with one alone the choice is mostly luck",
+    "seeds.confirm": "fresh seeds, so that the choice is tested and has an interval",
+}
+
+
+def _departures(request: Request, document: Mapping[str, Any]) -> list[Departure]:
+    """Compare with the published values, setting by setting, in the order of the document."""
+    published = _settings(request.recipe.training)
+    here = _settings(document["training"])
+    differing = [name for name in here if here[name] != published.get(name)]
+    seeds = document["seeds"]
+    rows = [
+        *((name, published.get(name), here[name]) for name in differing),
+        ("space.loss.beta1", request.recipe.training["loss"]["beta1"], document["space"]["loss.beta1"]),
+        ("seeds.tune", [0], seeds["tune"]),
+        ("seeds.confirm", None, f"the best on {len(seeds['confirm']['seeds'])} seeds"),
+    ]
+    return [Departure(name, before, after, _WHY[name]) for name, before, after in rows]
+
+
+_WHOLE: Final = ("model.lora", "rollout.engine")
+"""Settings that are one departure each, however many parts they have."""
+
+
+def _settings(training: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings by dotted name, defaults included."""
+    found: dict[str, Any] = {}
+
+    def walk(node: Mapping[str, Any], prefix: str) -> None:
+        for key, value in node.items():
+            if isinstance(value, dict) and prefix + key not in _WHOLE:
+                walk(cast("dict[str, Any]", value), f"{prefix}{key}.")
+            else:
+                found[prefix + key] = value
+
+    walk(TrainingConfig.model_validate(training).model_dump(mode="json"), "")
+    return found
