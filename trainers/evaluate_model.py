@@ -5,13 +5,14 @@ from pathlib import Path
 
 from transformers import TrainerCallback
 
-from trainers.config import TrainingConfig, WordProblemsTask
+from trainers.config import TrainingConfig
 from trainers.evaluate import Evaluation
 from trainers.model_folder import model_digest
 from trainers.policy import load_tokenizer
 from trainers.sampling_trainer import Folders, SamplingTrainer
 from trainers.tasks import Task, make_task
-from trainers.tasks.shortened import Shortened
+from trainers.tasks.asked import Asked
+from trainers.tasks.word_problems import WordProblems
 
 
 def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluation:
@@ -31,8 +32,8 @@ def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluat
     )
     task: Task = make_task(config.task, cache)
     try:
-        if isinstance(config.task, WordProblemsTask):
-            task = Shortened(task, load_tokenizer(folder), config.task.max_prompt_tokens)
+        if isinstance(task, WordProblems):
+            task = Asked(task, load_tokenizer(folder))
         with tempfile.TemporaryDirectory(prefix="evaluate-") as scratch:
             folders = Folders(folder, Path(scratch), cache)
             trainer = SamplingTrainer(alone, task, folders, lambda: False, TrainerCallback())
