@@ -30,7 +30,6 @@ def add_local_model(folder: Path, cache: Path, name: str, reporter: Reporter | N
         if existing := find_entry(cache, ModelEntry, name):
             same = record(name, Origin(), _digests(folder, None, wanted, reporter), 0)["digest"] == existing.digest
             return same_or_refused(existing, same, "models", reporter)
-        place.drop()
         place.begin(sum(wanted.values()))
         digests = _digests(folder, place.folder, wanted, reporter)
         return place.finish(ModelEntry(**record(name, Origin(), digests, sum(wanted.values())), **facts))
@@ -94,7 +93,6 @@ def add_rows(
     if place is None:
         with making(cache, DatasetEntry, name) as place:
             return add_rows(splits, cache, name, origin, reporter, place)
-    place.drop()
     place.begin(2 * sum(file.stat().st_size for files in splits.values() for file in files))
     facts: dict[str, Any] = written_splits(place.folder, splits, reporter)
     made = record(name, origin, facts.pop("digests"), facts.pop("size"))

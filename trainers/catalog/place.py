@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from trainers.catalog.entries import ENTRY_FILE, KINDS, AnyEntry, Origin, entry_folder, list_entries
-from trainers.catalog.shipped import shipped_entries
+from trainers.catalog.entries import ENTRY_FILE, KINDS, AnyEntry, Origin, entry_folder, list_entries, read_entry
+from trainers.catalog.shipped import shipped_entries, shipped_file
 from trainers.durable import move_whole, write_whole
 from trainers.errors import ConfigError
 from trainers.locks import locked
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
 _CHUNK: Final = 1 << 22
+_APART: Final = "~"
+"""Stands in no name, so that what belongs to `a` is not taken for a part of `a.b`."""
 _SPARE_BYTES: Final = 64 << 20
 """What must stay free on the disk: records, lock and other programs need some."""
 
@@ -35,45 +37,60 @@ class Making:
     """The folder of an entry that is being made.
 
     Args:
-        folder: where the entry will be.
+        target: where the entry will be.
+        source: names what it is made from; what was begun from something else is of no use.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.target = folder
-        self.folder = folder.with_name(f".{folder.name}.unfinished")
+    def __init__(self, target: Path, source: str) -> None:
+        self.target = target
+        self.folder = target.with_name(f".{target.name}{_APART}{source}")
+        self.fetched = target.with_name(f".{target.name}{_APART}{source}{_APART}fetched")
+        """For files that the entry is made of and does not hold."""
         self.kept = False
         """Whether an error leaves what is there, so that the same command can go on."""
+        for folder in leftovers(target):
+            if folder not in (self.folder, self.fetched):
+                shutil.rmtree(folder)
 
-    def begin(self, needed_bytes: int) -> None:
-        """Make the folder; what an interrupted addition left there stays.
+    def begin(self, needed_bytes: int, *, resumed: bool = False) -> None:
+        """Make the folder.
 
+        Args:
+            resumed: what an interrupted addition left in it stays.
         Raises: ConfigError, if the disk has no room for what is still missing.
         """
+        if not resumed:
+            shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
-        there = sum(file.stat().st_size for file in self.folder.iterdir())
-        free = shutil.disk_usage(self.folder).free
-        if (missing := max(0, needed_bytes - there)) + _SPARE_BYTES > free:
-            if not there:
-                self.drop()
+        there = sum(file.stat().st_size for folder in leftovers(self.target) for file in folder.rglob("*"))
+        free, missing = shutil.disk_usage(self.folder).free, max(0, needed_bytes - there)
+        if missing + _SPARE_BYTES > free:
             raise ConfigError(
                 f"{size_text(missing)} are needed and {self.target.parent} has {size_text(free)} free; make room, or "
                 "set SWEEPS_CACHE to a folder on another disk"
             )
 
     def drop(self) -> None:
-        """Remove what is there of it."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove all that is there of it."""
+        for folder in (self.folder, self.fetched):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def finish(self, entry: AnyEntry) -> AnyEntry:
         """Write the record and give the folder its name, once all is on the disk."""
         write_whole(self.folder / ENTRY_FILE, entry.model_dump_json(indent=2) + "\n")
         move_whole(self.folder, self.target)
+        self.drop()
         return entry
 
 
+def leftovers(target: Path) -> list[Path]:
+    """The folders in which additions of an entry were begun."""
+    return [path for path in target.parent.glob(f".{target.name}{_APART}*") if path.is_dir()]
+
+
 @contextmanager
-def making(cache: Path, entry_type: type[AnyEntry], name: str) -> Generator[Making]:
-    """Hold the name while an entry is made.
+def making(cache: Path, entry_type: type[AnyEntry], name: str, source: str = "local") -> Generator[Making]:
+    """Hold the name while an entry is made; an error leaves nothing there, unless the `Making` is to be kept.
 
     Raises: ConfigError, if it is no name, belongs to the package or to a folder that is no entry, or another process is
         making an entry of it.
@@ -87,13 +104,8 @@ def making(cache: Path, entry_type: type[AnyEntry], name: str) -> Generator[Maki
             f"{target} has no readable {ENTRY_FILE}, so it is no entry of the catalog: move it elsewhere and add it "
             f"from there with `sweeps {kind} add FOLDER --name {name}`, or take another name with --name"
         )
-
-    def refuse() -> None:
-        raise ConfigError(f"another process is adding {name} to the catalog of {kind}; wait for it to end")
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target.with_name(f".{name}.lock"), refuse):
-        made = Making(target)
+    with held(target, kind):
+        made = Making(target, source)
         try:
             yield made
         except BaseException:
@@ -103,12 +115,48 @@ def making(cache: Path, entry_type: type[AnyEntry], name: str) -> Generator[Maki
 
 
 @contextmanager
+def held(target: Path, kind: str) -> Generator[None]:
+    """Keep other processes from adding or removing the entry.
+
+    Raises: ConfigError, if one of them does.
+    """
+
+    def refuse() -> None:
+        raise ConfigError(f"another process is at {target.name} in the catalog of {kind}; wait for it to end")
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.with_name(f".{target.name}{_APART}lock"), refuse):
+        yield
+
+
+@contextmanager
 def about(source: str) -> Generator[None]:
     """Put what is spoken of before everything that is wrong with it."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(*(f"{source}: {problem}" for problem in error.problems)) from error
+        raise type(error)(*(f"{source}: {problem}" for problem in error.problems)) from error
+
+
+def remove_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> int:
+    """Remove an entry, and what interrupted additions of it left; return how many bytes that frees.
+
+    Raises: ConfigError, if there is nothing of that name.
+    """
+    kind, target = KINDS[entry_type], entry_folder(cache, entry_type, name)
+    check_name(name)
+    if shipped_file(entry_type, name):
+        raise ConfigError(f"{name} comes with the package and cannot be removed")
+    if find_entry(cache, entry_type, name) is None and not leftovers(target):
+        read_entry(cache, entry_type, name)  # raises, and says what there is
+    with held(target, kind):
+        if target.exists():
+            target.rename(target.with_name(f".{name}{_APART}removed"))
+        freed = 0
+        for folder in leftovers(target):
+            freed += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            shutil.rmtree(folder)
+    return freed
 
 
 def check_name(name: str) -> None:

@@ -1,0 +1,244 @@
+"""The Hugging Face Hub: one repository at one commit, fetched file by file, each from where an earlier fetch ended.
+
+The hub's own client goes on only within one process; here the part of a file that has come stays beside its place.
+"""
+
+import errno
+import hashlib
+import re
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from io import BufferedWriter
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, Self
+
+from trainers.catalog.place import Reporter, about, copied
+from trainers.errors import ConfigError
+
+RepositoryKind = Literal["model", "dataset"]
+_REFERENCE: Final = re.compile(r"(?P<name>[\w.-]+(/[\w.-]+)?)(@(?P<revision>[^@\s:]+))?")
+_DEFAULT_REVISION: Final = "main"
+_PART: Final = ".part"
+_PARTIAL: Final = 206
+_TRIES: Final = 4
+_PAUSE_S: Final = 1.0
+
+
+class HubError(ConfigError):
+    """The Hub cannot be read now, or not by this user; what has come stays, and the same command goes on."""
+
+
+class HubFile(NamedTuple):
+    """A file of a repository, as the Hub lists it."""
+
+    path: str
+    size: int
+    sha256: str | None
+    """Of its content; None: it is a small one, which has only git's hash."""
+    git_hash: str
+
+
+class Repository:
+    """A repository of the Hub at one commit.
+
+    Args:
+        token: of the user, or None; appears in no message.
+    """
+
+    def __init__(self, kind: RepositoryKind, name: str, commit: str, token: str | None, files: Sequence[HubFile]):
+        self.kind: RepositoryKind = kind
+        self.name, self.commit, self._token = name, commit, token
+        self.files = {file.path: file for file in files}
+
+    @classmethod
+    def open(cls, kind: RepositoryKind, reference: str, token: str | None, reporter: Reporter) -> Self:
+        """Find the commit and the files of a repository, written OWNER/NAME@REVISION.
+
+        Raises: ConfigError; HubError.
+        """
+        name, revision = parse_reference(reference)
+        with about(reference), hub_errors(kind, name, revision, token):
+            from huggingface_hub import HfApi, RepoFile
+
+            api = HfApi(token=token or False)
+            commit = str(api.repo_info(name, repo_type=kind, revision=revision or _DEFAULT_REVISION).sha)
+            if revision != commit:
+                reporter.say(f"{name}: {revision or _DEFAULT_REVISION} is commit {commit}")
+            tree = api.list_repo_tree(name, repo_type=kind, revision=commit, recursive=True)
+            files = [
+                HubFile(item.path, item.size, item.lfs.sha256 if item.lfs else None, item.blob_id)
+                for item in tree
+                if isinstance(item, RepoFile) and ".." not in Path(item.path).parts
+            ]
+        return cls(kind, name, commit, token, files)
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.commit}"
+
+    def size(self, paths: Sequence[str]) -> int:
+        """Bytes of some of its files."""
+        return sum(self.files[path].size for path in paths)
+
+    def fetch(self, paths: Sequence[str], folder: Path, reporter: Reporter) -> None:
+        """Fetch files into a folder; what has come of them before is not fetched again.
+
+        Raises: HubError.
+        """
+        done, total = 0, self.size(paths)
+        for path in paths:
+            target = folder / path
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self._fetch_one(self.files[path], target, partial(_report, reporter, path, done, total))
+            done += self.files[path].size
+
+    def _fetch_one(self, file: HubFile, target: Path, progress: Callable[[int], None]) -> None:
+        with hub_errors(self.kind, self.name, self.commit, self._token):
+            from huggingface_hub import hf_hub_url
+            from huggingface_hub.utils import build_hf_headers
+
+            url = hf_hub_url(self.name, file.path, repo_type=self.kind, revision=self.commit)
+            headers = build_hf_headers(token=self._token or False) | {"Accept-Encoding": "identity"}
+            part = target.with_name(target.name + _PART)
+            if part.exists() and part.stat().st_size > file.size:
+                part.unlink()
+            with part.open("ab") as opened:
+                _stream_all(url, headers, opened, file.size, progress)
+            part.rename(target)
+
+    def verified(self, paths: Sequence[str], folder: Path, reporter: Reporter) -> dict[str, str]:
+        """The sha256 of each file, once all are what the Hub says they are; what is not is removed.
+
+        Raises: HubError.
+        """
+        done, total, digests, wrong = 0, self.size(paths), dict[str, str](), list[str]()
+        for path in paths:
+            file = self.files[path]
+            digests[path] = copied(folder / path, None, reporter, done, total)
+            done += file.size
+            right = digests[path] == file.sha256 if file.sha256 else _git_hash(folder / path) == file.git_hash
+            if not right:
+                (folder / path).unlink()
+                wrong.append(path)
+        if wrong:
+            raise HubError(
+                f"{', '.join(wrong)}: what came is not what the Hub says it holds (another hash), and was removed; the "
+                "same command fetches it again"
+            )
+        return digests
+
+
+def _stream_all(
+    url: str, headers: Mapping[str, str], file: BufferedWriter, size: int, progress: Callable[[int], None]
+) -> None:
+    """Append to a file what it lacks; a connection that breaks is made again, as long as something comes."""
+    from huggingface_hub.errors import HfHubHTTPError, HTTPError
+
+    failures = 0
+    while (begin := file.tell()) < size:
+        try:
+            _stream(url, headers, file, progress)
+        except HfHubHTTPError:
+            raise
+        except HTTPError:  # of the HTTP client
+            failures = 0 if file.tell() > begin else failures + 1
+            if failures > _TRIES:
+                raise
+            time.sleep(_PAUSE_S)
+    if file.tell() > size:
+        file.truncate(0)
+        raise OSError("more came than the Hub lists")
+
+
+def _stream(url: str, headers: Mapping[str, str], file: BufferedWriter, progress: Callable[[int], None]) -> None:
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session, hf_raise_for_status
+
+    asked = {**headers, "Range": f"bytes={file.tell()}-"} if file.tell() else headers
+    timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
+    with get_session().stream("GET", url, headers=asked, timeout=timeout, follow_redirects=True) as response:
+        hf_raise_for_status(response)
+        if response.status_code != _PARTIAL:  # the whole file, whatever was asked for
+            file.truncate(0)
+        for chunk in response.iter_bytes():
+            file.write(chunk)
+            progress(file.tell())
+
+
+def _report(reporter: Reporter, path: str, before: int, total: int, done: int) -> None:
+    reporter.progress(path, before + done, total)
+
+
+def parse_reference(text: str) -> tuple[str, str | None]:
+    """The repository and the revision of OWNER/NAME@REVISION; no revision: None.
+
+    Raises: ConfigError, if it has another form.
+    """
+    if not (match := _REFERENCE.fullmatch(text)):
+        raise ConfigError(f"{text!r} is neither OWNER/NAME@REVISION of the Hub nor a file or folder of this machine")
+    return match["name"], match["revision"]
+
+
+def hub_token(file: Path | None) -> str | None:
+    """The user's token for the Hub: from a file, else from HF_TOKEN, else where `hf auth login` put it.
+
+    Raises: ConfigError, if the file cannot be read.
+    """
+    if file is None:
+        from huggingface_hub import get_token
+
+        return get_token()
+    try:
+        return file.expanduser().read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"SWEEPS_HUB_TOKEN_FILE: {file} cannot be read") from error
+
+
+@contextmanager
+def hub_errors(kind: RepositoryKind, name: str, revision: str | None, token: str | None) -> Generator[None]:
+    """Turn what the hub's client raises into sentences with a remedy.
+
+    Raises: HubError.
+    """
+    from huggingface_hub import constants, errors
+
+    page = f"{constants.ENDPOINT}/{'datasets/' if kind == 'dataset' else ''}{name}"
+    who = "with the account of your token" if token else "and set HF_TOKEN to a token of your account"
+    again = "what has come is kept, and the same command goes on"
+    try:
+        yield
+    except errors.OfflineModeIsEnabled:
+        said = "HF_HUB_OFFLINE is set, so nothing is fetched; unset it, or add a folder that was copied here"
+    except errors.GatedRepoError:
+        said = f"access must be asked for: accept its licence at {page} {who}"
+    except errors.RevisionNotFoundError:
+        said = f"it has no revision {revision}; {page}/commits/main lists what there is"
+    except errors.RepositoryNotFoundError:
+        other = "your token may not read it" if token else "it is private: set HF_TOKEN to a token that may read it"
+        said = f"there is no such {kind} at {constants.ENDPOINT}, or {other}"
+    except errors.EntryNotFoundError:
+        said = f"a file that {constants.ENDPOINT} lists is not there; ask again later"
+    except errors.HfHubHTTPError as error:
+        status = error.response.status_code
+        said = {
+            401: "the Hub does not know the token; set HF_TOKEN to a valid one, or unset it (hf auth logout)",
+            403: f"the token may not read it; allow that in the token's settings, or ask for access at {page}",
+            429: f"the Hub asks for fewer requests; wait some minutes: {again}",
+        }.get(status, f"the Hub answers {status}; ask again later: {again}")
+    except errors.HTTPError as error:  # of its HTTP client
+        said = f"the connection to {constants.ENDPOINT} fails ({type(error).__name__}); {again}"
+    except OSError as error:
+        if error.errno is not None and error.errno != errno.ENOSPC:
+            raise
+        said = f"the disk is full; {again}" if error.errno else f"the connection broke off; {again}"
+    else:
+        return
+    raise HubError(said)
+
+
+def _git_hash(path: Path) -> str:
+    """What git calls the file's content."""
+    content = path.read_bytes()
+    return hashlib.sha1(f"blob {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
