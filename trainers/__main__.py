@@ -23,14 +23,16 @@ from trainers.config import TrainingConfig, with_params
 from trainers.config.sentences import complaints, settings_of
 from trainers.environment import ENVIRONMENT, EXIT_CODES
 from trainers.errors import CheckpointError, ConfigError
-from trainers.events import EVENTS_FILE, EventWriter, NoEvents
+from trainers.events import EVENTS_FILE, EventWriter, NoEvents, append_event, read_events
 from trainers.launch import launch
 from trainers.lifeline import StopSignal, follow_parent
+from trainers.out_of_memory import OUT_OF_MEMORY, is_out_of_memory, message, phase_of
 
 _ANOTHERS_END_S: Final = 1.0
 _EPILOG: Final = """\
 what a run writes, below DIR:
-  events.jsonl   one JSON object a line: started, progress, step, evaluation, samples, checkpoint, finished, failed
+  events.jsonl   one JSON object a line: started, progress, data, step, evaluation, samples, checkpoint, finished,
+                 failed; with --probe: cost
   step-N/        the newest checkpoints: a Hugging Face model (or LoRA adapter) with all that is needed to go on exactly
   best-N/        with keep_best=true: the model of the best evaluation so far
 
@@ -45,6 +47,8 @@ examples:
   python -m trainers run.yaml --resume                         start, or go on from the newest checkpoint: after a
                                                                SIGTERM, a crash or a kill the same command continues
   python -m trainers run.yaml --resume-from runs/run/step-240 --output runs/run-2
+  python -m trainers run.yaml --probe --output runs/probe      what the run will cost, and whether it fits the memory
+  python -m trainers run.yaml --preview                        three prompts as the model reads them; reads no weights
   python -m trainers run.yaml --evaluate runs/run/step-480     evaluate a model as the run did after its last step
   python -m trainers run.yaml --processes 2                    two processes train one policy, each on its GPU
 """
@@ -68,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return launch(arguments, options.processes)
     if options.evaluate is not None:
         return _evaluate(options)
+    if options.preview:
+        return _preview(options)
     begins = options.resume_from is None and not options.resume
     try:
         if options.output is not None:
@@ -90,7 +96,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 events.write("failed", code="BAD_CONFIG", message=str(error))
         return _refused(str(error))
     resume_from = newest(output) if options.resume else options.resume_from
-    return _run(config, output, options.cache, resume_from, model_only=options.model_only_at_end)
+    model_only, probe = options.model_only_at_end, options.probe
+    code = _run(config, output, options.cache, resume_from, model_only=model_only, probe=probe)
+    if probe and code == EXIT_CODES["SUCCEEDED"] and _first_process():
+        figures = next(event["figures"] for event in read_events(output / EVENTS_FILE) if event["type"] == "cost")
+        sys.stdout.write("".join(f"{name:24} {value}\n" for name, value in figures.items()))
+    return code
 
 
 def _refused(message: str) -> int:
@@ -154,6 +165,21 @@ def _prepare_imports() -> None:
     warnings.filterwarnings("ignore", message=r"`\w*gradient_checkpointing\w*` is", category=FutureWarning)
 
 
+def _preview(options: argparse.Namespace) -> int:
+    """Print what a run would be asked, or in JSON what is wrong with it."""
+    _prepare_imports()
+    from trainers.preview import preview, text
+
+    try:
+        found = preview(load_config(options.config, options.setting), options.cache)
+    except ConfigError as error:
+        if options.json:
+            sys.stdout.write(json.dumps({"problems": error.problems}) + "\n")
+        return _refused(str(error))
+    sys.stdout.write(found.model_dump_json() + "\n" if options.json else text(found))
+    return EXIT_CODES["SUCCEEDED"]
+
+
 def _evaluate(options: argparse.Namespace) -> int:
     """Print the metrics of a model folder."""
     try:
@@ -175,7 +201,9 @@ def _evaluate(options: argparse.Namespace) -> int:
     return EXIT_CODES["SUCCEEDED"]
 
 
-def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | None, *, model_only: bool) -> int:
+def _run(
+    config: TrainingConfig, output: Path, cache: Path, resume_from: Path | None, *, model_only: bool, probe: bool
+) -> int:
     stop = StopSignal()
     stop.install()
     _prepare_imports()
@@ -183,24 +211,33 @@ def _run(config: TrainingConfig, output: Path, cache: Path, resume_from: Path | 
         try:
             from transformers.utils import logging
 
-            from trainers.train import train  # imports torch, transformers and trl: seconds
+            from trainers.cost_probe import measure_cost  # imports torch, transformers and trl: seconds
+            from trainers.train import train
 
             logging.disable_progress_bar()
             gc.freeze()  # what was imported stays; collections during training need not look at it
 
-            outcome = train(
-                config,
-                output,
-                events,
-                cache=cache,
-                resume_from=resume_from,
-                stopping=lambda: stop.requested,
-                model_only=model_only,
-            )
+            if probe:
+                outcome = measure_cost(config, output, events, cache=cache, stopping=lambda: stop.requested)
+            else:
+                outcome = train(
+                    config,
+                    output,
+                    events,
+                    cache=cache,
+                    resume_from=resume_from,
+                    stopping=lambda: stop.requested,
+                    model_only=model_only,
+                )
         except (CheckpointError, ConfigError) as error:
             events.write("failed", code="BAD_CONFIG", message=str(error))
             return _refused(str(error))
         except Exception as error:  # noqa: BLE001 the process's boundary: whatever it was, the record says so
+            if is_out_of_memory(error):  # told by every process: the others only see this one gone
+                told = message(phase_of(error), config, str(error))
+                append_event(output / EVENTS_FILE, "failed", code=OUT_OF_MEMORY, message=told)
+                traceback.print_exc()
+                return EXIT_CODES["FAILED"]
             if "RANK" in os.environ:  # if this only follows from another's end, whoever started both now ends this one
                 time.sleep(_ANOTHERS_END_S)
             events.write("failed", code="FAILED", message=f"{type(error).__name__}: {error}")
@@ -229,6 +266,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, metavar="DIR", help="where the run is written (default: runs/CONFIG)")
     resuming = parser.add_mutually_exclusive_group()
     resuming.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --output, if any")
+    resuming.add_argument(
+        "--probe", action="store_true", help="measure time and memory of three updates at full length; keep no model"
+    )
     resuming.add_argument("--resume-from", type=Path, metavar="CHECKPOINT", help="continue from this step-N folder")
     parser.add_argument(
         "--model-only-at-end", action="store_true", help="keep of the last step its model alone, without optimizer"
@@ -236,7 +276,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--evaluate", type=Path, metavar="FOLDER", help="train nothing; print how this model does after the last step"
     )
-    parser.add_argument("--json", action="store_true", help="with --evaluate: print JSON")
+    parser.add_argument(
+        "--preview", action="store_true", help="train nothing; print three prompts as read, and what data is left out"
+    )
+    parser.add_argument("--json", action="store_true", help="with --evaluate or --preview: print JSON")
     parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help=f"models, data ({cache})")
     parser.add_argument(
         "--processes", type=int, default=1, metavar="N", help="processes that train the policy together"

@@ -26,8 +26,7 @@ class EventWriter:
 
     def write(self, kind: str, **fields: Any) -> None:
         """Append one event and hand it to the operating system. Numbers that are not finite become null."""
-        event = {"type": kind, "time": time.time(), **fields}
-        self._file.write(json.dumps(_finite(event), allow_nan=False, separators=(",", ":")) + "\n")
+        self._file.write(_line(kind, fields))
         self._file.flush()
 
     def sync(self) -> None:
@@ -56,6 +55,17 @@ class NoEvents(EventWriter):
         """Do nothing."""
 
     def __exit__(self, *_: object) -> None: ...
+
+
+def append_event(path: Path, kind: str, **fields: Any) -> None:
+    """Append one event to a file that another process may have open, in one write."""
+    with path.open("ab", buffering=0) as file:
+        file.write(_line(kind, fields).encode())
+
+
+def _line(kind: str, fields: Mapping[str, Any]) -> str:
+    event = {"type": kind, "time": time.time(), **fields}
+    return json.dumps(_finite(event), allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:

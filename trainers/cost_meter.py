@@ -1,0 +1,81 @@
+"""Seconds and peak memory of one process, phase by phase."""
+
+import os
+import platform
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+
+class CostMeter:
+    """Measures what happens between `begin` and the next `begin` or `end`.
+
+    Args:
+        announce: told each phase that begins.
+    """
+
+    def __init__(self, announce: Callable[[str], None]) -> None:
+        self.seconds: dict[str, float] = {}
+        self.peak_mib: dict[str, float] = {}
+        self._announce, self._phase, self._since = announce, "", 0.0
+
+    def begin(self, phase: str) -> None:
+        """End the present phase and begin another; the same again is no change."""
+        if phase == self._phase:
+            return
+        self.end()
+        self._announce(phase)
+        forget_peak()
+        self._phase, self._since = phase, time.perf_counter()
+
+    def end(self) -> None:
+        """End the present phase, once the device has done all that was asked of it."""
+        settle()
+        if self._phase:
+            took = time.perf_counter() - self._since
+            self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + took
+            self.peak_mib[self._phase] = max(self.peak_mib.get(self._phase, 0.0), peak_mib())
+        self._phase = ""
+
+
+def settle() -> None:
+    """Wait until the GPU, if there is one, has done all that was asked of it."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def forget_peak() -> None:
+    """Measure the peak from here on. Where Linux does not let us, a process's peak stays that since its start."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+        return
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_mib() -> float:
+    """What PyTorch held of the GPU at most; without one, the process's largest resident size."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**20
+    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def device() -> tuple[str, float]:
+    """Name of the device that trains, and its memory in MiB."""
+    if torch.cuda.is_available():
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        return properties.name, properties.total_memory / 2**20
+    found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
+    return f"CPU ({found[1].strip() if found else platform.machine()})", memory
+
+
+def process_age_s() -> float:
+    """Seconds since this process was started or forked."""
+    started = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started

@@ -1,0 +1,98 @@
+"""Whether an error says that memory ran out, in which phase of a run, and what helps there. Imports no torch."""
+
+from collections.abc import Iterator
+from traceback import walk_tb
+from typing import Final
+
+from trainers.config import TrainingConfig, VLLMEngine
+
+OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
+_SAYINGS: Final = (
+    "out of memory",
+    "ALLOC_FAILED",  # cuBLAS, cuDNN, cuSOLVER
+    "DefaultCPUAllocator",
+    "annot allocate memory",
+    "No available memory for the cache blocks",  # vLLM: memory_share holds the weights and nothing else
+    "desired GPU memory utilization",  # vLLM: others hold what memory_share asks for
+)
+_FUNCTIONS: Final = {
+    "evaluation": {"evaluate"},
+    "checkpoint": {"_save_checkpoint", "publish_checkpoint"},
+    "sampling": {"_generate_single_turn", "_completed"},
+    "loading": {"_prepare_for_training", "_load_from_checkpoint", "_load_optimizer_and_scheduler"},
+    "update": {"_inner_training_loop", "_forward"},
+}
+"""Who is at work in which phase; an earlier one contains a later one, such as an evaluation its sampling."""
+_WORDS: Final = {
+    "loading": "while loading the model",
+    "sampling": "while sampling completions",
+    "scoring": "in a forward pass over completions",
+    "update": "in an update",
+    "evaluation": "in an evaluation",
+    "checkpoint": "while saving a checkpoint",
+}
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or what caused it, is that no memory was left."""
+    return any(_says_so(found) for found in _chain(error))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__
+
+
+def _says_so(error: BaseException) -> bool:
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError | OSError | ValueError) and any(words in str(error) for words in _SAYINGS)
+
+
+def phase_of(error: BaseException) -> str:
+    """What the run did when the error was raised, by the functions that were at work."""
+    working = {frame.f_code.co_name for found in _chain(error) for frame, _ in walk_tb(found.__traceback__)}
+    return next((phase for phase, functions in _FUNCTIONS.items() if functions & working), "loading")
+
+
+def message(phase: str, config: TrainingConfig, said: str = "") -> str:
+    """Say where memory ran out and what helps there.
+
+    Args:
+        said: the error's own words.
+    """
+    first = said.strip().partition("\n")[0][:300]
+    words = _WORDS.get(phase, "before the first update")
+    return f"out of memory {words}; what helps: {'; '.join(_remedies(phase, config))}" + (
+        f" ({first})" if first else ""
+    )
+
+
+def _remedies(phase: str, config: TrainingConfig) -> list[str]:
+    """The settings that make this phase need less, as they are now."""
+    rollout, engine, compute = config.rollout, config.rollout.engine, config.compute
+    vllm = engine if isinstance(engine, VLLMEngine) else None
+    shorter = f"a shorter rollout.max_completion_tokens (now {rollout.max_completion_tokens})"
+    batch = f"a smaller rollout.sampling_batch (now {rollout.sampling_batch or 'a whole round'})"
+    share = [f"a lower rollout.engine.memory_share (now {vllm.memory_share:g})"] if vllm else []
+    smaller = ["LoRA adapters (model.lora)"] if config.model.lora is None else []
+    sharding = ["compute.sharding fsdp or zero3 on several GPUs (resources.gpus)"] if compute.sharding == "none" else []
+    match phase:
+        case "loading":
+            return [*share, *sharding, *smaller, "a smaller model"]
+        case "sampling" if vllm:
+            return [f"a higher rollout.engine.memory_share (now {vllm.memory_share:g})", shorter, *smaller]
+        case "sampling":
+            return [batch, shorter]
+        case "evaluation":
+            length = config.evaluation.max_completion_tokens
+            longest = f"a shorter evaluation.max_completion_tokens (now {length})" if length else shorter
+            return [*share, longest] if vllm else [batch, longest]
+        case "checkpoint":
+            return [*smaller, *share, "more memory on the machine"]
+        case _:
+            rows = [f"a smaller device_batch (now {config.device_batch})"] if config.device_batch > 1 else []
+            recompute = [] if compute.gradient_checkpointing else ["compute.gradient_checkpointing: true"]
+            return [*rows, *recompute, *smaller, *sharding, *share, shorter]
