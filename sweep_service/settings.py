@@ -19,8 +19,11 @@ class Settings(BaseSettings):
     database_url: str = Field(default="", description="SQLAlchemy URL; default: SQLite under home.")
     database_url_file: Path | None = None
     storage: Path = Field(default=Path(), description="Trials' events and checkpoints; shared by all Ray nodes.")
-    cache: Path = Field(default=Path(), description="Warm-started models.")
+    cache: Path = Field(default=Path(), description="The catalog: models, datasets, benchmarks; warm-started models.")
     token_file: Path = Field(default=Path(), description="The bearer token; made at the first `serve`.")
+    hub_token_file: Path | None = Field(
+        default=None, description="The token for the Hugging Face Hub; default: HF_TOKEN, else the hub's own file."
+    )
     ray_address: str = Field(default="", description="host:port of the Ray head.")
     ray_temp_dir: Path | None = Field(
         default=None, description="Where Ray's folder is made; short, for sockets lie in it."

@@ -25,6 +25,7 @@ _THREAD_VARIABLES: Final = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+_SECRETS: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
 
 Start = Callable[[Sequence[str], Path], Running]
 """Starts a trainer with these arguments in that folder, whose `stderr.log` gets what it says."""
@@ -134,7 +135,10 @@ class Trainer:
 
 
 def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return a trainer's variables: threads of each process, its GPUs as Ray gave them to its actor, no network."""
+    """Return a trainer's variables: threads of each process, its GPUs as Ray gave them to its actor, no network.
+
+    Tokens for the Hub stay behind: a trainer reads the catalog only.
+    """
     packages = str(Path(trainers.__file__).parent.parent)
     paths = [packages, *filter(None, [environment.get("PYTHONPATH")])]
     threads = max(1, job.threads // job.processes)
@@ -144,11 +148,12 @@ def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, s
         "TRANSFORMERS_OFFLINE": "1",
         "HF_DATASETS_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
         "DO_NOT_TRACK": "1",
     }
     if not job.gpus:
         changed["CUDA_VISIBLE_DEVICES"] = ""
-    return dict(environment) | changed
+    return {name: value for name, value in environment.items() if name not in _SECRETS} | changed
 
 
 def ending_of(exit_code: int | None, directory: Path) -> Ending:

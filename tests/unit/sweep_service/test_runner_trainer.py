@@ -94,3 +94,10 @@ def test_a_trainer_gets_its_threads_and_the_gpus_of_its_actor() -> None:
     assert (without["OMP_NUM_THREADS"], without["MKL_NUM_THREADS"], without["CUDA_VISIBLE_DEVICES"]) == ("3", "3", "")
     assert without["PYTHONPATH"].endswith(":/mine")
     assert trainer_environment(JOB.model_copy(update={"gpus": 2}), given)["CUDA_VISIBLE_DEVICES"] == "3,4"
+
+
+def test_a_trainer_gets_no_token_of_the_hub() -> None:
+    secrets = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
+    environment = trainer_environment(JOB, {name: "hf_canary" for name in secrets} | {"HOME": "/home/me"})
+    assert "hf_canary" not in environment.values()
+    assert (environment["HOME"], environment["HF_HUB_DISABLE_IMPLICIT_TOKEN"]) == ("/home/me", "1")
