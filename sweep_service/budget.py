@@ -207,8 +207,8 @@ def _too_little(spec: SweepSpec, counts: StageCounts, first: int, cost: float) -
         confirm = f"the confirm stage may take {counts.confirm * cost:.3g} ({counts.confirm} trials), "
         remedies = f"fewer confirm seeds, {remedies}"
     one_seed = (counts.tune // len(spec.seeds.tune) + counts.confirm) * cost
+    grid = f"with every config on one tune seed it is {one_seed:.3g}; " if spec.search.strategy == "grid" else ""
     return (
         f"{spec.budget.max_gpu_hours:g} GPU-hours are too few: a trial may take {cost:.3g}, {confirm}"
-        f"the baselines and one config {first * cost:.3g}; with every config on one tune seed it is {one_seed:.3g}; "
-        f"take {remedies} or more hours"
+        f"the baselines and one config {first * cost:.3g}; {grid}take {remedies} or more hours"
     )

@@ -79,6 +79,8 @@ def _grid_errors(space: SearchSpace) -> list[SpecError]:
 
 def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecError]:
     first = 1 + spec.baselines.ppo_clip + spec.baselines.dapo
+    if spec.search.strategy != "grid":  # a proposal, and a baseline before it, runs on all seeds
+        first *= len(spec.seeds.tune)
     return [SpecError(_pointer(("budget", field)), detail) for field, detail in budget_complaints(spec, counts, first)]
 
 

@@ -96,7 +96,8 @@ class Ledger:
             trials = self._store.list_trials(self._sweep.id)
             configs = self._store.list_configs(self._sweep.id)
             evaluations = self._store.curves(self._sweep.id, [self._sweep.spec.objective.metric])
-            records = next_records(self._sweep, configs, trials, evaluations, may_begin=self._has_room(Stage.TUNE))
+            every_seed = self._has_room(Stage.TUNE, len(self._sweep.spec.seeds.tune))
+            records = next_records(self._sweep, configs, trials, evaluations, may_propose=every_seed)
             if records is None:
                 return None
             self._store.add_configs(self._fence, *records)
@@ -108,11 +109,12 @@ class Ledger:
             return left is None or left > 0
         return self._has_room(trial.stage)
 
-    def _has_room(self, stage: Stage) -> bool:
+    def _has_room(self, stage: Stage, trials: int = 1) -> bool:
+        """Whether the budget lets so many new trials begin."""
         if self._sweep.spec.budget.max_gpu_hours is None:
             return True
         found = room(self._sweep.spec, self._store.spent(self._sweep.id), self._kept(stage))
-        return found is None or found > 0
+        return found is None or found >= trials
 
     def _kept(self, stage: Stage) -> int:
         """How many trials the tune stage must leave room for."""

@@ -16,7 +16,7 @@ def next_records(
     trials: Sequence[Trial],
     evaluations: Sequence[Curve],
     *,
-    may_begin: bool = True,
+    may_propose: bool = True,
 ) -> Records | None:
     """Return the configs (new ones, or with a new role) and trials that come next, or None.
 
@@ -25,14 +25,14 @@ def next_records(
     Args:
         sweep, configs, trials: all rows of the sweep.
         evaluations: curves of the objective's metric.
-        may_begin: whether the budget lets one more tune trial begin now; else nothing is proposed.
+        may_propose: whether the budget has room for one more point on every tune seed.
     """
     spec = sweep.spec
     objectives = trial_objectives(trials, evaluations, spec.objective)
     if any(trial.stage is Stage.CONFIRM for trial in trials):
         return None
     values = config_objectives(trials, objectives, Stage.TUNE)
-    if may_begin and (proposed := _next_proposal(sweep, configs, trials, values)):
+    if may_propose and (proposed := _next_proposal(sweep, configs, trials, values)):
         return proposed
     if spec.seeds.confirm is None or not all(trial.state.terminal for trial in trials):
         return None
