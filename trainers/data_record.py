@@ -66,3 +66,29 @@ class DataRecord(Frozen):
     repeated: int = Field(default=0, description="Rows kept whose problem an earlier one has, up to layout.")
     contradicting: int = Field(default=0, description="Those of them whose answer is another text.")
     prompt_tokens: Tokens | None = Field(default=None, description="null: not counted.")
+
+
+class Prompt(Frozen):
+    """A prompt as the policy reads it."""
+
+    text: str = Field(description="Its tokens, decoded; special tokens are written out.")
+    tokens: int
+    answer: str
+
+
+class AnswersTried(Frozen):
+    """Whether the reward takes problems' own answers, in a box, for right."""
+
+    tried: int
+    refused: int
+    example: str | None = Field(description="The first answer that is not right.")
+
+
+class Preview(Frozen):
+    """What a run would read."""
+
+    prompts: tuple[Prompt, ...] = Field(description="The shortest, the middle and the longest training prompt.")
+    data: DataRecord
+    chat_template: bool = Field(description="Whether the tokenizer has one.")
+    ends: tuple[str, ...] = Field(description="Tokens that end a completion.")
+    answers: AnswersTried | None = Field(description="null: the reward is not ours, or is none.")

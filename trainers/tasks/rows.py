@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trainers.catalog import DatasetEntry, entry_folder, read_entry
+from trainers.catalog import DatasetEntry, entry_folder, read_entry, shipped_entries, shipped_file
 from trainers.config import DataConfig
 from trainers.config.data import Filter, Value
 from trainers.data_record import Reason, Source
 from trainers.errors import ConfigError
 from trainers.rewards.final_answer import last_boxed
 
-SHIPPED: Final = Path(__file__).parent / "data"
 _SHOWN_FAULTS: Final = 20
 _SHOWN_VALUES: Final = 10
 _MISSING: Final = object()
@@ -79,10 +78,10 @@ def dataset_file(ref: str, split: str, cache: Path) -> Path:
 
     Raises: ConfigError, if there is no such dataset, or if it has no such split.
     """
-    shipped, folder = SHIPPED / f"{ref}.jsonl", entry_folder(cache, DatasetEntry, ref)
-    if shipped.exists() and folder.exists():
+    folder, shipped = entry_folder(cache, DatasetEntry, ref), shipped_file(DatasetEntry, ref)
+    if shipped is not None and folder.exists():
         raise ConfigError(f"task.data: {ref} comes with the package, and {folder} is another; rename that folder")
-    splits = {"train": shipped} if shipped.exists() else _splits(ref, folder, cache)
+    splits = {"train": shipped} if shipped else _splits(ref, folder, cache)
     if split not in splits:
         raise ConfigError(f"task.data: {ref} has no split {split}; it has {', '.join(splits)}")
     return splits[split]
@@ -92,7 +91,7 @@ def _splits(ref: str, folder: Path, cache: Path) -> dict[str, Path]:
     try:
         entry = read_entry(cache, DatasetEntry, ref)
     except ConfigError as error:
-        shipped = ", ".join(file.stem for file in sorted(SHIPPED.iterdir()))
+        shipped = ", ".join(entry.name for entry in shipped_entries(DatasetEntry))
         raise ConfigError(f"task.data: {error}, or take one that comes with the package: {shipped}") from error
     return {split: folder / f"{split}.jsonl" for split in entry.splits}
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trainers.catalog import BenchmarkEntry, entry_folder, read_entry
+from trainers.catalog import BenchmarkEntry, entry_folder, read_entry, shipped_file
 from trainers.config import HeldOutData, WordProblemsTask
 from trainers.data_record import Reason
 from trainers.errors import ConfigError
@@ -122,9 +122,11 @@ def _benchmarks(names: Iterable[str], cache: Path) -> set[str]:
     """The problems of benchmarks of the catalog, in the form in which equal ones are equal."""
     found = set[str]()
     for name in names:
-        path = entry_folder(cache, BenchmarkEntry, name) / "problems.jsonl"
+        path = shipped_file(BenchmarkEntry, name)
         try:
-            read_entry(cache, BenchmarkEntry, name)
+            if path is None:
+                read_entry(cache, BenchmarkEntry, name)
+                path = entry_folder(cache, BenchmarkEntry, name) / "problems.jsonl"
             found |= {same_text(json.loads(line)["problem"]) for line in path.read_bytes().splitlines() if line.strip()}
         except ConfigError as error:
             raise ConfigError(f"task.apart_from: {error}") from error

@@ -1,0 +1,132 @@
+"""What a run would be asked and would leave out, from its data and tokenizer alone: no weights are read.
+
+python -m trainers CONFIG.yaml --preview
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
+from trainers.data_record import REASONS, AnswersTried, DataRecord, Preview, Prompt
+from trainers.errors import ConfigError, GraderError
+from trainers.prompts import beyond_context, end_tokens, has_chat_template, is_chat, token_ids
+from trainers.rewards import REWARDS
+from trainers.tasks import Completion, Problem, Task, make_task
+from trainers.tasks.asked import Asked, data_record
+from trainers.tasks.word_problems import WordProblems, boxed
+
+_SHOWN_LINES: Final = 24
+_TRIED_ANSWERS: Final = 64
+
+
+def preview(config: TrainingConfig, cache: Path) -> Preview:
+    """What training would read: the shortest, the middle and the longest prompt, and the counts of the data.
+
+    Raises: ConfigError, if the data, the tokenizer or the template cannot be used, or prompts and completions together
+        pass the model's context.
+    """
+    task: Task = make_task(config.task, cache)
+    try:
+        folder = _folder(config, cache)
+        tokenizer = _tokenizer(folder) if folder else task.tokenizer()
+        if isinstance(task, WordProblems):
+            task = Asked(task, tokenizer)
+        return _previewed(config, task, tokenizer, folder)
+    finally:
+        task.close()
+
+
+def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path | None) -> Preview:
+    chat = is_chat(config.task)
+    prompts = token_ids(tokenizer, [problem.prompt for problem in task.training], chat=chat)
+    validation = token_ids(tokenizer, [problem.prompt for problem in task.validation], chat=chat)
+    if faults := beyond_context(config, max(map(len, [*prompts, *validation])), _context(folder)):
+        raise ConfigError(*faults)
+    by_length = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+    shown = dict.fromkeys(by_length[place] for place in (0, len(by_length) // 2, -1))
+    return Preview(
+        prompts=tuple(
+            Prompt(text=tokenizer.decode(prompts[index]), tokens=len(prompts[index]), answer=task.training[index].answer)
+            for index in shown
+        ),
+        data=data_record(task),
+        chat_template=has_chat_template(tokenizer),
+        ends=tuple(tokenizer.convert_ids_to_tokens(end_tokens(tokenizer, _own_ends(folder), chat=chat))),
+        answers=_tried(task, config.task.reward) if isinstance(config.task, WordProblemsTask) else None,
+    )
+
+
+def _tried(task: Task, reward: str) -> AnswersTried | None:
+    """Whether the reward takes problems' own answers for right; only ours are known to read a box."""
+    if reward not in REWARDS:
+        return None
+    step = max(1, len(task.training) // _TRIED_ANSWERS)
+    tried = list(task.training[::step][:_TRIED_ANSWERS])
+    try:
+        judged = task.judge(tried, [Completion(boxed(problem), 1, truncated=False) for problem in tried])
+    except GraderError as error:
+        raise ConfigError(f"task.reward: {error}") from error
+    wrong = [problem.answer for problem, judgement in zip(tried, judged, strict=True) if not judgement.correct]
+    return AnswersTried(tried=len(tried), refused=len(wrong), example=wrong[0] if wrong else None)
+
+
+def _folder(config: TrainingConfig, cache: Path) -> Path | None:
+    from trainers.policy import pretrained_folder  # imports torch: seconds
+
+    return pretrained_folder(config.model, cache) if isinstance(config.model, PretrainedModel) else None
+
+
+def _tokenizer(folder: Path) -> Any:
+    from trainers.policy import load_tokenizer
+
+    try:
+        return load_tokenizer(folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"model.model {folder.name}: its tokenizer cannot be loaded: {error}") from error
+
+
+def _context(folder: Path | None) -> int | None:
+    if folder is None:
+        return None
+    from transformers import AutoConfig
+
+    settings: Any = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    return getattr(settings.get_text_config(), "max_position_embeddings", None)
+
+
+def _own_ends(folder: Path | None) -> int | list[int] | None:
+    """As the model's generation config names its end tokens."""
+    path = None if folder is None else folder / "generation_config.json"
+    return json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path and path.exists() else None
+
+
+def text(found: Preview) -> str:
+    """The preview for people."""
+    prompts = (f"{number}. {_prompt(prompt)}" for number, prompt in enumerate(found.prompts, 1))
+    return "\n\n".join([*prompts, "\n".join(facts(found))]) + "\n"
+
+
+def _prompt(prompt: Prompt) -> str:
+    lines = prompt.text.split("\n")
+    if len(lines) > _SHOWN_LINES:
+        half = _SHOWN_LINES // 2
+        lines = [*lines[:half], f"… {len(lines) - 2 * half} lines more …", *lines[-half:]]
+    return f"{prompt.tokens} tokens, answer {prompt.answer}\n" + "\n".join(f"   | {line}" for line in lines)
+
+
+def facts(found: Preview) -> list[str]:
+    """What there is to say of the data and the prompts, a line each."""
+    data = found.data
+    lines = [f"{data.training.problems} problems to train on, {data.validation.problems} to validate on"]
+    lines += [f"{source.ref}, {source.split}: {source.rows} rows" for source in data.sources]
+    lines += [f"left out: {left.problems} that {REASONS[reason]}" for reason, left in data.left_out.items()]
+    if data.repeated:
+        lines.append(f"repeated: {data.repeated} rows, {data.contradicting} of them with another answer")
+    if (tokens := data.prompt_tokens) is not None:
+        lines.append(f"prompts of {tokens.shortest} to {tokens.longest} tokens, half of them at most {tokens.median}")
+    lines.append(f"a completion ends with {' or '.join(found.ends)}")
+    if (answers := found.answers) is not None:
+        wrong = f"; {answers.refused} are not right by the reward, such as {answers.example!r:.80}"
+        lines.append(f"{answers.tried} answers tried{wrong if answers.refused else ', all right by the reward'}")
+    return lines
