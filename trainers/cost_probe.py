@@ -152,7 +152,7 @@ class CostProbeTrainer(PolicyTrainer):
         if isinstance(self._asked.rollout.engine, VLLMEngine):
             engine: Any = self.vllm_generation
             before = engine.generation_kwargs
-            engine.generation_kwargs = {**before, "ignore_eos": True}
+            engine.generation_kwargs = {**before, "ignore_eos": True, "stop_token_ids": []}
             try:
                 yield
             finally:

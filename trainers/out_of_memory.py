@@ -16,8 +16,8 @@ _SAYINGS: Final = (
     "desired GPU memory utilization",  # vLLM: others hold what memory_share asks for
 )
 _FUNCTIONS: Final = {
-    "evaluation": {"evaluate"},
-    "checkpoint": {"_save_checkpoint", "publish_checkpoint"},
+    "checkpoint": {"_save_checkpoint", "publish_checkpoint", "_keep_best"},
+    "evaluation": {"evaluate", "evaluation_after"},
     "sampling": {"_generate_single_turn", "_completed"},
     "loading": {"_prepare_for_training", "_load_from_checkpoint", "_load_optimizer_and_scheduler"},
     "update": {"_inner_training_loop", "_forward"},
