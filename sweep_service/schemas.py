@@ -4,7 +4,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sweep_service.records import Config, DesiredState, Stage, SweepState, Trial, TrialState
+from sweep_service.records import Checkpoint, Config, DesiredState, Stage, SweepState, Trial, TrialState
 from sweep_service.spec import SweepSpec
 from trainers.config import TrainingConfig
 
@@ -43,10 +43,11 @@ class SweepView(SweepSummary):
 
 
 class TrialView(Trial):
-    """A trial with its objective."""
+    """A trial with its objective, and where its newest checkpoint is."""
 
     objective: float | None
     mlflow_url: str | None
+    checkpoint: Checkpoint | None = None
 
 
 class ConfigView(Config):

@@ -103,17 +103,19 @@ class SweepService:
         return self.store.request_cancel(sweep_id)
 
     def trials(self, sweep_id: str, after: int, limit: int, states: Sequence[TrialState]) -> list[TrialView]:
-        """Return trials by number, each with its objective."""
+        """Return trials by number, each with its objective and its newest checkpoint."""
         sweep = self.store.get_sweep(sweep_id)
         trials = self.store.list_trials(sweep_id, after, limit, states)
         objective = sweep.spec.objective
         values = trial_objectives(
             trials, self.store.curves(sweep_id, [objective.metric], [trial.id for trial in trials]), objective
         )
+        checkpoints = {checkpoint.trial_id: checkpoint for checkpoint in self.store.newest_checkpoints(sweep_id)}
         return [
             TrialView(
                 **trial.model_dump(),
                 objective=values[trial.id],
+                checkpoint=checkpoints.get(trial.id),
                 mlflow_url=run_link(self.settings.mlflow_public_url, trial.mlflow_run_id),
             )
             for trial in trials
