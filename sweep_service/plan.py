@@ -10,6 +10,7 @@ from sweep_service.budget import BudgetPlan, StageCounts, budget_plan, budget_wa
 from sweep_service.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.spec import SweepSpec, config_id, setting
 from trainers.config import TrainingConfig
+from trainers.data_record import DataRecord, Prompt
 
 
 class SweepPlan(BaseModel):
@@ -31,6 +32,10 @@ class SweepPlan(BaseModel):
     seconds_per_step: float
     basis: str = Field(description="Where seconds_per_step comes from.")
     budget: BudgetPlan | None = Field(default=None, description="With GPUs and budget.max_trial_hours.")
+    prompts: tuple[Prompt, ...] = Field(
+        default=(), description="Three of the base configuration, as a pretrained model reads them."
+    )
+    data: DataRecord | None = Field(default=None, description="Of a pretrained model: the problems, counted.")
     warnings: list[str]
 
 

@@ -11,8 +11,9 @@ import yaml
 
 from sweep_service.errors import NotReady
 from sweep_service.links import curves_link, run_link
-from sweep_service.objective import choose, config_objectives, trial_objectives
+from sweep_service.objective import choose, config_objectives, selection_objectives, trial_objectives
 from sweep_service.plan import SweepPlan, first_records, make_plan
+from sweep_service.preview import with_prompts
 from sweep_service.records import (
     Curve,
     DesiredState,
@@ -52,7 +53,8 @@ class SweepService:
         Raises: InvalidSpec.
         """
         spec = parse_spec(raw)
-        return make_plan(spec, self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"})))
+        plan = make_plan(spec, self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"})))
+        return with_prompts(plan, spec, self.settings.cache)
 
     def submit(self, raw: object, idempotency_key: str | None = None) -> tuple[Sweep, bool]:
         """Accept a sweep. Once this returns it is stored for good.
@@ -123,7 +125,8 @@ class SweepService:
 
     def configs(self, sweep_id: str, after: int, limit: int) -> list[ConfigView]:
         """Return configs by number, each with its mean objective in both stages."""
-        trials, means = self._objectives(self.store.get_sweep(sweep_id))
+        trials, values = self._objectives(self.store.get_sweep(sweep_id))
+        means = {stage: config_objectives(trials, values, stage) for stage in Stage}
         counts = Counter((trial.config_id, trial.stage) for trial in trials)
         return [
             ConfigView(
@@ -136,11 +139,10 @@ class SweepService:
             for config in self.store.list_configs(sweep_id, after, limit)
         ]
 
-    def _objectives(self, sweep: Sweep) -> tuple[list[Trial], dict[Stage, dict[str, float]]]:
+    def _objectives(self, sweep: Sweep) -> tuple[list[Trial], dict[str, float | None]]:
         trials = self.store.list_trials(sweep.id)
         objective = sweep.spec.objective
-        values = trial_objectives(trials, self.store.curves(sweep.id, [objective.metric]), objective)
-        return trials, {stage: config_objectives(trials, values, stage) for stage in Stage}
+        return trials, trial_objectives(trials, self.store.curves(sweep.id, [objective.metric]), objective)
 
     def curves(self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] | None = None) -> list[Curve]:
         """Return metrics over their steps: of the trials named, or of all."""
@@ -203,7 +205,9 @@ class SweepService:
         """
         sweep = self.store.get_sweep(sweep_id)
         configs = self.store.list_configs(sweep_id)
-        _, means = self._objectives(sweep)
+        trials, values = self._objectives(sweep)
+        means = {Stage.TUNE: selection_objectives(trials, values)}
+        means[Stage.CONFIRM] = config_objectives(trials, values, Stage.CONFIRM)
         confirm = sweep.spec.seeds.confirm
         contenders = choose(configs, means[Stage.TUNE], confirm.top_k if confirm else 1)
         for stage in (Stage.CONFIRM, Stage.TUNE):

@@ -3,11 +3,13 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field
 
 from trainers.config import Frozen
+
+_SHOWN_LINES: Final = 24
 
 Reason = Literal["filter", "empty", "no_answer", "like_benchmark", "like_validation", "special_token", "too_long"]
 """Why a row is neither trained nor validated on."""
@@ -92,3 +94,29 @@ class Preview(Frozen):
     chat_template: bool = Field(description="Whether the tokenizer has one.")
     ends: tuple[str, ...] = Field(description="Tokens that end a completion.")
     answers: AnswersTried | None = Field(description="null: the reward is not ours, or is none.")
+
+
+def title(prompt: Prompt) -> str:
+    """A prompt's length and answer."""
+    return f"{prompt.tokens} tokens, answer {prompt.answer}"
+
+
+def lines(prompt: Prompt) -> str:
+    """A prompt's text behind bars, the middle of a long one left out."""
+    found = prompt.text.split("\n")
+    if len(found) > _SHOWN_LINES:
+        half = _SHOWN_LINES // 2
+        found = [*found[:half], f"… {len(found) - 2 * half} lines more …", *found[-half:]]
+    return "\n".join(f"   | {line}" for line in found)
+
+
+def data_facts(data: DataRecord) -> list[str]:
+    """What there is to say of a run's data, a line each."""
+    facts = [f"{data.training.problems} problems to train on, {data.validation.problems} to validate on"]
+    facts += [f"{source.ref}, {source.split}: {source.rows} rows" for source in data.sources]
+    facts += [f"left out: {left.problems} that {REASONS[reason]}" for reason, left in data.left_out.items()]
+    if data.repeated:
+        facts.append(f"repeated: {data.repeated} rows, {data.contradicting} of them with another answer")
+    if (tokens := data.prompt_tokens) is not None:
+        facts.append(f"prompts of {tokens.shortest} to {tokens.longest} tokens, half of them at most {tokens.median}")
+    return facts

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
-from trainers.data_record import REASONS, AnswersTried, DataRecord, Preview, Prompt
+from trainers.data_record import AnswersTried, Preview, Prompt, data_facts, lines, title
 from trainers.errors import ConfigError, GraderError
 from trainers.prompts import beyond_context, end_tokens, has_chat_template, is_chat, token_ids
 from trainers.rewards import REWARDS
-from trainers.tasks import Completion, Problem, Task, make_task
+from trainers.tasks import Completion, Task, make_task
 from trainers.tasks.asked import Asked, data_record
 from trainers.tasks.word_problems import WordProblems, boxed
 
-_SHOWN_LINES: Final = 24
 _TRIED_ANSWERS: Final = 64
 
 
@@ -47,7 +46,9 @@ def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path 
     shown = dict.fromkeys(by_length[place] for place in (0, len(by_length) // 2, -1))
     return Preview(
         prompts=tuple(
-            Prompt(text=tokenizer.decode(prompts[index]), tokens=len(prompts[index]), answer=task.training[index].answer)
+            Prompt(
+                text=tokenizer.decode(prompts[index]), tokens=len(prompts[index]), answer=task.training[index].answer
+            )
             for index in shown
         ),
         data=data_record(task),
@@ -103,30 +104,9 @@ def _own_ends(folder: Path | None) -> int | list[int] | None:
 
 def text(found: Preview) -> str:
     """The preview for people."""
-    prompts = (f"{number}. {_prompt(prompt)}" for number, prompt in enumerate(found.prompts, 1))
-    return "\n\n".join([*prompts, "\n".join(facts(found))]) + "\n"
-
-
-def _prompt(prompt: Prompt) -> str:
-    lines = prompt.text.split("\n")
-    if len(lines) > _SHOWN_LINES:
-        half = _SHOWN_LINES // 2
-        lines = [*lines[:half], f"… {len(lines) - 2 * half} lines more …", *lines[-half:]]
-    return f"{prompt.tokens} tokens, answer {prompt.answer}\n" + "\n".join(f"   | {line}" for line in lines)
-
-
-def facts(found: Preview) -> list[str]:
-    """What there is to say of the data and the prompts, a line each."""
-    data = found.data
-    lines = [f"{data.training.problems} problems to train on, {data.validation.problems} to validate on"]
-    lines += [f"{source.ref}, {source.split}: {source.rows} rows" for source in data.sources]
-    lines += [f"left out: {left.problems} that {REASONS[reason]}" for reason, left in data.left_out.items()]
-    if data.repeated:
-        lines.append(f"repeated: {data.repeated} rows, {data.contradicting} of them with another answer")
-    if (tokens := data.prompt_tokens) is not None:
-        lines.append(f"prompts of {tokens.shortest} to {tokens.longest} tokens, half of them at most {tokens.median}")
-    lines.append(f"a completion ends with {' or '.join(found.ends)}")
+    prompts = (f"{number}. {title(prompt)}\n{lines(prompt)}" for number, prompt in enumerate(found.prompts, 1))
+    facts = [*data_facts(found.data), f"a completion ends with {' or '.join(found.ends)}"]
     if (answers := found.answers) is not None:
         wrong = f"; {answers.refused} are not right by the reward, such as {answers.example!r:.80}"
-        lines.append(f"{answers.tried} answers tried{wrong if answers.refused else ', all right by the reward'}")
-    return lines
+        facts.append(f"{answers.tried} answers tried{wrong if answers.refused else ', all right by the reward'}")
+    return "\n\n".join([*prompts, "\n".join(facts)]) + "\n"

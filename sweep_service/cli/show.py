@@ -10,6 +10,7 @@ from sweep_service.cli.output import counts_text, number, params_text, print_tab
 from sweep_service.plan import SweepPlan
 from sweep_service.records import Role, Stage, TrialState
 from sweep_service.schemas import ConfigDifference, ConfigValues, ConfigView, SweepsComparison, SweepView, TrialView
+from trainers.data_record import data_facts, lines, title
 
 _SHOWN_CONFIGS = 8
 
@@ -35,8 +36,19 @@ def print_plan(plan: SweepPlan) -> None:
         console.print(Text(f"           {shown}" + (f"  ({', '.join(named)})" if named else "")))
     if plan.configs > _SHOWN_CONFIGS:
         console.print(Text(f"           … {plan.configs - len(plan.first_configs[:_SHOWN_CONFIGS])} more"))
+    _print_prompts(plan)
     for warning in plan.warnings:
         console.print(Text.assemble(("  warning  ", "yellow"), warning))
+
+
+def _print_prompts(plan: SweepPlan) -> None:
+    """Print the prompts as the model reads them, and what is known of the data."""
+    console = stdout()
+    for index, fact in enumerate(data_facts(plan.data) if plan.data else ()):
+        console.print(Text.assemble(("           " if index else "  data     ", "bright_black"), fact))
+    for place, prompt in enumerate(plan.prompts, 1):
+        console.print(Text.assemble((f"  prompt {place} ", "bright_black"), title(prompt)))
+        console.print(Text(lines(prompt), "bright_black"))
 
 
 def print_sweep(
