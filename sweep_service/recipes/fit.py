@@ -67,7 +67,7 @@ def fit(shape: ModelShape, machine: Machine, hours: float, *, lora: bool) -> Fit
     """
     ladder, best = designs(longest_response(shape)), None
     for design in ladder:
-        way = _quickest(shape, machine, design, lora=lora)
+        way = quickest(shape, machine, design, lora=lora)
         if way and hours_needed(way) <= hours and (best is None or way.design.confirm >= best.design.confirm):
             best = way
     if best is None:
@@ -102,7 +102,7 @@ def _probe_hours(found: Fit) -> float:
     return UNCERTAINTY * (300 + 2 * rollout_s) / 3600
 
 
-def _quickest(shape: ModelShape, machine: Machine, design: Design, *, lora: bool) -> Fit | None:
+def quickest(shape: ModelShape, machine: Machine, design: Design, *, lora: bool) -> Fit | None:
     """Of the ways to lay a design on the GPUs the quickest; None if it fits in no way."""
     found = list[Fit]()
     for gpus in (gpus for gpus in (1, 2, 4, 8) if gpus <= machine.gpus):
@@ -139,7 +139,7 @@ def _filled(shape: ModelShape, machine: Machine, found: Fit, hours: float, *, lo
 
 
 def _nothing_fits(shape: ModelShape, machine: Machine, floor: Design, hours: float, *, lora: bool) -> RecipeError:
-    way = _quickest(shape, machine, floor, lora=lora)
+    way = quickest(shape, machine, floor, lora=lora)
     if way is None:
         remedy = "take larger cards" if lora else "take more or larger cards, or the recipe small_lora"
         return RecipeError(

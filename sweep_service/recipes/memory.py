@@ -1,5 +1,6 @@
 """What fits on a GPU: weights and their optimizer, activations, and vLLM's part. Arithmetic, not measured."""
 
+import math
 from typing import Final, NamedTuple
 
 from sweep_service.recipes.cards import Card
@@ -28,7 +29,8 @@ _HEAD_BYTES: Final = 1.5 * GB
 _VLLM_BYTES: Final = 2 * GB
 """vLLM's graphs and buffers, also while it sleeps."""
 _LARGEST_SHARE: Final = 0.6
-_LARGEST_DEVICE_BATCH: Final = 16
+_TOKENS_AT_ONCE: Final = 32_768
+"""In a forward and backward pass; more takes memory and is hardly faster."""
 _FEWEST_SEQUENCES: Final = 8
 """With fewer at a time sampling would crawl."""
 
@@ -57,17 +59,18 @@ def place(shape: ModelShape, card: Card, gpus: int, design: Design, *, lora: boo
 
 def _place(shape: ModelShape, card: Card, gpus: int, sharding: str, design: Design, *, lora: bool) -> Placement | None:
     """The same with this sharding. Sampling and updates take turns: vLLM gives its memory back in between."""
+    total, asked = card.memory * GB, design.prompts * COMPLETIONS // gpus  # TRL lets vLLM have no more at a time
     resident = state_bytes(shape, gpus, sharding, lora=lora) + _VLLM_BYTES
-    free = USABLE * card.memory * GB - resident
+    free = USABLE * total - resident
     batch = _device_batch(shape, free, gpus, design)
-    share = min(_LARGEST_SHARE, int(20 * (free + _VLLM_BYTES) / (card.memory * GB)) / 20)
-    keys_and_values = share * card.memory * GB - 2 * shape.parameters - _VLLM_BYTES
-    sequences = int(keys_and_values / ((PROMPT_TOKENS + design.response) * shape.kv_bytes))
+    engine, each = 2 * shape.parameters + _VLLM_BYTES, (PROMPT_TOKENS + design.response) * shape.kv_bytes
+    wanted = math.ceil(20 * (engine + asked * each) / total) / 20
+    share = min(wanted, _LARGEST_SHARE, int(20 * (free + _VLLM_BYTES) / total) / 20)
+    sequences = min(asked, int((share * total - engine) / each))
     if batch is None or sequences < _FEWEST_SEQUENCES:
         return None
-    asked = design.prompts * COMPLETIONS // gpus  # TRL lets vLLM have no more at a time
-    peak = resident + max(activation_bytes(shape, batch, design), share * card.memory * GB - _VLLM_BYTES)
-    return Placement(gpus, sharding, batch, share, min(sequences, asked), peak / GB)
+    peak = resident + max(activation_bytes(shape, batch, design), share * total - _VLLM_BYTES)
+    return Placement(gpus, sharding, batch, share, sequences, peak / GB)
 
 
 def state_bytes(shape: ModelShape, gpus: int, sharding: str, *, lora: bool) -> float:
@@ -87,10 +90,13 @@ def activation_bytes(shape: ModelShape, device_batch: int, design: Design) -> fl
 
 
 def _device_batch(shape: ModelShape, free: float, gpus: int, design: Design) -> int | None:
-    """The largest power of 2 that fits and divides a process's part of a minibatch."""
-    minibatch = design.prompts // UPDATES * COMPLETIONS
-    sizes = [size for size in (16, 8, 4, 2, 1) if size <= _LARGEST_DEVICE_BATCH and minibatch % (size * gpus) == 0]
-    return next((size for size in sizes if activation_bytes(shape, size, design) <= free), None)
+    """The largest power of 2 that fits and divides a process's part of a minibatch; None if not even 1 fits."""
+    minibatch, tokens = design.prompts // UPDATES * COMPLETIONS, PROMPT_TOKENS + design.response
+    for size in (16, 8, 4, 2, 1):
+        useful = size == 1 or size * tokens <= _TOKENS_AT_ONCE
+        if useful and minibatch % (size * gpus) == 0 and activation_bytes(shape, size, design) <= free:
+            return size
+    return None
 
 
 def checkpoint_bytes(shape: ModelShape, *, lora: bool) -> float:

@@ -9,7 +9,7 @@ from sweep_service.recipes.errors import RecipeError
 from sweep_service.recipes.fit import Fit, fit
 from sweep_service.recipes.recipe import BETA1, BETA2, MATH_SUB, RECIPES, Problems, Recipe
 from sweep_service.recipes.shape import KNOWN, ModelShape
-from trainers.config import TrainingConfig, with_params
+from trainers.config import DataConfig, TrainingConfig, with_params
 
 _CPUS: Final = 4
 """For each GPU: graders, and the trainer itself."""
@@ -125,9 +125,9 @@ def _training(request: Request, found: Fit) -> dict[str, Any]:
     }
     if placement.sharding != "none":
         changes["compute.sharding"] = placement.sharding
+    published = DataConfig.model_validate(training["task"]["data"])
     given = {"split": problems.split, "prompt": problems.prompt, "answer": problems.answer}
-    usual = {"split": "train", "prompt": "problem", "answer": "answer"}
-    changes |= {f"task.data.{name}": value for name, value in given.items() if value != usual[name]}
+    changes |= {f"task.data.{name}": value for name, value in given.items() if value != getattr(published, name)}
     if not request.shape.chat_template:
         changes |= {"task.data.template": "raw", "task.data.suffix": _BASE_SUFFIX}
     return with_params(training, changes)

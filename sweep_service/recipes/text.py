@@ -41,8 +41,9 @@ def _head(sweep: FittedSweep) -> str:
         "",
         _costs(request, found),
         "",
-        "First `sweeps plan -f FILE`, which checks all this. The first thing the sweep does is a probe (probe: first), "
-        "which measures time and memory on your machine; `probe: only` does nothing else.",
+        f"Needs {request.shape.name} and {request.problems.name} in the catalog (`sweeps models add`, `sweeps datasets "
+        "add`). Run `sweeps plan -f FILE` first. The sweep begins with a probe, which measures time and memory on your "
+        "machine; with `probe: only` it ends there.",
         "",
         f"Departs from examples/{request.recipe.source}.yaml, where each value has its source; all else is as there:",
         *map(_departure, sweep.departures),

@@ -29,7 +29,7 @@ from sweep_service.recipes import (
 )
 from sweep_service.recipes.cost import UNCERTAINTY, decode_s, trial_cost
 from sweep_service.recipes.design import Design, designs, difference_shown
-from sweep_service.recipes.fit import hours_needed
+from sweep_service.recipes.fit import hours_needed, quickest
 from sweep_service.recipes.memory import USABLE, activation_bytes, place, state_bytes
 from sweep_service.recipes.sweep import FittedSweep, fitted_sweep
 from sweep_service.recipes.yaml import scalar, write_yaml
@@ -392,3 +392,25 @@ def test_the_recipes_are_listed() -> None:
     assert code == 0
     assert all(name in text for name in RECIPES)
     assert "RTX4090" in error
+
+
+DOCS = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
+
+
+def test_the_hours_in_the_documentation_are_those_computed() -> None:
+    ladder = designs(1 << 20)
+    shown = ladder[0], next(d for d in ladder if d.response == 4096), next(d for d in ladder if d.prompts == 64)
+    rows = re.findall(r"^\| `(\w+)`, (\w[\w-]+) \| (\d+) \| (\d+) \| (\d+) \|$", DOCS, re.MULTILINE)
+    assert len(rows) == 8
+    for name, machine, *hours in rows:
+        shape, lora = KNOWN[RECIPES[name].model], RECIPES[name].lora
+        ways = [quickest(shape, parse_machine(machine), design, lora=lora) for design in shown]
+        assert [f"{hours_needed(way):.0f}" for way in ways if way] == hours
+
+
+def test_the_differences_in_the_documentation_are_those_computed() -> None:
+    rows = re.findall(r"^\| avg@(\d+), seed sd ([\d.]+) \| (.+) \|$", DOCS, re.MULTILINE)
+    assert len(rows) == 6
+    for samples, sd, shown in rows:
+        found = [difference_shown(seeds, int(samples), float(sd)) for seeds in (4, 5, 6, 8, 10, 12)]
+        assert shown.split(" | ") == [f"{difference:.3f}" for difference in found]
