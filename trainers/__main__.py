@@ -27,6 +27,7 @@ from trainers.events import EVENTS_FILE, EventWriter, NoEvents, append_event, re
 from trainers.launch import launch
 from trainers.lifeline import StopSignal, follow_parent
 from trainers.out_of_memory import OUT_OF_MEMORY, is_out_of_memory, message, phase_of
+from trainers.rollout_server import hide_server_gpus
 
 _ANOTHERS_END_S: Final = 1.0
 _EPILOG: Final = """\
@@ -209,6 +210,7 @@ def _run(
     _prepare_imports()
     with EventWriter(output / EVENTS_FILE) if _first_process() else NoEvents() as events:
         try:
+            hide_server_gpus(config.rollout.engine)
             from transformers.utils import logging
 
             from trainers.cost_probe import measure_cost  # imports torch, transformers and trl: seconds

@@ -7,6 +7,7 @@
         StoppedError      asked to stop before the first update (exit code 4)
         SamplingInterruptedError   asked to stop while sampling; the trainer saves the state before it (exit code 4)
         OffPolicyError    the first minibatch of a rollout does not have ratio 1: a fault in the trainer (exit code 1)
+        EngineError       the engine that samples does not start (exit code 1)
         GraderError       answers cannot be judged: the grader does not start, or fails too often (exit code 1)
 
 All survive pickling: each is rebuilt from the arguments it was made with.
@@ -58,6 +59,10 @@ class SamplingInterruptedError(TrainerError):
 
 class OffPolicyError(TrainerError):
     """Old and new log-probabilities differ before any update was made on the rollout."""
+
+
+class EngineError(TrainerError):
+    """The engine that samples completions does not start."""
 
 
 class GraderError(TrainerError):

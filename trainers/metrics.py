@@ -133,6 +133,18 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "grader/timeout_share": Metric(_COMPLETIONS, "completions on which the judge gave up at its deadline"),
         "grader/failed_share": Metric(_COMPLETIONS, "completions on which the judge itself failed: no reward"),
     },
+    "Engine": {
+        "engine/logprob_gap_mean": Metric(
+            "nats",
+            "mean absolute difference of the trainer's and vLLM's log-probability of a sampled token (with top_p "
+            "below 1 vLLM's are of the cut distribution); null, as all of these, where Transformers samples",
+        ),
+        "engine/logprob_gap_max": Metric("nats", "largest such difference in the rollout"),
+        "engine/weight_mean": Metric(
+            "1", "mean weight of a token by the correction (trainer's over vLLM's probability, capped); null without"
+        ),
+        "engine/weight_cut_share": Metric(_TOKENS, "weight cut at rollout.engine.correction_cap; null without"),
+    },
     "Probe": {
         "probe/entropy": _entropy("mean over all completion tokens of the probe set"),
         "probe/kl_from_initial": Metric(

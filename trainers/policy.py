@@ -79,11 +79,14 @@ def lora(config: LoRAConfig | None) -> "LoraConfig | None":
     )
 
 
-def refuse(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]], processes: int) -> None:
+def refuse(
+    model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]], processes: int, others: Sequence[str] = ()
+) -> None:
     """Refuse what would train something else than the configuration says.
 
     Args:
         prompts: token ids of all prompts.
+        others: problems that were found elsewhere, told with these.
     Raises: ConfigError, with every reason.
     """
     problems = [
@@ -93,6 +96,7 @@ def refuse(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]],
         *_targets(model, config.model.lora),
         *_context(model, config, prompts),
         *(refused.reason for refused in sharing_refusals(config, processes)),
+        *others,
     ]
     if problems:
         raise ConfigError(*problems)

@@ -22,10 +22,11 @@ from trainers.checkpoints import (
     publish_best,
     write_state,
 )
-from trainers.config import TrainingConfig
+from trainers.config import TrainingConfig, VLLMEngine
+from trainers.engine_stats import NO_ENGINE, engine_stats
 from trainers.errors import CheckpointError, DivergedError, OffPolicyError, SamplingInterruptedError
 from trainers.inert import InertBetas
-from trainers.losses import TokenBatch, Totals, objective
+from trainers.losses import TokenBatch, Totals, objective, truncated_weights
 from trainers.losses.terms import next_coefficient
 from trainers.probe_log import ProbeLog
 from trainers.random_state import RandomState
@@ -37,6 +38,7 @@ from trainers.rollouts import (
     as_tensors,
     collect,
     counts,
+    engine_logprobs,
     problems_digest,
     totals,
 )
@@ -175,6 +177,8 @@ class PolicyTrainer(SamplingTrainer):
             if self.state.global_step and not checkpoint_folder(self._folders.output, self.state.global_step).exists():
                 self._save_checkpoint(self.model, None)
                 self.publish_checkpoint()
+        finally:
+            self.end_server()
 
     # rollouts
 
@@ -195,18 +199,30 @@ class PolicyTrainer(SamplingTrainer):
     def _scored(self, collected: Collected) -> dict[str, Any]:
         rollout, device = self._config.rollout, self.accelerator.device
         pairs = [[(sample.completion, sample.judgement) for sample in group] for group in collected.groups]
-        self._rollout_metrics = rollout_stats(pairs, collected.sampled, self.accelerator)
+        self._rollout_metrics = NO_ENGINE | rollout_stats(pairs, collected.sampled, self.accelerator)
         pad = self._characters.pad_token_id
         tensors = as_tensors(collected.groups, rollout, self._config.advantage, pad, device)
         old_logprobs_BT, old_entropy_BT = self._forward(tensors._asdict())
+        given_BT = engine_logprobs(collected.groups, device)
         summed: Any = self.accelerator.reduce(counts(tensors, self._config.aggregation), reduction="sum")
         shares = totals(summed, rollout.updates_per_rollout, self._processes, rollout.max_completion_tokens)
         return {
             **tensors._asdict(),
             "old_logprobs": old_logprobs_BT,
             "old_entropy": old_entropy_BT,
+            **({} if given_BT is None else self._corrected(old_logprobs_BT, given_BT, tensors.completion_mask)),
             **{f"totals/{name}": torch.as_tensor(value) for name, value in vars(shares).items()},
         }
+
+    def _corrected(self, logprobs_BT: Tensor, given_BT: Tensor, mask_BT: Tensor) -> dict[str, Tensor]:
+        """Record how far the engine is from the trainer; the weights that make up for it, if they are asked for."""
+        engine = self._config.rollout.engine
+        cap = engine.correction_cap if isinstance(engine, VLLMEngine) else None
+        self._rollout_metrics |= engine_stats(logprobs_BT, given_BT, mask_BT, cap, self.accelerator)
+        return {} if cap is None else {"sampling_weight": truncated_weights(logprobs_BT, given_BT, cap)}
+
+    def _sampling_seed(self) -> int:
+        return hash((self._config.seed, self._prompts.position, 1))  # an evaluation's has no third number
 
     # updates
 
@@ -226,6 +242,7 @@ class PolicyTrainer(SamplingTrainer):
             old_entropy_BT=inputs["old_entropy"],
             correct_B=inputs["correct"],
             active_B=inputs["active"],
+            sampling_weight_BT=inputs.get("sampling_weight"),
             generator=self._generator(),
         )
         if self._step % self._device_batches < self.args.gradient_accumulation_steps:

@@ -25,6 +25,8 @@ class Sample(NamedTuple):
     completion_ids: list[int]
     completion: Completion
     judgement: Judgement
+    logprobs: list[float] | None = None
+    """Of the completion's tokens, in nats, as the engine that sampled them gave them; None: it gives none."""
 
 
 Group = Sequence[Sample]
@@ -120,6 +122,13 @@ def as_tensors(
     active_B = (advantages_GN != 0).any(1, keepdim=True).expand_as(advantages_GN).flatten()
     parts = (prompt_ids, prompt_mask, completion_ids, completion_mask, advantages_GN.flatten(), correct_B, active_B)
     return RolloutTensors(*(part.to(device) for part in parts))
+
+
+def engine_logprobs(groups: Sequence[Group], device: torch.device) -> Tensor | None:
+    """The log-probabilities (B, T) that the engine gave with a rollout, 0 at padding; None: it gives none."""
+    rows = [sample.logprobs for group in groups for sample in group]
+    given = [torch.tensor(row) for row in rows if row is not None]
+    return pad_sequence(given, batch_first=True).to(device) if given else None
 
 
 _COUNTS: Final = (

@@ -1,6 +1,7 @@
 """TRL's GRPOTrainer as far as it samples and scores: problems in, judged completions and log-probabilities out.
 
-What is TRL's: sampling itself, and log-probabilities and entropies by a fused head. Evaluations and the probe leave no
+What is TRL's: sampling itself, and log-probabilities and entropies by a fused head. Sampling is by Transformers, or by
+vLLM (`trainers.engine`). Evaluations and the probe leave no
 trace in training. Shapes: B sequences, T completion tokens.
 """
 
@@ -21,14 +22,16 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from trainers.base_evaluation import BASE_EVALUATION_SEED, base_evaluation
 from trainers.checkpoints import UNFINISHED
-from trainers.config import TrainingConfig
-from trainers.errors import DivergedError, SamplingInterruptedError
+from trainers.config import TrainingConfig, VLLMEngine
+from trainers.engine import VLLM, Sampling, engine_arguments, engine_problems, refuse_missing, vllm_version
+from trainers.errors import DivergedError, SamplingInterruptedError, StoppedError
 from trainers.evaluate import Evaluation, evaluate, own_random_state
 from trainers.model_folder import model_digest
 from trainers.parallel import process_state
 from trainers.policy import load_policy, load_tokenizer, lora, refuse
 from trainers.probe_log import Sampled
 from trainers.prompts import end_tokens, is_chat, token_ids
+from trainers.rollout_server import RolloutServer, server_command, server_environment
 from trainers.rollouts import Group, Sample
 from trainers.tasks.base import Completion, Problem, Task
 from trainers.training_arguments import training_arguments
@@ -45,6 +48,14 @@ class Folders(NamedTuple):
     """Shared between runs."""
 
 
+class Tokens(NamedTuple):
+    """A completion as it was sampled."""
+
+    ids: list[int]
+    logprobs: list[float] | None
+    """In nats, if the engine gives them."""
+
+
 class SamplingTrainer(GRPOTrainer):
     """A policy that completes and scores.
 
@@ -53,6 +64,8 @@ class SamplingTrainer(GRPOTrainer):
     """
 
     args: Any
+    eos_token_ids: Any
+    generation_kwargs: Any
     model: Any
 
     def __init__(
@@ -63,6 +76,7 @@ class SamplingTrainer(GRPOTrainer):
         stopping: Callable[[], bool],
         callback: TrainerCallback,
     ) -> None:
+        refuse_missing(config.rollout.engine)
         processes = process_state().num_processes
         self._config, self._task, self._folders = config, task, folders
         self._stopping, self._sampling = stopping, False
@@ -72,7 +86,9 @@ class SamplingTrainer(GRPOTrainer):
         if self._chat:
             own = model.generation_config.eos_token_id
             model.generation_config.eos_token_id = end_tokens(self._characters, own, chat=True)
-        refuse(model, config, self._token_ids([*task.training, *task.validation]), processes)
+        prompt_ids = self._token_ids([*task.training, *task.validation])
+        longest = max(map(len, prompt_ids))
+        refuse(model, config, prompt_ids, processes, engine_problems(config, model, longest, processes))
         model.register_forward_pre_hook(self._interrupt_sampling)
         if not torch.cuda.is_available():  # its buffer is as wide as this, however small the vocabulary
             trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE = min(model.config.vocab_size, 32768)
@@ -89,6 +105,8 @@ class SamplingTrainer(GRPOTrainer):
         assert not self.args.use_liger_kernel, "Liger's loss would replace ours"
         self.remove_callback(PrinterCallback)
         self._rank, self._processes = self.accelerator.process_index, self.accelerator.num_processes
+        self._server: RolloutServer | None = None
+        self.vllm_generation = self._vllm(longest) if isinstance(config.rollout.engine, VLLMEngine) else None
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """Write no model card into checkpoints."""
@@ -96,6 +114,38 @@ class SamplingTrainer(GRPOTrainer):
     def any_process(self, condition: bool) -> bool:
         """Whether the condition is true in any of the processes that train together."""
         return condition if self._processes == 1 else any(gather_object([condition]))
+
+    # vLLM
+
+    def _vllm(self, longest_prompt: int) -> VLLM:
+        engine, arguments = self._config.rollout.engine, engine_arguments(self._config, longest_prompt, self._processes)
+        assert isinstance(engine, VLLMEngine)
+        if engine.mode == "server" and self.accelerator.is_main_process:
+            model, length, seed = self._folders.model, arguments["max_model_length"], self._config.seed
+            self._server = RolloutServer(
+                lambda address: server_command(engine, model, length, seed, address),
+                server_environment(),
+                self._folders.output / "vllm.log",
+                self._while_starting,
+            )
+        return VLLM(
+            self.model,
+            self.accelerator,
+            self._characters,
+            arguments,
+            end_tokens=self.eos_token_ids,
+            server=self._server and self._server.address,
+            while_sampling=self._while_waiting,
+        )
+
+    def _while_starting(self) -> None:
+        if self._stopping():
+            raise StoppedError
+
+    def end_server(self) -> None:
+        """End vLLM's server, if this process has one."""
+        if self._server is not None:
+            self._server.close()
 
     # completions
 
@@ -110,10 +160,17 @@ class SamplingTrainer(GRPOTrainer):
         if self._sampling and self._stopping():
             raise SamplingInterruptedError
 
-    def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
+    def _generate_single_turn(
+        self, prompt_ids: Any, images: Any, fields: Any, num_generations: Any, *args: Any, seed: int = 0, **kwargs: Any
+    ) -> Any:
+        if self.vllm_generation is not None:
+            given = self.generation_kwargs
+            sampling = Sampling(given["temperature"], given["top_p"], given["max_new_tokens"])
+            step = self.state.global_step
+            return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=seed)
         self._sampling = self._processes == 1  # several processes cannot break off at the same token
         try:
-            return super()._generate_single_turn(*args, **kwargs)
+            return super()._generate_single_turn(prompt_ids, images, fields, num_generations, *args, **kwargs)
         except RuntimeError as error:
             if "probability tensor contains" not in str(error):
                 raise
@@ -121,22 +178,41 @@ class SamplingTrainer(GRPOTrainer):
         finally:
             self._sampling = False
 
-    def _completed(self, prompt_ids: list[list[int]], num_generations: int = 1) -> list[list[int]]:
-        """Token ids of one completion of each prompt, sampled in parts that memory allows."""
-        size, completion_ids = self._config.rollout.sampling_batch or len(prompt_ids), list[list[int]]()
+    def _completed(self, prompt_ids: list[list[int]], num_generations: int = 1, seed: int = 0) -> list[Tokens]:
+        """One completion of each prompt, sampled in parts that memory allows.
+
+        Args:
+            num_generations: how often each prompt stands in a row.
+            seed: of what vLLM draws; Transformers draws from torch's generator.
+        """
+        size, completed = self._config.rollout.sampling_batch or len(prompt_ids), list[Tokens]()
+        if self.vllm_generation is not None:
+            size = -(-size // num_generations) * num_generations  # it takes each prompt once
         for start in range(0, len(prompt_ids), size):
-            sampled, _ = self._generate_single_turn(prompt_ids[start : start + size], None, {}, num_generations)
-            completion_ids += sampled
-        return completion_ids
+            if self.vllm_generation is not None and self.any_process(self._stopping()):
+                raise SamplingInterruptedError
+            part = prompt_ids[start : start + size]
+            ids, logprobs = self._generate_single_turn(part, None, {}, num_generations, seed=seed + start)
+            completed += map(Tokens, ids, logprobs or [None] * len(ids))
+        return completed
+
+    def _sampling_seed(self) -> int:
+        """Differs from rollout to rollout and from run to run."""
+        raise NotImplementedError
 
     def _sampled_groups(self, indices: list[int]) -> list[Group]:
         size = self._config.rollout.completions_per_prompt
         asked = [self._task.training[index] for index in indices for _ in range(size)]
         prompt_ids = self._token_ids(asked)
-        completion_ids = self._completed(prompt_ids, size)
-        completions = [self._completion(ids) for ids in completion_ids]
+        completed = self._completed(prompt_ids, size, self._sampling_seed())
+        completions = [self._completion(tokens.ids) for tokens in completed]
         judgements = self._task.judge(asked, completions)
-        samples = list(map(Sample, prompt_ids, completion_ids, completions, judgements))
+        samples = [
+            Sample(prompt, tokens.ids, completion, judgement, tokens.logprobs)
+            for prompt, tokens, completion, judgement in zip(
+                prompt_ids, completed, completions, judgements, strict=True
+            )
+        ]
         return [samples[start : start + size] for start in range(0, len(samples), size)]
 
     def _logprobs(self, model: Any, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -179,6 +255,8 @@ class SamplingTrainer(GRPOTrainer):
             "rollout": config.rollout.model_dump(mode="json", include={"max_completion_tokens", "sampling_batch"}),
             "compute": config.compute.model_dump(mode="json"),
         }
+        if isinstance(config.rollout.engine, VLLMEngine):
+            key["engine"] = [config.rollout.engine.model_dump(mode="json"), vllm_version()]
         compute = partial(self._evaluation, BASE_EVALUATION_SEED)
         return base_evaluation(self._folders.cache, key, compute, self._while_waiting)
 
@@ -188,16 +266,19 @@ class SamplingTrainer(GRPOTrainer):
 
     def _evaluation(self, seed: int) -> Evaluation:
         with own_random_state((seed + self._rank) % 2**32):
-            return evaluate(self._sampled, self._task, self._config.evaluation)
+            return evaluate(partial(self._sampled, seed=seed), self._task, self._config.evaluation)
 
-    def _sampled(self, prompts: Sequence[str]) -> list[Completion]:
+    def _sampled(self, prompts: Sequence[str], seed: int = 0) -> list[Completion]:
         """Complete each prompt once with the evaluation's settings; each process samples its share."""
         with self._evaluation_settings():
             mine, size = prompts[self._rank :: self._processes], self._config.rollout.completions_per_rollout
+            if self.vllm_generation is not None:  # it is handed all at once, and by all processes equally many
+                size = -(-len(prompts) // self._processes)
+                mine = [*mine, *prompts[: size - len(mine)]]
             completions: list[Completion] = []
             for start in range(0, len(mine), size):
                 ids = token_ids(self._characters, mine[start : start + size], chat=self._chat)
-                completions += map(self._completion, self._completed(ids))
+                completions += [self._completion(tokens.ids) for tokens in self._completed(ids, seed=seed)]
         shares = gather_object([completions]) if self._processes > 1 else [completions]
         return [shares[place % self._processes][place // self._processes] for place in range(len(prompts))]
 
@@ -221,7 +302,7 @@ class SamplingTrainer(GRPOTrainer):
         problems = self._task.training
         prompt_ids = self._token_ids([problems[index % len(problems)] for index in range(number)])
         with own_random_state(0):
-            return prompt_ids, self._completed(prompt_ids)
+            return prompt_ids, [tokens.ids for tokens in self._completed(prompt_ids)]
 
 
 def _unused(**_: Any) -> list[float | None]:

@@ -33,7 +33,7 @@ class VLLMEngine(Frozen):
         default=0.3,
         gt=0,
         lt=1,
-        description="Share of each GPU's memory that vLLM takes for weights, keys and values; default: 0.3, server 0.9.",
+        description="Share of each GPU's memory that vLLM takes for weights, keys, values; default: 0.3, server 0.9.",
     )
     tensor_parallel: int = Field(
         default=1, ge=1, le=64, description="GPUs that hold one copy of the model together; server: all of server_gpus."

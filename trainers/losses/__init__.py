@@ -23,6 +23,7 @@ from trainers.losses.aggregation import (
 from trainers.losses.base import REGIONS, ClipParams, LossOutput, LossParams, PolicyLoss, Region
 from trainers.losses.batch import TokenBatch
 from trainers.losses.clipped import DAPOParams, GRPOParams, dapo, grpo
+from trainers.losses.correction import truncated_weights
 from trainers.losses.covariance import ClipCovParams, KLCovParams, clip_cov, kl_cov
 from trainers.losses.entropy_ratio import ERCConfig, ERCMask, ERCPenalty
 from trainers.losses.gradient_preserving import BetaSwitch, CEGPPOParams, GPPOParams, ce_gppo, gppo
@@ -82,4 +83,5 @@ __all__ = [
     "seq_mean_token_sum",
     "seq_mean_token_sum_norm",
     "token_mean",
+    "truncated_weights",
 ]

@@ -31,6 +31,8 @@ class TokenBatch:
         old_entropy_BT: the same under the policy that generated the tokens; no gradient.
         correct_B: whether each completion is right.
         active_B: whether the rewards of each completion's group differ; a group without spread passes no gradient.
+        sampling_weight_BT: what each token's policy loss is multiplied by because another engine sampled it; no
+            gradient; None: 1.
         selected_BT: tokens chosen beforehand by a loss that would else draw them at random (clip_cov).
         generator: where such a loss draws from; None: torch's global generator.
 
@@ -45,6 +47,7 @@ class TokenBatch:
     old_entropy_BT: Tensor | None = None
     correct_B: Tensor | None = None
     active_B: Tensor | None = None
+    sampling_weight_BT: Tensor | None = None
     selected_BT: Tensor | None = None
     generator: Generator | None = None
 

@@ -55,7 +55,8 @@ class Totals:
 class Objective(NamedTuple):
     """A loss to call backward on, and what it is made of; the parts carry no gradient and are None where off.
 
-    loss = policy_loss + penalty - coefficient x entropy + weight x positive_nll.
+    loss = policy_loss + penalty - coefficient x entropy + weight x positive_nll. In the policy loss, and in `output`,
+    each token's loss is multiplied by its sampling weight, if the batch has one.
     """
 
     loss: Tensor
@@ -93,6 +94,8 @@ def objective(
         batch, rows = replace(batch, mask_BT=batch.mask_BT & active_B.unsqueeze(-1)), "active"
     total = None if totals is None else totals.denominator(mode, rows)
     output = policy_loss(batch, params)
+    if batch.sampling_weight_BT is not None:
+        output = replace(output, loss_BT=output.loss_BT * batch.sampling_weight_BT)
     policy = aggregate(output.loss_BT, batch.mask_BT, total)
     loss, penalty, entropy, nll = policy, None, None, None
     if output.penalty is not None:
