@@ -135,20 +135,20 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path, capfd: pytest.
         "--reward",
         "magic",
     ]
-    words += ["--hub", "gsm8k=o/s@main:test", "--cache", str(tmp_path)]
+    words += ["--cache", str(tmp_path)]
     assert main(words) == 2
     err = capfd.readouterr().err
     for refusal in (
         f"{tmp_path}: no Hugging Face model (config.json and *.safetensors)",
         "--batch: expected a whole number from 1 (got 'none')",
-        f"benchmark aime24: there is no {tmp_path}/benchmarks/aime24.jsonl; fetch Kwai-Klear/CE-GPPO@10558fe",
-        "--benchmark: there is no 'nonsense'; known are aime24, aime25",
+        "--benchmark: aime24 is not in the catalog of benchmarks (there are: none); add it with `sweeps benchmarks add` "
+        "aime24, from Kwai-Klear/CE-GPPO@10558fe",
+        "--benchmark: nonsense is not in the catalog of benchmarks",
         "--prompt chat: the tokenizer",
         "--reward: there is no 'magic'; known are exact, math, number",
         "--samples: Input should be greater than or equal to 1 (got '0')",
         "--top-p: Input should be less than or equal to 1 (got '2')",
         "--seed: Input should be a valid integer",
-        "--hub: 'gsm8k=o/s@main:test' does not begin with NAME= of one of the benchmarks",
     ):
         assert err.count(refusal) == 1, refusal
     assert not (tmp_path / "out").exists()
@@ -177,7 +177,7 @@ def test_a_published_file_is_converted_for_later_evaluations(tmp_path: Path, cap
     published.write_text("".join(json.dumps({"problem": f"P{i}", "answer": float(i)}) + "\n" for i in range(40)))
     assert main(["convert", "amc23", str(published), "--cache", str(tmp_path)]) == 0
     assert "40 problems" in capfd.readouterr().out
-    first = (tmp_path / "benchmarks" / "amc23.jsonl").read_text().splitlines()[0]
+    first = (tmp_path / "benchmarks" / "amc23" / "problems.jsonl").read_text().splitlines()[0]
     assert json.loads(first)["id"] == "amc23-0001"
     assert main(["convert", "hmmt25", str(published), "--cache", str(tmp_path)]) == 2
     assert "40 problems; hmmt25 has 30" in capfd.readouterr().err

@@ -4,5 +4,6 @@ catalog     what the benchmarks are          request     from the command line t
 problems    reads their JSONL                 run         samples, judges, resumes
 upstream    makes it from published forms     sampler     the model
 arithmetic  writes the one we ship            samples     the file of completions
-job         what the samples follow from      result      scores and their standard errors
+add         brings it into the cache          result      scores and their standard errors
+job         what the samples follow from
 """

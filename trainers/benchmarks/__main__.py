@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from trainers.benchmarks.add import add_file
 from trainers.benchmarks.catalog import CATALOG
-from trainers.benchmarks.problems import jsonl, problem_file
 from trainers.benchmarks.request import asked
 from trainers.benchmarks.run import run
 from trainers.benchmarks.sampler import ModelSampler
-from trainers.benchmarks.upstream import read_upstream
-from trainers.durable import write_whole
+from trainers.catalog import BenchmarkEntry, entry_folder
+from trainers.catalog.place import Reporter
 from trainers.environment import ENVIRONMENT, EXIT_CODES
 from trainers.errors import ConfigError, StoppedError
 from trainers.lifeline import StopSignal
@@ -28,8 +28,8 @@ _EPILOG: Final = """\
 benchmarks (problems, samples of each, longest completion):
 {catalog}
 
-  arithmetic comes with this package. The problems of the others are read from CACHE/benchmarks/NAME.jsonl, which
-  `python -m trainers.benchmarks convert` makes from the published file, or with --hub from the hub's cache.
+  arithmetic comes with this package. The others, and your own, are added to the cache before, by
+  `sweeps benchmarks add NAME`, or from a file by `python -m trainers.benchmarks convert NAME FILE`.
 
 what is written, below DIR/NAME:
   job.json        all that the samples follow from; the same command goes on, another one is refused
@@ -46,7 +46,6 @@ examples:
 """
 
 _PROMPT_HELP: Final = "auto: through the tokenizer's chat template if it has one"
-_HUB: Final = "take the problems from a dataset in the hub's cache, at a whole commit of 40 hex digits"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,17 +81,14 @@ def _evaluate(words: Sequence[str]) -> int:
 def _convert(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         "python -m trainers.benchmarks convert",
-        description="Write CACHE/benchmarks/NAME.jsonl from the published file of a benchmark; docs/benchmarks.md.",
+        description="Add a benchmark to the cache from a file, as published or your own; docs/benchmarks.md.",
     )
-    parser.add_argument("name", choices=[name for name, known in CATALOG.items() if known.source])
-    parser.add_argument("file", type=Path, metavar="FILE", help="JSONL or a JSON list, as fetched")
+    parser.add_argument("name", help="one that is known, or a new name for your own")
+    parser.add_argument("file", type=Path, metavar="FILE", help="JSONL, a JSON list, CSV or Parquet")
     _add_cache(parser)
     options = parser.parse_args(words)
-    problems = read_upstream(options.name, options.file)
-    target = problem_file(options.name, options.cache)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, jsonl(problems))
-    sys.stdout.write(f"{target}: {len(problems)} problems\n")
+    entry = add_file(options.name, options.file, options.cache, Reporter())
+    sys.stdout.write(f"{entry_folder(options.cache, BenchmarkEntry, entry.name)}: {entry.problems} problems\n")
     return EXIT_CODES["SUCCEEDED"]
 
 
@@ -111,7 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     required.add_argument(
         "--model", type=Path, required=True, metavar="FOLDER", help="Hugging Face model, checkpoint step-N, or adapters"
     )
-    required.add_argument("--benchmark", required=True, metavar="NAME[,NAME]", help="one or more of those below")
+    required.add_argument(
+        "--benchmark", required=True, metavar="NAME[,NAME]", help="one or more: of those below, or your own"
+    )
     required.add_argument("--output", type=Path, required=True, metavar="DIR", help="gets a folder for each benchmark")
     sampling = parser.add_argument_group("sampling; what is not given is the benchmark's own")
     sampling.add_argument("--samples", metavar="K", help="completions of each problem, the k of avg@k")
@@ -126,16 +124,13 @@ def _parser() -> argparse.ArgumentParser:
     judging.add_argument("--reward", default="math", metavar="NAME", help=f"math; known: {', '.join(known_names())}")
     machine = parser.add_argument_group("machine")
     machine.add_argument("--batch", default="32", metavar="N", help="completions sampled at a time (32); less memory")
-    machine.add_argument("--hub", action="append", default=[], metavar="NAME=OWNER/DATASET@REVISION:SPLIT", help=_HUB)
     _add_cache(machine)
     return parser
 
 
 def _add_cache(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
     cache = Path(os.environ.get("SWEEPS_CACHE") or Path.home() / ".cache" / "sweeps")
-    parser.add_argument(
-        "--cache", type=Path, default=cache, metavar="DIR", help=f"holds benchmarks/NAME.jsonl ({cache})"
-    )
+    parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help=f"holds benchmarks/NAME ({cache})")
 
 
 if __name__ == "__main__":

@@ -4,17 +4,17 @@ import random
 from pathlib import Path
 from typing import Final
 
-from trainers.benchmarks.catalog import CATALOG
-from trainers.benchmarks.problems import BenchmarkProblem, jsonl, problem_file
+from trainers.benchmarks.problems import BenchmarkProblem, jsonl
 
 _SEED: Final = 20250920
 _LARGEST: Final = 99
+_PROBLEMS: Final = 40
 
 
 def problems() -> list[BenchmarkProblem]:
     """Ten each of sums, differences, products and remainders, each text once."""
     generator, texts = random.Random(_SEED), dict[str, int]()
-    while len(texts) < CATALOG["arithmetic"].problems:
+    while len(texts) < _PROBLEMS:
         a, b = generator.randint(10, _LARGEST), generator.randint(2, 9)
         text, answer = [
             (f"What is {a} plus {10 * b}?", a + 10 * b),
@@ -30,4 +30,4 @@ def problems() -> list[BenchmarkProblem]:
 
 
 if __name__ == "__main__":
-    problem_file("arithmetic", Path()).write_text(jsonl(problems()), encoding="utf-8")
+    Path(__file__).with_name("data").joinpath("arithmetic.jsonl").write_text(jsonl(problems()), encoding="utf-8")

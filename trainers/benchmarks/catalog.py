@@ -30,10 +30,10 @@ class Benchmark(Frozen):
     """Problems that are always the same, and the settings they are usually reported with."""
 
     title: str
-    problems: int = Field(ge=1, description="How many there are; another number is refused.")
+    problems: int | None = Field(ge=1, description="How many there are; another number is refused. null: any.")
     samples: int = Field(ge=1, description="Completions of each problem, the k of avg@k.")
     max_tokens: int = Field(ge=1, description="Longest completion; a longer one is cut and judged as it is.")
-    source: Source | None = Field(description="Where the problems were published; none: they come with this package.")
+    source: Source | None = Field(description="Where the problems were published; none: in this package, or your own.")
     temperature: float = Field(default=0.6, gt=0)
     top_p: float = Field(default=0.95, gt=0, le=1)
     prompt_suffix: str = Field(default=REASONING_SUFFIX, description="Text after every problem.")
@@ -113,3 +113,10 @@ CATALOG: Final = MappingProxyType(
         ),
     }
 )
+
+_OWN: Final = Benchmark(title="", problems=None, samples=4, max_tokens=16384, source=None)
+
+
+def usual(name: str) -> Benchmark:
+    """What is known of a benchmark; one that is not in the catalog has the settings of mathematics other than AIME."""
+    return CATALOG.get(name, _OWN)

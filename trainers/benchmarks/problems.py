@@ -9,11 +9,12 @@ from typing import Final, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from trainers.benchmarks.catalog import CATALOG
+from trainers.benchmarks.catalog import CATALOG, usual
+from trainers.catalog import BenchmarkEntry, entry_folder, origin_text, read_entry, shipped_file
 from trainers.config import Frozen
 from trainers.errors import ConfigError
 
-_SHIPPED: Final = Path(__file__).parent / "data"
+PROBLEMS_FILE: Final = "problems.jsonl"
 _SHOWN_FAULTS: Final = 5
 
 
@@ -31,30 +32,21 @@ class ProblemSet(NamedTuple):
 
     problems: Sequence[BenchmarkProblem]
     origin: str
-    """The file's name, or the hub dataset."""
+    """Where the file was published."""
     sha256: str
     """Of the JSONL file."""
 
 
-def problem_file(name: str, cache: Path) -> Path:
-    """Where the problems of a benchmark are looked for."""
-    return (_SHIPPED if CATALOG[name].source is None else cache / "benchmarks") / f"{name}.jsonl"
-
-
 def read_problems(name: str, cache: Path) -> ProblemSet:
-    """The problems of a benchmark of the catalog.
+    """The problems of a benchmark: one of the package, or one that was added to the cache.
 
-    Raises: ConfigError, if the file is missing, is no such JSONL, or does not hold the expected number of problems.
+    Raises: ConfigError, if it was not added, or its file is no such JSONL or has another number of problems than the
+        catalog says.
     """
-    path = problem_file(name, cache)
+    path, origin = _found(name, cache)
     try:
         content = path.read_bytes()
         lines = content.decode().removesuffix("\n").split("\n")
-    except FileNotFoundError:
-        raise ConfigError(
-            f"benchmark {name}: there is no {path}; fetch {CATALOG[name].source} and convert it with "
-            f"`python -m trainers.benchmarks convert {name} FILE`, or name a hub dataset with --hub"
-        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"benchmark {name}: {path} cannot be read: {error}") from error
     problems, faults = list[BenchmarkProblem](), list[str]()
@@ -68,7 +60,19 @@ def read_problems(name: str, cache: Path) -> ProblemSet:
         more = len(faults) - _SHOWN_FAULTS
         raise ConfigError(*faults[:_SHOWN_FAULTS], *([f"{path}: {more} more such lines"] if more > 0 else []))
     check_problems(name, problems, str(path))
-    return ProblemSet(problems, path.name, hashlib.sha256(content).hexdigest())
+    return ProblemSet(problems, origin, hashlib.sha256(content).hexdigest())
+
+
+def _found(name: str, cache: Path) -> tuple[Path, str]:
+    """A benchmark's file and where it was published."""
+    if shipped := shipped_file(BenchmarkEntry, name):
+        return shipped, shipped.name
+    try:
+        entry = read_entry(cache, BenchmarkEntry, name)
+    except ConfigError as error:
+        source = f" {name}, from {CATALOG[name].source}" if name in CATALOG else ""
+        raise ConfigError(f"--benchmark: {error}{source}") from error
+    return entry_folder(cache, BenchmarkEntry, name) / PROBLEMS_FILE, origin_text(entry.origin)
 
 
 def check_problems(name: str, problems: Sequence[BenchmarkProblem], origin: str) -> None:
@@ -76,7 +80,7 @@ def check_problems(name: str, problems: Sequence[BenchmarkProblem], origin: str)
 
     Raises: ConfigError.
     """
-    expected = CATALOG[name].problems
+    expected = usual(name).problems or len(problems) or 1
     faults = [] if len(problems) == expected else [f"{origin}: {len(problems)} problems; {name} has {expected}"]
     for field in ("id", "problem"):
         counts = Counter(str(getattr(problem, field)) for problem in problems)

@@ -2,20 +2,19 @@
 
 import argparse
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from trainers.benchmarks.catalog import CATALOG
+from trainers.benchmarks.catalog import usual
 from trainers.benchmarks.checks import all_of
 from trainers.benchmarks.job import Job, Sampling
-from trainers.benchmarks.problems import ProblemSet, read_problems
+from trainers.benchmarks.problems import read_problems
 from trainers.benchmarks.run import Evaluation
 from trainers.benchmarks.sampler import device, has_chat_template
-from trainers.benchmarks.upstream import HubDataset, read_hub
 from trainers.errors import ConfigError
 from trainers.model_folder import model_digest
 from trainers.rewards import known_names
@@ -30,9 +29,8 @@ def asked(options: argparse.Namespace) -> tuple[int, list[Evaluation]]:
     """
     names = list(dict.fromkeys(str(options.benchmark).split(",")))
     checks: list[Callable[[], Any]] = [partial(model_digest, options.model), partial(_batch, options.batch)]
-    checks += [partial(_problems, name, options) for name in names]
-    checks += [partial(_sampling, name, options) for name in names if name in CATALOG]
-    checks += [partial(_hub, text, names) for text in options.hub]
+    checks += [partial(read_problems, name, options.cache) for name in names]
+    checks += [partial(_sampling, name, options) for name in names]
     digest, batch, *found = all_of(checks)
     versions = {"python": platform.python_version(), **{library: version(library) for library in _LIBRARIES}}
     evaluations = [
@@ -61,18 +59,6 @@ def _batch(text: str) -> int:
     return int(text)
 
 
-def _problems(name: str, options: argparse.Namespace) -> ProblemSet:
-    if name not in CATALOG:
-        raise ConfigError(f"--benchmark: there is no {name!r}; known are {', '.join(CATALOG)}")
-    references = [reference for place, _, reference in (text.partition("=") for text in options.hub) if place == name]
-    return read_hub(name, HubDataset.parse(references[-1])) if references else read_problems(name, options.cache)
-
-
-def _hub(text: str, names: Sequence[str]) -> None:
-    if text.partition("=")[0] not in names:
-        raise ConfigError(f"--hub: {text!r} does not begin with NAME= of one of the benchmarks {', '.join(names)}")
-
-
 def _sampling(name: str, options: argparse.Namespace) -> Sampling:
     """The benchmark's usual sampling, with what the command line says instead."""
     given = {field: value for field in Sampling.model_fields if (value := getattr(options, field, None)) is not None}
@@ -82,10 +68,10 @@ def _sampling(name: str, options: argparse.Namespace) -> Sampling:
         faults.append(f"--prompt chat: the tokenizer in {options.model} has no chat template; use plain")
     if options.reward not in known_names():
         faults.append(f"--reward: there is no {options.reward!r}; known are {', '.join(known_names())}")
-    usual = CATALOG[name].model_dump(include=set(Sampling.model_fields))
+    settings = usual(name).model_dump(include=set(Sampling.model_fields))
     other = {"chat": options.prompt != "plain" and template, "dtype": "bfloat16" if device() == "cuda" else "float32"}
     try:
-        sampling = Sampling.model_validate({**usual, **other, **given})
+        sampling = Sampling.model_validate({**settings, **other, **given})
     except ValidationError as error:
         faults += [
             f"--{'-'.join(str(fault['loc'][0]).split('_'))}: {fault['msg']} (got {fault['input']!r})"

@@ -1,80 +1,40 @@
-"""Takes a benchmark's problems out of the forms they are published in: a file, or a dataset in the hub's cache."""
+"""Takes a benchmark's problems out of the forms they are published in."""
 
-import hashlib
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from pydantic import Field
+from pydantic import ValidationError
 
-from trainers.benchmarks.catalog import CATALOG
-from trainers.benchmarks.problems import BenchmarkProblem, ProblemSet, check_problems, jsonl
-from trainers.config import Frozen
+from trainers.benchmarks.problems import BenchmarkProblem, check_problems
+from trainers.catalog.rows import read_rows
 from trainers.errors import ConfigError
 
 _THOUSANDS: Final = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
-_REFERENCE: Final = re.compile(r"(?P<dataset>[\w.-]+/[\w.-]+)@(?P<revision>[0-9a-f]{40}):(?P<split>[\w.-]+)")
 
 
-class HubDataset(Frozen):
-    """A split of a Hugging Face dataset at one commit, written OWNER/DATASET@REVISION:SPLIT."""
+def read_upstream(name: str, files: Sequence[Path], source: str) -> list[BenchmarkProblem]:
+    """A benchmark's problems from files as they were published, or from one in the form that is kept.
 
-    dataset: str
-    revision: str = Field(description="The whole commit, 40 hexadecimal digits: branches and tags move.")
-    split: str
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Raises: ConfigError, if the text has another form."""
-        if not (match := _REFERENCE.fullmatch(text)):
-            raise ConfigError(
-                f"--hub: {text!r} is not OWNER/DATASET@REVISION:SPLIT with a whole commit, 40 hex digits, as revision"
-            )
-        return cls(**match.groupdict())
-
-    def __str__(self) -> str:
-        return f"{self.dataset}@{self.revision}:{self.split}"
-
-
-def read_hub(name: str, source: HubDataset) -> ProblemSet:
-    """A benchmark's problems from the hub's cache on this machine; nothing is fetched.
-
-    `datasets` alone would, without a network, take any revision it finds of the dataset: here the folder of exactly
-    this revision is named to it.
-
-    Raises: ConfigError, if the revision is not in the cache, or does not hold this benchmark.
+    Args:
+        source: where they were published.
+    Raises: ConfigError, if they cannot be read or do not hold this benchmark.
     """
-    import datasets
-    from huggingface_hub import snapshot_download
+    records = [row for file in files for row in read_rows(file)]
+    if records and all(record.keys() == BenchmarkProblem.model_fields.keys() for record in records):
+        problems = [_as_it_is(record, number, source) for number, record in enumerate(records, 1)]
+        check_problems(name, problems, source)
+        return problems
+    return converted(name, records, source)
 
+
+def _as_it_is(record: Mapping[str, Any], number: int, source: str) -> BenchmarkProblem:
     try:
-        folder = snapshot_download(source.dataset, repo_type="dataset", revision=source.revision, local_files_only=True)
-        records = list(datasets.load_dataset(folder, split=source.split, streaming=True))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"benchmark {name}: {source} cannot be read ({error}); fetch it with `hf download --repo-type dataset "
-            f"{source.dataset} --revision {source.revision}`"
-        ) from error
-    problems = converted(name, records, str(source))
-    return ProblemSet(problems, str(source), hashlib.sha256(jsonl(problems).encode()).hexdigest())
-
-
-def read_upstream(name: str, file: Path) -> list[BenchmarkProblem]:
-    """A benchmark's problems from the file that its source in the catalog names: JSONL, or a JSON list.
-
-    Raises: ConfigError, if it cannot be read or does not hold this benchmark.
-    """
-    try:
-        text = file.read_text(encoding="utf-8")
-        lines = text.removesuffix("\n").split("\n")
-        records: Any = json.loads(text) if text.startswith("[") else [json.loads(line) for line in lines]
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ConfigError(f"{file}: neither JSONL nor a JSON list: {error}") from error
-    return converted(name, records, str(CATALOG[name].source))
+        return BenchmarkProblem.model_validate(record)
+    except ValidationError as error:
+        wrong = ", ".join(": ".join([*map(str, fault["loc"]), fault["msg"]]) for fault in error.errors())
+        raise ConfigError(f"{source}, record {number}: {wrong}") from error
 
 
 def converted(name: str, records: Iterable[Mapping[str, Any]], source: str) -> list[BenchmarkProblem]:

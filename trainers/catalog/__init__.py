@@ -10,6 +10,7 @@ from trainers.catalog.entries import (
     read_entry,
 )
 from trainers.catalog.local import add_local_dataset, add_local_model
+from trainers.catalog.place import origin_text
 from trainers.catalog.shipped import shipped_entries, shipped_file
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "add_local_model",
     "entry_folder",
     "list_entries",
+    "origin_text",
     "read_entry",
     "shipped_entries",
     "shipped_file",

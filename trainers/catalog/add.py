@@ -40,7 +40,7 @@ def add_hub_model(reference: str, cache: Path, name: str, token: str | None, rep
     origin = Origin(repository=repository.name, revision=repository.commit)
     with making(cache, ModelEntry, name, repository.commit) as place:
         if existing := find_entry(cache, ModelEntry, name):
-            return same_or_refused(existing, existing.origin == origin, "models", reporter)
+            return same_or_refused(existing, existing.origin == origin, reporter)
         with about(str(repository)):
             beside = files_beside([path for path in repository.files if "/" not in path])
             place.begin(0, resumed=True)
@@ -71,7 +71,7 @@ def add_hub_dataset(
     origin = Origin(repository=repository.name, revision=repository.commit, part=config)
     with making(cache, DatasetEntry, name, repository.commit) as place:
         if existing := find_entry(cache, DatasetEntry, name):
-            return same_or_refused(existing, existing.origin == origin, "datasets", reporter)
+            return same_or_refused(existing, existing.origin == origin, reporter)
         with about(str(repository)):
             splits = fetched_splits(repository, config, place, reporter)
             return add_rows(splits, cache, name, origin, reporter, place)

@@ -29,7 +29,7 @@ def add_local_model(folder: Path, cache: Path, name: str, reporter: Reporter | N
         wanted = {file: (folder / file).stat().st_size for file in sorted({*beside, *weights})}
         if existing := find_entry(cache, ModelEntry, name):
             same = record(name, Origin(), _digests(folder, None, wanted, reporter), 0)["digest"] == existing.digest
-            return same_or_refused(existing, same, "models", reporter)
+            return same_or_refused(existing, same, reporter)
         place.begin(sum(wanted.values()))
         digests = _digests(folder, place.folder, wanted, reporter)
         return place.finish(ModelEntry(**record(name, Origin(), digests, sum(wanted.values())), **facts))
@@ -98,5 +98,5 @@ def add_rows(
     made = record(name, origin, facts.pop("digests"), facts.pop("size"))
     if existing := find_entry(cache, DatasetEntry, name):
         place.drop()
-        return same_or_refused(existing, existing.digest == made["digest"], "datasets", reporter)
+        return same_or_refused(existing, existing.digest == made["digest"], reporter)
     return place.finish(DatasetEntry(**made, **facts))

@@ -176,11 +176,12 @@ def find_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry |
     return next((entry for entry in list_entries(cache, entry_type) if entry.name == name), None)
 
 
-def same_or_refused(existing: AnyEntry, same: bool, kind: str, reporter: Reporter) -> AnyEntry:
+def same_or_refused(existing: AnyEntry, same: bool, reporter: Reporter) -> AnyEntry:
     """The entry that is there, if it is what was to be added.
 
     Raises: ConfigError, if it is something else.
     """
+    kind = KINDS[type(existing)]
     if not same:
         raise ConfigError(
             f"{existing.name} is in the catalog of {kind} with other content ({origin_text(existing.origin)}); take "

@@ -71,8 +71,14 @@ def _parsed(line: str, number: int) -> Any:
 
 
 def _json(text: str) -> Iterator[Any]:
-    """The objects of a list, or of the only list in an object, as datasets are often written."""
-    value: Any = json.loads(text, parse_constant=_no_number)
+    """The objects of a list, or of the only list in an object, or on lines: datasets are published as each of these."""
+    try:
+        value: Any = json.loads(text, parse_constant=_no_number)
+    except ValueError:
+        if text.lstrip().startswith("["):
+            raise
+        yield from (_parsed(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+        return
     if isinstance(value, Mapping):
         lists = [inner for inner in value.values() if isinstance(inner, list)]
         if len(lists) != 1:

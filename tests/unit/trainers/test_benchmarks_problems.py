@@ -5,16 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub.constants
 import pytest
 
 from trainers.benchmarks.arithmetic import problems as arithmetic_problems
 from trainers.benchmarks.catalog import CATALOG
-from trainers.benchmarks.problems import BenchmarkProblem, jsonl, problem_file, read_problems
-from trainers.benchmarks.upstream import HubDataset, converted, read_hub, read_upstream
+from trainers.benchmarks.problems import BenchmarkProblem, jsonl, read_problems
+from trainers.benchmarks.upstream import converted, read_upstream
+from trainers.catalog import BenchmarkEntry, Origin, entry_folder
 from trainers.errors import ConfigError
-
-REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 
 def _numbered(count: int) -> list[BenchmarkProblem]:
@@ -22,10 +20,12 @@ def _numbered(count: int) -> list[BenchmarkProblem]:
 
 
 def _kept(tmp_path: Path, name: str, text: str) -> Path:
-    file = problem_file(name, tmp_path)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
-    return file
+    folder = entry_folder(tmp_path, BenchmarkEntry, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    entry = BenchmarkEntry(name=name, origin=Origin(), added_at=1.0, bytes=1, digest="0" * 64, problems=1)
+    (folder / "catalog.json").write_text(entry.model_dump_json())
+    (folder / "problems.jsonl").write_text(text, encoding="utf-8")
+    return folder / "problems.jsonl"
 
 
 def test_the_catalog_has_the_papers_settings() -> None:
@@ -65,7 +65,7 @@ def test_a_written_file_is_read_back_and_named_by_the_digest_of_its_bytes(tmp_pa
     file = _kept(tmp_path, "aime24", jsonl([*_numbered(29), odd]))
     first = read_problems("aime24", tmp_path)
     assert first.problems[-1] == odd
-    assert first.origin == "aime24.jsonl"
+    assert first.origin == "a local copy"
     file.write_bytes(file.read_bytes().removesuffix(b"\n"))
     second = read_problems("aime24", tmp_path)
     assert second.problems == first.problems
@@ -73,7 +73,7 @@ def test_a_written_file_is_read_back_and_named_by_the_digest_of_its_bytes(tmp_pa
 
 
 def test_a_missing_file_is_refused_with_where_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"openai/prm800k@00811d6.*convert math500 FILE"):
+    with pytest.raises(ConfigError, match=r"`sweeps benchmarks add` math500, from openai/prm800k@00811d6"):
         read_problems("math500", tmp_path)
 
 
@@ -112,9 +112,9 @@ PUBLISHED: dict[str, Sequence[dict[str, Any]]] = {
 def test_published_forms_become_numbered_problems(
     tmp_path: Path, records: Sequence[dict[str, Any]], as_list: bool
 ) -> None:
-    file = tmp_path / "published"
+    file = tmp_path / "published.json"
     file.write_text(json.dumps(records) if as_list else "\n".join(map(json.dumps, records)))
-    problems = read_upstream("aime24", file)
+    problems = read_upstream("aime24", [file], "Kwai-Klear/CE-GPPO@10558fe")
     assert [problem.problem for problem in problems] == [f"Problem {i}" for i in range(30)]
     assert [problem.answer for problem in problems] == [str(i) for i in range(30)]
     assert problems[29].id == "aime24-0030"
@@ -140,43 +140,6 @@ def test_records_that_contradict_or_lack_something_are_refused() -> None:
     )
     with pytest.raises(ConfigError, match="1 problems; aime24 has 30"):
         converted("aime24", records[:1], "here")
-
-
-@pytest.mark.parametrize(
-    "text", ["owner/set", "owner/set@main:test", f"set@{REVISION}:test", f"o/s@{REVISION[:7]}:test"]
-)
-def test_a_hub_dataset_without_a_whole_commit_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="whole commit, 40 hex digits"):
-        HubDataset.parse(text)
-
-
-def _hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str, answers: int) -> None:
-    """Lay out the hub's cache as its own client does, with a dataset whose answers begin at `answers`."""
-    folder = tmp_path / "datasets--owner--contest" / "snapshots" / revision
-    folder.mkdir(parents=True)
-    rows = [{"problem": f"Problem {i}", "answer": str(answers + i)} for i in range(30)]
-    (folder / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-
-
-def test_a_hub_dataset_is_read_at_exactly_its_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = REVISION[::-1]
-    _hub_cache(tmp_path, monkeypatch, REVISION, answers=100)
-    _hub_cache(tmp_path, monkeypatch, other, answers=200)
-    for revision, first in ((REVISION, "100"), (other, "200")):
-        found = read_hub("aime24", HubDataset.parse(f"owner/contest@{revision}:test"))
-        assert found.problems[0].answer == first
-        assert found.origin == f"owner/contest@{revision}:test"
-        assert re.fullmatch(r"[0-9a-f]{64}", found.sha256)
-
-
-def test_a_revision_or_split_that_is_not_there_is_refused_with_how_to_fetch_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _hub_cache(tmp_path, monkeypatch, REVISION, answers=0)
-    for missing in (f"owner/contest@{REVISION[::-1]}:test", f"owner/contest@{REVISION}:validation"):
-        with pytest.raises(ConfigError, match=r"hf download --repo-type dataset owner/contest --revision"):
-            read_hub("aime24", HubDataset.parse(missing))
 
 
 def test_the_documentation_has_the_catalog() -> None:
