@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -9,8 +10,11 @@ from typing import Final
 import trainers
 from sweep_service.records import Config, Stage, Trial, TrialState
 from sweep_service.report import CURVE_KEYS, ReportInputs, build, render_csv, render_html, render_markdown, report_json
+from sweep_service.report.provenance import data_parts
 from sweep_service.settings import Settings
 from sweep_service.store import Store
+from trainers.errors import ConfigError
+from trainers.tasks.rows import dataset_file
 
 _PACKAGES: Final = ("torch", "transformers", "trl", "optuna", "ray", "sweep-service")
 _CODE: Final = Path(trainers.__file__).parent
@@ -32,6 +36,7 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
         mlflow_url=settings.mlflow_public_url or None,
         versions={name: metadata.version(name) for name in _PACKAGES},
         provenance=_provenance(configs, settings),
+        probe_gpu_hours=store.spent(sweep_id).probe_gpu_hours,
     )
 
 
@@ -47,11 +52,10 @@ def _shown(trials: Sequence[Trial]) -> list[str]:
 def _provenance(configs: Sequence[Config], settings: Settings) -> dict[str, str]:
     commit = settings.commit or _checked_out(_CODE.parent / ".git")
     found = {"commit": commit} if commit else {}
-    tasks = [config.training["task"] for config in configs]
-    for name in sorted({task["data"] for task in tasks if task["name"] == "word_problems"}):
-        for folder in (_CODE / "tasks" / "data", settings.cache / "data"):
-            if (path := folder / f"{name}.jsonl").exists():
-                found[f"{name}.jsonl"] = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    for ref, split in sorted({part for config in configs for part in data_parts(config.training["task"])}):
+        with suppress(ConfigError, OSError):  # no longer there: its digest is not known
+            content = dataset_file(ref, split, settings.cache).read_bytes()
+            found[f"{ref}/{split}"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
     return found
 
 

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sweep_service.records import Config
 from sweep_service.report.facts import Facts
+from trainers.config import WordProblemsTask
 
 _SHORT: Final = 12
 
@@ -33,11 +35,22 @@ def provenance(facts: Facts, config: Config) -> dict[str, str]:
 
 
 def _data(task: dict[str, Any], facts: Facts) -> str:
-    if task.get("name") != "word_problems":
+    parts = ["/".join(part) for part in data_parts(task)]
+    if not parts:
         return f"made by the code from the task's settings, {_digest(task)}"
-    file = f"{task.get('data')}.jsonl"
-    digest = facts.inputs.provenance.get(file)
-    return f"{file}, {digest} (when this report was built)" if digest else f"{file}; its digest is not recorded"
+    digests = facts.inputs.provenance
+    known = [f"{part}, {digests[part]} (when this report was built)" for part in parts if part in digests]
+    return "; ".join(known + [f"{part}; its digest is not recorded" for part in parts if part not in digests])
+
+
+def data_parts(task: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The datasets and splits that a task trains and validates on; none: the code makes its problems."""
+    if task.get("name") != "word_problems":
+        return []
+    config = WordProblemsTask.model_validate(task)
+    data, held_out = config.data, config.validation
+    parts = [(data.ref, data.split), *([(held_out.ref or data.ref, held_out.split)] if held_out else [])]
+    return list(dict.fromkeys(parts))
 
 
 def _model(model: dict[str, Any], task: dict[str, Any]) -> str:

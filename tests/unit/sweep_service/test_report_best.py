@@ -149,9 +149,9 @@ def test_the_digest_of_a_data_file_is_given_where_it_was_found() -> None:
     spec: dict[str, Any] = {
         "training": {"task": {"name": "word_problems"}, "model": {"name": "pretrained", "model": "m"}, "steps": 240}
     }
-    known = replace(sweep_inputs(spec), provenance={"shop-sums.jsonl": "sha256:12"})
-    assert card(known).provenance["data"] == "shop-sums.jsonl, sha256:12 (when this report was built)"
-    assert card(sweep_inputs(spec)).provenance["data"] == "shop-sums.jsonl; its digest is not recorded"
+    known = replace(sweep_inputs(spec), provenance={"shop-sums/train": "sha256:12"})
+    assert card(known).provenance["data"] == "shop-sums/train, sha256:12 (when this report was built)"
+    assert card(sweep_inputs(spec)).provenance["data"] == "shop-sums/train; its digest is not recorded"
     assert card(known).provenance["model"].startswith("models/m of the cache; the digest")
 
 
@@ -180,7 +180,7 @@ def test_gather_reads_samples_checkpoints_and_provenance(store: Store, tmp_path:
     assert {sample.completion for sample in inputs.samples} == {"seed 0"}
     assert len(inputs.samples) == len(inputs.configs)
     assert inputs.provenance["commit"] == "abc"
-    assert inputs.provenance["shop-sums.jsonl"].startswith("sha256:")
+    assert inputs.provenance["shop-sums/train"].startswith("sha256:")
     assert build(inputs).samples[0].items[0].reward is None
 
 
