@@ -116,9 +116,9 @@ def not_begun_message(spec: SweepSpec, hours: GpuHours, kept: int) -> str:
     return f"{NOT_BEGUN} {hours.limit:g}: {hours.used:.3g} are used{confirm}, and a trial may take {cost:.3g}"
 
 
-def was_kept_out(trial: Trial) -> bool:
+def was_kept_out(state: TrialState, message: str | None) -> bool:
     """Whether the budget kept a trial from beginning."""
-    return trial.state is TrialState.CANCELLED and (trial.message or "").startswith(NOT_BEGUN)
+    return state is TrialState.CANCELLED and (message or "").startswith(NOT_BEGUN)
 
 
 class BudgetPlan(BaseModel):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sweep_service.links import curves_link, run_link
-from sweep_service.objective import choose, config_objectives, trial_objective
+from sweep_service.objective import choose, config_objectives, selection_objectives, trial_objective
 from sweep_service.pages.curves import MeanCurves
 from sweep_service.pages.look import Look, looks
 from sweep_service.pages.progress import Progress, progress
@@ -193,7 +193,8 @@ def _best(
     named: Mapping[str, Look],
 ) -> Best | None:
     """Return what leads, by the same rule as `SweepService.best`."""
-    means = {stage: config_objectives(trials, values, stage) for stage in Stage}
+    means = {Stage.TUNE: selection_objectives(trials, values)}
+    means[Stage.CONFIRM] = config_objectives(trials, values, Stage.CONFIRM)
     confirm = sweep.spec.seeds.confirm
     contenders = choose(configs, means[Stage.TUNE], confirm.top_k if confirm else 1)
     for stage in (Stage.CONFIRM, Stage.TUNE):

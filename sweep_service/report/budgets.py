@@ -117,7 +117,7 @@ def _run(trial: Trial, objective: float, inputs: ReportInputs) -> Run:
     if tokens is not None and (total := tokens.present).steps.size:
         spent["tokens"] = np.interp(steps, np.append(0, total.steps), np.append(0.0, total.values))
     times = inputs.series[trial.id].eval_times[known]
-    start = float(times[0]) if steps[0] == 0 else trial.started_at
+    start = float(times[0]) if steps[0] == 0 else trial.ended_at and trial.ended_at - trial.held_s
     if trial.attempts <= 1 and start is not None and (times >= start).all():
         spent["hours"] = (times - start) / _SECONDS * (spec.resources.gpus or 1)
     return Run(False, objective, _running(found.values[known], spec.objective.last), spent)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from sweep_service.budget import gpu_hours
 from sweep_service.links import curves_link
-from sweep_service.objective import choose, config_objectives, trial_objective
-from sweep_service.records import Stage, Sweep
+from sweep_service.objective import choose, compared, selection_objectives, trial_objective
+from sweep_service.records import Stage, Trial
 from sweep_service.report.best import card, pick
 from sweep_service.report.budgets import budget_comparisons
 from sweep_service.report.cautions import cautions
@@ -60,7 +61,7 @@ def build(inputs: ReportInputs) -> Report:
     return Report(
         inputs_digest=inputs.digest,
         interim=inputs.interim,
-        sweep=_sweep_info(inputs, facts.trials),
+        sweep=_sweep_info(inputs),
         objective=_objective_text(inputs),
         verdict=facts.verdict,
         cautions=cautions(facts),
@@ -77,7 +78,7 @@ def build(inputs: ReportInputs) -> Report:
         trials=list(facts.trials),
         curves=curve_sets([facts.configs[row.id] for row in ordered], inputs, _CURVES, prominent(ordered)),
         samples=sample_groups(facts),
-        method=_method(inputs.sweep, facts.comparisons),
+        method=_method(inputs, facts.comparisons),
         versions=dict(sorted(inputs.versions.items())),
     )
 
@@ -88,7 +89,7 @@ def _facts(inputs: ReportInputs) -> Facts:
     varied = varied_names(inputs.configs)
     trials = _trial_rows(inputs, objectives, varied)
     rows = _config_rows(inputs, trials, varied)
-    tune = config_objectives(inputs.trials, objectives, Stage.TUNE)
+    tune = selection_objectives(inputs.trials, objectives)
     confirm = sweep.spec.seeds.confirm
     candidates = [config.id for config in choose(inputs.configs, tune, confirm.top_k if confirm else 1)]
     unsteady = frozenset(t.config_id for t in trials if t.stage is Stage.CONFIRM and t.reward_collapsed)
@@ -122,15 +123,16 @@ def _objectives(inputs: ReportInputs) -> dict[str, float | None]:
     return found
 
 
-def _sweep_info(inputs: ReportInputs, trials: Sequence[TrialRow]) -> SweepInfo:
+def _sweep_info(inputs: ReportInputs) -> SweepInfo:
     sweep = inputs.sweep
-    hours = sum(trial.seconds or 0 for trial in trials) / 3600
+    spent, spec = inputs.spent, sweep.spec
     return SweepInfo(
         **sweep.model_dump(include={"id", "name", "message", "created_at", "spec_digest"}),
-        trial_hours=hours,
-        gpu_hours=hours * sweep.spec.resources.gpus,
+        trial_hours=sum(trial.held_s for trial in spent.begun) / 3600,
+        gpu_hours=gpu_hours(spec, spent).used,
+        max_gpu_hours=spec.budget.max_gpu_hours,
         state=sweep.state,
-        labels=dict(sweep.spec.labels),
+        labels=dict(spec.labels),
         mlflow_url=curves_link(inputs.mlflow_url, sweep),
     )
 
@@ -154,10 +156,24 @@ def _objective_text(inputs: ReportInputs) -> str:
     return f"{name} on held-out validation problems, mean of each trial's last {count(objective.last, 'evaluation')}"
 
 
-def _method(sweep: Sweep, comparisons: Sequence[Comparison]) -> list[str]:
-    seeds = sweep.spec.seeds
+def _selection(trials: Sequence[Trial], seeds: Sequence[int]) -> str:
+    """How tuning chose; a tune stage that was cut short leaves fewer seeds, or fewer configs, to compare."""
+    shared, whole = compared(trials)
+    used = [seed for seed in seeds if seed in shared]
+    text = f"Configs were chosen on tune seeds {_listed(used)} by their mean over these seeds."
+    left_out = len({trial.config_id for trial in trials if trial.stage is Stage.TUNE} - whole)
+    if len(used) < len(seeds):
+        text += f" Not every config ran on the other {count(len(seeds) - len(used), 'tune seed')}: a mean over more "
+        text += "seeds is not comparable with one over fewer, so these results choose nothing."
+    if left_out:
+        text += f" {count(left_out, 'config')} that did not run on all of them could not be chosen."
+    return text
+
+
+def _method(inputs: ReportInputs, comparisons: Sequence[Comparison]) -> list[str]:
+    seeds = inputs.sweep.spec.seeds
     lines = [
-        f"Configs were chosen on tune seeds {_listed(seeds.tune)} by their mean over these seeds.",
+        _selection(inputs.trials, seeds.tune),
         "A diverged trial counts 0; a failed one is missing. Both are listed.",
     ]
     if seeds.confirm is None:

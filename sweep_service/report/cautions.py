@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+from sweep_service.budget import Spent, TrialTime, room, was_kept_out
+from sweep_service.plan import stage_counts
 from sweep_service.records import Role, Stage, Sweep, SweepState, TrialState
+from sweep_service.report.data import ReportInputs
 from sweep_service.report.doubts import (
     edge_of_space,
     evaluation_noise,
@@ -22,6 +25,7 @@ def cautions(facts: Facts) -> list[Caution]:
     sweep, trials = facts.inputs.sweep, facts.trials
     found = [
         _ended_early(sweep),
+        _budget_ended(facts.inputs),
         _unfinished(trials, interim=facts.inputs.interim),
         _no_confirmation(sweep),
         _no_baseline(facts),
@@ -49,8 +53,41 @@ def _ended_early(sweep: Sweep) -> Caution | None:
     return None
 
 
+def _budget_ended(inputs: ReportInputs) -> Caution | None:
+    """Trials that the budget kept from beginning, and configs that it kept the sampler from proposing."""
+    spec, limit = inputs.sweep.spec, inputs.sweep.spec.budget.max_gpu_hours
+    if limit is None or inputs.interim:
+        return None
+    ids = [trial.id for trial in inputs.trials if was_kept_out(trial.state, trial.message)]
+    asked, points = spec.search.num_configs or 0, sum(Role.SPACE in config.roles for config in inputs.configs)
+    unasked = max(0, asked - points) if not _had_room(inputs) else 0
+    lost = [f"{count(len(ids), 'trial')} did not run"] if ids else []
+    lost += [f"{unasked} of {count(asked, 'config')} were not proposed"] if unasked else []
+    if not lost:
+        return None
+    text = (
+        f"The budget of {limit:g} GPU-hours ended the tune stage: {' and '.join(lost)}. Configs were chosen among "
+        f"those that did, on seeds on which all of these ran."
+    )
+    rule = "A trial that might pass budget.max_gpu_hours, less what the confirm stage may take, does not begin."
+    return Caution(code="BUDGET_ENDED_TUNING", rule=rule, text=text, trials=ids)
+
+
+def _had_room(inputs: ReportInputs) -> bool:
+    """Whether one more config fitted the budget when the tune stage ended."""
+    spec = inputs.sweep.spec
+    tune = [TrialTime(t.state, t.held_s) for t in inputs.trials if t.stage is Stage.TUNE and t.attempts]
+    left = room(spec, Spent(tune, inputs.probe_gpu_hours), stage_counts(spec).confirm)
+    return left is None or left >= len(spec.seeds.tune)
+
+
 def _unfinished(trials: Sequence[TrialRow], *, interim: bool) -> Caution | None:
-    ids = [trial.id for trial in trials if not trial.state.terminal or trial.state is TrialState.CANCELLED]
+    ids = [
+        trial.id
+        for trial in trials
+        if not trial.state.terminal
+        or (trial.state is TrialState.CANCELLED and not was_kept_out(trial.state, trial.message))
+    ]
     if not ids:
         return None
     how = "are not finished yet" if interim else "never finished"

@@ -8,10 +8,11 @@ from typing import Final
 
 from pydantic_core import to_json
 
+from sweep_service.budget import Spent, TrialTime
 from sweep_service.records import Checkpoint, Config, Sample, Sweep, SweepState, Trial
 from sweep_service.series import Series, TrialSeries
 
-REPORT_VERSION: Final = 3
+REPORT_VERSION: Final = 4
 """Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 REGIONS: Final = ("na_lp", "pa_lp", "pa_low", "na_high", "inside")
@@ -68,6 +69,13 @@ class ReportInputs:
     """Package versions that the trials ran with."""
     provenance: Mapping[str, str] = field(default_factory=dict[str, str])
     """Code and data as they were when these rows were read: what it is -> its version or digest."""
+    probe_gpu_hours: float = 0.0
+
+    @property
+    def spent(self) -> Spent:
+        """What the sweep's trials and its probe have taken."""
+        begun = [TrialTime(trial.state, trial.held_s) for trial in self.trials if trial.attempts]
+        return Spent(begun, self.probe_gpu_hours)
 
     def get(self, trial_id: str, key: str) -> Series | None:
         """One metric of one trial; None if it was never recorded."""
@@ -90,5 +98,6 @@ class ReportInputs:
                 for name, array in series.arrays():
                     found.update(f"{trial.id} {name}\n".encode())
                     found.update(array.tobytes())
+        found.update(repr(self.probe_gpu_hours).encode())
         found.update(repr((self.mlflow_url, sorted(self.versions.items()), sorted(self.provenance.items()))).encode())
         return found.hexdigest()

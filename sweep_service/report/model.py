@@ -35,9 +35,11 @@ class SweepInfo(Part):
     labels: dict[str, str]
     created_at: float
     trial_hours: float
-    """Wall-clock hours of all trials together."""
+    """For which trials held their CPUs and GPUs, all attempts together; waiting is left out."""
     gpu_hours: float
-    """The same times the GPUs that a trial holds; 0 on CPUs."""
+    """The same times the GPUs that a trial holds, and the probe's; 0 on CPUs."""
+    max_gpu_hours: float | None = None
+    """The budget's limit."""
     spec_digest: str
     mlflow_url: str | None
 
@@ -99,7 +101,7 @@ class ConfigRow(Part):
     tokens: float | None = None
     """Completion tokens trained on, mean over trials."""
     hours: float | None = None
-    """Wall-clock hours of a trial, mean over trials that ended."""
+    """For which a trial held its CPUs and GPUs, all its attempts together; mean over trials that ended."""
     states: dict[TrialState, int]
     """How many of its trials are in which state."""
 
@@ -505,7 +507,7 @@ class CurveSet(Part):
 class Report(Part):
     """Everything that the report says."""
 
-    report_version: Literal[3] = REPORT_VERSION
+    report_version: Literal[4] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """Whether the sweep was still going on: every number may change."""

@@ -18,7 +18,6 @@ from sweep_service.series import Series
 def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportInputs) -> TrialRow:
     """One trial, with what its curves say about its health."""
     health = trial_health(trial, inputs)
-    ended = trial.started_at is not None and trial.ended_at is not None
     return TrialRow(
         **trial.model_dump(
             include={
@@ -48,7 +47,7 @@ def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportI
         length_end=health.length_end,
         evaluation_se=None if objective is None else _evaluation_se(trial, inputs),
         tokens=_last(inputs.get(trial.id, "tokens/total")),
-        seconds=(trial.ended_at or 0) - (trial.started_at or 0) if ended else None,
+        seconds=trial.held_s if trial.state.terminal and trial.held_s else None,
         mlflow_url=run_link(inputs.mlflow_url, trial.mlflow_run_id),
     )
 

@@ -82,7 +82,7 @@ def _train(
     trials: list[Trial] = []
     curves: list[Curve] = []
     for number, trial in enumerate(planned, planned[0].number if planned else 0):
-        ended = {"started_at": 1e9 + 25 * number, "ended_at": 1e9 + 25 * number + 20, "attempts": 1}
+        ended = {"started_at": 1e9 + 25 * number, "ended_at": 1e9 + 25 * number + 22, "held_s": 20.0, "attempts": 1}
         named = trial.model_copy(update={"id": f"trl_{number:04}", "mlflow_run_id": f"run{number}", **ended})
         done = fate(by_id[trial.config_id], named)
         trials.append(done)

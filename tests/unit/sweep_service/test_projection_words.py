@@ -12,7 +12,7 @@ from sweep_service.projection.mlflow_api import Point
 from sweep_service.projection.view import FIRST, OF_CONFIGS, shared_view, sweep_note
 from sweep_service.projection_mlflow import read_report
 from sweep_service.records import Config, Sweep, SweepState, Trial, TrialState, TrialWarning
-from sweep_service.report import build, report_json
+from sweep_service.report import REPORT_VERSION, build, report_json
 from sweep_service.spec_check import parse_spec
 from sweep_service.store.projection import Chunk
 from tests import stored_sweeps as sweeps
@@ -200,4 +200,5 @@ def test_a_run_of_a_config_counts_the_trials_that_trained_and_has_its_own_curve(
 def test_a_report_of_an_earlier_version_is_no_obstacle() -> None:
     report = build(sweep_inputs())
     assert read_report(report_json(report)) == report
-    assert read_report(report_json(report).replace(b'"report_version":3', b'"report_version":2')) is None
+    present = f'"report_version":{REPORT_VERSION}'.encode()
+    assert read_report(report_json(report).replace(present, b'"report_version":2')) is None

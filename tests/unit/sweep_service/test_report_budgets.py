@@ -60,7 +60,9 @@ def confirmed(costs: Mapping[tuple[float, int], Cost], *, gpus: float = 0, last:
             "id": f"trl_{trial.number}",
             "state": cost.state,
             "step": 200,
-            "started_at": 5000.0,
+            "started_at": 4000.0,
+            "ended_at": 5000.0 + cost.seconds[-1],
+            "held_s": cost.seconds[-1],
             "attempts": cost.attempts,
         }
         trials.append(trial.model_copy(update=ends))
