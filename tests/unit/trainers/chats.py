@@ -8,7 +8,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from trainers.catalog import add_local_dataset
+from trainers.catalog import BenchmarkEntry, Origin, add_local_dataset, entry_folder
 
 BAR, GAP = "\N{FULLWIDTH VERTICAL LINE}", "\N{LOWER ONE EIGHTH BLOCK}"
 CHATML = (
@@ -84,3 +84,13 @@ def add_dataset(cache: Path, name: str, splits: Mapping[str, Sequence[object]]) 
         lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
         (folder / f"{split}.jsonl").write_text("".join(f"{line}\n" for line in lines))
     add_local_dataset(folder, cache, name)
+
+
+def add_benchmark(cache: Path, name: str, problems: Sequence[str]) -> None:
+    """Put a benchmark into the catalog."""
+    folder = entry_folder(cache, BenchmarkEntry, name)
+    folder.mkdir(parents=True)
+    rows = [{"id": str(number), "problem": problem, "answer": "1"} for number, problem in enumerate(problems)]
+    (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    entry = BenchmarkEntry(name=name, origin=Origin(), added_at=0.0, bytes=1, digest="0" * 64, problems=len(rows))
+    (folder / "catalog.json").write_text(entry.model_dump_json())
