@@ -1,12 +1,13 @@
 """From a spec to its configs and trials, and to what they will cost. Pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sweep_service.baselines import clip_higher, clipped
 from sweep_service.budget import BudgetPlan, StageCounts, budget_plan, budget_warnings
+from sweep_service.cost import Measured, SweepCost, shapes, sweep_cost
 from sweep_service.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.spec import SweepSpec, config_id, setting
 from trainers.config import TrainingConfig
@@ -31,6 +32,7 @@ class SweepPlan(BaseModel):
     wall_hours: float | None = Field(description="At max_parallel trials at a time, if that is given.")
     seconds_per_step: float
     basis: str = Field(description="Where seconds_per_step comes from.")
+    cost: SweepCost | None = Field(default=None, description="At full length, if a probe has measured it.")
     budget: BudgetPlan | None = Field(default=None, description="With GPUs and budget.max_trial_hours.")
     prompts: tuple[Prompt, ...] = Field(
         default=(), description="Three of the base configuration, as a pretrained model reads them."
@@ -147,18 +149,20 @@ def stage_counts(spec: SweepSpec, configs: Sequence[Config] | None = None) -> St
     return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
 
 
-def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
+def make_plan(spec: SweepSpec, seconds_per_step: float | None, measured: Measured | None = None) -> SweepPlan:
     """Say what a sweep would run and cost.
 
     Args:
-        seconds_per_step: measured on earlier trials of the same shape; None: a shipped guess is used.
+        seconds_per_step: measured on earlier trials of the same shape, the best basis; None: there are none.
+        measured: by a probe of the same shape; without both a shipped guess is used.
     """
     configs, _ = first_records(spec, "plan")
     tune, confirm = counts = stage_counts(spec, configs)
-    cost = seconds_per_step or _GUESSED_SECONDS_PER_STEP
-    slots = spec.resources.gpus or spec.resources.cpus
-    trial_s = cost * spec.base.steps + _START_S
-    parallel = spec.resources.max_parallel
+    cost = sweep_cost(spec, measured, [config.training for config in configs], counts) if measured else None
+    estimate = _estimate(spec, counts, seconds_per_step, cost)
+    warnings = _warnings(spec, guessed=seconds_per_step is None and cost is None)
+    if cost is not None and shapes(spec) > 1:
+        warnings.append(_SCALED)
     return SweepPlan(
         name=spec.name,
         spec_digest=spec.digest,
@@ -168,14 +172,38 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None) -> SweepPlan:
         first_roles=[list(config.roles) for config in configs[:20]],
         trials={"tune": tune, "confirm": confirm},
         steps_per_trial=spec.base.steps,
-        hours=(tune + confirm) * trial_s * slots / 3600,
+        hours=estimate.hours,
         hours_unit="GPU-hours" if spec.resources.gpus else "CPU-hours",
-        wall_hours=(tune + confirm) * trial_s / parallel / 3600 if parallel else None,
-        seconds_per_step=cost,
-        basis="earlier trials of the same shape" if seconds_per_step else "the shipped guess for the tiny policy",
+        wall_hours=estimate.wall_hours,
+        seconds_per_step=estimate.seconds_per_step,
+        basis=estimate.basis,
+        cost=cost,
         budget=budget_plan(spec, counts),
-        warnings=_warnings(spec, measured=seconds_per_step is not None) + budget_warnings(spec, counts, trial_s),
+        warnings=warnings + budget_warnings(spec, counts, estimate.trial_s),
     )
+
+
+class _Estimate(NamedTuple):
+    seconds_per_step: float
+    trial_s: float
+    hours: float
+    wall_hours: float | None
+    basis: str
+
+
+def _estimate(
+    spec: SweepSpec, counts: StageCounts, seconds_per_step: float | None, cost: SweepCost | None
+) -> _Estimate:
+    """Take the best basis that there is: earlier trials, a probe, the shipped guess."""
+    if seconds_per_step is None and cost is not None:
+        trial_s = cost.trial_hours * 3600
+        return _Estimate(trial_s / spec.base.steps, trial_s, cost.hours, cost.wall_hours, cost.basis)
+    basis = "earlier trials of the same shape" if seconds_per_step else "the shipped guess for the tiny policy"
+    per_step = seconds_per_step or _GUESSED_SECONDS_PER_STEP
+    slots, parallel = spec.resources.gpus or spec.resources.cpus, spec.resources.max_parallel
+    trial_s = per_step * spec.base.steps + _START_S
+    all_hours = sum(counts) * trial_s / 3600
+    return _Estimate(per_step, trial_s, all_hours * slots, all_hours / parallel if parallel else None, basis)
 
 
 def _needs_matched(spec: SweepSpec) -> bool:
@@ -188,12 +216,19 @@ def _needs_matched(spec: SweepSpec) -> bool:
 
 _GUESSED_SECONDS_PER_STEP = 0.04
 _START_S = 6.0
+_SCALED = (
+    "points of the space differ in lengths or batches: the probe is of the most expensive one, the cost of the others "
+    "is scaled by their tokens"
+)
 
 
-def _warnings(spec: SweepSpec, *, measured: bool) -> list[str]:
+def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
     found: list[str] = []
-    if not measured and spec.base.model.name != "tiny_qwen2":
-        found.append("no trial of this shape has run yet: the cost is that of the tiny policy, and far too low")
+    if guessed and spec.base.model.name != "tiny_qwen2":
+        found.append(
+            "no trial of this shape has run yet: the cost is that of the tiny policy, and far too low; measure it: "
+            "sweeps probe -f SPEC"
+        )
     if len(spec.seeds.tune) < 2:
         found.append("one tune seed: the winner of a single seed is mostly luck")
     if spec.seeds.confirm is None:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from sweep_service.spec import SweepSpec
+from trainers.cost_figures import CostFigures
 
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -84,6 +85,17 @@ class Outcome(StrEnum):
     FAILED = "FAILED"  # the trainer said why; trying again would fail again
     CRASHED = "CRASHED"  # the trainer or its actor died: tried again
     LOST = "LOST"  # its runner or node went away: tried again
+    CANCELLED = "CANCELLED"
+
+
+class ProbeState(StrEnum):
+    """Where a cost probe is."""
+
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"  # it has figures
+    FAILED = "FAILED"  # the trainer said why, such as that memory ran out
+    CRASHED = "CRASHED"  # its process or actor died: tried again
+    LOST = "LOST"  # its runner went away: tried again
     CANCELLED = "CANCELLED"
 
 
@@ -233,3 +245,26 @@ class Checkpoint(Record):
     step: int
     path: str
     time: float
+
+
+class CostProbe(Record):
+    """A measurement of what a sweep's trials cost; no trial, and in no report."""
+
+    sweep_id: str
+    number: int
+    """Of the sweep's probes, from 1."""
+    shape: str
+    """Digest of all that the figures follow from but the machine."""
+    machines: str
+    """What kind of machines the cluster had, in Ray's words."""
+    state: ProbeState
+    training: dict[str, Any]
+    """The `TrainingConfig` that was measured, as JSON."""
+    gpus: float
+    """That it held."""
+    held_s: float = 0.0
+    """For how long it held them, as far as is known."""
+    started_at: float
+    ended_at: float | None = None
+    message: str | None = None
+    figures: CostFigures | None = None

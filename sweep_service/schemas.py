@@ -4,7 +4,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sweep_service.records import Checkpoint, Config, DesiredState, Stage, SweepState, Trial, TrialState
+from sweep_service.cost import SweepCost
+from sweep_service.records import Checkpoint, Config, CostProbe, DesiredState, Stage, SweepState, Trial, TrialState
 from sweep_service.spec import SweepSpec
 from trainers.config import TrainingConfig
 
@@ -48,6 +49,12 @@ class TrialView(Trial):
     objective: float | None
     mlflow_url: str | None
     checkpoint: Checkpoint | None = None
+
+
+class ProbeView(CostProbe):
+    """A cost probe, and what it means for the sweep that was asked about."""
+
+    cost: SweepCost | None
 
 
 class ConfigView(Config):

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from sweep_service.catalog_check import check_catalog
+from sweep_service.cost import costliest, measured, probe_shape
 from sweep_service.errors import NotReady
 from sweep_service.links import curves_link, run_link
 from sweep_service.objective import choose, config_objectives, selection_objectives, trial_objectives
@@ -26,7 +28,7 @@ from sweep_service.records import (
     TrialState,
     new_id,
 )
-from sweep_service.schemas import ConfigCurve, ConfigView, SweepsComparison, SweepSummary, TrialView
+from sweep_service.schemas import ConfigCurve, ConfigView, ProbeView, SweepsComparison, SweepSummary, TrialView
 from sweep_service.settings import Settings
 from sweep_service.spec_check import parse_spec
 from sweep_service.store import KeptReport, Store, schema_versions
@@ -53,7 +55,9 @@ class SweepService:
         Raises: InvalidSpec.
         """
         spec = parse_spec(raw)
-        plan = make_plan(spec, self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"})))
+        earlier = self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"}))
+        probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
+        plan = make_plan(spec, earlier, measured(probe))
         return with_prompts(plan, spec, self.settings.cache)
 
     def submit(self, raw: object, idempotency_key: str | None = None) -> tuple[Sweep, bool]:
@@ -63,6 +67,7 @@ class SweepService:
         Raises: InvalidSpec; IdempotencyKeyReused.
         """
         spec = parse_spec(raw)
+        check_catalog(spec, self.settings.cache)
         sweep = Sweep(
             id=(sweep_id := new_id("swp")),
             name=spec.name,
@@ -122,6 +127,21 @@ class SweepService:
             )
             for trial in trials
         ]
+
+    def probe(self, sweep_id: str) -> ProbeView:
+        """Return a sweep's newest cost probe, or that of another sweep which serves it too.
+
+        Raises: NotFound; NotReady, if it has none.
+        """
+        spec = self.store.get_sweep(sweep_id).spec
+        probe = self.store.last_probe(sweep_id)
+        if probe is None and spec.probes != "off":
+            probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
+        if probe is None:
+            wanted = "it has not begun yet" if spec.probes != "off" else "its spec asks for none (probe: off)"
+            raise NotReady(f"sweep {sweep_id} has no probe: {wanted}")
+        found = measured(probe)
+        return ProbeView(**dict(probe), cost=make_plan(spec, None, found).cost if found else None)
 
     def configs(self, sweep_id: str, after: int, limit: int) -> list[ConfigView]:
         """Return configs by number, each with its mean objective in both stages."""

@@ -161,6 +161,11 @@ class SweepSpec(Part):
         return TrainingConfig.model_validate(with_params(self.training, params))
 
     @property
+    def probes(self) -> Literal["off", "first", "only"]:
+        """What `probe` means for this sweep."""
+        return self.probe or ("first" if self.resources.gpus else "off")
+
+    @property
     def digest(self) -> str:
         """Hash of the canonical spec."""
         return _digest(self.model_dump(mode="json"))

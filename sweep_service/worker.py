@@ -165,8 +165,9 @@ class Worker:
             self._interim.stop()
             self.store.renew_lease(fence, REPORT_LEASE_S)
             self.store.put_report(fence.sweep_id, *build_report(self.store, fence.sweep_id, self.settings))
-            cancelled = self.store.get_sweep(fence.sweep_id).desired_state is DesiredState.CANCEL
-            self.store.set_sweep_state(fence, SweepState.CANCELLED if cancelled else SweepState.SUCCEEDED)
+            sweep = self.store.get_sweep(fence.sweep_id)
+            cancelled, told = sweep.desired_state is DesiredState.CANCEL, sweep.message
+            self.store.set_sweep_state(fence, SweepState.CANCELLED if cancelled else SweepState.SUCCEEDED, told)
         except ServiceError:
             log.exception("the report of %s was not built here", fence.sweep_id)
         except _NO_DATABASE:  # no fault of the report: built again when there is one

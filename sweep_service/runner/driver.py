@@ -12,6 +12,7 @@ from sweep_service.records import DesiredState, Sweep, SweepState
 from sweep_service.runner.cluster import Slots, connect
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import Ledger
+from sweep_service.runner.probe import ProbeStage
 from sweep_service.runner.recovery import recover
 from sweep_service.runner.searcher import CancelScheduler, StoreCallback, StoreSearcher
 from sweep_service.runner.trial import TrialActor
@@ -33,7 +34,6 @@ def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> N
     sweep = store.get_sweep(fence.sweep_id)
     slots = Slots(sweep.spec.resources)
     ledger = Ledger(store, fence, settings, slots)
-    lease.abandon = ledger.kill_trainers
     lease.beat()
     recover(store, fence, sweep)
     if sweep.desired_state is DesiredState.CANCEL:
@@ -46,6 +46,15 @@ def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> N
     if not _fits_in_time(slots, lease):
         _fail(store, fence, sweep.spec.resources)
         return
+    stage = ProbeStage(store, settings, fence, lease, lambda: ledger.cancelled)
+    lease.abandon = stage.kill_trainer
+    verdict = stage.run()
+    if verdict.ends is not None:
+        store.cancel_pending(fence, "not begun: the sweep ended with its probe")
+        store.set_sweep_state(fence, verdict.ends, verdict.message)
+        lease.stop()
+        return
+    lease.abandon = ledger.kill_trainers
     _run_tune(sweep, fence, settings, ledger, lease)
     if ledger.cancelled:
         _cancel(store, fence)

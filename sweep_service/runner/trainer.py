@@ -49,6 +49,8 @@ class Job(BaseModel):
     cache: str
     limit_s: float | None = None
     """Seconds after which it is stopped; None: never."""
+    probe: bool = False
+    """Whether it only measures what such a trial costs."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ class Trainer:
         arguments = [str(config), "--output", job.directory, "--cache", job.cache, "--model-only-at-end"]
         if job.resume_from:
             arguments += ["--resume-from", job.resume_from]
+        if job.probe:
+            arguments.append("--probe")
         self._offset, self._started_at = 0, None
         self._process = start(arguments, self._directory)
 

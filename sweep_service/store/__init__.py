@@ -9,6 +9,7 @@ from sweep_service.store.base import Fence
 from sweep_service.store.curves import CurveRows
 from sweep_service.store.engine import open_engine, schema_versions, upgrade
 from sweep_service.store.live import LiveRows
+from sweep_service.store.probes import ProbeRows
 from sweep_service.store.projection import ProjectionRows
 from sweep_service.store.reports import KeptReport, ReportRows
 from sweep_service.store.spending import SpendingRows
@@ -18,7 +19,7 @@ from sweep_service.store.trials import TrialRows
 __all__ = ["Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 
 
-class Store(SweepRows, TrialRows, CurveRows, LiveRows, ProjectionRows, ReportRows, SpendingRows):
+class Store(SweepRows, TrialRows, CurveRows, LiveRows, ProjectionRows, ReportRows, SpendingRows, ProbeRows):
     """All tables."""
 
 

@@ -1,6 +1,6 @@
 """What a sweep has taken of its budget."""
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from sweep_service.budget import Spent, TrialTime
 from sweep_service.records import TrialState
@@ -17,4 +17,7 @@ class SpendingRows(Rows):
         query = select(c.state, c.held_s).where(c.sweep_id == sweep_id, c.attempts > 0)
         with self._read() as connection:
             begun = [TrialTime(TrialState(state), held_s) for state, held_s in connection.execute(query)]
-        return Spent(begun)
+            p = t.probes.c
+            held = select(func.sum(p.held_s * p.gpus)).where(p.sweep_id == sweep_id)
+            probed_s = connection.execute(held).scalar_one() or 0.0
+        return Spent(begun, probed_s / 3600)

@@ -182,5 +182,23 @@ reports = Table(
     Column("created_at", Double, nullable=False),
 )
 
+probes = Table(
+    "probes",
+    metadata,
+    Column("sweep_id", ForeignKey("sweeps.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("shape", String(64), nullable=False),
+    Column("machines", String(255), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("training", JSON, nullable=False),
+    Column("gpus", Double, nullable=False),
+    Column("held_s", Double, nullable=False),
+    Column("started_at", Double, nullable=False),
+    Column("ended_at", Double),
+    Column("message", AnyText),
+    Column("figures", JSON(none_as_null=True)),
+)
+
+Index("ix_probes_by_shape", probes.c.shape, probes.c.ended_at)
 Index("ix_trials_by_sweep", trials.c.sweep_id, trials.c.state)
 Index("ix_curves_by_arrival", curves.c.trial_id, curves.c.id)
