@@ -9,6 +9,7 @@ import typer
 
 from sweep_service.cli.connect import connect, find_sweep
 from sweep_service.cli.exits import ExitCode, code_of_state
+from sweep_service.cli.export import Weights, export_best
 from sweep_service.cli.output import (
     Json,
     counts_text,
@@ -194,14 +195,34 @@ def report(
     print_data(str(path))
 
 
-def best(sweep: Which = None, json: Json = False) -> None:
-    """Print the best config as YAML, ready to run.
+def best(
+    sweep: Which = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="DIR", help="Write its policy as a Hugging Face model folder.")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="With --export: this trial. Default: the one with the median objective."),
+    ] = None,
+    dtype: Annotated[Weights, typer.Option("--dtype", help="With --export: type of the weights.")] = "float32",
+    adapter: Annotated[
+        bool, typer.Option("--adapter", help="With --export: LoRA adapters alone, not merged into their base.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Print the best config as YAML, ready to run; or export its policy.
 
     [bold]sweeps best demo > best.yaml && python -m trainers best.yaml --output run[/bold]
+    [bold]sweeps best demo --export model[/bold]
     """
+    if export is None and (seed is not None or adapter or dtype != "float32"):
+        raise typer.BadParameter("--seed, --dtype and --adapter say what --export writes; name its folder")
     with connect() as client:
         sweep_id = find_sweep(client, sweep)
-        if json:
+        if export is not None:
+            path = export_best(client, sweep_id, export, seed=seed, weights=dtype, adapter=adapter)
+            print_json({"folder": str(path)}) if json else print_data(str(path))
+        elif json:
             print_json(client.best(sweep_id))
         else:
             print_data(client.best_yaml(sweep_id))

@@ -50,7 +50,7 @@ def render_markdown(report: Report) -> bytes:
         *_part("Configs", _configs(report)),
         *_part("What the policies write", _samples(report)),
         *_part("Failures", _failures(views.failures(report))),
-        *_part("How this was computed", [_bullets([plain(line) for line in report.method])]),
+        *_part("How this was computed", [bullets([plain(line) for line in report.method])]),
         _origin(report),
     ]
     return ("\n\n".join(parts) + "\n").encode()
@@ -65,16 +65,18 @@ def _part(title: str, blocks: Sequence[str]) -> list[str]:
     return [f"## {title}", *blocks] if blocks else []
 
 
-def _bullets(lines: Sequence[str]) -> str:
+def bullets(lines: Sequence[str]) -> str:
+    """Lines that are Markdown already, as a list."""
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells that are Markdown already, as a table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def _fenced(text: str, language: str = "") -> str:
+def fenced(text: str, language: str = "") -> str:
     """A block of code that no backtick inside can end."""
     fence = "`" * max(3, 1 + max((len(list(run)) for char, run in groupby(text) if char == "`"), default=0))
     return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
@@ -110,7 +112,7 @@ def _cautions(report: Report) -> list[str]:
         f"{_trials([numbers[id_] for id_ in item.trials])}"
         for item in report.cautions
     ]
-    return [_bullets(lines)] if lines else []
+    return [bullets(lines)] if lines else []
 
 
 def _trials(numbers: Sequence[int], most: int = 12) -> str:
@@ -121,10 +123,10 @@ def _trials(numbers: Sequence[int], most: int = 12) -> str:
 
 
 def _exploration(found: Exploration) -> list[str]:
-    parts = [_bullets([plain(line) for line in found.text])] if found.text else []
+    parts = [bullets([plain(line) for line in found.text])] if found.text else []
     rows = [row for effect in found.effects for row in _effect(effect)]
     if rows:
-        parts.append(_table(["parameter", "value", "adjusted mean, 95 %", "configs"], rows))
+        parts.append(table(["parameter", "value", "adjusted mean, 95 %", "configs"], rows))
     return [*parts, plain(found.surface.text)] if found.surface else parts
 
 
@@ -142,23 +144,23 @@ def _effect(effect: Effect) -> list[list[str]]:
 
 def _best(best: Best) -> list[str]:
     stages = [["tune", *_stage(best.tune)], ["confirm", *_stage(best.confirm)]]
-    parts = [f"**{plain(best.label)}** {plain(best.why)}", _table(["stage", "mean", "95 % interval", "seeds"], stages)]
+    parts = [f"**{plain(best.label)}** {plain(best.why)}", table(["stage", "mean", "95 % interval", "seeds"], stages)]
     if best.optimism is not None:
         parts.append(f"Winner's optimism (tune minus confirm): {signed(best.optimism)}.")
     if best.evidence:
-        parts.append(_bullets([plain(line) for line in best.evidence]))
+        parts.append(bullets([plain(line) for line in best.evidence]))
     if best.others:
-        parts += ["Why not the others:", _bullets([plain(line) for line in best.others])]
-    parts += [f"{_code(best.command)} with `{FILE_NAME}`:", _fenced(best.yaml, "yaml")]
+        parts += ["Why not the others:", bullets([plain(line) for line in best.others])]
+    parts += [f"{_code(best.command)} with `{FILE_NAME}`:", fenced(best.yaml, "yaml")]
     if best.checkpoints:
         lines = [
             f"{point.stage} seed {point.seed}, step {point.step}: {_code(point.path)}" for point in best.checkpoints
         ]
-        parts += ["Checkpoints:", _bullets(lines)]
+        parts += ["Checkpoints:", bullets(lines)]
     if best.provenance:
         parts += [
             "Provenance:",
-            _bullets([f"{plain(name)}: {plain(value)}" for name, value in best.provenance.items()]),
+            bullets([f"{plain(name)}: {plain(value)}" for name, value in best.provenance.items()]),
         ]
     return parts
 
@@ -185,7 +187,7 @@ def _comparisons(report: Report) -> list[str]:
         for found in report.comparisons
     ]
     header = ["config", "minus", "", "at equal steps, 95 %", *(f"at equal {unit}" for unit in units), "seeds"]
-    parts = [_table(header, rows)]
+    parts = [table(header, rows)]
     spread = report.descriptive
     if spread and spread.training_sd is not None:
         of_it = f"; sampling at evaluations accounts for {number(spread.evaluation_se)} of it"
@@ -214,7 +216,7 @@ def _claims(claims: Sequence[Claim]) -> list[str]:
         ]
         for claim in claims
     ]
-    return [_table(["", "claim", "evidence here", "estimate, 95 %"], rows)] if rows else []
+    return [table(["", "claim", "evidence here", "estimate, 95 %"], rows)] if rows else []
 
 
 def _configs(report: Report) -> list[str]:
@@ -246,7 +248,7 @@ def _configs(report: Report) -> list[str]:
         for row in report.configs[:_MOST_CONFIGS]
     ]
     more = len(report.configs) - _MOST_CONFIGS
-    return [_table(header, rows), *([f"… and {count(more, 'more config')} in the JSON."] if more > 0 else [])]
+    return [table(header, rows), *([f"… and {count(more, 'more config')} in the JSON."] if more > 0 else [])]
 
 
 def _name(row: ConfigRow, best: Best | None) -> str:
@@ -266,7 +268,7 @@ def _samples(report: Report) -> list[str]:
     if not report.samples:
         return []
     parts = [
-        _bullets(
+        bullets(
             [f"{group.role}: {plain(group.label)}, seed {group.seed}, step {group.step}" for group in report.samples]
         )
     ]
@@ -276,7 +278,7 @@ def _samples(report: Report) -> list[str]:
             for group, items in zip(report.samples, prompt.completions, strict=True)
             if items
         ]
-        parts += [f"Prompt: {plain(_shortened(prompt.text))}", _bullets(answers)]
+        parts += [f"Prompt: {plain(_shortened(prompt.text))}", bullets(answers)]
     return parts
 
 
@@ -295,7 +297,7 @@ def _failures(trials: Sequence[TrialRow]) -> list[str]:
         for trial in trials[:_MOST_FAILURES]
     ]
     more = [f"and {len(trials) - _MOST_FAILURES} more in the JSON"] if len(trials) > _MOST_FAILURES else []
-    return [_bullets([*lines, *more])] if lines else []
+    return [bullets([*lines, *more])] if lines else []
 
 
 def _origin(report: Report) -> str:
