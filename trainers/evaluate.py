@@ -10,7 +10,7 @@ import torch
 
 from trainers.config import EvaluationConfig
 from trainers.estimates import Counts, average, average_pass_at_k, mean
-from trainers.tasks.base import Completion, Judgement, Task
+from trainers.tasks.base import Completion, Judgement, Problem
 
 
 class Evaluation(NamedTuple):
@@ -20,19 +20,19 @@ class Evaluation(NamedTuple):
     samples: list[dict[str, Any]]
 
 
-Sampler = Callable[[Sequence[str]], list[Completion]]
-"""Samples one completion for each prompt."""
+Sampler = Callable[[Sequence[Problem]], list[tuple[Completion, Judgement]]]
+"""Samples and judges one completion for each problem."""
 
 
-def evaluate(sample: Sampler, task: Task, config: EvaluationConfig) -> Evaluation:
-    """Sample every validation problem `config.samples_per_problem` times and judge the completions.
+def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationConfig) -> Evaluation:
+    """Sample every problem `config.samples_per_problem` times and sum the judgements up.
 
     A completion on which the judge itself failed is missing from the scores and counted; it is not wrong.
     """
-    problems, k = task.validation, config.samples_per_problem
+    k = config.samples_per_problem
     asked = [problem for problem in problems for _ in range(k)]
-    completions = sample([problem.prompt for problem in asked])
-    judgements = task.judge(asked, completions)
+    pairs = sample(asked)
+    completions, judgements = [completion for completion, _ in pairs], [judgement for _, judgement in pairs]
     metrics: dict[str, float | None] = {
         **_scores([judgements[start : start + k] for start in range(0, len(judgements), k)], config.pass_k),
         "eval/length_mean": mean([completion.tokens for completion in completions]),

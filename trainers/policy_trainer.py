@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from accelerate.utils import gather_object
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from trainers.checkpoints import (
     UNFINISHED,
@@ -118,9 +120,12 @@ class PolicyTrainer(SamplingTrainer):
             **self._recorder.state,
         }
 
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
-        folder = Path(resume_from_checkpoint)
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        """Load what the model's weights do not hold; the Trainer calls this however it shards the model."""
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        folder = Path(checkpoint)
         rollout = torch.load(folder / self._rollout_file, weights_only=True, map_location=self.accelerator.device.type)
         self._step, self._buffered_inputs = rollout["step"], rollout["device_batches"]
         self._probe.load(folder)
@@ -268,7 +273,10 @@ class PolicyTrainer(SamplingTrainer):
 
     def _clip_grad_norm(self, model: Any) -> Any:
         norm: Any = super()._clip_grad_norm(model)
-        for what, value in (("gradient's norm", norm), ("loss", self._window_loss)):
+        if isinstance(norm, DTensor):
+            norm = norm.full_tensor()
+        loss: Any = self._window_loss if self._processes == 1 else self.accelerator.reduce(self._window_loss)
+        for what, value in (("gradient's norm", torch.as_tensor(norm)), ("loss", loss)):
             if not torch.isfinite(value):
                 raise DivergedError(self.state.global_step, f"the {what} is {value.item()}")
         self._window_loss = torch.zeros(())
@@ -308,7 +316,7 @@ class PolicyTrainer(SamplingTrainer):
             "time/update_s": step_s - generation_s,
             "time/step_s": step_s,
             "tokens/per_second": (metrics["tokens/step"] or 0.0) / step_s,
-            "memory/peak_mib": _peak_mib(),
+            "memory/peak_mib": max(gather_object([_peak_mib()])) if self._processes > 1 else _peak_mib(),
         }
 
     # evaluation and probe

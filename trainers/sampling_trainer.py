@@ -33,7 +33,8 @@ from trainers.probe_log import Sampled
 from trainers.prompts import end_tokens, is_chat, token_ids
 from trainers.rollout_server import RolloutServer, server_command, server_environment
 from trainers.rollouts import Group, Sample
-from trainers.tasks.base import Completion, Problem, Task
+from trainers.sharding import whole_weights
+from trainers.tasks.base import Completion, Judgement, Problem, Task
 from trainers.training_arguments import training_arguments
 
 
@@ -170,7 +171,8 @@ class SamplingTrainer(GRPOTrainer):
             return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=seed)
         self._sampling = self._processes == 1  # several processes cannot break off at the same token
         try:
-            return super()._generate_single_turn(prompt_ids, images, fields, num_generations, *args, **kwargs)
+            with whole_weights(self.model):
+                return super()._generate_single_turn(prompt_ids, images, fields, num_generations, *args, **kwargs)
         except RuntimeError as error:
             if "probability tensor contains" not in str(error):
                 raise
@@ -266,21 +268,24 @@ class SamplingTrainer(GRPOTrainer):
 
     def _evaluation(self, seed: int) -> Evaluation:
         with own_random_state((seed + self._rank) % 2**32):
-            return evaluate(partial(self._sampled, seed=seed), self._task, self._config.evaluation)
+            return evaluate(partial(self._judged, seed=seed), self._task.validation, self._config.evaluation)
 
-    def _sampled(self, prompts: Sequence[str], seed: int = 0) -> list[Completion]:
-        """Complete each prompt once with the evaluation's settings; each process samples its share."""
+    def _judged(self, problems: Sequence[Problem], seed: int = 0) -> list[tuple[Completion, Judgement]]:
+        """Complete each problem once with the evaluation's settings and judge it; each process has its share.
+
+        Shares are filled up to equal lengths: processes that share weights, or vLLM, must sample equally often.
+        """
+        mine = problems[self._rank :: self._processes]
+        own, share = len(mine), -(-len(problems) // self._processes)
+        asked, completions = [*mine, *problems[: share - own]], list[Completion]()
+        size = share if self.vllm_generation is not None else self._config.rollout.completions_per_rollout
         with self._evaluation_settings():
-            mine, size = prompts[self._rank :: self._processes], self._config.rollout.completions_per_rollout
-            if self.vllm_generation is not None:  # it is handed all at once, and by all processes equally many
-                size = -(-len(prompts) // self._processes)
-                mine = [*mine, *prompts[: size - len(mine)]]
-            completions: list[Completion] = []
-            for start in range(0, len(mine), size):
-                ids = token_ids(self._characters, mine[start : start + size], chat=self._chat)
+            for start in range(0, share, size):
+                ids = self._token_ids(asked[start : start + size])
                 completions += [self._completion(tokens.ids) for tokens in self._completed(ids, seed=seed)]
-        shares = gather_object([completions]) if self._processes > 1 else [completions]
-        return [shares[place % self._processes][place // self._processes] for place in range(len(prompts))]
+        pairs = list(zip(completions[:own], self._task.judge(mine, completions[:own]), strict=True))
+        shares = gather_object([pairs]) if self._processes > 1 else [pairs]
+        return [shares[place % self._processes][place // self._processes] for place in range(len(problems))]
 
     @contextmanager
     def _evaluation_settings(self) -> Generator[None]:

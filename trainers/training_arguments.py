@@ -1,11 +1,13 @@
 """Our configuration in the words of TRL."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from trl.trainer.grpo_config import GRPOConfig
 
 from trainers.config import TrainingConfig
+from trainers.sharding import mixed_precision, sharding_arguments
 
 
 def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> GRPOConfig:
@@ -17,7 +19,7 @@ def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> 
     """
     rollout, optimizer, cuda = config.rollout, config.optimizer, torch.cuda.is_available()
     accumulation = config.accumulation_steps // processes
-    return GRPOConfig(
+    arguments = GRPOConfig(
         output_dir=str(folder),
         seed=config.seed,
         max_steps=config.steps,
@@ -44,7 +46,7 @@ def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> 
         # machine
         use_cpu=not cuda,
         bf16=config.compute.autocast == "bfloat16",
-        activation_checkpointing=config.compute.gradient_checkpointing,
+        **sharding_arguments(config.compute),
         ddp_find_unused_parameters=False,
         dataloader_pin_memory=cuda,
         # record
@@ -55,3 +57,8 @@ def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> 
         log_level_replica="passive",  # as quiet as the first process
         disable_tqdm=True,
     )
+    arguments._n_gpu = min(1, arguments.n_gpu)  # one process has one GPU, however many it sees
+    plugin: dict[str, Any] | None = arguments.fsdp_plugin_args
+    if plugin is not None and config.compute.autocast == "bfloat16":
+        plugin["mixed_precision_policy"] = mixed_precision()
+    return arguments

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from trainers.config import TrainingConfig
+from trainers.config import PretrainedModel, TrainingConfig
 
 
 class Refusal(NamedTuple):
@@ -63,15 +63,22 @@ def _prompts(config: TrainingConfig, processes: int) -> list[Refusal]:
 
 
 def _sharding(config: TrainingConfig, processes: int) -> list[Refusal]:
-    sharding = config.compute.sharding
-    if sharding != "none" and processes == 1:
-        return [
-            Refusal(
-                "compute.sharding",
-                f"compute.sharding {sharding}: one process has nobody to share with; set none, or train with several",
-            )
-        ]
-    return []
+    sharding, model = config.compute.sharding, config.model
+    if sharding == "none":
+        return []
+    reasons = list[str]()
+    if processes == 1:
+        reasons.append("one process has nobody to share with; set none, or train with several")
+    if sharding != "fsdp" and model.lora is not None:
+        reasons.append(
+            "with model.lora there are too few gradients and optimizer states to share; set none, or fsdp to share the "
+            "weights below the adapters, too"
+        )
+    if model.lora is None and isinstance(model, PretrainedModel) and model.weights_dtype != "float32":
+        reasons.append(
+            "the sharded weights are float32, whatever products are computed in; set model.weights_dtype to float32"
+        )
+    return [Refusal("compute.sharding", f"compute.sharding {sharding}: {reason}") for reason in reasons]
 
 
 def _divisors(number: int) -> list[int]:

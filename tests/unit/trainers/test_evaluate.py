@@ -10,32 +10,29 @@ from trainers.evaluate import evaluate, own_random_state
 from trainers.metrics import EVALUATION_METRICS
 from trainers.tasks.base import Completion, Judgement, Problem
 
+PROBLEMS = tuple(Problem(f"{number}=", str(number)) for number in (6, 11, 16, 21))
 
-class Guessing:
-    """A task whose answers are the problems' numbers; the judge fails on "?", and a right answer in time gets 2."""
 
-    validation = tuple(Problem(f"{number}=", str(number)) for number in (6, 11, 16, 21))
-
-    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
-        return [
-            Judgement(None, correct=False)
-            if completion.text == "?"
-            else Judgement(
-                2.0 * (completion.text == problem.answer), completion.text == problem.answer, completion.text
-            )
-            for problem, completion in zip(problems, completions, strict=True)
-        ]
+def judge(problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+    """Answers are the problems' numbers; the judge fails on "?", and a right answer in time gets 2."""
+    return [
+        Judgement(None, correct=False)
+        if completion.text == "?"
+        else Judgement(2.0 * (completion.text == problem.answer), completion.text == problem.answer, completion.text)
+        for problem, completion in zip(problems, completions, strict=True)
+    ]
 
 
 def _evaluated(texts: Sequence[str], samples: int, pass_k: int = 1, shown: int = 0):
     """Evaluate a sampler that says these texts in turn; what it says to 11 is cut short."""
     said = iter(texts)
 
-    def sample(prompts: Sequence[str]) -> list[Completion]:
-        return [Completion(next(said), 4, prompt == "11=") for prompt in prompts]
+    def sample(problems: Sequence[Problem]) -> list[tuple[Completion, Judgement]]:
+        completions = [Completion(next(said), 4, problem.prompt == "11=") for problem in problems]
+        return list(zip(completions, judge(problems, completions), strict=True))
 
     config = EvaluationConfig(samples_per_problem=samples, pass_k=pass_k, shown_samples=shown)
-    return evaluate(sample, Guessing(), config)  # pyright: ignore[reportArgumentType] the rest of a task is not needed
+    return evaluate(sample, PROBLEMS, config)
 
 
 def test_evaluation_counts_each_problem_equally_and_shows_different_problems() -> None:
