@@ -126,7 +126,7 @@ class BudgetPlan(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    worst_gpu_hours: float = Field(description="If every trial took max_trial_hours.")
+    worst_gpu_hours: float = Field(description="If every trial took max_trial_hours, and the probe too.")
     max_gpu_hours: float | None
     kept_for_confirm: float = Field(description="GPU-hours that the tune stage leaves untouched.")
     sure_tune_trials: int = Field(description="Tune trials that begin whatever the others take.")
@@ -137,9 +137,9 @@ def budget_plan(spec: SweepSpec, counts: StageCounts) -> BudgetPlan | None:
     cost = trial_gpu_hours(spec)
     if not cost:
         return None
-    sure = room(spec, Spent(()), counts.confirm)
+    sure = _sure(spec, counts)
     return BudgetPlan(
-        worst_gpu_hours=sum(counts) * cost,
+        worst_gpu_hours=(sum(counts) + _probes(spec)) * cost,
         max_gpu_hours=spec.budget.max_gpu_hours,
         kept_for_confirm=counts.confirm * cost,
         sure_tune_trials=counts.tune if sure is None else max(0, min(sure, counts.tune)),
@@ -187,18 +187,28 @@ def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -
         detail = "trials have no GPUs (resources.gpus 0) and use no GPU-hours; give budget.max_trial_hours alone"
         return [Complaint("max_gpu_hours", detail)]
     if hours is None:
-        return [Complaint("max_trial_hours", _needed(limit, gpus, counts))]
-    if counts is None or (room(spec, Spent(()), counts.confirm) or 0) >= first:
+        return [Complaint("max_trial_hours", _needed(spec, limit, counts))]
+    if counts is None or (_sure(spec, counts) or 0) >= first:
         return []
     return [Complaint("max_gpu_hours", _too_little(spec, counts, first, hours * gpus))]
 
 
-def _needed(limit: float, gpus: float, counts: StageCounts | None) -> str:
+def _sure(spec: SweepSpec, counts: StageCounts) -> int | None:
+    """How many tune trials begin whatever the others and the probe take, which may take as long as one of them."""
+    return room(spec, Spent(()), counts.confirm + _probes(spec))
+
+
+def _probes(spec: SweepSpec) -> int:
+    return spec.probes != "off"
+
+
+def _needed(spec: SweepSpec, limit: float, counts: StageCounts | None) -> str:
     text = "max_gpu_hours needs it: only what a trial may take at most says whether one may still begin; give the "
     text += "longest that a trial should take"
     if counts is None:
         return text
-    return f"{text} (at {limit / (sum(counts) * gpus):.3g} or less all {sum(counts)} trials are sure to begin)"
+    share = limit / ((sum(counts) + _probes(spec)) * spec.resources.gpus)
+    return f"{text} (at {share:.3g} or less all {sum(counts)} trials are sure to begin)"
 
 
 def _too_little(spec: SweepSpec, counts: StageCounts, first: int, cost: float) -> str:
@@ -206,7 +216,9 @@ def _too_little(spec: SweepSpec, counts: StageCounts, first: int, cost: float) -
     if counts.confirm:
         confirm = f"the confirm stage may take {counts.confirm * cost:.3g} ({counts.confirm} trials), "
         remedies = f"fewer confirm seeds, {remedies}"
-    one_seed = (counts.tune // len(spec.seeds.tune) + counts.confirm) * cost
+    if _probes(spec):
+        confirm += f"the probe {cost:.3g}, "
+    one_seed = (counts.tune // len(spec.seeds.tune) + counts.confirm + _probes(spec)) * cost
     grid = f"with every config on one tune seed it is {one_seed:.3g}; " if spec.search.strategy == "grid" else ""
     return (
         f"{spec.budget.max_gpu_hours:g} GPU-hours are too few: a trial may take {cost:.3g}, {confirm}"

@@ -79,7 +79,7 @@ def test_tenths_of_hours_add_up() -> None:
 
 
 def test_gpu_hours_need_a_limit_for_one_trial_that_lets_all_begin() -> None:
-    found = refused(budget={"max_gpu_hours": 52})
+    found = refused(budget={"max_gpu_hours": 54})
     assert found == {
         "/budget/max_trial_hours": "max_gpu_hours needs it: only what a trial may take at most says whether one may "
         "still begin; give the longest that a trial should take (at 1 or less all 26 trials are sure to begin)"
@@ -105,36 +105,44 @@ def test_limits_are_numbers_above_0(hours: float) -> None:
 
 def test_a_budget_that_the_confirm_stage_would_use_up_is_refused_with_the_numbers() -> None:
     assert stage_counts(parse_spec(RAW)) == (14, 12)
-    found = refused(budget={"max_gpu_hours": 29, "max_trial_hours": 1})
+    found = refused(budget={"max_gpu_hours": 31, "max_trial_hours": 1})
     assert found == {
-        "/budget/max_gpu_hours": "29 GPU-hours are too few: a trial may take 2, the confirm stage may take 24 "
-        "(12 trials), the baselines and one config 6; with every config on one tune seed it is 38; take fewer confirm "
-        "seeds, a lower max_trial_hours or more hours"
+        "/budget/max_gpu_hours": "31 GPU-hours are too few: a trial may take 2, the confirm stage may take 24 "
+        "(12 trials), the probe 2, the baselines and one config 6; with every config on one tune seed it is 40; take "
+        "fewer confirm seeds, a lower max_trial_hours or more hours"
     }
-    assert parse_spec(RAW | {"budget": {"max_gpu_hours": 30, "max_trial_hours": 1}})
+    assert parse_spec(RAW | {"budget": {"max_gpu_hours": 32, "max_trial_hours": 1}})
+
+
+def test_a_sampler_needs_all_seeds_of_a_proposal() -> None:
+    search = {"strategy": "random", "num_configs": 4}
+    enough = {"max_gpu_hours": 2 * (6 + 12), "max_trial_hours": 1}
+    assert parse_spec(RAW | {"search": search, "budget": enough, "probe": "off"})
+    found = refused(search=search, budget=enough)["/budget/max_gpu_hours"]
+    assert "the probe 2, the baselines and one config 12; take fewer confirm seeds" in found
 
 
 def test_without_a_confirm_stage_the_baselines_and_one_config_must_fit() -> None:
-    found = refused(budget={"max_gpu_hours": 5, "max_trial_hours": 1}, seeds={"tune": [0]})
+    found = refused(budget={"max_gpu_hours": 7, "max_trial_hours": 1}, seeds={"tune": [0]})
     assert "confirm" not in found["/budget/max_gpu_hours"]
-    assert parse_spec(RAW | {"budget": {"max_gpu_hours": 6, "max_trial_hours": 1}, "seeds": {"tune": [0]}})
+    assert parse_spec(RAW | {"budget": {"max_gpu_hours": 8, "max_trial_hours": 1}, "seeds": {"tune": [0]}})
 
 
 def test_a_plan_says_the_worst_case_and_how_many_trials_are_sure_to_begin() -> None:
     plan = make_plan(limited(max_gpu_hours=40, max_trial_hours=1), None)
     assert plan.budget is not None
     assert plan.budget.model_dump() == {
-        "worst_gpu_hours": 52.0,
+        "worst_gpu_hours": 54.0,
         "max_gpu_hours": 40.0,
         "kept_for_confirm": 24.0,
-        "sure_tune_trials": 8,
+        "sure_tune_trials": 7,
     }
     (said,) = [warning for warning in plan.warnings if "max_gpu_hours" in warning]
-    assert said.startswith("budget.max_gpu_hours 40 is sure to suffice for 8 of 14 tune trials")
-    assert "52 would suffice for all" in said
+    assert said.startswith("budget.max_gpu_hours 40 is sure to suffice for 7 of 14 tune trials")
+    assert "54 would suffice for all" in said
 
 
-@pytest.mark.parametrize("budget", [{"max_gpu_hours": 52, "max_trial_hours": 1}, {"max_trial_hours": 1}, {}])
+@pytest.mark.parametrize("budget", [{"max_gpu_hours": 54, "max_trial_hours": 1}, {"max_trial_hours": 1}, {}])
 def test_a_plan_warns_of_no_budget_that_suffices(budget: dict[str, float]) -> None:
     plan = make_plan(limited(**budget), None)
     assert not [warning for warning in plan.warnings if "budget." in warning]

@@ -27,6 +27,7 @@ SPEC: dict[str, Any] = {
     "seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7, 8]}},
     "resources": {"gpus": 2},
     "budget": {"max_trial_hours": 1},
+    "probe": "off",
 }
 """Tune: the baseline and 3 points on 2 seeds. Confirm: the best one and the baseline, 4 trials, 8 GPU-hours."""
 
