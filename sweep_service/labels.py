@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sweep_service.records import Config, Role
+from sweep_service.records import Config, Event, Role
 from sweep_service.spec import last_part
 
 _SHORT: Final = {
@@ -64,3 +64,14 @@ def value_text(value: Any) -> str:
         mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
         return f"{mantissa}e{int(exponent)}" if exponent else mantissa
     return str(value)
+
+
+def probe_phase(event: Event) -> str | None:
+    """Say what a cost probe does after this event of it; None: it has ended."""
+    match event.type:
+        case "probe.started":
+            return "starting"
+        case "probe.progress":
+            return str(event.data["phase"])
+        case _:
+            return None

@@ -4,6 +4,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sweep_service.budget import GpuHours
 from sweep_service.cost import SweepCost
 from sweep_service.records import Checkpoint, Config, CostProbe, DesiredState, Stage, SweepState, Trial, TrialState
 from sweep_service.spec import SweepSpec
@@ -41,6 +42,8 @@ class SweepView(SweepSummary):
     """A sweep with its spec."""
 
     spec: SweepSpec
+    gpu_hours: GpuHours | None
+    """What it has used of its budget; None on CPUs."""
 
 
 class TrialView(Trial):

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from sweep_service.budget import GpuHours, gpu_hours
 from sweep_service.catalog_check import check_catalog
 from sweep_service.cost import costliest, measured, probe_shape
 from sweep_service.errors import NotReady
@@ -97,6 +98,10 @@ class SweepService:
             )
             for sweep in sweeps
         ]
+
+    def gpu_hours(self, sweep: Sweep) -> GpuHours | None:
+        """Return what a sweep has used and reserved of its budget; None on CPUs."""
+        return gpu_hours(sweep.spec, self.store.spent(sweep.id)) if sweep.spec.resources.gpus else None
 
     def sweeps(self, limit: int, before: str | None, states: Sequence[SweepState]) -> list[SweepSummary]:
         """Return sweeps, newest first, from the one after the id `before`."""

@@ -24,6 +24,7 @@ from sweep_service.schemas import (
     ConfigCurve,
     ConfigView,
     Page,
+    ProbeView,
     Problem,
     ProblemError,
     ReportFormat,
@@ -117,6 +118,12 @@ def list_sweeps(
 def get_sweep(service: Service, sweep_id: SweepId) -> SweepView:
     """Return one sweep with its spec and how many of its trials are in which state."""
     return _view(service, sweep_id)
+
+
+@router.get("/sweeps/{sweep_id}/probe")
+def get_probe(service: Service, sweep_id: SweepId) -> ProbeView:
+    """Return what a sweep's cost probe measured, and what it means for the sweep. 409 while there is none."""
+    return service.probe(sweep_id)
 
 
 @router.get("/sweeps/{sweep_id}/trials")
@@ -284,7 +291,8 @@ def get_report_schema() -> Response:
 
 def _view(service: SweepService, sweep_id: str) -> SweepView:
     sweep = service.get(sweep_id)
-    return SweepView(**dict(service.summaries([sweep])[0]), spec=sweep.spec)
+    hours = service.gpu_hours(sweep)
+    return SweepView(**dict(service.summaries([sweep])[0]), spec=sweep.spec, gpu_hours=hours)
 
 
 AnyCurve = TypeVar("AnyCurve", Curve, ConfigCurve)

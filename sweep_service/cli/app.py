@@ -5,7 +5,7 @@ import sys
 import typer
 from pydantic import ValidationError
 
-from sweep_service.cli import doctor, processes, recipe, sweeps
+from sweep_service.cli import catalog, doctor, probe, processes, recipe, sweeps
 from sweep_service.cli.exits import HELP, ExitCode, exit_code
 from sweep_service.cli.output import print_error
 from sweep_service.errors import ServiceError
@@ -29,6 +29,7 @@ for panel, commands in {
     "Sweeps": (
         recipe.recipe,
         sweeps.plan,
+        probe.probe,
         sweeps.submit,
         sweeps.ls,
         sweeps.show,
@@ -42,6 +43,8 @@ for panel, commands in {
 }.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
+for group, name in ((catalog.models, "models"), (catalog.datasets, "datasets"), (catalog.benchmarks, "benchmarks")):
+    app.add_typer(group, name=name, rich_help_panel="Catalog")
 app.add_typer(processes.db, name="db", rich_help_panel="Service")
 
 

@@ -75,6 +75,8 @@ class LiveDisplay:
         done = sum(count for state, count in counts.items() if state.terminal)
         total = sum(counts.values())
         table.add_row(Text("  all trials"), ProgressBar(total, done, _BAR), Text(counts_text(counts)))
+        if look.probe and not look.sweep.state.terminal:
+            table.add_row(Text("  probe of the cost"), ProgressBar(1, 0, _BAR), Text(look.probe, "bright_black"))
         for trial in look.running[:room]:
             values = look.latest.get(trial.id, {})
             label = Text("  " + look.labels.get(trial.id, trial.id), no_wrap=True, overflow="ellipsis")
@@ -160,6 +162,14 @@ def _line(event: Event, labels: dict[str, str]) -> str | None:
             return "cancellation was asked for"
         case "trials.added":
             return f"{data['trials']} trial{'s' * (data['trials'] != 1)} added ({', '.join(data['stages'])})"
+        case "probe.started":
+            return "probe: a few updates at full length, before the first trial"
+        case "probe.progress":
+            return f"probe: {data['phase']}"
+        case "probe.finished":
+            return f"probe: {data['state']}" + (f": {data['message']}" if data.get("message") else "")
+        case "probe.reused":
+            return f"probe: that of {data['sweep_id']} serves this sweep, too"
         case "trial.started":
             return f"{label}: started, attempt {data['attempt']}"
         case "trial.evaluated":

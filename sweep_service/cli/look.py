@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from sweep_service.cli.output import params_text
 from sweep_service.client import Client
 from sweep_service.errors import NotReady
+from sweep_service.labels import probe_phase
 from sweep_service.records import Event, TrialState
 from sweep_service.schemas import Best, SweepView, TrialView
 
@@ -23,6 +24,8 @@ class Look:
     """Parameters, seed and stage by trial id."""
     phases: dict[str, str]
     """What a trial does before its first step, by trial id."""
+    probe: str | None
+    """What the cost probe does, while there is one."""
     best: Best | None
     events: list[Event]
     """What happened since the last look."""
@@ -37,6 +40,7 @@ class Watcher:
     _seen: int = 0
     _labels: dict[str, str] = field(default_factory=dict)
     _phases: dict[str, str] = field(default_factory=dict)
+    _probe: str | None = None
     _best: Best | None = None
 
     def look(self) -> Look:
@@ -50,7 +54,7 @@ class Watcher:
         latest: dict[str, dict[str, float | None]] = {}
         for curve in self.client.curves(self.sweep_id, KEYS, [trial.id for trial in running], 1) if running else ():
             latest.setdefault(curve.trial_id, {})[curve.key] = curve.values[-1]
-        return Look(sweep, running, latest, self._labels, self._phases, self._best, events)
+        return Look(sweep, running, latest, self._labels, self._phases, self._probe, self._best, events)
 
     def _learn(self, events: list[Event]) -> None:
         """Take from the events what can only have changed with them."""
@@ -64,6 +68,8 @@ class Watcher:
             if event.type == "trial.progress":
                 done, total = event.data["done"], event.data["total"]
                 self._phases[event.data["trial_id"]] = f"{event.data['phase']} {done}/{total}"
+            elif event.type.startswith("probe."):
+                self._probe = probe_phase(event)
         if any(event.type in ("attempt.finished", "sweep.state_changed") for event in events):
             try:
                 self._best = self.client.best(self.sweep_id)

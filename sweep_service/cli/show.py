@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
+from sweep_service.budget import BudgetPlan, GpuHours
 from sweep_service.cli.output import counts_text, number, params_text, print_table, span, state_text, stdout
+from sweep_service.cli.probe import memory_text
 from sweep_service.plan import SweepPlan
 from sweep_service.records import Role, Stage, TrialState
 from sweep_service.schemas import ConfigDifference, ConfigValues, ConfigView, SweepsComparison, SweepView, TrialView
@@ -27,6 +29,11 @@ def print_plan(plan: SweepPlan) -> None:
         "cost": f"{plan.hours:.2g} {plan.hours_unit}{wall}",
         "basis": f"{plan.seconds_per_step:.3g} s per update, from {plan.basis}",
     }
+    if plan.cost:
+        disk = f"up to {plan.cost.disk_gib:.2g} GiB of checkpoints"
+        facts |= {"memory": memory_text(plan.cost), "disk": disk}
+    if plan.budget:
+        facts["budget"] = _budget(plan.budget, plan.trials)
     console.print(Text(plan.name, "bold"))
     for name, text in facts.items():
         console.print(Text.assemble(("  " + name.ljust(9), "bright_black"), text))
@@ -51,6 +58,14 @@ def _print_prompts(plan: SweepPlan) -> None:
         console.print(Text(lines(prompt), "bright_black"))
 
 
+def _budget(budget: BudgetPlan, trials: Mapping[str, int]) -> str:
+    if budget.max_gpu_hours is None:
+        return f"at most {budget.worst_gpu_hours:.3g} GPU-hours"
+    kept = f", {budget.kept_for_confirm:.3g} kept for the confirm stage" if budget.kept_for_confirm else ""
+    sure = f"{budget.sure_tune_trials} of {trials[Stage.TUNE]} tune trials are sure to begin"
+    return f"{budget.max_gpu_hours:g} GPU-hours{kept}; {sure}"
+
+
 def print_sweep(
     sweep: SweepView, configs: Sequence[ConfigView], trials: Sequence[TrialView], page: str, *, list_trials: bool
 ) -> None:
@@ -64,6 +79,7 @@ def print_sweep(
     facts = {
         "message": sweep.message,
         "trials": counts_text(sweep.trials),
+        "gpu-hours": _gpu_hours(sweep.gpu_hours),
         "seeds": seeds,
         "objective": f"{sweep.spec.objective.metric}, mean of the last {sweep.spec.objective.last} evaluations",
         "page": page,
@@ -91,6 +107,13 @@ def print_sweep(
             [_trial_row(trial, params.get(trial.config_id, "")) for trial in shown],
             right=("SEED", "STEP", "OBJECTIVE", "ATTEMPTS"),
         )
+
+
+def _gpu_hours(hours: GpuHours | None) -> str:
+    if hours is None:
+        return ""
+    reserved = f", {hours.reserved:.3g} more reserved for what runs" if hours.reserved else ""
+    return f"{hours.used:.3g} used{reserved}" + (f", of {hours.limit:g}" if hours.limit is not None else "")
 
 
 def _warnings(trials: Sequence[TrialView]) -> list[str]:

@@ -22,6 +22,7 @@ from sweep_service.schemas import (
     ConfigCurve,
     ConfigView,
     Page,
+    ProbeView,
     ReportFormat,
     SweepsComparison,
     SweepSummary,
@@ -261,6 +262,13 @@ class Client:
             if time.monotonic() + pause_s > end:
                 raise NotReady(response.json()["detail"])
             time.sleep(pause_s)
+
+    def probe(self, sweep_id: str) -> ProbeView:
+        """Return a sweep's newest cost probe.
+
+        Raises: NotReady, if it has none.
+        """
+        return self._get(_path(sweep_id, "probe"), ProbeView)
 
     def best(self, sweep_id: str) -> Best:
         """Return the best config so far.

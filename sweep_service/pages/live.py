@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from sweep_service.errors import NotReady
+from sweep_service.labels import probe_phase
 from sweep_service.pages.curves import Line, MeanCurves, Point, thinning
 from sweep_service.pages.render import render
 from sweep_service.pages.snapshot import (
@@ -74,6 +75,7 @@ class LiveSweep:
         self._seq = max(0, service.store.last_event(sweep_id) - _EVENTS_BACK)
         self._chunk, self._behind = 0, False
         self._phases: dict[str, str] = {}
+        self._probing: str | None = None
         self._evaluated: list[tuple[str, int]] = []
         self._report: tuple[str | None, Verdict | None] = (None, None)
         self._snapshot: Snapshot | None = None
@@ -153,8 +155,10 @@ class LiveSweep:
         self._behind = len(chunks) == limit
         if not {trial.config_id for trial in trials} <= {config.id for config in self._configs}:
             self._configs = store.list_configs(self.id)
+        verdict = self._verdict(sweep)
         snapshot = take(
-            self.service, sweep, trials, self._configs, self._curves, self._phases, self._planned, self._verdict(sweep)
+            *(self.service, sweep, trials, self._configs, self._curves, self._phases, self._planned, verdict),
+            probing=self._probing,
         )
         self._number += 1
         self._note(snapshot)
@@ -175,6 +179,8 @@ class LiveSweep:
         elif event.type == "trial.evaluated":
             others = [evaluation for evaluation in self._evaluated if evaluation[0] != data["trial_id"]]
             self._evaluated = [(data["trial_id"], data["step"]), *others][:SHOWN_EVALUATIONS]
+        elif event.type.startswith("probe."):
+            self._probing = probe_phase(event)
         elif event.type in ("config.added", "trials.added"):
             self._configs = []  # there are more, or they have more roles
 

@@ -106,6 +106,8 @@ class Snapshot:
     failures: list[TrialRow]
     best: Best | None
     verdict: Verdict | None
+    probing: str | None
+    """What its cost probe does, while there is one."""
     mlflow_url: str | None
 
     @property
@@ -130,6 +132,8 @@ def take(
     phases: Mapping[str, str],
     planned: Planned,
     verdict: Verdict | None,
+    *,
+    probing: str | None,
 ) -> Snapshot:
     """Put together what the page shows."""
     named, now = looks(sweep, configs), time.time()
@@ -159,6 +163,7 @@ def take(
         failures=[row for row in rows if row.trial.state in (TrialState.FAILED, TrialState.DIVERGED)],
         best=_best(sweep, trials, configs, values, named),
         verdict=verdict,
+        probing=None if sweep.state.terminal else probing,
         mlflow_url=curves_link(url, sweep),
     )
 
