@@ -10,7 +10,7 @@ from typing import Any
 
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.spec import SweepSpec
-from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, list_entries, shipped_entries
+from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, all_entries
 from trainers.catalog.entries import KINDS, AnyEntry, Entry
 from trainers.config import HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
 
@@ -123,7 +123,7 @@ class _Check:
 
 def _find(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | str:
     """The entry of that name, or the sentence that there is none."""
-    known = {entry.name: entry for entry in [*shipped_entries(entry_type), *list_entries(cache, entry_type)]}
+    known = {entry.name: entry for entry in all_entries(cache, entry_type)}
     if entry := known.get(name):
         return entry
     kind = KINDS[entry_type]

@@ -11,7 +11,7 @@ from trainers.catalog.entries import (
 )
 from trainers.catalog.local import add_local_dataset, add_local_model
 from trainers.catalog.place import origin_text
-from trainers.catalog.shipped import shipped_entries, shipped_file
+from trainers.catalog.shipped import all_entries, shipped_entries, shipped_file
 
 __all__ = [
     "BenchmarkEntry",
@@ -20,6 +20,7 @@ __all__ = [
     "Origin",
     "add_local_dataset",
     "add_local_model",
+    "all_entries",
     "entry_folder",
     "list_entries",
     "origin_text",
