@@ -16,10 +16,15 @@ import yaml
 from sweep_service.auth import ensure_token
 from sweep_service.cli import main
 from sweep_service.client import Client
+from sweep_service.finalize import build_report
 from sweep_service.records import SweepState
+from sweep_service.settings import Settings
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
+from tests.integration.tiny_models import save_tiny_model
 from tests.stored_sweeps import ingest, warning_event
+from trainers.checkpoints import write_state
+from trainers.config import TrainingConfig
 
 
 class Ran(NamedTuple):
@@ -114,6 +119,46 @@ def test_the_report_of_a_running_sweep_says_that_it_is_an_interim_one(
     assert (ran.code, ran.out) == (0, "so far")
     assert "interim report, 0 s old: the sweep goes on" in ran.err
     assert sweeps("report", "--format", "md", "--final", "--timeout", "0").code == 6
+
+
+def test_the_best_configs_policy_is_exported_whole_or_not_at_all(
+    served: Served, sweeps: Sweeps, spec: str, home: Path, tmp_path: Path
+) -> None:
+    sweep_id = sweeps("submit", "-f", spec).out.strip()
+    fence = play(served.store, sweep_id)
+    checkpoint = tmp_path / "step-80"
+    best = served.service.best(sweep_id)["config_id"]
+    for trial in served.store.list_trials(sweep_id):
+        if trial.config_id == best:
+            (attempt,) = [a for a in served.store.list_attempts(sweep_id) if a.trial_id == trial.id]
+            event = {"type": "checkpoint", "time": 1.0, "step": 80, "path": str(checkpoint)}
+            served.store.ingest(fence, attempt, 80_000, 80_001, [event])
+    served.store.set_sweep_state(fence, SweepState.FINALIZING)
+    assert sweeps("best", "--export", "model").code == 6  # no report yet
+    served.store.put_report(sweep_id, "digest", build_report(served.store, sweep_id, Settings(home=home))[1])
+    served.store.set_sweep_state(fence, SweepState.SUCCEEDED)
+
+    away = sweeps("best", "--export", "model")
+    assert away.code == 1
+    assert f"left its policy at {checkpoint}, which this machine does not have" in away.err
+    save_tiny_model(checkpoint)
+    write_state(checkpoint, TrainingConfig(), {"step": 80})
+    assert "there are 0, 1" in sweeps("best", "--export", "model", "--seed", "7").err
+    assert sweeps("best", "--export", "model", "--adapter").code == 1
+    assert sweeps("best", "--adapter").code == 2
+    assert not [entry.name for entry in home.iterdir() if "model" in entry.name]
+
+    ran = sweeps("best", "--export", "model")
+    assert (ran.code, ran.out) == (0, f"{home / 'model'}\n")
+    assert "tune trial" in ran.err
+    assert {"README.md", "best.yaml", "config.json", "model.safetensors"} <= {
+        f.name for f in (home / "model").iterdir()
+    }
+    assert sweep_id in (home / "model" / "README.md").read_text().replace("\\", "")
+    assert yaml.safe_load((home / "model" / "best.yaml").read_text())["loss"]["beta1"] == 0
+    assert "exists already" in sweeps("best", "--export", "model").err
+    trials = json.loads(sweeps("show", "--json").out)["trials"]
+    assert {trial["checkpoint"]["path"] for trial in trials if trial["config_id"] == best} == {str(checkpoint)}
 
 
 def test_a_spec_that_cannot_run_exits_3_and_prints_every_reason(sweeps: Sweeps, home: Path) -> None:
@@ -239,6 +284,21 @@ def test_a_trainers_warning_is_shown(served: Served, sweeps: Sweeps) -> None:
     assert f"BETAS_NEARLY_INERT in 1 of 8 trials; trial {trial.id}: β1 and β2 hardly act" in " ".join(said.split())
     finish(served.store, fence, SweepState.CANCELLED)
     assert "beta1=0 beta2=1 seed 0 tune: BETAS_NEARLY_INERT: β1" in sweeps("watch", sweep_id).err
+
+
+def test_a_budget_is_shown_before_and_while_it_is_used(served: Served, sweeps: Sweeps, home: Path) -> None:
+    limits = {"resources": {"gpus": 2}, "budget": {"max_trial_hours": 1, "max_gpu_hours": 12}, "probe": "off"}
+    raw = SPEC | limits | {"training": SPEC["training"] | {"device_batch": 32}}
+    (home / "limited.yaml").write_text(yaml.safe_dump(raw))
+    assert "budget   12 GPU-hours; 6 of 8 tune trials are sure to begin" in sweeps("plan", "-f", "limited.yaml").out
+    sweep_id = sweeps("submit", "-f", "limited.yaml").out.strip()
+    fence = claim(served.store, sweep_id)
+    trial = served.store.list_trials(sweep_id)[0]
+    served.store.start_attempt(fence, trial.id, "/nowhere")
+    served.store.set_held(fence, trial.id, 900)
+    assert "gpu-hours  0.5 used, 1.5 more reserved for what runs, of 12" in sweeps("show", sweep_id).out
+    shown = json.loads(sweeps("show", sweep_id, "--json").out)["sweep"]["gpu_hours"]
+    assert shown == {"used": 0.5, "reserved": 1.5, "limit": 12}
 
 
 def test_a_terminal_gets_live_bars_and_ctrl_c_detaches(served: Served, sweeps: Sweeps, home: Path) -> None:
