@@ -228,10 +228,9 @@ class CostProbeTrainer(PolicyTrainer):
         asked = [problems[index] for index in self._longest(problems, min(everything, at_once))]
         short, self._config = self._config, self._asked  # whose batches are those of the run
         try:
-            completions = self._sampled([problem.prompt for problem in asked])
+            completions = [completion for completion, _ in self._judged(asked)]
         finally:
             self._config = short
-        self._task.judge(asked, completions)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, {})
         self._figures |= {
             "evaluated_completions": len(asked),
