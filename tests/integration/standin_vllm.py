@@ -1,0 +1,133 @@
+"""A stand-in for vLLM's `LLM`, so that TRL's `VLLMGeneration` and our trainer run for real without a GPU.
+
+It does what costs vLLM's users time: it seeds all generators of the process when it starts, draws from them without
+seeds of requests, loses its weights in its sleep, samples in bfloat16, and knows only the end tokens that it is told.
+"""
+
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from trl.generation import vllm_generation
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingParams:
+    n: int
+    repetition_penalty: float
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    max_tokens: int
+    logprobs: int
+    stop_token_ids: list[int]
+
+
+@dataclass
+class StandIn:
+    """All engines that were made, and what was asked of them."""
+
+    engines: list["LLM"] = field(default_factory=list)
+    asked: list[SamplingParams] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    before_token: Callable[[], None] = lambda: None
+    before_generate: Callable[["LLM"], None] = lambda _: None
+
+
+def install(patch: pytest.MonkeyPatch) -> StandIn:
+    """Let TRL find a vLLM."""
+    made, vllm, platforms = StandIn(), ModuleType("vllm"), ModuleType("vllm.platforms")
+    vllm.__dict__["__version__"] = "0.0.stand-in"
+    platforms.__dict__["current_platform"] = SimpleNamespace(is_cpu=lambda: True)
+    patch.setitem(sys.modules, "vllm", vllm)
+    patch.setitem(sys.modules, "vllm.platforms", platforms)
+    patch.setattr(vllm_generation, "is_vllm_available", lambda: True)
+    patch.setattr(vllm_generation, "SamplingParams", SamplingParams, raising=False)
+    patch.setattr(vllm_generation, "LLM", lambda **settings: LLM(made, **settings), raising=False)
+    patch.setattr(vllm_generation, "empty_cache", lambda: None)  # there is no CUDA
+    return made
+
+
+class LLM:
+    def __init__(self, standin: StandIn, **settings: Any) -> None:
+        self.settings, self._standin = settings, standin
+        random.seed(settings["seed"])
+        np.random.seed(settings["seed"])
+        torch.manual_seed(settings["seed"])
+        self.model: Any = AutoModelForCausalLM.from_pretrained(settings["model"], dtype=torch.bfloat16)
+        worker = SimpleNamespace(model_runner=SimpleNamespace(model=SimpleNamespace(load_weights=self._load)))
+        self.llm_engine = SimpleNamespace(
+            model_executor=SimpleNamespace(driver_worker=worker), step=lambda: self._step()
+        )
+        standin.engines.append(self)
+
+    def _load(self, weights: list[tuple[str, torch.Tensor]]) -> None:
+        own = dict(self.model.named_parameters())
+        for name, value in weights:
+            own[name].data.copy_(value)
+        if len(self._standin.calls) == 0 or self._standin.calls[-1] != "load":
+            self._standin.calls.append("load")
+
+    def sleep(self, level: int) -> None:
+        assert level == 2
+        self._standin.calls.append("sleep")
+        for parameter in self.model.parameters():
+            parameter.data.fill_(torch.nan)
+
+    def wake_up(self, tags: list[str]) -> None:
+        self._standin.calls.append(f"wake {','.join(tags)}")
+
+    def reset_prefix_cache(self) -> None:
+        self._standin.calls.append("reset")
+
+    def generate(self, prompts: list[dict[str, list[int]]], sampling_params: SamplingParams, use_tqdm: bool) -> Any:
+        self._standin.asked.append(sampling_params)
+        self._standin.before_generate(self)
+        self._standin.calls.append(f"generate {len(prompts)}")
+        longest = max(len(prompt["prompt_token_ids"]) for prompt in prompts) + sampling_params.max_tokens
+        assert longest <= self.settings["max_model_len"]
+        self._params, self._open = sampling_params, [_Request(prompt["prompt_token_ids"]) for prompt in prompts]
+        requests = list(self._open)
+        while self._open:
+            self.llm_engine.step()
+        return [SimpleNamespace(prompt_token_ids=request.prompt, outputs=[request]) for request in requests]
+
+    @torch.no_grad()
+    def _step(self) -> None:
+        self._standin.before_token()
+        for request in self._open:
+            ids = torch.tensor([request.prompt + request.token_ids])
+            logits = self.model(ids).logits[0, -1].float() / self._params.temperature
+            logprobs = _cut(logits.log_softmax(-1), self._params.top_p)
+            token = int(torch.multinomial(logprobs.exp(), 1))
+            request.token_ids.append(token)
+            request.logprobs.append({token: SimpleNamespace(logprob=float(logprobs[token]), rank=1)})
+        ends = self._params.stop_token_ids
+        self._open = [
+            request
+            for request in self._open
+            if request.token_ids[-1] not in ends and len(request.token_ids) < self._params.max_tokens
+        ]
+
+
+@dataclass
+class _Request:
+    prompt: list[int]
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[dict[int, Any]] = field(default_factory=list)
+
+
+def _cut(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
+    if top_p == 1:
+        return logprobs
+    ordered, places = logprobs.sort(descending=True)
+    outside = ordered.exp().cumsum(-1) - ordered.exp() >= top_p
+    return logprobs.index_fill(0, places[outside], -torch.inf).log_softmax(-1)
