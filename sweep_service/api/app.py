@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 
-from sweep_service.api import pages, problems
+from sweep_service.api import catalog, pages, problems
 from sweep_service.api.guard import Guard, known_hosts
 from sweep_service.api.problems import Refusal
 from sweep_service.api.routes import router
@@ -37,6 +37,7 @@ def create_app(service: SweepService, token: str) -> FastAPI:
     )
     app.state.service, app.state.token, app.state.streams = service, token, Streams()
     app.include_router(router)
+    app.include_router(catalog.router)
     app.add_api_route("/livez", livez, tags=["probes"])
     app.add_api_route("/readyz", readyz, tags=["probes"])
     app.add_middleware(Guard, hosts=known_hosts(service.settings.host, service.settings.url))

@@ -67,9 +67,9 @@ Service = Annotated[SweepService, Depends(_service)]
 SweepId = Annotated[str, Path(pattern=r"^swp_[0-9a-z]{1,36}$")]
 SweepIds = Annotated[str, StringConstraints(pattern=r"^[0-9a-z_,]*$")]
 TrialId = Annotated[str, StringConstraints(pattern=r"^trl_[0-9a-z]{1,36}$")]
-_problems: dict[int | str, dict[str, Any]] = {"default": {"description": "Why not.", "model": Problem}}
+PROBLEMS: dict[int | str, dict[str, Any]] = {"default": {"description": "Why not.", "model": Problem}}
 router = APIRouter(
-    prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=_problems
+    prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=PROBLEMS
 )
 _SPEC_BODY = {
     "requestBody": {

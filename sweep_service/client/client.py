@@ -31,6 +31,7 @@ from sweep_service.schemas import (
 )
 from sweep_service.settings import Settings
 from sweep_service.spec import SweepSpec
+from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry
 
 Item = TypeVar("Item", bound=BaseModel)
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -281,6 +282,39 @@ class Client:
         """Return the best config so far as a file that `python -m trainers` takes."""
         return self._connection.request("GET", _path(sweep_id, "best"), {"format": "yaml"}).text
 
+    def models(self) -> Iterator[ModelEntry]:
+        """Iterate over the models that specs may name."""
+        return self._pages("/v1/models", ModelEntry)
+
+    def datasets(self) -> Iterator[DatasetEntry]:
+        """Iterate over the datasets that specs may name."""
+        return self._pages("/v1/datasets", DatasetEntry)
+
+    def benchmarks(self) -> Iterator[BenchmarkEntry]:
+        """Iterate over the benchmarks that specs may name."""
+        return self._pages("/v1/benchmarks", BenchmarkEntry)
+
+    def model(self, name: str) -> ModelEntry:
+        """Return a model's record.
+
+        Raises: NotFound.
+        """
+        return self._get(_entry_path("models", name), ModelEntry)
+
+    def dataset(self, name: str) -> DatasetEntry:
+        """Return a dataset's record.
+
+        Raises: NotFound.
+        """
+        return self._get(_entry_path("datasets", name), DatasetEntry)
+
+    def benchmark(self, name: str) -> BenchmarkEntry:
+        """Return a benchmark's record.
+
+        Raises: NotFound.
+        """
+        return self._get(_entry_path("benchmarks", name), BenchmarkEntry)
+
     def cancel(self, sweep_id: str) -> SweepView:
         """Stop a sweep.
 
@@ -316,3 +350,9 @@ def _path(sweep_id: str, *parts: str) -> str:
     if "/" in sweep_id:  # no server could tell it from a part of the path
         raise NotFound("sweep", sweep_id)
     return "/".join(["/v1/sweeps", quote(sweep_id, safe=""), *parts])
+
+
+def _entry_path(kind: str, name: str) -> str:
+    if not name or "/" in name:
+        raise NotFound(kind.removesuffix("s"), name)
+    return f"/v1/{kind}/{quote(name, safe='')}"

@@ -107,7 +107,8 @@ def raise_problem(response: httpx.Response) -> None:
         detail = f"{response.url.copy_with(query=None)} is not a sweeps server's: it answers {status} {title}"
         problem = Problem(title=title, status=status, code="NOT_A_SWEEPS_SERVER", detail=detail)
     if problem.code == "NOT_FOUND":
-        raise NotFound("sweep", response.url.path.removeprefix("/v1/sweeps/").split("/")[0])
+        _, _, kind, name, *_ = [*response.url.path.split("/"), "", ""]
+        raise NotFound(kind.removesuffix("s"), name)
     if problem.code == "INVALID_SPEC":
         raise InvalidSpec([SpecError(item.pointer or "", item.detail) for item in problem.errors])
     if problem.status == 401:

@@ -11,15 +11,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trainers.config import Frozen
 from trainers.errors import ConfigError
 
 ENTRY_FILE: Final = "catalog.json"
 
 
-class Origin(Frozen):
+class _Record(BaseModel):
+    """Base of what is written to and read from `catalog.json`; later versions may write more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class Origin(_Record):
     """Where an entry came from."""
 
     repository: str | None = Field(default=None, description="On the Hub, or of GitHub; null: a local copy.")
@@ -27,7 +32,7 @@ class Origin(Frozen):
     part: str | None = Field(default=None, description="Configuration, split or file of it; null: all.")
 
 
-class _Entry(Frozen):
+class _Entry(_Record):
     name: str
     origin: Origin
     added_at: float | None = Field(description="Seconds since the Unix epoch; null: it comes with the package.")
