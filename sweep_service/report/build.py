@@ -163,8 +163,9 @@ def _selection(trials: Sequence[Trial], seeds: Sequence[int]) -> str:
     text = f"Configs were chosen on tune seeds {_listed(used)} by their mean over these seeds."
     left_out = len({trial.config_id for trial in trials if trial.stage is Stage.TUNE} - whole)
     if len(used) < len(seeds):
-        text += f" Not every config ran on the other {count(len(seeds) - len(used), 'tune seed')}: a mean over more "
-        text += "seeds is not comparable with one over fewer, so these results choose nothing."
+        rest = _listed([seed for seed in seeds if seed not in shared])
+        text += f" Not every config ran on {rest}, so results on these chose nothing: a mean over more seeds varies "
+        text += "less, and is no match for a lucky one."
     if left_out:
         text += f" {count(left_out, 'config')} that did not run on all of them could not be chosen."
     return text

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sweep_service.objective import choose, config_objectives, trial_objectives
+from sweep_service.objective import choose, selection_objectives, trial_objectives
 from sweep_service.plan import confirm_records, first_records
-from sweep_service.records import Config, Curve, DesiredState, Stage, Sweep, SweepState, Trial, TrialState
+from sweep_service.records import Config, Curve, DesiredState, Sweep, SweepState, Trial, TrialState
 from sweep_service.report import ReportInputs
 from sweep_service.series import EVALUATION, TrialSeries, Values
 from sweep_service.spec import SweepSpec
@@ -50,7 +50,7 @@ def sweep_inputs(
     trials, curves = _train(configs, planned, fate, advantage)
     if confirmed and parsed.seeds.confirm:
         values = trial_objectives(trials, curves, parsed.objective)
-        chosen = choose(configs, config_objectives(trials, values, Stage.TUNE), parsed.seeds.confirm.top_k)
+        chosen = choose(configs, selection_objectives(trials, values), parsed.seeds.confirm.top_k)
         changed, planned = confirm_records(parsed, "swp_test", configs, chosen, len(trials))
         configs = sorted(({c.id: c for c in configs} | {c.id: c for c in changed}).values(), key=lambda c: c.number)
         more, more_curves = _train(configs, planned, fate, advantage)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweep_service.objective import choose, config_objectives, trial_objectives
+from sweep_service.objective import choose, compared, config_objectives, selection_objectives, trial_objectives
 from sweep_service.records import Config, Curve, Role, Stage, Trial, TrialState
 from sweep_service.spec import Objective
 
@@ -70,3 +70,45 @@ def test_choose_takes_points_of_the_space_that_are_not_baselines_best_first() ->
     ]
     means = {"base": 0.9, "dapo": 0.9, "low": 0.1, "tie": 0.1, "high": 0.5}
     assert [chosen.id for chosen in choose(configs, means, 2)] == ["high", "low"]
+
+
+def tuned(*states: str) -> list[Trial]:
+    """Trials seed by seed: each word has a letter for each config, `s` succeeded, `f` failed, `c` cut short."""
+    named = {"s": TrialState.SUCCEEDED, "f": TrialState.FAILED, "c": TrialState.CANCELLED}
+    return [
+        trial(f"{config}{seed}", named[letter], config).model_copy(update={"seed": seed, "number": 10 * seed + index})
+        for seed, letters in enumerate(states)
+        for index, (config, letter) in enumerate(zip("abcdef", letters, strict=False))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("states", "seeds", "configs"),
+    [
+        (("sss", "sss"), {0, 1}, "abc"),  # nothing was cut
+        (("sfs", "ffs"), {0, 1}, "abc"),  # a failure is no cut
+        (("ssss", "sccc"), {0}, "abcd"),  # 4 trials on one seed are more than 2 on two
+        (("ssss", "ssss", "sscc"), {0, 1}, "abcd"),
+        (("ssss", "sssc"), {0, 1}, "abc"),  # 6 on two seeds are more than 4 on one
+        (("ssss", "sscc"), {0}, "abcd"),  # equal: more configs
+        (("sscc", "cccc"), {0}, "ab"),  # cut within the first seed
+        ((), set(), ""),
+    ],
+)
+def test_after_a_cut_configs_are_compared_on_the_same_seeds(
+    states: tuple[str, ...], seeds: set[int], configs: str
+) -> None:
+    assert compared(tuned(*states)) == (seeds, set(configs))
+
+
+def test_a_lucky_seed_does_not_beat_a_mean_over_more() -> None:
+    trials = tuned("sss", "ssc", "ssc")
+    values = {"a0": 0.5, "b0": 0.4, "c0": 0.9, "a1": 0.5, "b1": 0.7, "a2": 0.5, "b2": 0.7}
+    assert config_objectives(trials, values, Stage.TUNE) == {"a": 0.5, "b": pytest.approx(0.6), "c": 0.9}
+    assert selection_objectives(trials, values) == {"a": 0.5, "b": pytest.approx(0.6)}
+
+
+def test_seeds_that_not_all_have_choose_nothing() -> None:
+    trials = tuned("ssss", "sccc")
+    values = {"a0": 0.5, "b0": 0.4, "c0": 0.6, "d0": 0.1, "a1": 0.9}
+    assert selection_objectives(trials, values) == {"a": 0.5, "b": 0.4, "c": 0.6, "d": 0.1}
