@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.integration.trainer_runs import Run, run, run_so_far, small_config
+from tests.unit.trainers.chats import add_dataset
 from trainers.config import TrainingConfig, WordProblemsTask
 from trainers.errors import CheckpointError
 from trainers.metrics import EVALUATION_METRICS, STEP_METRICS, SUMMARY_METRICS
@@ -89,7 +90,8 @@ def test_resuming_continues_bit_for_bit(straight: Run, cache: Path, tmp_path: Pa
 
 def test_resuming_after_the_last_update_only_ends_the_run(straight: Run, cache: Path, tmp_path: Path) -> None:
     rest = run(small_config(steps=32), tmp_path, cache, resume_from=straight.output / "step-32")
-    assert [event["type"] for event in rest.events] == ["started", "finished"]
+    assert [event["type"] for event in rest.events] == ["started", "data", "finished"]
+    assert rest.of("data")[0] == {**straight.of("data")[0], "time": rest.of("data")[0]["time"]}
     ends = [
         {**one.events[-1], "time": 0, "summary": one.events[-1]["summary"] | {"time/train_s": 0}}
         for one in (straight, rest)
@@ -255,15 +257,15 @@ def test_a_checkpoint_of_another_configuration_is_refused(straight: Run, cache: 
 
 def test_a_checkpoint_of_other_problems_is_refused(tmp_path: Path) -> None:
     """The file has the same name and other lines: the run would go on with other prompts than it began with."""
-    data = tmp_path / "cache" / "data" / "sums.jsonl"
-    data.parent.mkdir(parents=True)
+    data = tmp_path / "cache" / "datasets" / "sums" / "train.jsonl"
+    add_dataset(tmp_path / "cache", "sums", {"train": [{"problem": "1?", "answer": "1"}]})
 
     def config(steps: int) -> TrainingConfig:
         short = small_config(steps=steps, model__warm_start_steps=1)
         return short.model_copy(update={"task": WordProblemsTask(data="sums", reward="exact")})
 
     def write(first: int) -> None:
-        lines = [{"id": str(n), "problem": f"{n} + {n}?", "answer": str(n + n)} for n in range(first, first + 20)]
+        lines = [{"problem": f"{n} + {n}?", "answer": str(n + n)} for n in range(first, first + 20)]
         data.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
 
     write(0)
