@@ -1,9 +1,11 @@
 """`doctor`: whether everything that the service needs is there and works."""
 
 import json
+import os
 import platform
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -17,9 +19,10 @@ from rich.text import Text
 
 from sweep_service.auth import TokenError, open_to_others, read_token
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.output import Json, print_json, stdout
+from sweep_service.cli.output import Json, print_json, say, stdout
 from sweep_service.client import Client
 from sweep_service.errors import ServiceError
+from sweep_service.ray_head import client_environment
 from sweep_service.settings import Settings
 
 Verdict = Literal["ok", "warning", "error"]
@@ -33,6 +36,7 @@ PACKAGES = {
 }
 """The versions below which something is known to be broken or unsafe."""
 _DISK_GIB = 5
+_NODES_TIMEOUT_S = 180
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
@@ -151,6 +155,39 @@ def _ray(settings: Settings) -> Iterator[Finding]:
         yield Finding(name="ray head", verdict="error", detail=detail)
         return
     yield Finding(name="ray head", verdict="ok", detail=f"{settings.ray_address} answers")
+    yield from _nodes(settings)
+
+
+def _nodes(settings: Settings) -> Iterator[Finding]:
+    """What each node of the cluster finds; a child asks them, for this process has no Ray."""
+    if sys.stderr.isatty():
+        say("asking every node of the cluster")
+    token = settings.home / "ray-token"  # of `sweeps serve`; other clusters' is in the environment
+    own = client_environment(token) if "RAY_AUTH_TOKEN_PATH" not in os.environ and token.exists() else {}
+    lifeline, held = os.pipe()
+    with subprocess.Popen(
+        [sys.executable, "-m", "sweep_service.runner.nodes"],
+        env=os.environ | settings.environment() | own,
+        stdin=lifeline,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        try:
+            out, err = child.communicate(timeout=_NODES_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            out, err = "", f"no answer within {_NODES_TIMEOUT_S} s"
+        finally:
+            os.close(lifeline)
+            os.close(held)
+    if not out:
+        said = (err.strip().splitlines() or ["it ended without a word"])[-1]
+        detail = f"the nodes could not be asked: {said}; run this where the worker runs, on a node of the cluster"
+        yield Finding(name="nodes", verdict="error", detail=detail)
+    for line in out.splitlines():
+        name, verdict, detail = json.loads(line)
+        yield Finding(name=name, verdict=verdict, detail=detail)
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:

@@ -1,0 +1,129 @@
+"""From what nodes answered to what is wrong with them, and what to do about it. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+_LEAST_FREE_GIB: Final = 5
+_SKEW_S: Final = 2.0
+_SHOWN: Final = 5
+
+
+class Node(NamedTuple):
+    """A node of the cluster and what it answered."""
+
+    name: str
+    gpus: float
+    """As Ray counts them."""
+    seen: Mapping[str, Any] | str
+    """What `look` says, or why there is no answer."""
+    skew_s: float = 0.0
+    """By how much its clock is surely ahead (negative: behind) of the clock here."""
+    left: str | None = None
+    """What it left in the shared folder, as read here; None: nothing that can be seen here."""
+
+
+Finding = tuple[str, str, str]
+"""Name, verdict (ok, warning, error), detail."""
+
+
+def judge(nodes: Sequence[Node], here: Mapping[str, Any], nonce: str, storage: str, cache: str) -> Iterator[Finding]:
+    """Say what is wrong with each node, and what to do about it; one line for a node with which nothing is.
+
+    Args:
+        here: what `look` says on this machine.
+    """
+    for node in nodes:
+        if isinstance(node.seen, str):
+            yield node.name, "error", node.seen
+            continue
+        found = [
+            *_storage(node, node.seen["storage"], nonce, storage),
+            *_cache(node.seen["cache"], here["cache"], cache),
+            *_installation(node.seen, here),
+            *_gpus(node, node.seen["gpus"]),
+            *_clock(node),
+        ]
+        yield from ((node.name, verdict, detail) for verdict, detail in found)
+        if not found:
+            free = f"{node.seen['storage']['free'] / 2**30:.0f} GiB free in {storage}"
+            entries = f"{len(node.seen['cache']['entries'])} catalog entries"
+            cards = f", {', '.join(_counted(node.seen['gpus']['names']))}" if node.seen["gpus"] else ""
+            yield node.name, "ok", f"storage shared, {free}; {entries} and code as here{cards}"
+
+
+def _storage(node: Node, found: Mapping[str, Any], nonce: str, storage: str) -> Iterator[tuple[str, str]]:
+    if "problem" in found:
+        yield "error", f"storage {storage}: {found['problem']}; mount the shared folder there, writable for Ray's user"
+    elif found["nonce"] is None:
+        yield (
+            "error",
+            f"storage {storage} is another folder there than here: a file written here is not seen; mount the same "
+            "shared folder under this path on every node, or set SWEEPS_STORAGE to one that is",
+        )
+    elif found["nonce"] != nonce or node.left != nonce:
+        yield (
+            "error",
+            f"storage {storage}: what this machine and that node write there does not reach the other whole; use a "
+            "file system with POSIX renames and without delayed lists of names",
+        )
+    elif found["free"] < _LEAST_FREE_GIB * 2**30:
+        yield "warning", f"storage {storage}: {found['free'] / 2**30:.1f} GiB free; checkpoints need more, make room"
+
+
+def _cache(found: Mapping[str, Any], here: Mapping[str, Any], cache: str) -> Iterator[tuple[str, str]]:
+    if "problem" in found:
+        yield "error", f"cache {cache}: {found['problem']}; mount the shared cache there"
+        return
+    if "problem" in here:
+        yield "error", f"cache {cache} cannot be read on this machine: {here['problem']}"
+        return
+    theirs, ours = found["entries"], here["entries"]
+    missing = [name for name in ours if name not in theirs]
+    other = [name for name in ours if theirs.get(name, ours[name]) != ours[name]]
+    if missing:
+        yield "error", f"cache {cache}: {_some(missing)} missing there; share one folder, or add them there, too"
+    if other:
+        yield "error", f"cache {cache}: {_some(other)} not the same there; remove and add again at one revision"
+
+
+def _installation(found: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if found["code"] != here["code"]:
+        yield "error", "other code than here; install the same version there and restart its Ray"
+    pairs = {"python": (found["python"], here["python"])}
+    pairs |= {name: (found["packages"][name], ours) for name, ours in here["packages"].items()}
+    if differing := [
+        f"{name} {theirs or 'none'} (here {ours or 'none'})" for name, (theirs, ours) in pairs.items() if theirs != ours
+    ]:
+        yield "error", f"other packages than here: {', '.join(differing)}; install requirements.lock there"
+
+
+def _gpus(node: Node, found: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if found is None:
+        return
+    if "problem" in found:
+        yield "error", f"Ray counts {node.gpus:g} GPUs and torch cannot look: {found['problem']}"
+    elif len(found["names"]) < node.gpus:
+        cards, driver = ", ".join(_counted(found["names"])) or "none", found["driver"] or "not found"
+        yield (
+            "error",
+            f"Ray counts {node.gpus:g} GPUs and torch sees {cards} (driver: {driver}); install a driver and a torch "
+            "that fit, or start Ray there with the right --num-gpus",
+        )
+
+
+def _clock(node: Node) -> Iterator[tuple[str, str]]:
+    if abs(node.skew_s) > _SKEW_S:
+        side = "ahead" if node.skew_s > 0 else "behind"
+        yield (
+            "warning",
+            f"its clock is at least {abs(node.skew_s):.0f} s {side}; times in curves will be; run NTP there",
+        )
+
+
+def _counted(names: Sequence[str]) -> list[str]:
+    return [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
