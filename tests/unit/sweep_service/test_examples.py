@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sweep_service.cli.spec_file import read_spec
 from sweep_service.plan import first_records, make_plan
 from sweep_service.records import Role
 from sweep_service.spec import SweepSpec, setting
 from sweep_service.spec_check import parse_spec
-from tests.unit.trainers.chats import add_dataset, deepseek_tokenizer
+from tests.unit.trainers.chats import add_benchmark, add_dataset, chatml_tokenizer, deepseek_tokenizer
 from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
 from trainers.tasks.asked import Asked
 from trainers.tasks.word_problems import WordProblems
@@ -156,3 +157,34 @@ def test_a_recipe_s_prompt_is_the_model_s_chat(tmp_path: Path) -> None:
     begin = f"<{bar}begin{gap}of{gap}sentence{bar}>"
     assert asked.training[0].prompt == f"{begin}<{bar}User{bar}>What is 0 + 1?<{bar}Assistant{bar}><think>\n"
     assert (len(asked.training), len(asked.validation)) == (998, 2)
+
+
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "gsm8k": [{"question": f"{n} + 0?", "answer": f"{n}\n#### {n}"} for n in range(40)],
+    "my-math": [
+        {"problem": f"{n} + 0?", "solution": rf"So \boxed{{{n}}}.", "level": f"Level {n % 5 + 1}"} for n in range(40)
+    ],
+    "bookkeeping": [{"text": f"{n} + 0?", "result": n, "checked": "yes" if n % 2 else "no"} for n in range(40)],
+    "my-problems": [{"question": f"{n} + 0?", "answer": n} for n in range(40)],
+}
+
+
+def mapped() -> list[dict[str, Any]]:
+    """The tasks that docs/tasks.md and the example with own data show."""
+    shown = re.findall(r"```yaml\n(.*?)```", (EXAMPLES.parent / "docs" / "tasks.md").read_text(), re.DOTALL)
+    return [*(yaml.safe_load(text)["task"] for text in shown), load("own_data").training["task"]]
+
+
+@pytest.mark.parametrize("task", mapped(), ids=lambda task: task["data"]["ref"])
+def test_a_shown_mapping_reads_rows_of_its_form(tmp_path: Path, task: dict[str, Any]) -> None:
+    rows = ROWS[task["data"]["ref"]]
+    others = [row | {"problem": f"{n} + 1?"} for n, row in enumerate(rows)]
+    add_dataset(tmp_path, task["data"]["ref"], {"train": rows, "test": others})
+    for name in task.get("apart_from", ()):
+        add_benchmark(tmp_path, name, ["7 + 0?"])
+    problems = WordProblems(WordProblemsTask.model_validate(task | {"reward": "exact"}), tmp_path)
+    asked = Asked(problems, chatml_tokenizer())
+    assert asked.training[0].answer.isdecimal()
+    assert f"{asked.training[0].answer} + 0?" in asked.training[0].prompt
+    assert len(asked.training) >= 18
+    assert set(asked.record.left_out) <= {"filter", "like_benchmark"}
