@@ -30,6 +30,9 @@ def sharing_errors(spec: SweepSpec) -> list[SpecError]:
 def _resource_errors(spec: SweepSpec, training: TrainingConfig) -> list[SpecError]:
     gpus, processes, engine = spec.resources.gpus, spec.resources.processes, training.rollout.engine
     served = engine.server_gpus if isinstance(engine, VLLMEngine) and engine.mode == "server" else 0
+    if isinstance(engine, VLLMEngine) and gpus < 1:
+        remedy = "give 1 or more, or set training.rollout.engine.name to transformers"
+        return [SpecError("/resources/gpus", f"gpus {gpus:g}: rollouts by vLLM need whole GPUs; {remedy}")]
     if served and gpus <= served:
         return [
             SpecError("/resources/gpus", f"gpus {gpus:g}: vLLM's server takes {served}; training needs one and more")

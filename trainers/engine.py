@@ -58,7 +58,7 @@ def vllm_version() -> str:
     return str(vllm.__version__)
 
 
-def engine_problems(config: TrainingConfig, model: Any, longest_prompt: int, processes: int) -> list[str]:
+def engine_problems(config: TrainingConfig, model: Any, longest_prompt: int) -> list[str]:
     """Why vLLM cannot sample from this model as asked, as far as vLLM would not say so itself before it costs.
 
     Args:
@@ -79,11 +79,6 @@ def engine_problems(config: TrainingConfig, model: Any, longest_prompt: int, pro
         problems.append(
             f"rollout.engine.tensor_parallel {engine.tensor_parallel} does not divide the model's {heads} attention "
             "heads"
-        )
-    if engine.mode == "colocate" and processes % engine.tensor_parallel:
-        problems.append(
-            f"rollout.engine.tensor_parallel {engine.tensor_parallel} does not divide the {processes} process(es) that "
-            "train"
         )
     return problems
 

@@ -89,7 +89,7 @@ class SamplingTrainer(GRPOTrainer):
             model.generation_config.eos_token_id = end_tokens(self._characters, own, chat=True)
         prompt_ids = self._token_ids([*task.training, *task.validation])
         longest = max(map(len, prompt_ids))
-        refuse(model, config, prompt_ids, processes, engine_problems(config, model, longest, processes))
+        refuse(model, config, prompt_ids, processes, engine_problems(config, model, longest))
         model.register_forward_pre_hook(self._interrupt_sampling)
         if not torch.cuda.is_available():  # its buffer is as wide as this, however small the vocabulary
             trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE = min(model.config.vocab_size, 32768)

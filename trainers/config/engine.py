@@ -94,22 +94,6 @@ class VLLMEngine(Frozen):
             raise ValueError("; ".join(reasons))
         return self
 
-    def resource_problems(self, gpus: float, processes: int) -> list[str]:
-        """Why the engine cannot run on so many GPUs, with so many processes that train."""
-        if gpus != int(gpus) or gpus < 1:
-            return [f"gpus {gpus:g}: rollouts by vLLM need whole GPUs; give 1 or more, or use engine transformers"]
-        if self.mode == "server" and processes + self.server_gpus > gpus:
-            return [
-                f"gpus {gpus:g}: vLLM's server has {self.server_gpus} of them for itself, and {processes} process(es) "
-                f"train on one each; give {processes + self.server_gpus} or more"
-            ]
-        if self.mode == "colocate" and processes % self.tensor_parallel:
-            return [
-                f"rollout.engine.tensor_parallel {self.tensor_parallel} does not divide the {processes} process(es) "
-                "that train"
-            ]
-        return []
-
 
 EngineConfig = TransformersEngine | VLLMEngine
 """Use it as a field with `Field(discriminator="name")`."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from trainers.config import PretrainedModel, TrainingConfig
+from trainers.config import PretrainedModel, TrainingConfig, VLLMEngine
 
 
 class Refusal(NamedTuple):
@@ -23,7 +23,12 @@ def sharing_refusals(config: TrainingConfig, processes: int) -> list[Refusal]:
 
     The sizes of a rollout and of an update are of the whole run; each process samples and trains an equal part of both.
     """
-    return [*_minibatch(config, processes), *_prompts(config, processes), *_sharding(config, processes)]
+    return [
+        *_minibatch(config, processes),
+        *_prompts(config, processes),
+        *_sharding(config, processes),
+        *_copies(config, processes),
+    ]
 
 
 def _minibatch(config: TrainingConfig, processes: int) -> list[Refusal]:
@@ -79,6 +84,14 @@ def _sharding(config: TrainingConfig, processes: int) -> list[Refusal]:
             "the sharded weights are float32, whatever products are computed in; set model.weights_dtype to float32"
         )
     return [Refusal("compute.sharding", f"compute.sharding {sharding}: {reason}") for reason in reasons]
+
+
+def _copies(config: TrainingConfig, processes: int) -> list[Refusal]:
+    engine, name = config.rollout.engine, "rollout.engine.tensor_parallel"
+    if not isinstance(engine, VLLMEngine) or engine.mode == "server" or processes % engine.tensor_parallel == 0:
+        return []
+    reason = f"{name} {engine.tensor_parallel}: {processes} processes cannot form groups of so many"
+    return [Refusal(name, f"{reason}; {_use(name, engine.tensor_parallel, _divisors(processes))}")]
 
 
 def _divisors(number: int) -> list[int]:
