@@ -128,7 +128,7 @@ def _find(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | str:
         return entry
     kind = KINDS[entry_type]
     there = _instead(name, known) if known else f"; there are no {kind} yet"
-    return f"{name} is not in the catalog of {kind}{there}; `sweeps {kind} add` adds one"
+    return f"{name} is not in the catalog of {kind} (`sweeps {kind} add` adds it){there}"
 
 
 def _instead(name: str, known: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import math
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -36,7 +37,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     try:
         for number, row in enumerate(_rows(path, form), 1):
             yield _plain_row(row, f"{path.name}, row {number}")
-    except (ValueError, EOFError, csv.Error) as error:
+    except (ValueError, EOFError, csv.Error, gzip.BadGzipFile, zlib.error) as error:
         raise ConfigError(f"{path.name} cannot be read as {form}: {error}") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error

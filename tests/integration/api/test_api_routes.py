@@ -235,9 +235,10 @@ def test_the_description_names_every_route_and_resolves(served: Served) -> None:
         "/v1/schemas/sweep",
         "/v1/sweeps",
         "/v1/sweeps/{sweep_id}",
+        *(f"/v1/{kind}{one}" for kind in ("models", "datasets", "benchmarks") for one in ("", "/{name}")),
         *(
             f"/v1/sweeps/{{sweep_id}}/{part}"
-            for part in ("best", "cancel", "configs", "events", "metrics", "report", "samples", "trials")
+            for part in ("best", "cancel", "configs", "events", "metrics", "probe", "report", "samples", "trials")
         ),
     }
     text = served.http.get("/openapi.json").text
