@@ -34,6 +34,8 @@ class FakeHub:
     """Answers this to everything."""
     cut_after: int | None = None
     """A large file's connection breaks after so many bytes of one answer."""
+    stall_after: int | None = None
+    """After so many bytes of a large file nothing more comes, until the other side has gone."""
     damaged: str | None = None
     """The name of a file that arrives with other content."""
     moved: bool = False
@@ -139,6 +141,11 @@ def _handler(hub: FakeHub, part: str) -> type[BaseHTTPRequestHandler]:
             if begin:
                 headers["Content-Range"] = f"bytes {begin}-{len(content) - 1}/{len(content)}"
             part_sent = rest if cut is None else rest[:cut]
+            if hub.stall_after is not None and len(content) > hub.stall_after:
+                self.answer(200, rest[: hub.stall_after], headers)
+                self.wfile.flush()
+                self.rfile.read(1)  # returns when the other side has gone
+                return
             hub.sent.append((name, begin, len(part_sent)))
             self.answer(206 if begin else 200, part_sent, headers)
             if len(part_sent) < len(rest):
