@@ -124,8 +124,8 @@ class CurveRows(Rows):
         shape = {key: training[key] for key in ("task", "model", "rollout", "compute", "evaluation", "device_batch")}
         c = t.trials.c
         joined = t.trials.join(t.configs, (c.config_id == t.configs.c.id) & (c.sweep_id == t.configs.c.sweep_id))
-        took = ((c.ended_at - c.started_at) / c.total_steps).label("took")
-        query = select(took, t.configs.c.training).select_from(joined).where(c.state == "SUCCEEDED")
+        took = (c.held_s / c.total_steps).label("took")  # not from start to end: it may have waited
+        query = select(took, t.configs.c.training).select_from(joined).where(c.state == "SUCCEEDED", c.held_s > 0)
         with self._read() as connection:
             rows = connection.execute(query.order_by(c.ended_at.desc()).limit(100)).all()
         same = [row.took for row in rows if all(row.training.get(key) == value for key, value in shape.items())]

@@ -66,10 +66,12 @@ def test_rows_of_an_older_schema_stay(database_url: str) -> None:
         report = {"inputs_digest": "one", "format": "md", "content": b"old", "created_at": 1.0}
         connection.execute(old_reports.insert().values(report | {"sweep_id": sweep.id}))
         rows = [trial.model_dump(mode="json", exclude={"warnings"}) | {"mlflow_curve_id": 0} for trial in trials]
+        rows[0] |= {"started_at": 100.0, "ended_at": 160.0}
         connection.execute(old.insert(), rows)
     engine.dispose()
     store = open_store(database_url)
-    assert store.list_trials(sweep.id) == trials
+    ended = {"started_at": 100.0, "ended_at": 160.0, "held_s": 60.0}  # what it held is not known better
+    assert store.list_trials(sweep.id) == [trials[0].model_copy(update=ended), *trials[1:]]
     assert store.get_report(sweep.id, "md") == b"old"
     store.close()
 

@@ -339,15 +339,40 @@ def checkpoint_event(step: int) -> dict[str, object]:
     return {"type": "checkpoint", "time": sweeps.START, "step": step, "path": f"/data/step-{step}"}
 
 
+def test_time_held_is_a_trials_over_all_its_attempts_and_added_once(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    trial = store.list_trials(sweep.id)[0]
+    first = store.start_attempt(fence, trial.id, "/data/{attempt}")
+    store.set_held(fence, trial.id, 30.0)
+    for _ in range(2):
+        store.finish_attempt(fence, first, Outcome.CRASHED, "signal 9", 3, more_held_s=2.5)
+    assert store.get_trial(trial.id).held_s == 32.5
+    second = store.start_attempt(fence, trial.id, "/data/{attempt}")
+    store.finish_attempt(fence, second, Outcome.SUCCEEDED, None, 3, more_held_s=7.5)
+    running = store.list_trials(sweep.id)[1]
+    store.start_attempt(fence, running.id, "/data/{attempt}")
+    assert sorted(store.spent(sweep.id).begun) == [(TrialState.RUNNING, 0.0), (TrialState.SUCCEEDED, 40.0)]
+
+
+def test_a_pending_trial_can_be_failed_and_a_running_one_not(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    waiting, running = store.list_trials(sweep.id)[:2]
+    store.start_attempt(fence, running.id, "/data/{attempt}")
+    store.fail_pending(fence, waiting.id, "no time left")
+    assert [(t.state, t.message) for t in store.list_trials(sweep.id)[:1]] == [(TrialState.FAILED, "no time left")]
+    with pytest.raises(AssertionError):
+        store.fail_pending(fence, running.id, "no time left")
+
+
 def test_speed_is_that_of_earlier_trials_of_the_same_shape(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     config = store.list_configs(sweep.id)[0]
     assert store.seconds_per_step(config.training) is None
-    sweeps.run_trial(store, fence, store.list_trials(sweep.id)[0])
-    trial = store.list_trials(sweep.id)[0]
-    assert trial.started_at is not None
-    assert trial.ended_at is not None
-    assert store.seconds_per_step(config.training) == pytest.approx((trial.ended_at - trial.started_at) / 16)
+    trial, other = store.list_trials(sweep.id)[:2]
+    store.set_held(fence, trial.id, 20.0)
+    sweeps.run_trial(store, fence, trial)
+    sweeps.run_trial(store, fence, other)  # nobody knows for how long this one held its resources
+    assert store.seconds_per_step(config.training) == 20.0 / 16
     assert store.seconds_per_step({**config.training, "loss": {"name": "grpo"}}) is not None
     assert store.seconds_per_step({**config.training, "device_batch": 1}) is None
 
