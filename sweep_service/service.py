@@ -56,6 +56,7 @@ class SweepService:
         Raises: InvalidSpec.
         """
         spec = parse_spec(raw)
+        check_catalog(spec, self.settings.cache)
         earlier = self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"}))
         probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
         plan = make_plan(spec, earlier, measured(probe))
