@@ -13,6 +13,7 @@ from typing import Any, Final
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.plan import SweepPlan
 from sweep_service.processes import LIFELINE, stop
+from sweep_service.settings import without_hub_tokens
 from sweep_service.spec import SweepSpec
 from trainers.config import PretrainedModel, TrainingConfig
 from trainers.data_record import DataRecord, Preview
@@ -49,7 +50,7 @@ def _previewed(config: TrainingConfig, cache: Path, limit_s: float) -> Preview |
         with output.open("wb") as out, log.open("wb") as err:
             process = subprocess.Popen(
                 [*command, "--cache", str(cache), "--parent-fd", str(LIFELINE)],
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                env={**without_hub_tokens(os.environ), "OMP_NUM_THREADS": "1"},
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=err,

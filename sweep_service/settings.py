@@ -1,10 +1,13 @@
 """Everything the service reads from the environment (`SWEEPS_…`), and the embedded defaults."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_HUB_SECRETS: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
 
 
 class Settings(BaseSettings):
@@ -59,8 +62,13 @@ class Settings(BaseSettings):
 
     def environment(self) -> dict[str, str]:
         """The variables that give a child process these same settings."""
-        values = self.model_dump(mode="json", exclude_none=True)
+        values = self.model_dump(mode="json", exclude_none=True, exclude={"hub_token_file"})
         return {f"SWEEPS_{name.upper()}": str(value) for name, value in values.items() if value != ""}
+
+
+def without_hub_tokens(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables without those that hold a token for the Hub: only `sweeps … add` needs one."""
+    return {name: value for name, value in environment.items() if name not in _HUB_SECRETS}
 
 
 def _reachable(host: str) -> str:

@@ -26,7 +26,7 @@ from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.output import Json, print_data, print_json, say
 from sweep_service.cli.transfer import Transfer
 from sweep_service.errors import Conflict, NotFound, ServiceError
-from sweep_service.records import SweepState
+from sweep_service.records import DesiredState, SweepState
 from sweep_service.settings import Settings
 from trainers.catalog import (
     BenchmarkEntry,
@@ -153,7 +153,7 @@ def add_benchmark(
             entry = add_file(name, local, cache, shown)
         else:
             entry = add_hub(name, place, config, cache, _token(), shown)
-    _added(entry, f"{entry.problems} problems", json=json)
+    _added(entry, f"{entry.problems} problem{'s' * (entry.problems != 1)}", json=json)
 
 
 @models.command("ls")
@@ -296,9 +296,8 @@ def _find(entry_type: type[AnyEntry], name: str) -> tuple[AnyEntry, Path]:
 def _remove(entry_type: type[AnyEntry], name: str, *, yes: bool, force: bool) -> None:
     settings, kind = Settings(), KINDS[entry_type]
     if not force and (needing := _needing(entry_type, name)):
-        raise Conflict(
-            f"{', '.join(needing)} {'need' if len(needing) > 1 else 'needs'} {name}; cancel first, or --force"
-        )
+        them, need = ("them", "need") if len(needing) > 1 else ("it", "needs")
+        raise Conflict(f"{', '.join(needing)} {need} {name}; cancel {them} first, or say --force")
     if not yes:
         if not sys.stdin.isatty():
             raise ServiceError(f"removing {name} cannot be undone; say --yes")
@@ -313,7 +312,8 @@ def _needing(entry_type: type[AnyEntry], name: str) -> list[str]:
     unfinished = [state for state in SweepState if not state.terminal]
     try:
         with connect(patience_s=0) as client:
-            sweeps = [client.get(sweep.id) for sweep in client.sweeps(unfinished)]
+            wanted = [sweep for sweep in client.sweeps(unfinished) if sweep.desired_state is DesiredState.RUN]
+            sweeps = [client.get(sweep.id) for sweep in wanted]
     except ServiceError:
         return []
     return [sweep.id for sweep in sweeps if (entry_type, name) in named_entries(sweep.spec)]

@@ -13,6 +13,7 @@ import trainers
 from sweep_service.processes import started_at
 from sweep_service.records import Outcome
 from sweep_service.runner.launch import Running
+from sweep_service.settings import without_hub_tokens
 
 EVENTS_FILE: Final = "events.jsonl"
 MAX_PART: Final = 1 << 20
@@ -25,7 +26,6 @@ _THREAD_VARIABLES: Final = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-_SECRETS: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
 
 Start = Callable[[Sequence[str], Path], Running]
 """Starts a trainer with these arguments in that folder, whose `stderr.log` gets what it says."""
@@ -157,7 +157,7 @@ def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, s
     }
     if not job.gpus:
         changed["CUDA_VISIBLE_DEVICES"] = ""
-    return {name: value for name, value in environment.items() if name not in _SECRETS} | changed
+    return without_hub_tokens(environment) | changed
 
 
 def ending_of(exit_code: int | None, directory: Path) -> Ending:

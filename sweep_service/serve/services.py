@@ -16,7 +16,7 @@ from typing import Final
 from sweep_service.processes import start_kept, stop
 from sweep_service.ray_head import client_environment, head_command, head_environment, is_ready, short_enough
 from sweep_service.serve.checks import free_port
-from sweep_service.settings import Settings
+from sweep_service.settings import Settings, without_hub_tokens
 
 LOG_BYTES: Final = 1_000_000
 """What is kept of a log at each start."""
@@ -79,7 +79,7 @@ class Service:
 def services(settings: Settings, ray_temp_dir: Path, cpus: int | None, gpus: int | None) -> list[Service]:
     """Return the services of these settings, none of them started."""
     logs, mlflow, ray_token = settings.home / "logs", settings.home / "mlflow", settings.home / "ray-token"
-    common = {**os.environ, **_QUIET, **settings.environment(), **client_environment(ray_token)}
+    common = {**without_hub_tokens(os.environ), **_QUIET, **settings.environment(), **client_environment(ray_token)}
     mlflow.mkdir(exist_ok=True)
     _upgrade_mlflow(mlflow, common)
     ray_port, mlflow_port = (int(address.rpartition(":")[2]) for address in (settings.ray_address, settings.mlflow_url))

@@ -210,7 +210,12 @@ def test_the_token_comes_from_a_file_or_the_hubs_own_places(tmp_path: Path, monk
         hub_token(tmp_path / "absent")
 
 
-CARD = b"---\nconfigs:\n- config_name: main\n  data_files: [{split: train, path: data/a*}, {split: hard, path: data/b*}]\n---\n"
+CARD = b"""---
+configs:
+- config_name: main
+  data_files: [{split: train, path: data/a*}, {split: hard, path: data/b*}]
+---
+"""
 
 
 def test_a_dataset_is_fetched_and_converted(hub: FakeHub, tmp_path: Path) -> None:

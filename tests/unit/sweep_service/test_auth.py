@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sweep_service.auth import TokenError, ensure_token, is_loopback, open_to_others, read_token, same, server_token
+from sweep_service.settings import Settings
 
 
 def test_the_first_serve_makes_a_token_that_later_ones_keep(tmp_path: Path) -> None:
@@ -70,3 +71,10 @@ def test_which_addresses_only_this_machine_reaches(host: str, loopback: bool) ->
 def test_comparing_takes_any_text() -> None:
     assert same("tökén", "tökén")
     assert not same("tökén", "token")
+
+
+def test_a_childs_settings_name_no_token_of_the_hub(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hf_canary")
+    settings = Settings.model_validate({"home": tmp_path, "hub_token_file": tmp_path / "token"})
+    assert settings.hub_token_file == tmp_path / "token"
+    assert not [name for name in settings.environment() if "HUB" in name]

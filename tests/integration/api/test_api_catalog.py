@@ -1,0 +1,110 @@
+"""The catalog over REST, by the client and on the command line; and specs that name what it has not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sweep_service.client import Client
+from sweep_service.errors import InvalidSpec, NotFound
+from tests.integration.api.conftest import Served
+from tests.integration.api.played_sweep import SPEC
+from tests.integration.api.test_cli import Sweeps, sweeps
+from tests.model_folders import model_files, write_model
+from trainers.catalog import ModelEntry, add_local_dataset, add_local_model, read_entry
+
+__all__ = ["sweeps"]  # a fixture
+
+
+@pytest.fixture
+def model(served: Served, tmp_path: Path) -> ModelEntry:
+    return add_local_model(write_model(tmp_path / "model"), served.service.settings.cache, "mine")
+
+
+def test_the_catalog_is_listed_in_pages(served: Served, client: Client, model: ModelEntry, tmp_path: Path) -> None:
+    assert list(client.models()) == [model]
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n')
+    for name in ("a", "z"):
+        add_local_dataset(tmp_path / "rows.jsonl", served.service.settings.cache, name)
+    assert [entry.name for entry in client.datasets()] == ["a", "shop-sums", "z"]
+    assert [(entry.name, entry.problems) for entry in client.benchmarks()] == [("arithmetic", 40)]
+    first = served.http.get("/v1/datasets", params={"page_size": 2}).json()
+    assert [item["name"] for item in first["items"]] == ["a", "shop-sums"]
+    rest = served.http.get("/v1/datasets", params={"page_size": 2, "page_token": first["next_page_token"]}).json()
+    assert ([item["name"] for item in rest["items"]], rest["next_page_token"]) == (["z"], None)
+
+
+def test_one_entry_is_told_and_an_unknown_one_is_not_found(served: Served, client: Client, model: ModelEntry) -> None:
+    assert client.model("mine") == model
+    assert client.dataset("shop-sums").splits == {"train": 400}
+    assert client.benchmark("arithmetic").problems == 40
+    for kind in ("model", "dataset", "benchmark"):
+        with pytest.raises(NotFound, match=f"there is no {kind} 'nothing'"):
+            getattr(client, kind)("nothing")
+    for path in ("/v1/models/..%2Fx", "/v1/models/UPPER"):
+        assert served.http.get(path).status_code == 404
+    assert served.http.get("/v1/models", headers={"Authorization": ""}).status_code == 401
+    assert served.http.get("/v1/models", params={"name": "x"}).status_code == 422
+
+
+def test_a_spec_that_names_what_is_not_there_is_neither_planned_nor_stored(
+    served: Served, client: Client, model: ModelEntry
+) -> None:
+    spec = SPEC | {"training": {"model": {"name": "pretrained", "model": "mien"}}}
+    for ask in (client.plan, client.submit):
+        with pytest.raises(InvalidSpec) as refused:
+            ask(spec)
+        assert [(error.pointer, error.detail) for error in refused.value.errors] == [
+            (
+                "/training/model/model",
+                "mien is not in the catalog of models (`sweeps models add` adds it); did you mean 'mine'?",
+            )
+        ]
+    assert list(client.sweeps()) == []
+
+
+def test_from_a_folder_to_a_spec_on_the_command_line(sweeps: Sweeps, home: Path) -> None:
+    folder = write_model(home / "tiny", model_files(chat=True))
+    (home / "five.csv").write_text("problem,answer\n" + "".join(f"{n}?,{n}\n" for n in range(5)))
+    (home / "sums.jsonl").write_text('{"question": "1+1?", "answer": "so #### 2"}\n' * 3)
+    assert sweeps("models", "ls").err.startswith("no models; add one: sweeps models add")
+    ran = sweeps("models", "add", str(folder), "--name", "mine")
+    assert (ran.code, ran.out) == (0, "mine\n")
+    assert "Qwen2ForCausalLM, 36 parameters in bfloat16, context 2048, a chat template" in ran.err
+    assert json.loads(sweeps("models", "show", "mine", "--json").out)["parameters"] == 36
+    assert "model: {name: pretrained, model: mine}" in sweeps("models", "show", "mine").out
+    assert "mine  Qwen2ForCausalLM" in sweeps("models", "ls").out
+
+    assert sweeps("datasets", "add", "./sums.jsonl", "--name", "sums").code == 0
+    shown = sweeps("datasets", "show", "sums").out
+    assert 'data: {ref: sums, split: train, prompt: question, answer: answer, answer_after: "####"}' in shown
+    assert "1+1?" in shown
+    assert [row["name"] for row in json.loads(sweeps("datasets", "ls", "--json").out)] == ["shop-sums", "sums"]
+
+    assert "5 problems; aime24 has 30" in sweeps("benchmarks", "add", "aime24=./five.csv").err
+    (home / "exam.csv").write_text("problem,answer\n1+1?,2\n2+2?,4\n")
+    assert sweeps("benchmarks", "add", "exam=./exam.csv").out == "exam\n"
+    assert "answer: 2" in sweeps("benchmarks", "show", "exam").out
+    listed = sweeps("benchmarks", "ls")
+    assert "exam" in listed.out
+    assert "known, and added by their name: aime24" in listed.err
+
+
+def test_what_is_wrong_with_a_source_is_said_in_lines(sweeps: Sweeps, home: Path) -> None:
+    (home / "empty").mkdir()
+    ran = sweeps("models", "add", "./empty", "--name", "x")
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 3)
+    assert "give it a name with --name" in sweeps("models", "add", "./empty").err
+    assert sweeps("datasets", "show", "nothing").code == 5
+
+
+def test_an_entry_that_a_sweep_needs_is_not_removed_unasked(served: Served, sweeps: Sweeps, model: ModelEntry) -> None:
+    sweep, _ = served.service.submit(SPEC | {"training": {"model": {"name": "pretrained", "model": "mine"}}})
+    ran = sweeps("models", "rm", "mine", "--yes")
+    assert ran.code == 6
+    assert f"{sweep.id} needs mine; cancel it first, or say --force" in ran.err
+    served.service.cancel(sweep.id)
+    assert sweeps("models", "rm", "mine").err.startswith("error: removing mine cannot be undone; say --yes")
+    assert read_entry(served.service.settings.cache, ModelEntry, "mine") == model
+    assert sweeps("models", "rm", "mine", "--yes").code == 0
+    assert sweeps("models", "rm", "mine", "--yes").code == 1
