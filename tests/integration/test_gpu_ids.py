@@ -8,7 +8,7 @@ import psutil
 
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
-from tests.sweep_stack import runner, small_sweep, submit_and_claim, wait_until
+from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim, wait_until
 
 
 def test_trials_of_one_two_and_half_a_gpu(tmp_path: Path, ray: Mapping[str, str]) -> None:
@@ -18,7 +18,9 @@ def test_trials_of_one_two_and_half_a_gpu(tmp_path: Path, ray: Mapping[str, str]
     with contextlib.closing(store), contextlib.ExitStack() as running:
         for gpus, parallel in ((1, 1), (2, 1), (0.5, 2)):
             resources = {"cpus": 0.25, "gpus": gpus, "max_parallel": parallel}
-            fence = submit_and_claim(store, small_sweep("gpus", resources=resources))
+            training = SMALL_TRAINING | {"device_batch": 4}  # divides what each of two processes has
+            raw = small_sweep("gpus", training=training, resources=resources, probe="off")
+            fence = submit_and_claim(store, raw)
             sweeps[gpus] = fence.sweep_id
             running.enter_context(runner(settings, fence, ray))
         wait_until("all four trainers run", lambda: sum(len(trainers(store, s)) for s in sweeps.values()) == 4, 90)
