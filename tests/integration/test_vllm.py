@@ -1,5 +1,9 @@
 """Training with rollouts by vLLM: TRL's own client of vLLM and our trainer, on a stand-in for vLLM itself."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ from tests.integration.trainer_runs import OF_THE_MACHINE
 from trainers.checkpoints import read_state
 from trainers.config import TrainingConfig, with_params
 from trainers.events import EventWriter, read_events
+from trainers.launch import process_environment, reserved_port
 from trainers.policy_trainer import PolicyTrainer
 from trainers.recorder import Recorder
 from trainers.sampling_trainer import Folders
@@ -241,3 +246,22 @@ def test_adapters_are_merged_for_the_engine_and_leave_the_base_as_it_was(
     assert all(metrics["engine/logprob_gap_mean"] < 0.1 for metrics in run.metrics())
     moved = [parameter for name, parameter in run.trainer.model.named_parameters() if "lora_B" in name]
     assert any(parameter.abs().max() > 0.01 for parameter in moved)
+
+
+def test_two_processes_have_a_copy_each_or_one_together(model: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("vllm_process.py")), str(model), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    with reserved_port() as port:
+        processes = [
+            subprocess.Popen(command, env={**environment, **process_environment(rank, 2, port)}) for rank in range(2)
+        ]
+        assert [process.wait() for process in processes] == [0, 0]
+    for tensor_parallel in (1, 2):
+        first, second = (json.loads((tmp_path / f"{tensor_parallel}-{rank}.json").read_text()) for rank in range(2))
+        # the probe, the evaluation of 9 completions, two rollouts of 16, the evaluation; one of two copies has half
+        shares = [4, 5, 8, 8, 5] if tensor_parallel == 1 else [8, 10, 16, 16, 10]
+        assert [int(drawn.split()[0]) for drawn in first["drawn"]] == shares
+        same = [one == other for one, other in zip(first["drawn"], second["drawn"], strict=True)]
+        assert same[:4] == [tensor_parallel == 2] * 4
+        assert len(first["metrics"]) == 4
+        assert all(metrics["engine/logprob_gap_mean"] < 0.1 for metrics in first["metrics"])
