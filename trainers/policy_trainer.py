@@ -148,6 +148,7 @@ class PolicyTrainer(SamplingTrainer):
         unfinished = self._folders.output / UNFINISHED / f"checkpoint-{step}"
         in_use = self._step % self._device_batches != 0  # whether updates of the present rollout are to come
         rollout = {"step": self._step, "device_batches": self._buffered_inputs if in_use else None}
+        unfinished.mkdir(parents=True, exist_ok=True)  # the first process may not have come to it
         torch.save(rollout, unfinished / self._rollout_file)
         if self.accelerator.is_main_process:
             self._probe.save(unfinished)
