@@ -93,7 +93,7 @@ def probe_shape(training: TrainingConfig, resources: Resources) -> str:
         name: value for name, value in content["rollout"].items() if name not in ("temperature", "top_p", "overlong")
     }
     content["evaluation"] = training.evaluation.max_completion_tokens
-    content["resources"] = [resources.cpus, resources.gpus, resources.processes_for(training)]
+    content["resources"] = [float(resources.cpus), float(resources.gpus), resources.processes_for(training)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -102,7 +102,7 @@ def print_cost(cost: SweepCost, plan: SweepPlan) -> None:
         [
             (
                 part.phase,
-                span(part.seconds),
+                f"{part.seconds:.2g} s" if part.seconds < 10 else span(part.seconds),
                 f"{part.share:.0%}",
                 f"{rates[part.phase]:,.0f}" if part.phase in rates else "",
                 gib(figures.peak_mib[_MEASURED_AS[part.phase]]),
@@ -121,7 +121,7 @@ def _facts(cost: SweepCost, plan: SweepPlan) -> dict[str, str]:
         "memory": memory_text(cost),
         "trial": f"up to {span(cost.trial_hours * 3600)}",
         "sweep": f"up to {cost.hours:.3g} {plan.hours_unit} for {sum(plan.trials.values())} trials{wall}",
-        "disk": f"up to {cost.disk_gib:.2g} GiB of checkpoints",
+        "disk": f"up to {gib(1024 * cost.disk_gib)} of checkpoints",
     }
     if plan.basis != cost.basis:
         facts["earlier"] = f"{plan.hours:.3g} {plan.hours_unit} by {plan.basis}, which is the better guess"
@@ -136,4 +136,4 @@ def memory_text(cost: SweepCost) -> str:
 
 def gib(mib: float) -> str:
     """Return an amount of memory, such as `61.2 GiB`."""
-    return f"{mib / 1024:.1f} GiB"
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"

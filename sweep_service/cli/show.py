@@ -8,7 +8,7 @@ from rich.text import Text
 
 from sweep_service.budget import BudgetPlan, GpuHours
 from sweep_service.cli.output import counts_text, number, params_text, print_table, span, state_text, stdout
-from sweep_service.cli.probe import memory_text
+from sweep_service.cli.probe import gib, memory_text
 from sweep_service.plan import SweepPlan
 from sweep_service.records import Role, Stage, TrialState
 from sweep_service.schemas import ConfigDifference, ConfigValues, ConfigView, SweepsComparison, SweepView, TrialView
@@ -30,7 +30,7 @@ def print_plan(plan: SweepPlan) -> None:
         "basis": f"{plan.seconds_per_step:.3g} s per update, from {plan.basis}",
     }
     if plan.cost:
-        disk = f"up to {plan.cost.disk_gib:.2g} GiB of checkpoints"
+        disk = f"up to {gib(1024 * plan.cost.disk_gib)} of checkpoints"
         facts |= {"memory": memory_text(plan.cost), "disk": disk}
     if plan.budget:
         facts["budget"] = _budget(plan.budget, plan.trials)

@@ -104,7 +104,8 @@ class ProbeStage:
             return Verdict(SweepState.FAILED, message)
         if sweep.spec.probes == "only":
             unit = "GPU-hours" if sweep.spec.resources.gpus else "CPU-hours"
-            told = f"probed only: a trial takes up to {cost.trial_hours:.3g} hours, the sweep {cost.hours:.3g} {unit}"
+            trial = _span(cost.trial_hours)
+            told = f"probed only: a trial takes up to {trial}, the sweep up to {cost.hours:.2g} {unit}"
             return Verdict(SweepState.FINALIZING, f"{told} ({cost.basis})")
         return Verdict(None)
 
@@ -220,6 +221,12 @@ def _too_slow(sweep: Sweep) -> str:
         f"a few updates at full length took longer than budget.max_trial_hours {hours:g}: no trial could end; raise "
         "it, or shorten rollout.max_completion_tokens"
     )
+
+
+def _span(hours: float) -> str:
+    if hours < 0.05:
+        return f"{3600 * hours:.0f} s"
+    return f"{60 * hours:.0f} min" if hours < 2 else f"{hours:.1f} hours"
 
 
 def _machines() -> str:
