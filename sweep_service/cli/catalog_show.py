@@ -17,6 +17,7 @@ _VALUE: Final = 160
 _PROMPTS: Final = ("problem", "question", "prompt", "instruction", "query", "input")
 _ANSWERS: Final = ("answer", "final_answer", "solution", "target", "output", "label")
 _AFTER: Final = "####"
+_BOXED: Final = "\\boxed"
 
 
 def print_entries(entries: Sequence[ModelEntry | DatasetEntry | BenchmarkEntry]) -> None:
@@ -83,7 +84,7 @@ def print_dataset(entry: DatasetEntry, folder: Path, rows: Sequence[Mapping[str,
             console.print(Text.assemble(("  " + column.ljust(14), "bright_black"), cut))
     console.print()
     data = {"ref": entry.name, "split": next(iter(entry.splits)), **mapping(entry.columns, rows)}
-    fields = ", ".join(f"{name}: {json.dumps(value) if value == _AFTER else value}" for name, value in data.items())
+    fields = ", ".join(f"{name}: {value}" for name, value in data.items())
     _print_spec(["task:", "  name: word_problems", f"  data: {{{fields}}}"])
     lacking = [name for name in ("prompt", "answer") if name not in data]
     if lacking:
@@ -106,8 +107,11 @@ def mapping(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> dict[s
     for setting, candidates in (("prompt", _PROMPTS), ("answer", _ANSWERS)):
         if column := next((name for name in candidates if name in named), None):
             found[setting] = column
-    if "answer" in found and any(_AFTER in str(row.get(found["answer"])) for row in rows):
-        found["answer_after"] = _AFTER
+    answers = [str(row.get(found.get("answer", ""))) for row in rows]
+    if any(_AFTER in answer for answer in answers):
+        found["answer_after"] = f'"{_AFTER}"'
+    elif any(_BOXED in answer for answer in answers):
+        found["answer_boxed"] = "true"
     return found
 
 

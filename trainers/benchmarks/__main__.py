@@ -29,7 +29,8 @@ benchmarks (problems, samples of each, longest completion):
 {catalog}
 
   arithmetic comes with this package. The others, and your own, are added to the cache before, by
-  `sweeps benchmarks add NAME`, or from a file by `python -m trainers.benchmarks convert NAME FILE`.
+  `sweeps benchmarks add NAME` (then give --cache ~/.sweeps/cache, or set SWEEPS_CACHE), or from a file by
+  `python -m trainers.benchmarks convert NAME FILE`.
 
 what is written, below DIR/NAME:
   job.json        all that the samples follow from; the same command goes on, another one is refused

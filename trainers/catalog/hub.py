@@ -224,6 +224,7 @@ def hub_errors(kind: RepositoryKind, name: str, revision: str | None, token: str
         status = error.response.status_code
         said = {
             401: "the Hub does not know the token; set HF_TOKEN to a valid one, or unset it (hf auth logout)",
+            404: f"there is no such {kind} at {constants.ENDPOINT}",
             403: f"the token may not read it; allow that in the token's settings, or ask for access at {page}",
             429: f"the Hub asks for fewer requests; wait some minutes: {again}",
         }.get(status, f"the Hub answers {status}; ask again later: {again}")

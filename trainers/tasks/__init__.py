@@ -10,7 +10,7 @@ def make_task(config: TaskConfig, cache: Path) -> Task:
     """The task that a configuration names; whoever asked for it closes it.
 
     Args:
-        cache: the folder whose data/NAME.jsonl a configuration may name.
+        cache: the folder of the catalog, whose datasets a configuration names.
     Raises: ConfigError, if the task cannot be made of this configuration on this machine.
     """
     match config:  # each imports its own: rewards are built on this package, and word problems on rewards

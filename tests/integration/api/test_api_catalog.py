@@ -80,6 +80,11 @@ def test_from_a_folder_to_a_spec_on_the_command_line(sweeps: Sweeps, home: Path)
     assert 'data: {ref: sums, split: train, prompt: question, answer: answer, answer_after: "####"}' in shown
     assert "1+1?" in shown
     assert [row["name"] for row in json.loads(sweeps("datasets", "ls", "--json").out)] == ["shop-sums", "sums"]
+    (home / "boxed.json").write_text(json.dumps([{"text": "1+1?", "solution": "so \\boxed{2}"}]))
+    assert sweeps("datasets", "add", "./boxed.json", "--name", "boxed").code == 0
+    shown = sweeps("datasets", "show", "boxed")
+    assert "data: {ref: boxed, split: train, answer: solution, answer_boxed: true}" in shown.out
+    assert shown.err == "which column is the prompt is yours to say\n"
 
     assert "5 problems; aime24 has 30" in sweeps("benchmarks", "add", "aime24=./five.csv").err
     (home / "exam.csv").write_text("problem,answer\n1+1?,2\n2+2?,4\n")
