@@ -37,25 +37,34 @@ def preview(config: TrainingConfig, cache: Path) -> Preview:
 
 
 def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path | None) -> Preview:
-    chat = is_chat(config.task)
-    prompts = token_ids(tokenizer, [problem.prompt for problem in task.training], chat=chat)
-    validation = token_ids(tokenizer, [problem.prompt for problem in task.validation], chat=chat)
-    if faults := beyond_context(config, max(map(len, [*prompts, *validation])), _context(folder)):
+    chat, lengths = is_chat(config.task), _lengths(task, tokenizer)
+    if faults := beyond_context(config, max(max(lengths["training"]), max(lengths["validation"])), _context(folder)):
         raise ConfigError(*faults)
-    by_length = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
-    shown = dict.fromkeys(by_length[place] for place in (0, len(by_length) // 2, -1))
+    by_length = sorted(range(len(task.training)), key=lambda index: lengths["training"][index])
+    places = dict.fromkeys(by_length[place] for place in (0, len(by_length) // 2, -1))
+    shown = [task.training[place] for place in places]
+    prompts = token_ids(tokenizer, [problem.prompt for problem in shown], chat=chat)
     return Preview(
         prompts=tuple(
-            Prompt(
-                text=tokenizer.decode(prompts[index]), tokens=len(prompts[index]), answer=task.training[index].answer
-            )
-            for index in shown
+            Prompt(text=tokenizer.decode(ids), tokens=len(ids), answer=problem.answer)
+            for problem, ids in zip(shown, prompts, strict=True)
         ),
         data=data_record(task),
         chat_template=has_chat_template(tokenizer),
         ends=tuple(tokenizer.convert_ids_to_tokens(end_tokens(tokenizer, _own_ends(folder), chat=chat))),
         answers=_tried(task, config.task.reward) if isinstance(config.task, WordProblemsTask) else None,
     )
+
+
+def _lengths(task: Task, tokenizer: Any) -> dict[str, list[int]]:
+    """Of the prompts of training and of validation, in tokens."""
+    if isinstance(task, Asked):
+        return task.lengths
+    parts = {"training": task.training, "validation": task.validation}
+    return {
+        part: [len(ids) for ids in token_ids(tokenizer, [problem.prompt for problem in problems], chat=False)]
+        for part, problems in parts.items()
+    }
 
 
 def _tried(task: Task, reward: str) -> AnswersTried | None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class Asked:
     """The task, its prompts in the chat template if the configuration says so, none longer than `max_prompt_tokens`.
 
+    `lengths` are those of the prompts of training and of validation, in tokens.
+
     Raises: ConfigError, if the tokenizer cannot write the prompts, or none of a set is short enough.
     """
 
@@ -27,7 +29,8 @@ class Asked:
         self._left_out = dict[Reason, list[str]]()
         for reason, row in task.left_out:
             self._left_out.setdefault(reason, []).append(row)
-        self._long, self._lengths = dict[str, int](), list[int]()
+        self._long = dict[str, int]()
+        self.lengths = dict[str, list[int]]()
         self.training = self._asked("training", task.training)
         self.validation = self._asked("validation", task.validation)
         self.record = self._record()
@@ -76,7 +79,7 @@ class Asked:
                 raise ConfigError(*misplaced)
         self._leave_out("too_long", found.dropped)
         self._long[part] = len(found.dropped)
-        self._lengths += found.lengths
+        self.lengths[part] = found.lengths
         return found.kept
 
     def _readable(self, problems: Sequence[Problem]) -> list[Problem]:
@@ -109,6 +112,7 @@ class Asked:
 
     def _record(self) -> DataRecord:
         repeated, contradicting = _repetitions(self._task)
+        lengths = [*self.lengths["training"], *self.lengths["validation"]]
         return DataRecord(
             sources=tuple(self._task.sources),
             training=Problems.of(self.training),
@@ -116,9 +120,7 @@ class Asked:
             left_out={reason: Problems.of((row,) for row in rows) for reason, rows in self._left_out.items()},
             repeated=repeated,
             contradicting=contradicting,
-            prompt_tokens=Tokens(
-                shortest=min(self._lengths), median=median_low(self._lengths), longest=max(self._lengths)
-            ),
+            prompt_tokens=Tokens(shortest=min(lengths), median=median_low(lengths), longest=max(lengths)),
         )
 
 

@@ -148,8 +148,10 @@ def _text(value: Any, column: str) -> str:
         return ""
     if not isinstance(value, str):
         raise ValueError(f"{column} is {_shown(value)}; it must be a text")
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise ValueError(f"{column} holds half a character (an unpaired surrogate), which no tokenizer reads")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{column} holds half a character (an unpaired surrogate), which no tokenizer reads") from None
     return value.strip()
 
 
