@@ -104,6 +104,7 @@ _PAPER_7B: Final = with_params(
         "model.model": "deepseek-r1-distill-qwen-7b",
         "loss.beta1": 0.75,
         "rollout.sampling_batch": 32,
+        "compute.sharding": "fsdp",
         "device_batch": 1,
     },
 )

@@ -105,6 +105,7 @@ def _training(request: Request, found: Fit) -> dict[str, Any]:
     design, placement, problems = found.design, found.placement, request.problems
     training = with_params(request.recipe.training, request.recipe.departures)
     del training["rollout"]["sampling_batch"]
+    training["compute"].pop("sharding", None)  # as the machine needs it
     changes: dict[str, Any] = {
         "task.data.ref": problems.name,
         "task.max_prompt_tokens": PROMPT_TOKENS,
