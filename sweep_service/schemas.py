@@ -90,7 +90,7 @@ class Best(View):
     config_id: str
     params: dict[str, Any]
     stage: Stage
-    """The stage whose results chose it."""
+    """CONFIRM once a config that tuning chose has such a result."""
     metric: str
     objective: float
     """Mean over the stage's seeds."""

@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -224,9 +224,10 @@ class SweepService:
         return compare_sweeps(compared)
 
     def best(self, sweep_id: str) -> dict[str, Any]:
-        """Return the best config so far: of those that tuning chose the best by confirm results, or by tune results.
+        """Return the best config so far, as the report picks it: of those that tuning chose and that have a confirm
+        result the one with the highest mean over all its trials; while there is none, the best by tune results.
 
-        Returns: config_id, params, stage and objective it was chosen by, and `training`, ready to run.
+        Returns: config_id, params, `stage`, the `objective` over its seeds, and `training`, ready to run.
         Raises: NotFound; NotReady, if no config has a result yet.
         """
         sweep = self.store.get_sweep(sweep_id)
@@ -236,12 +237,18 @@ class SweepService:
         means[Stage.CONFIRM] = config_objectives(trials, values, Stage.CONFIRM)
         confirm = sweep.spec.seeds.confirm
         contenders = choose(configs, means[Stage.TUNE], confirm.top_k if confirm else 1)
-        for stage in (Stage.CONFIRM, Stage.TUNE):
-            if best := choose(contenders, means[stage], 1):
+        over_all = {id_: _mean_of_all(id_, trials, values) for id_ in means[Stage.CONFIRM]}
+        for stage, ranking in ((Stage.CONFIRM, over_all), (Stage.TUNE, means[Stage.TUNE])):
+            if best := choose(contenders, ranking, 1):
                 value = means[stage][best[0].id]
                 chosen = {"config_id": best[0].id, "params": best[0].params, "stage": stage.value, "objective": value}
                 return chosen | {"metric": sweep.spec.objective.metric, "training": best[0].training}
         raise NotReady(f"no config of sweep {sweep_id} has a result yet")
+
+
+def _mean_of_all(config_id: str, trials: Sequence[Trial], values: Mapping[str, float | None]) -> float:
+    found = [values[trial.id] for trial in trials if trial.config_id == config_id]
+    return fmean(value for value in found if value is not None)
 
 
 def best_yaml(best: dict[str, Any]) -> str:

@@ -1,10 +1,15 @@
 """Every route, asked over HTTP."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
-from sweep_service.records import SweepState
-from sweep_service.report import REPORT_VERSION
+from sweep_service.finalize import gather
+from sweep_service.records import Outcome, SweepState, TrialState
+from sweep_service.report import REPORT_VERSION, build
+from sweep_service.runner.stages import next_records
+from sweep_service.settings import Settings
 from sweep_service.store.engine import open_engine
 from tests.integration.api.conftest import Served
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
@@ -162,6 +167,31 @@ def test_asking_for_the_report_of_a_running_sweep_has_interim_ones_built(served:
     final = served.http.get(url)
     assert final.content == REPORT["html"]
     assert {"Report-Interim", "Age"}.isdisjoint(final.headers)
+
+
+def test_best_is_the_config_that_the_report_picks(served: Served, home: Path) -> None:
+    """By all trials of a confirmed config, so that a few lucky confirm seeds do not turn it over."""
+    space = {"loss.beta1": [0.25, 0.5], "loss.beta2": 0.0}
+    seeds = {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [5, 6]}}
+    sweep_id = submit(served, space=space, seeds=seeds)
+    store, fence = served.store, claim(served.store, sweep_id)
+    for values in ({0.25: 0.9, 0.5: 0.4}, {0.25: 0.5, 0.5: 0.6}):  # tune, confirm
+        params = {config.id: config.params["loss.beta1"] for config in store.list_configs(sweep_id)}
+        for trial in store.list_trials(sweep_id, states=[TrialState.PENDING]):
+            attempt = store.start_attempt(fence, trial.id, f"/nowhere/{trial.id}")
+            value = values.get(params[trial.config_id] or 0, 0.1)
+            event = {"type": "evaluation", "time": 1.0, "step": 80, "metrics": {"eval/avg_at_k": value}}
+            store.ingest(fence, attempt, 0, 1, [event])
+            store.finish_attempt(fence, attempt, Outcome.SUCCEEDED, None, 3)
+        curves = store.curves(sweep_id, ["eval/avg_at_k"])
+        rows = store.list_configs(sweep_id), store.list_trials(sweep_id)
+        if (more := next_records(store.get_sweep(sweep_id), *rows, curves)) is not None:
+            store.add_configs(fence, *more)
+    best = served.http.get(f"/v1/sweeps/{sweep_id}/best").json()
+    assert (best["params"]["loss.beta1"], best["stage"], best["objective"]) == (0.25, "confirm", 0.5)
+    report = build(gather(store, sweep_id, Settings(home=home)))
+    assert report.best is not None
+    assert report.best.config_id == best["config_id"]
 
 
 def test_best_is_409_without_evidence_then_a_file_that_trains(served: Served) -> None:
