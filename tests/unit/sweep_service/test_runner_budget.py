@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sweep_service.budget import NOT_BEGUN, gpu_hours
 from sweep_service.records import Stage, Trial, TrialState
 from sweep_service.runner.launch import STOP_GRACE_S
-from sweep_service.runner.ledger import Ledger, Nothing
+from sweep_service.runner.ledger import MARK_EVERY_S, Ledger, Nothing
 from sweep_service.runner.recovery import UNSEEN_S, recover
 from sweep_service.runner.trainer import Job
 from sweep_service.settings import Settings
@@ -30,6 +30,10 @@ SPEC: dict[str, Any] = {
     "probe": "off",
 }
 """Tune: the baseline and 3 points on 2 seeds. Confirm: the best one and the baseline, 4 trials, 8 GPU-hours."""
+
+
+DYING_S = 10.0
+"""How long trainers may outlive their runner."""
 
 
 class Run:
@@ -277,9 +281,10 @@ def test_whatever_happens_the_budget_holds_and_the_confirm_stage_has_its_share(
                 run.ledger.complete(name, None)
                 del run.live[name]
             case _:
+                longest_s = MARK_EVERY_S + DYING_S
                 for other, lost in run.live.items():
-                    seen = max(0.0, (lost.limit_s or 0) - UNSEEN_S) * dice.random()
-                    spend(lost, seen + min(UNSEEN_S, lost.limit_s or 0) * dice.random())
+                    seen = max(0.0, (lost.limit_s or 0) - longest_s) * dice.random()
+                    spend(lost, seen + min(longest_s, lost.limit_s or 0) * dice.random())
                     run.hold(other, seen)
                 run.restart()
         truth = sum(truly_held.values()) / HOUR * 2
