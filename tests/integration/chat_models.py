@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from tests.unit.trainers.chats import add_dataset
 from trainers.catalog import add_local_model
 
-CONTEXT = 512
+CONTEXT = 1024
 
 
 def add_chat_model(cache: Path, name: str, tokenizer: PreTrainedTokenizerFast, end_of_turn: str) -> None:
