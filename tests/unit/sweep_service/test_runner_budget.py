@@ -240,14 +240,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Pa
     store.close()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), hours=st.floats(12, 24), slots=st.integers(1, 5), sampled=st.booleans())
 def test_whatever_happens_the_budget_holds_and_the_confirm_stage_has_its_share(
     shared: tuple[Store, Path], seed: int, hours: float, slots: int, sampled: bool
 ) -> None:
     store, home = shared
     search = {"strategy": "random", "num_configs": 4} if sampled else {}
-    hours += 2 * sampled
+    hours += 4 * sampled  # a proposal needs all seeds
     run = Run(store, home, slots, search=search, retries={"max_crashes": 1}, **budget(hours))
     dice = random.Random(seed)
     truly_held: dict[str, float] = {}
@@ -262,7 +262,7 @@ def test_whatever_happens_the_budget_holds_and_the_confirm_stage_has_its_share(
         assert run.live, "nothing runs, and nothing will"
         name = dice.choice(list(run.live))
         job, limit_s = run.live[name], run.live[name].limit_s or 0
-        match dice.choice(["ends", "ends", "ends", "crashes", "is stopped", "its actor dies", "the runner dies"]):
+        match dice.choice(["ends"] * 6 + ["crashes"] * 2 + ["is stopped", "its actor dies", "the runner dies"]):
             case "ends":
                 spend(job, seconds := limit_s * dice.random())
                 run.end(name, seconds / HOUR, dice.choice(["SUCCEEDED", "SUCCEEDED", "DIVERGED", "FAILED"]))
