@@ -5,6 +5,7 @@ python -m trainers.export CHECKPOINT DIR
 
 import argparse
 import json
+import math
 import os
 import shutil
 import sys
@@ -24,6 +25,7 @@ from trainers.model_folder import model_digest
 
 _ADAPTER: Final = "adapter_config.json"
 _ADAPTER_FILES: Final = ("adapter_model.safetensors", _ADAPTER)
+_DTYPES: Final = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 _SPARE_BYTES: Final = 64 * 2**20
 _EPILOG: Final = """\
 prints JSON: what was exported, its parameters, type and bytes.
@@ -107,8 +109,6 @@ def _merged(checkpoint: Path) -> Any:
 
 def _copy_adapters(checkpoint: Path, folder: Path) -> dict[str, Any]:
     """The adapters, naming their base as others find it: repository and commit, where the catalog knows them."""
-    from safetensors import safe_open
-
     _check_room(folder, sum((checkpoint / name).stat().st_size for name in _ADAPTER_FILES))
     for name in _ADAPTER_FILES:
         shutil.copyfile(checkpoint / name, folder / name)
@@ -118,10 +118,16 @@ def _copy_adapters(checkpoint: Path, folder: Path) -> dict[str, Any]:
     if origin.get("repository"):
         content |= {"base_model_name_or_path": origin["repository"], "revision": origin.get("revision")}
     path.write_text(json.dumps(content, indent=2, sort_keys=True), encoding="utf-8")
-    with safe_open(folder / _ADAPTER_FILES[0], "pt") as weights:
-        tensors = [weights.get_tensor(name) for name in weights.keys()]  # noqa: SIM118 it is no dictionary
-    dtypes = sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors})
-    return {"parameters": sum(tensor.numel() for tensor in tensors), "dtype": " and ".join(dtypes)}
+    return _stored(folder / _ADAPTER_FILES[0])
+
+
+def _stored(file: Path) -> dict[str, Any]:
+    """How many numbers of which type are in a safetensors file: its head is JSON, after 8 bytes with its length."""
+    with file.open("rb") as content:
+        head = json.loads(content.read(int.from_bytes(content.read(8), "little")))
+    tensors = [entry for name, entry in head.items() if name != "__metadata__"]
+    dtypes = sorted({_DTYPES.get(entry["dtype"], entry["dtype"]) for entry in tensors})
+    return {"parameters": sum(math.prod(entry["shape"]) for entry in tensors), "dtype": " and ".join(dtypes)}
 
 
 def _origin(base: Path) -> dict[str, Any]:
