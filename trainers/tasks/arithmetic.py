@@ -5,7 +5,7 @@ from collections import deque
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-_TOKENS: Final = re.compile(r"(?:[1-9][0-9]?|[-+*/()])+")
+_TOKENS: Final = re.compile(r"(?:[1-9][0-9]?(?![0-9])|[-+*/()])+")
 _TOKEN: Final = re.compile(r"[1-9][0-9]?|[-+*/()]")
 _LONGEST: Final = 64  # characters: six numbers of two digits with a pair of parentheses around each step have 27
 _DEEPEST: Final = 8

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trainers.tasks.arithmetic import parsed
@@ -88,6 +88,8 @@ def test_the_shortest_text_says_the_same_and_has_no_shorter(tree: Tree) -> None:
 
 @unhurried
 @given(st.text("0123456789+-*/()", max_size=12))
+@example("110")
+@example("2+1000")
 def test_any_text_means_what_it_means_to_python_or_nothing(text: str) -> None:
     expression, expected = parsed(text), by_python(text)
     if expected is None or expected.value is None:
