@@ -126,7 +126,7 @@ def _stored(file: Path) -> dict[str, Any]:
     with file.open("rb") as content:
         head = json.loads(content.read(int.from_bytes(content.read(8), "little")))
     tensors = [entry for name, entry in head.items() if name != "__metadata__"]
-    dtypes = sorted({_DTYPES.get(entry["dtype"], entry["dtype"]) for entry in tensors})
+    dtypes = sorted({_DTYPES.get(entry["dtype"]) or str(entry["dtype"]) for entry in tensors})
     return {"parameters": sum(math.prod(entry["shape"]) for entry in tensors), "dtype": " and ".join(dtypes)}
 
 
