@@ -114,6 +114,8 @@ class CostProbeTrainer(PolicyTrainer):
         if self.interrupted or self.state.global_step < self._config.steps:
             return
         peaks: list[dict[str, float]] = gather_object([self._meter.peak_mib])
+        if not self.accelerator.is_main_process:
+            return
         highest = {phase: max(peak[phase] for peak in peaks) for phase in self._meter.peak_mib}
         self._events.write("cost", figures=self._measured(highest).model_dump(mode="json"))
 
