@@ -2,10 +2,11 @@
 
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from transformers import TrainerCallback
 
-from trainers.config import TrainingConfig
+from trainers.config import RolloutConfig, TrainingConfig, TransformersEngine
 from trainers.evaluate import Evaluation
 from trainers.model_folder import model_digest
 from trainers.policy import load_tokenizer
@@ -14,12 +15,16 @@ from trainers.tasks import Task, make_task
 from trainers.tasks.asked import Asked
 from trainers.tasks.word_problems import WordProblems
 
+_AT_ONCE: Final = 64
+"""Completions sampled at a time, where the run left that to vLLM."""
+
 
 def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluation:
     """Sample and judge the validation problems of `config` with the model in a folder.
 
     The sampling is seeded as that of the run's last evaluation, so the weights that this evaluated give the same
     numbers on a CPU, with as many processes and threads. Also takes LoRA adapters whose base model is on this machine.
+    Transformers samples, also where vLLM did in training.
 
     Raises: ConfigError, if the folder holds no model, or one that does not fit the task.
     """
@@ -28,6 +33,7 @@ def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluat
         update={
             "model": config.model.model_copy(update={"lora": None}),
             "compute": config.compute.model_copy(update={"sharding": "none"}),
+            "rollout": _by_transformers(config.rollout),
         }
     )
     task: Task = make_task(config.task, cache)
@@ -42,3 +48,10 @@ def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluat
             return trainer.evaluation_after(config.steps)
     finally:
         task.close()
+
+
+def _by_transformers(rollout: RolloutConfig) -> RolloutConfig:
+    if isinstance(rollout.engine, TransformersEngine):
+        return rollout
+    at_once = rollout.sampling_batch or _AT_ONCE
+    return rollout.model_copy(update={"engine": TransformersEngine(), "sampling_batch": at_once})

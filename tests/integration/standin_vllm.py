@@ -4,6 +4,7 @@ It does what costs vLLM's users time: it seeds all generators of the process whe
 seeds of requests, loses its weights in its sleep, samples in bfloat16, and knows only the end tokens that it is told.
 """
 
+import os
 import random
 import sys
 from collections.abc import Callable
@@ -49,6 +50,10 @@ def install(patch: pytest.MonkeyPatch) -> StandIn:
     platforms.__dict__["current_platform"] = SimpleNamespace(is_cpu=lambda: True)
     patch.setitem(sys.modules, "vllm", vllm)
     patch.setitem(sys.modules, "vllm.platforms", platforms)
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):  # TRL sets them and leaves them
+        patch.setenv(name, os.environ.get(name, ""))
+        if not os.environ[name]:
+            patch.delenv(name)
     patch.setattr(vllm_generation, "is_vllm_available", lambda: True)
     patch.setattr(vllm_generation, "SamplingParams", SamplingParams, raising=False)
     patch.setattr(vllm_generation, "LLM", lambda **settings: LLM(made, **settings), raising=False)

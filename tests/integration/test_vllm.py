@@ -16,6 +16,7 @@ from tests.integration.tiny_models import save_tiny_model
 from tests.integration.trainer_runs import OF_THE_MACHINE
 from trainers.checkpoints import read_state
 from trainers.config import TrainingConfig, with_params
+from trainers.evaluate_model import evaluate_model
 from trainers.events import EventWriter, read_events
 from trainers.launch import process_environment, reserved_port
 from trainers.policy_trainer import PolicyTrainer
@@ -246,6 +247,15 @@ def test_adapters_are_merged_for_the_engine_and_leave_the_base_as_it_was(
     assert all(metrics["engine/logprob_gap_mean"] < 0.1 for metrics in run.metrics())
     moved = [parameter for name, parameter in run.trainer.model.named_parameters() if "lora_B" in name]
     assert any(parameter.abs().max() > 0.01 for parameter in moved)
+
+
+def test_the_trained_model_is_evaluated_without_vllm(vllm: StandIn, model: Path, tmp_path: Path) -> None:
+    config = config_of(steps=2)
+    Run(config, model, tmp_path / "run")
+    asked = len(vllm.asked)
+    evaluation = evaluate_model(config, tmp_path / "run" / "step-2", tmp_path / "cache")
+    assert evaluation.metrics["eval/length_mean"]
+    assert len(vllm.asked) == asked
 
 
 def test_two_processes_have_a_copy_each_or_one_together(model: Path, tmp_path: Path) -> None:
