@@ -74,16 +74,16 @@ SIZES: Final = {
     "qwen2-0.5b": Size(QWEN2, 151936, 896, 4864, 24, 14, 2, 32768, tied=True),
     "qwen2-1.5b": Size(QWEN2, 151936, 1536, 8960, 28, 12, 2, 131072, tied=True),
 }
-_LIKELY: Final = "0123456789"
 
 
-def save_random_model(size: Size, folder: Path, seed: int = 0, end_share: float = 0.25) -> Path:
+def save_random_model(size: Size, folder: Path, *, likely: str = "0123456789", end_share: float = 0.25) -> Path:
     """Save a model in bfloat16, as published ones are, with its tokenizer.
 
     Args:
-        end_share: how often the end of a turn comes where a digit or it comes.
+        likely: characters that are.
+        end_share: how often the end of a turn comes where one of them or it comes.
     """
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     tokenizer = _tokenizer(size)
     vocabulary = tokenizer.get_vocab()
     ends = [vocabulary[size.family.special[place]] for place in (-1, 0)]
@@ -103,7 +103,7 @@ def save_random_model(size: Size, folder: Path, seed: int = 0, end_share: float 
         dtype="bfloat16",
     )
     model = size.family.model(config).to(torch.bfloat16)
-    _prefer(model, [vocabulary[token] for token in _LIKELY], ends[0], end_share)
+    _prefer(model, [vocabulary[token] for token in likely], ends[0], end_share)
     model.generation_config = GenerationConfig(bos_token_id=begin, eos_token_id=ends, pad_token_id=ends[1])
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -112,10 +112,10 @@ def save_random_model(size: Size, folder: Path, seed: int = 0, end_share: float 
 
 @torch.no_grad()
 def _prefer(model: Any, likely: list[int], end: int, end_share: float) -> None:
-    """Make tokens likely, and the end, by the one feature that is on everywhere: three quarters of what is sampled."""
+    """Make tokens likely, and the end, by the one feature that is on everywhere: most of what is sampled."""
     hidden, vocabulary = model.config.hidden_size, model.config.vocab_size
     weights = {**dict.fromkeys(likely, 1.0), end: len(likely) * end_share / (1 - end_share)}
-    gap = math.log(3 * (vocabulary - len(weights)) / sum(weights.values()))
+    gap = math.log(20 * (vocabulary - len(weights)) / sum(weights.values()))
     scale = gap / (2 * math.sqrt(hidden))  # of the feature after the last norm, whose root mean square is 1
     column = torch.full((vocabulary,), 2.0)
     for token, weight in weights.items():
