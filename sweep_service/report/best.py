@@ -46,7 +46,7 @@ def card(facts: Facts) -> Best | None:
     if row is None:
         return None
     trials = _trials(facts, row)
-    command = _command(trials[0])
+    command = _command(facts, trials[0])
     return Best(
         config_id=row.id,
         label=row.label,
@@ -209,9 +209,12 @@ def _collapsed(row: ConfigRow) -> str:
     )
 
 
-def _command(trial: Trial) -> str:
-    """Trains as the trial did: its seed, and its threads, on which results depend."""
-    return f"OMP_NUM_THREADS={trial.threads} python -m trainers {FILE_NAME} seed={trial.seed}"
+def _command(facts: Facts, trial: Trial) -> str:
+    """Trains as the trial did: its seed, and its processes and threads, on which results depend."""
+    spec = facts.inputs.sweep.spec
+    processes = spec.resources.processes_for(spec.base)
+    threads, together = max(1, trial.threads // processes), f" --processes {processes}" if processes > 1 else ""
+    return f"OMP_NUM_THREADS={threads} python -m trainers {FILE_NAME} seed={trial.seed}{together}"
 
 
 def _yaml(facts: Facts, row: ConfigRow, trial: Trial, command: str) -> str:

@@ -45,6 +45,12 @@ def test_without_a_confirm_stage_it_trains_the_first_tune_trial() -> None:
     assert best.seeds == []
 
 
+def test_it_trains_with_as_many_processes_and_threads_as_the_trial() -> None:
+    training = {"rollout": {"prompts_per_minibatch": 8}}
+    best = card(sweep_inputs({"resources": {"cpus": 4, "processes": 2}, "training": training}))
+    assert best.command == "OMP_NUM_THREADS=2 python -m trainers best.yaml seed=10 --processes 2"
+
+
 def test_a_tie_prefers_the_simpler_one_and_a_win_does_not() -> None:
     assert "prefer the simpler one: baseline β1=0 β2=0." in card(sweep_inputs()).why
     assert "simpler" not in card(sweep_inputs(advantage=0.08)).why
