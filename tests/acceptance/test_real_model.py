@@ -135,7 +135,7 @@ def test_from_model_folders_to_reports_and_exported_models(settings: Settings, t
             assert (sweep.state, sweep.message) == (SweepState.SUCCEEDED, None), name
             assert {trial.state for trial in client.trials(sweep_id)} == {TrialState.SUCCEEDED}, name
             report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=60))
-            assert report.verdict.kind in ("BETTER", "TIED", "WORSE"), report.verdict.sentence
+            assert report.verdict.outcome in ("BETTER", "TIED", "WORSE"), report.verdict.sentence
             check_export(client, settings, sweep_id, tmp_path / f"{name}-best", lora=SWEEPS[name][1] is not None)
 
 

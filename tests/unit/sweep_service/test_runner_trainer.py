@@ -98,6 +98,6 @@ def test_a_trainer_gets_its_threads_and_the_gpus_of_its_actor() -> None:
 
 def test_a_trainer_gets_no_token_of_the_hub() -> None:
     secrets = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
-    environment = trainer_environment(JOB, {name: "hf_canary" for name in secrets} | {"HOME": "/home/me"})
+    environment = trainer_environment(JOB, dict.fromkeys(secrets, "hf_canary") | {"HOME": "/home/me"})
     assert "hf_canary" not in environment.values()
     assert (environment["HOME"], environment["HF_HUB_DISABLE_IMPLICIT_TOKEN"]) == ("/home/me", "1")
