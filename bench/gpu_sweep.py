@@ -29,7 +29,14 @@ from sweep_service.serve import Stack, free_port
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 
-MEASURED = ("memory/peak_mib", "time/generation_s", "time/update_s", "tokens/per_second", "length/mean", "entropy")
+MEASURED = (
+    "memory/peak_mib",
+    "time/generation_s",
+    "time/update_s",
+    "tokens/per_second",
+    "completion/length_mean",
+    "entropy",
+)
 
 
 def main() -> int:
@@ -60,9 +67,10 @@ def _run(home: Path, *, small: bool) -> int:
         store.close()
     card = f"{torch.cuda.get_device_name()}" if torch.cuda.is_available() else "CPU"
     print(f"{time.strftime('%Y-%m-%d')}, {card}, torch {torch.__version__}: {time.time() - started:.0f} s in all\n")
-    print("| trial | " + " | ".join(MEASURED) + " |\n|---" * (len(MEASURED) + 1) + "|")
+    print("| trial | " + " | ".join(MEASURED) + " |")
+    print("|---" * (len(MEASURED) + 1) + "|")
     print("\n".join(rows))
-    print(f"\nstopped by SIGTERM and gone on with: attempts {[a.outcome for a in attempts]}")
+    print(f"\nthe trial stopped by SIGTERM: {', then '.join(a.outcome or '?' for a in attempts)}")
     print(report.verdict.sentence)
     return 0 if len(attempts) > 1 else 1
 
@@ -112,7 +120,7 @@ def _spec(length: int, *, small: bool) -> dict[str, Any]:
             "probe_completions": 2,
         },
         "checkpoint_every_rollouts": 1,
-        "steps": 2,
+        "steps": 60 if small else 2,
         "device_batch": 2,
     }
     return {
@@ -131,9 +139,9 @@ def _stop_a_trainer(store: Store, sweep_id: str) -> Attempt:
     while True:
         if store.get_sweep(sweep_id).state.terminal:
             raise SystemExit(f"the sweep ended before a trainer was stopped: {store.get_sweep(sweep_id).message}")
-        steps = {trial.id: trial.step for trial in store.list_trials(sweep_id)}
+        midway = {trial.id for trial in store.list_trials(sweep_id) if 0 < trial.step < trial.total_steps}
         for attempt in store.list_attempts(sweep_id, running_only=True):
-            if attempt.pid is not None and steps[attempt.trial_id] == 1:
+            if attempt.pid is not None and attempt.trial_id in midway:
                 os.kill(attempt.pid, signal.SIGTERM)
                 return attempt
         time.sleep(0.02)
