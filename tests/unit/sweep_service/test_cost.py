@@ -31,7 +31,8 @@ FIGURES = CostFigures(
     checkpoint_s=7,
     checkpoint_bytes=4 << 30,
     model_bytes=1 << 30,
-    peak_mib={"loading": 10000, "sampling": 30000, "update": 60000},
+    peak_mib={phase: 10000 * (place + 1) for place, phase in enumerate(("loading", "scoring", "sampling"))}
+    | {"update": 60000, "evaluation": 25000, "checkpoint": 40000},
 )
 AT = 1_795_000_000.0
 MEASURED = Measured(FIGURES, AT)
