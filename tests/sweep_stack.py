@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 
 from sweep_service.plan import first_records
@@ -134,3 +135,25 @@ def runner(settings: Settings, fence: Fence, ray: Mapping[str, str]) -> Iterator
         yield process
     finally:
         stop(process, 2)
+
+
+@contextmanager
+def serving(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+    """`sweeps serve`, until it answers; at the end SIGTERM, after which nothing may be left."""
+    with (settings.home.parent / "serve.log").open("ab") as log:
+        process = subprocess.Popen([sys.executable, "-m", "sweep_service", "serve"], stdout=log, stderr=log)
+    try:
+        wait_until("serve is up", lambda: process.poll() is not None or answers(settings), 90)
+        assert process.poll() is None, (settings.home.parent / "serve.log").read_text()
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+    assert [survivor.cmdline() for survivor in processes_of(settings.home)] == []
+
+
+def answers(settings: Settings) -> bool:
+    try:
+        return httpx.get(f"{settings.url}/readyz", timeout=1).status_code == 200
+    except httpx.TransportError:
+        return False

@@ -5,11 +5,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import psutil
 import pytest
 
@@ -19,7 +16,7 @@ from sweep_service.records import Outcome, Sweep, SweepState, TrialState
 from sweep_service.serve import free_port
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
-from tests.sweep_stack import SMALL_TRAINING, one_of, processes_of, small_sweep, wait_until
+from tests.sweep_stack import SMALL_TRAINING, answers, one_of, processes_of, serving, small_sweep, wait_until
 
 STEPS = 160
 """Some seconds of training: long enough to be hit in the middle."""
@@ -31,28 +28,6 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     for name, value in settings.environment().items():
         monkeypatch.setenv(name, value)
     return settings
-
-
-@contextmanager
-def serving(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
-    """`sweeps serve`, until it answers; at the end SIGTERM, after which nothing may be left."""
-    with (settings.home.parent / "serve.log").open("ab") as log:
-        process = subprocess.Popen([sys.executable, "-m", "sweep_service", "serve"], stdout=log, stderr=log)
-    try:
-        wait_until("serve is up", lambda: process.poll() is not None or answers(settings), 90)
-        assert process.poll() is None, (settings.home.parent / "serve.log").read_text()
-        yield process
-    finally:
-        process.terminate()
-        process.wait(20)
-    assert [survivor.cmdline() for survivor in processes_of(settings.home)] == []
-
-
-def answers(settings: Settings) -> bool:
-    try:
-        return httpx.get(f"{settings.url}/readyz", timeout=1).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def kill_a_trainer(store: Store, sweep_id: str) -> None:

@@ -3,12 +3,9 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import torch
 import yaml
@@ -21,7 +18,7 @@ from sweep_service.records import SweepState, TrialState
 from sweep_service.report import Report
 from sweep_service.serve import free_port
 from sweep_service.settings import Settings
-from tests.sweep_stack import processes_of, wait_until
+from tests.sweep_stack import serving
 
 STEPS = 12
 SWEEPS = {"qwen-full": ("qwen", None, 1), "llama-lora-two": ("llama", {"rank": 4, "alpha": 8}, 2)}
@@ -99,34 +96,12 @@ def spec(name: str) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def serving(settings: Settings) -> Iterator[Client]:
-    """`sweeps serve`, and a client of it; at the end SIGTERM, after which nothing may be left."""
-    with (settings.home.parent / "serve.log").open("ab") as log:
-        process = subprocess.Popen([sys.executable, "-m", "sweep_service", "serve"], stdout=log, stderr=log)
-    try:
-        wait_until("serve is up", lambda: process.poll() is not None or answers(settings), 90)
-        with Client(settings.url, read_token(settings.token_file)) as client:
-            yield client
-    finally:
-        process.terminate()
-        process.wait(20)
-    assert [survivor.cmdline() for survivor in processes_of(settings.home)] == []
-
-
-def answers(settings: Settings) -> bool:
-    try:
-        return httpx.get(f"{settings.url}/readyz", timeout=1).status_code == 200
-    except httpx.TransportError:
-        return False
-
-
 def test_from_model_folders_to_reports_and_exported_models(settings: Settings, tmp_path: Path) -> None:
     for name in ("qwen2-tiny", "llama-tiny"):
         folder = save_random_model(SIZES[name], tmp_path / name, likely="123", end_share=0.4)
         run("sweep_service", "models", "add", str(folder), "--name", name.removesuffix("2-tiny").removesuffix("-tiny"))
     run("sweep_service", "datasets", "add", str(problems(tmp_path)), "--name", "eggs")
-    with serving(settings) as client:
+    with serving(settings), Client(settings.url, read_token(settings.token_file)) as client:
         plan = client.plan(spec("qwen-full"))
         assert "You count eggs." in plan.model_dump_json()
         for name in SWEEPS:
