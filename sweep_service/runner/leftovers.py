@@ -10,26 +10,31 @@ from trainers.checkpoints import UNFINISHED, find_best, newest, steps_saved
 def remove_leftovers(directory: Path, resume_from: Path | None, *, ended: bool = False) -> None:
     """Remove checkpoints of a trial's other attempts, but for the one that this attempt goes on from.
 
-    Records stay. What cannot be removed now stays, too, for the next attempt to remove.
+    Records stay. What cannot be removed now stays, too, for the next attempt to remove. An attempt that begins anew
+    removes no checkpoint before it has its own: those of earlier ones may only be out of sight now.
 
     Args:
         directory: of this attempt; the others are beside it, named by their numbers.
         resume_from: the checkpoint that this attempt started from.
         ended: whether this attempt has trained to the end; then even that one is not needed, if it has its own.
     """
-    if ended and newest(directory) is not None:
-        resume_from = None
+    has_own = ended and newest(directory) is not None
+    directory, needed = directory.resolve(), None if has_own or resume_from is None else resume_from.resolve()
     for other in directory.parent.iterdir():
         if not other.name.isdecimal() or other.name == directory.name or not other.is_dir():
             continue
-        kept = {resume_from}
-        if resume_from is not None and resume_from.parent == other and (best := find_best(other)):
-            kept.add(best.path)
-        folders = [other / f"step-{step}" for step in steps_saved(other)] + list(other.glob("best-*"))
-        for folder in folders:
-            if folder not in kept:
-                _remove(folder, other / UNFINISHED)
+        if has_own or needed is not None:
+            _remove_complete(other, needed)
         shutil.rmtree(other / UNFINISHED, ignore_errors=True)
+
+
+def _remove_complete(other: Path, needed: Path | None) -> None:
+    kept = {needed}
+    if needed is not None and needed.parent == other and (best := find_best(other)):
+        kept.add(best.path)
+    for folder in [*(other / f"step-{step}" for step in steps_saved(other)), *other.glob("best-*")]:
+        if folder not in kept:
+            _remove(folder, other / UNFINISHED)
 
 
 def _remove(folder: Path, unfinished: Path) -> None:

@@ -45,3 +45,20 @@ def test_a_finished_attempt_needs_nothing_but_its_own(trial: Path) -> None:
 def test_an_attempt_that_found_its_trial_finished_keeps_the_checkpoint_that_says_so(trial: Path) -> None:
     remove_leftovers(trial / "3", trial / "2" / "step-32", ended=True)
     assert names(trial / "2") == {"events.jsonl", "step-32", "best-8"}
+
+
+def test_a_checkpoint_is_known_by_whatever_name_the_storage_has(trial: Path, tmp_path: Path) -> None:
+    linked = tmp_path.parent / f"{tmp_path.name}-linked"
+    linked.symlink_to(trial)  # trainers record the checkpoint's path without links
+    remove_leftovers(linked / "3", trial / "2" / "step-32")
+    assert names(trial / "2") == {"events.jsonl", "step-32", "best-8"}
+
+
+def test_an_attempt_that_begins_anew_removes_no_checkpoint_before_it_has_its_own(trial: Path) -> None:
+    remove_leftovers(trial / "3", None)
+    remove_leftovers(trial / "3", None, ended=True)  # it left no checkpoint
+    assert names(trial / "1") == {"events.jsonl", "step-8", "step-16", "best-8"}
+    assert names(trial / "2") == {"events.jsonl", "step-24", "step-32", "best-8"}
+    (trial / "3" / "step-40").mkdir()
+    remove_leftovers(trial / "3", None, ended=True)
+    assert names(trial / "1") == names(trial / "2") == {"events.jsonl"}
