@@ -34,6 +34,8 @@ class FakeHub:
     """Answers this to everything."""
     cut_after: int | None = None
     """A large file's connection breaks after so many bytes of one answer."""
+    ranges: bool = True
+    """Without them a file always comes from its beginning."""
     stall_after: int | None = None
     """After so many bytes of a large file nothing more comes, until the other side has gone."""
     damaged: str | None = None
@@ -134,7 +136,8 @@ def _handler(hub: FakeHub, part: str) -> type[BaseHTTPRequestHandler]:
             content = hub.repositories[full][name]
             if name == hub.damaged:
                 content = b"#" * len(content)
-            begin = int(re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", "bytes=0-")).group(1))
+            asked = self.headers.get("Range", "bytes=0-") if hub.ranges else "bytes=0-"
+            begin = int(re.fullmatch(r"bytes=(\d+)-", asked).group(1))
             rest = content[begin:]
             cut = hub.cut_after if len(content) >= LARGE else None
             headers = {"Accept-Ranges": "bytes", "Content-Length": str(len(rest))}

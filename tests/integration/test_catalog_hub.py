@@ -237,6 +237,27 @@ def test_a_dataset_is_fetched_and_converted(hub: FakeHub, tmp_path: Path) -> Non
         add_hub_dataset("acme/script", None, tmp_path, "script", None, Reporter())
 
 
+def test_a_server_that_knows_no_ranges_sends_a_file_anew(hub: FakeHub, tmp_path: Path) -> None:
+    rows = b"".join(json.dumps({"question": f"q{n}", "answer": n}).encode() + b"\n" for n in range(100))
+    hub.add("datasets/acme/sums", {"train.jsonl": rows})
+    part = tmp_path / "datasets" / f".sums~{COMMIT}~fetched" / "train.jsonl.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(rows[:1500])
+    hub.ranges = False
+    assert add_hub_dataset("acme/sums", None, tmp_path, "sums", None, Reporter()).splits == {"train": 100}
+    assert hub.sent_of("train.jsonl") == [(0, len(rows))]
+
+
+@pytest.mark.parametrize("listed", ["{}/train.jsonl", "../../../{}/train.jsonl"])
+def test_files_outside_of_their_folder_are_no_files_of_a_dataset(hub: FakeHub, tmp_path: Path, listed: str) -> None:
+    outside = tmp_path / "outside"
+    path = listed.format(outside if listed.startswith("{") else outside.name)
+    hub.add("datasets/acme/odd", {path: b'{"a": 1}\n', "README.md": b"#"})
+    with pytest.raises(ConfigError, match="there are no files that end in"):
+        add_hub_dataset("acme/odd", None, tmp_path / "cache", "odd", None, Reporter())
+    assert not outside.exists()
+
+
 def test_a_benchmark_comes_from_a_split_of_the_hub(hub: FakeHub, tmp_path: Path) -> None:
     test = b"".join(json.dumps({"problem": f"P{n}", "answer": float(n)}).encode() + b"\n" for n in range(30))
     hub.add("datasets/acme/contest", {"test.jsonl": test, "train.jsonl": b'{"problem": "x", "answer": 1}\n'})

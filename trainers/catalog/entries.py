@@ -89,22 +89,25 @@ def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
 
     Raises: ConfigError, if there is none of that name.
     """
-    kind, path = KINDS[entry_type], entry_folder(cache, entry_type, name) / ENTRY_FILE
-    try:
-        return entry_type.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
+    kind, entry = KINDS[entry_type], _read(entry_folder(cache, entry_type, name) / ENTRY_FILE, entry_type)
+    if entry is None:
         known = ", ".join(entry.name for entry in list_entries(cache, entry_type)) or "none"
         raise ConfigError(
             f"{name} is not in the catalog of {kind} (there are: {known}); add it with `sweeps {kind} add`"
-        ) from error
+        )
+    return entry
 
 
 def list_entries(cache: Path, entry_type: type[AnyEntry]) -> list[AnyEntry]:
     """All entries of a kind, by name; folders without a readable record are none."""
-    found = list[AnyEntry]()
-    for path in sorted((cache / KINDS[entry_type]).glob(f"[!.]*/{ENTRY_FILE}")):
-        try:
-            found.append(entry_type.model_validate_json(path.read_bytes()))
-        except (OSError, ValidationError):
-            continue
-    return found
+    paths = sorted((cache / KINDS[entry_type]).glob(f"[!.]*/{ENTRY_FILE}"))
+    return [entry for path in paths if (entry := _read(path, entry_type))]
+
+
+def _read(path: Path, entry_type: type[AnyEntry]) -> AnyEntry | None:
+    """A record, if it can be read; the entry's name is its folder's, which may have been copied to another one."""
+    try:
+        entry = entry_type.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return entry.model_copy(update={"name": path.parent.name})

@@ -70,7 +70,7 @@ class Repository:
             files = [
                 HubFile(item.path, item.size, item.lfs.sha256 if item.lfs else None, item.blob_id)
                 for item in tree
-                if isinstance(item, RepoFile) and ".." not in Path(item.path).parts
+                if isinstance(item, RepoFile) and _stays_inside(item.path)
             ]
         return cls(kind, name, commit, token, files)
 
@@ -161,10 +161,14 @@ def _stream(url: str, headers: Mapping[str, str], file: BufferedWriter, progress
     with get_session().stream("GET", url, headers=asked, timeout=timeout, follow_redirects=True) as response:
         hf_raise_for_status(response)
         if response.status_code != _PARTIAL:  # the whole file, whatever was asked for
-            file.truncate(0)
+            file.seek(file.truncate(0))  # else `tell` goes on from where it was
         for chunk in response.iter_bytes():
             file.write(chunk)
             progress(file.tell())
+
+
+def _stays_inside(path: str) -> bool:
+    return not Path(path).is_absolute() and ".." not in Path(path).parts
 
 
 def _report(reporter: Reporter, path: str, before: int, total: int, done: int) -> None:

@@ -198,6 +198,14 @@ def test_a_folder_without_a_record_is_neither_used_nor_written_over(tmp_path: Pa
         pretrained_folder(PretrainedModel(model="mine"), cache)
 
 
+def test_an_entry_is_called_as_its_folder_wherever_that_was_copied_from(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    entry = add_local_model(write_model(tmp_path / "here"), cache, "mine")
+    (cache / "models" / "mine").rename(cache / "models" / "renamed")
+    assert list_entries(cache, ModelEntry) == [entry.model_copy(update={"name": "renamed"})]
+    assert read_entry(cache, ModelEntry, "renamed").name == "renamed"
+
+
 def test_two_additions_of_one_name_do_not_mix(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with held(entry_folder(cache, ModelEntry, "mine"), "models"):
