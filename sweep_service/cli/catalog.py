@@ -239,6 +239,8 @@ def _told() -> Generator[None]:
         yield
     except ConfigError as error:
         raise ServiceError("\n       ".join(error.problems)) from error
+    except OSError as error:  # a full disk, or a folder of somebody else
+        raise ServiceError(f"{error.filename or Settings().cache}: {error.strerror or error}") from error
 
 
 @contextmanager

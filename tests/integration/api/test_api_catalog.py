@@ -103,6 +103,13 @@ def test_what_is_wrong_with_a_source_is_said_in_lines(sweeps: Sweeps, home: Path
     assert sweeps("datasets", "show", "nothing").code == 5
 
 
+def test_a_cache_that_cannot_be_written_is_named(sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "rows.jsonl").write_text('{"a": 1}\n')
+    monkeypatch.setenv("SWEEPS_CACHE", str(home / "rows.jsonl"))
+    ran = sweeps("datasets", "add", "./rows.jsonl", "--name", "x")
+    assert (ran.code, ran.err) == (1, f"error: {home / 'rows.jsonl' / 'datasets'}: Not a directory\n")
+
+
 def test_an_entry_that_a_sweep_needs_is_not_removed_unasked(served: Served, sweeps: Sweeps, model: ModelEntry) -> None:
     sweep, _ = served.service.submit(SPEC | {"training": {"model": {"name": "pretrained", "model": "mine"}}})
     ran = sweeps("models", "rm", "mine", "--yes")
