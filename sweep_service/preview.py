@@ -21,6 +21,8 @@ from trainers.environment import EXIT_CODES
 
 LIMIT_S: Final = 45.0
 _MANY: Final = 0.1
+WAIT_S: Final = 10.0
+"""For another plan's; with `LIMIT_S` less than the minute for which clients wait, and the server has few threads."""
 _ONE_AT_A_TIME: Final = threading.Lock()  # each takes half a GB
 _SETTING: Final = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 
@@ -32,17 +34,25 @@ def with_prompts(plan: SweepPlan, spec: SweepSpec, cache: Path, limit_s: float =
     """
     if not isinstance(spec.base.model, PretrainedModel):
         return plan
-    found = _previewed(spec.base, cache, limit_s)
+    if not _ONE_AT_A_TIME.acquire(timeout=WAIT_S):
+        return _without(plan, "those of other plans are being read; plan once more in a minute")
+    try:
+        found = _previewed(spec.base, cache, limit_s)
+    finally:
+        _ONE_AT_A_TIME.release()
     if found is None:
-        warning = f"no prompts are shown: reading data and tokenizer took longer than {limit_s:g} s"
-        return plan.model_copy(update={"warnings": [*plan.warnings, warning]})
+        return _without(plan, f"reading data and tokenizer took longer than {limit_s:g} s")
     warnings = [*plan.warnings, *_warnings(spec.base, found)]
     return plan.model_copy(update={"prompts": found.prompts, "data": found.data, "warnings": warnings})
 
 
+def _without(plan: SweepPlan, why: str) -> SweepPlan:
+    return plan.model_copy(update={"warnings": [*plan.warnings, f"no prompts are shown: {why}"]})
+
+
 def _previewed(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | None:
     """What the trainer says; None: not in time."""
-    with _ONE_AT_A_TIME, tempfile.TemporaryDirectory(prefix="preview-") as name:
+    with tempfile.TemporaryDirectory(prefix="preview-") as name:
         folder = Path(name)
         file, output, log = folder / "config.yaml", folder / "output", folder / "log"
         file.write_text(config.model_dump_json(), encoding="utf-8")
