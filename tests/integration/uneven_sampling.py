@@ -4,17 +4,20 @@ Prints the gradient's norm after passes of which the first process makes more th
 """
 
 import torch
-from accelerate import PartialState
 from torch import nn
+from torch.distributed.distributed_c10d import _get_default_group
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
+from trainers.parallel import PATIENCE, process_state
 from trainers.sharding import whole_weights
 
 
 def main() -> None:
     """Sample, then train a step."""
-    rank = PartialState(cpu=True).process_index
+    rank = process_state().process_index
+    backend = _get_default_group()._get_backend(torch.device("cpu"))
+    assert backend.options._timeout == PATIENCE, "who samples more is waited for"
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
     for layer in model:
