@@ -5,14 +5,20 @@ from traceback import walk_tb
 from typing import Final
 
 from trainers.config import TrainingConfig, VLLMEngine
+from trainers.errors import EngineError
 
 OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
+_SMALL_SHARE: Final = (
+    "No available memory for the cache blocks",  # memory_share holds the weights and nothing else
+    "larger than the available KV cache",  # it holds no completion of the greatest length
+)
+"""What vLLM says when it starts with too little for itself, whatever is free beside it."""
 _SAYINGS: Final = (
+    *_SMALL_SHARE,
     "out of memory",
     "ALLOC_FAILED",  # cuBLAS, cuDNN, cuSOLVER
     "DefaultCPUAllocator",
     "annot allocate memory",
-    "No available memory for the cache blocks",  # vLLM: memory_share holds the weights and nothing else
     "desired GPU memory utilization",  # vLLM: others hold what memory_share asks for
 )
 _FUNCTIONS: Final = {
@@ -48,7 +54,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def _says_so(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    return isinstance(error, RuntimeError | OSError | ValueError) and any(words in str(error) for words in _SAYINGS)
+    told = isinstance(error, RuntimeError | OSError | ValueError | EngineError)
+    return told and any(words in str(error) for words in _SAYINGS)
 
 
 def phase_of(error: BaseException) -> str:
@@ -64,10 +71,9 @@ def message(phase: str, config: TrainingConfig, said: str = "") -> str:
         said: the error's own words.
     """
     first = said.strip().partition("\n")[0][:300]
-    words = _WORDS.get(phase, "before the first update")
-    return f"out of memory {words}; what helps: {'; '.join(_remedies(phase, config))}" + (
-        f" ({first})" if first else ""
-    )
+    words, short = _WORDS.get(phase, "before the first update"), any(words in said for words in _SMALL_SHARE)
+    remedies = _remedies("sampling" if short else phase, config)  # what vLLM lacks is what it samples with
+    return f"out of memory {words}; what helps: {'; '.join(remedies)}" + (f" ({first})" if first else "")
 
 
 def _remedies(phase: str, config: TrainingConfig) -> list[str]:

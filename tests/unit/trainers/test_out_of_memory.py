@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from trainers.config import TrainingConfig
+from trainers.errors import EngineError
 from trainers.out_of_memory import is_out_of_memory, message, phase_of
+
+TOO_LONG = (  # vLLM 0.29 on a share of memory that holds the weights and little more
+    "To serve at least one request with the model's max seq len (8192), (1.0 GiB KV cache is needed, which is larger "
+    "than the available KV cache memory (0.5 GiB). Try increasing `gpu_memory_utilization`"
+)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +24,8 @@ from trainers.out_of_memory import is_out_of_memory, message, phase_of
         (MemoryError(), True),
         (OSError(12, "Cannot allocate memory"), True),
         (ValueError("No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"), True),
+        (ValueError(TOO_LONG), True),
+        (EngineError(f"vLLM's server ended with exit code 1; vllm.log ends with:\n{TOO_LONG}"), True),
         (RuntimeError("probability tensor contains either inf, nan or element < 0"), False),
         (KeyError("out of memory"), False),
         (OSError(28, "No space left on device"), False),
@@ -108,3 +116,6 @@ def test_sampling_by_vllm_wants_another_share_than_training_beside_it() -> None:
     assert "a lower rollout.engine.memory_share (now 0.4)" in message("update", vllm)
     assert "a smaller rollout.sampling_batch (now a whole round)" in message("sampling", config())
     assert "sampling_batch" not in message("evaluation", vllm)
+    starting = message("loading", vllm, TOO_LONG)
+    assert "a higher rollout.engine.memory_share (now 0.4)" in starting
+    assert "a lower rollout.engine.memory_share" not in starting
