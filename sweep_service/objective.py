@@ -6,9 +6,10 @@ failed one is missing. A config's objective is the mean over its seeds.
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import NamedTuple
 
 from sweep_service.records import Config, Curve, Role, Stage, Trial, TrialState
-from sweep_service.spec import Objective
+from sweep_service.spec import Confirm, Objective
 
 
 def trial_objectives(
@@ -87,3 +88,39 @@ def choose(configs: Sequence[Config], objectives: Mapping[str, float], count: in
         if Role.SPACE in config.roles and Role.BASELINE not in config.roles and config.id in objectives
     ]
     return sorted(contenders, key=lambda config: (-objectives[config.id], config.number))[:count]
+
+
+class Leader(NamedTuple):
+    """The best config so far."""
+
+    config: Config
+    stage: Stage
+    """CONFIRM once a config that tuning chose has such a result."""
+    objective: float
+    """Mean over the stage's seeds."""
+
+
+def leader(
+    configs: Sequence[Config],
+    trials: Sequence[Trial],
+    objectives: Mapping[str, float | None],
+    confirm: Confirm | None,
+) -> Leader | None:
+    """Return the best config, as the report picks it: of those that tuning chose and that have a confirm result the
+    one with the highest mean over all its trials; while there is none, the best by tune results.
+    """
+    tune, confirmed = (
+        selection_objectives(trials, objectives),
+        config_objectives(trials, objectives, Stage.CONFIRM),
+    )
+    contenders = choose(configs, tune, confirm.top_k if confirm else 1)
+    over_all = {id_: _mean_of_all(id_, trials, objectives) for id_ in confirmed}
+    for stage, ranking, means in ((Stage.CONFIRM, over_all, confirmed), (Stage.TUNE, tune, tune)):
+        for config in choose(contenders, ranking, 1):
+            return Leader(config, stage, means[config.id])
+    return None
+
+
+def _mean_of_all(config_id: str, trials: Sequence[Trial], objectives: Mapping[str, float | None]) -> float:
+    found = [objectives[trial.id] for trial in trials if trial.config_id == config_id]
+    return fmean(value for value in found if value is not None)

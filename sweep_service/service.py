@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
@@ -14,7 +14,7 @@ from sweep_service.catalog_check import check_catalog
 from sweep_service.cost import costliest, measured, probe_shape
 from sweep_service.errors import NotReady
 from sweep_service.links import curves_link, run_link
-from sweep_service.objective import choose, config_objectives, selection_objectives, trial_objectives
+from sweep_service.objective import config_objectives, leader, trial_objectives
 from sweep_service.plan import SweepPlan, first_records, make_plan
 from sweep_service.preview import with_prompts
 from sweep_service.records import (
@@ -224,8 +224,7 @@ class SweepService:
         return compare_sweeps(compared)
 
     def best(self, sweep_id: str) -> dict[str, Any]:
-        """Return the best config so far, as the report picks it: of those that tuning chose and that have a confirm
-        result the one with the highest mean over all its trials; while there is none, the best by tune results.
+        """Return the best config so far, as the report picks it: `objective.leader`.
 
         Returns: config_id, params, `stage`, the `objective` over its seeds, and `training`, ready to run.
         Raises: NotFound; NotReady, if no config has a result yet.
@@ -233,22 +232,12 @@ class SweepService:
         sweep = self.store.get_sweep(sweep_id)
         configs = self.store.list_configs(sweep_id)
         trials, values = self._objectives(sweep)
-        means = {Stage.TUNE: selection_objectives(trials, values)}
-        means[Stage.CONFIRM] = config_objectives(trials, values, Stage.CONFIRM)
-        confirm = sweep.spec.seeds.confirm
-        contenders = choose(configs, means[Stage.TUNE], confirm.top_k if confirm else 1)
-        over_all = {id_: _mean_of_all(id_, trials, values) for id_ in means[Stage.CONFIRM]}
-        for stage, ranking in ((Stage.CONFIRM, over_all), (Stage.TUNE, means[Stage.TUNE])):
-            if best := choose(contenders, ranking, 1):
-                value = means[stage][best[0].id]
-                chosen = {"config_id": best[0].id, "params": best[0].params, "stage": stage.value, "objective": value}
-                return chosen | {"metric": sweep.spec.objective.metric, "training": best[0].training}
-        raise NotReady(f"no config of sweep {sweep_id} has a result yet")
-
-
-def _mean_of_all(config_id: str, trials: Sequence[Trial], values: Mapping[str, float | None]) -> float:
-    found = [values[trial.id] for trial in trials if trial.config_id == config_id]
-    return fmean(value for value in found if value is not None)
+        if (found := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
+            raise NotReady(f"no config of sweep {sweep_id} has a result yet")
+        config = found.config
+        chosen = {"config_id": config.id, "params": config.params, "stage": found.stage.value}
+        told = {"objective": found.objective, "metric": sweep.spec.objective.metric}
+        return chosen | told | {"training": config.training}
 
 
 def best_yaml(best: dict[str, Any]) -> str:

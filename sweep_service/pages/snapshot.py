@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sweep_service.links import curves_link, run_link
-from sweep_service.objective import choose, config_objectives, selection_objectives, trial_objective
+from sweep_service.objective import leader, trial_objective
 from sweep_service.pages.curves import MeanCurves
 from sweep_service.pages.look import Look, looks
 from sweep_service.pages.progress import Progress, progress
@@ -197,19 +197,12 @@ def _best(
     values: Mapping[str, float | None],
     named: Mapping[str, Look],
 ) -> Best | None:
-    """Return what leads, by the same rule as `SweepService.best`."""
-    means = {Stage.TUNE: selection_objectives(trials, values)}
-    means[Stage.CONFIRM] = config_objectives(trials, values, Stage.CONFIRM)
-    confirm = sweep.spec.seeds.confirm
-    contenders = choose(configs, means[Stage.TUNE], confirm.top_k if confirm else 1)
-    for stage in (Stage.CONFIRM, Stage.TUNE):
-        for config in choose(contenders, means[stage], 1):
-            seeds = sum(
-                (trial.config_id, trial.stage) == (config.id, stage) and values[trial.id] is not None
-                for trial in trials
-            )
-            return Best(named[config.id], stage, means[stage][config.id], seeds)
-    return None
+    """Return what leads, as `sweeps best` has it."""
+    if (found := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
+        return None
+    mine = [trial for trial in trials if (trial.config_id, trial.stage) == (found.config.id, found.stage)]
+    seeds = sum(values[trial.id] is not None for trial in mine)
+    return Best(named[found.config.id], found.stage, found.objective, seeds)
 
 
 def _warnings(rows: Sequence[TrialRow]) -> list[Warned]:

@@ -2,9 +2,16 @@
 
 import pytest
 
-from sweep_service.objective import choose, compared, config_objectives, selection_objectives, trial_objectives
+from sweep_service.objective import (
+    choose,
+    compared,
+    config_objectives,
+    leader,
+    selection_objectives,
+    trial_objectives,
+)
 from sweep_service.records import Config, Curve, Role, Stage, Trial, TrialState
-from sweep_service.spec import Objective
+from sweep_service.spec import Confirm, Objective
 
 
 def trial(name: str, state: TrialState = TrialState.SUCCEEDED, config: str = "a") -> Trial:
@@ -112,3 +119,18 @@ def test_seeds_that_not_all_have_choose_nothing() -> None:
     trials = tuned("ssss", "sccc")
     values = {"a0": 0.5, "b0": 0.4, "c0": 0.6, "d0": 0.1, "a1": 0.9}
     assert selection_objectives(trials, values) == {"a": 0.5, "b": 0.4, "c": 0.6, "d": 0.1}
+
+
+def test_the_leader_is_the_best_by_all_its_trials_of_those_that_were_chosen() -> None:
+    """`lucky` is ahead on the confirm seeds alone, `good` on all; `worst` was not chosen."""
+    configs = [config(name, number, Role.SPACE) for number, name in enumerate(("good", "lucky", "worst"))]
+    tune = {"good": 0.9, "lucky": 0.5, "worst": 0.1}
+    confirm = {"good": 0.6, "lucky": 0.7, "worst": 1.0}
+    trials = [trial(f"t-{name}", config=name) for name in tune]
+    values: dict[str, float | None] = {f"t-{name}": value for name, value in tune.items()}
+    wanted = Confirm(top_k=2, seeds=(1,))
+    assert leader(configs, trials, {}, wanted) is None
+    assert leader(configs, trials, values, wanted) == (configs[0], Stage.TUNE, 0.9)
+    trials += [trial(f"c-{name}", config=name).model_copy(update={"stage": Stage.CONFIRM}) for name in confirm]
+    values |= {f"c-{name}": value for name, value in confirm.items()}
+    assert leader(configs, trials, values, wanted) == (configs[0], Stage.CONFIRM, 0.6)
