@@ -14,6 +14,7 @@ from sweep_service.plan import make_plan
 from sweep_service.processes import terminate, this_host
 from sweep_service.records import CostProbe, Outcome, ProbeState, Sweep, SweepState
 from sweep_service.runner.lease import Lease
+from sweep_service.runner.ledger import MARK_EVERY_S
 from sweep_service.runner.trainer import Job
 from sweep_service.runner.trial import TrialActor
 from sweep_service.settings import Settings
@@ -22,7 +23,6 @@ from trainers import out_of_memory
 from trainers.config import TrainingConfig
 from trainers.cost_figures import CostFigures
 
-MARK_EVERY_S: Final = 10.0
 _WAIT_S: Final = 1.0
 _STOP_S: Final = 15.0
 _KILLED: Final = "the trainer was ended by signal 9"
@@ -116,7 +116,7 @@ class ProbeStage:
         outcome, message = Outcome.CRASHED, "its actor could not be started"
         actor: Any = None
         try:
-            job = _job(sweep, self._settings, probe, training)
+            job = probe_job(sweep, self._settings, probe, training, self._store.spent(sweep.id).probe_gpu_hours)
             remote: Any = ray.remote(num_cpus=sweep.spec.resources.cpus, num_gpus=gpus)(ProbeActor)
             actor = remote.remote({"job": job.model_dump_json()})
             for result in self._results(actor):
@@ -198,8 +198,14 @@ class _Heard:
         return self._store.finish_probe(self._fence, self._probe, state, self._held_s, message=message, figures=figures)
 
 
-def _job(sweep: Sweep, settings: Settings, probe: CostProbe, training: TrainingConfig) -> Job:
+def probe_job(sweep: Sweep, settings: Settings, probe: CostProbe, training: TrainingConfig, gpu_hours: float) -> Job:
+    """Return what the probe's actor does.
+
+    Args:
+        gpu_hours: that earlier probes of the sweep took: as a trial's attempts, they have one limit together.
+    """
     resources = sweep.spec.resources
+    held_s = gpu_hours * 3600 / resources.gpus if resources.gpus else 0.0
     return Job(
         trial_id="probe",
         attempt=probe.number,
@@ -210,7 +216,7 @@ def _job(sweep: Sweep, settings: Settings, probe: CostProbe, training: TrainingC
         processes=resources.processes_for(training),
         resume_from=None,
         cache=str(settings.cache),
-        limit_s=left_s(sweep.spec, 0.0),
+        limit_s=left_s(sweep.spec, held_s),
         probe=True,
     )
 

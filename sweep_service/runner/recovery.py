@@ -13,7 +13,11 @@ UNSEEN_S: Final = 15.0
 
 
 def recover(store: Store, fence: Fence, sweep: Sweep) -> None:
-    """End every attempt that an earlier runner left without an outcome. A trial that had finished stays finished."""
+    """End every attempt that an earlier runner left without an outcome, and its probe.
+
+    A trial that had finished stays finished.
+    """
+    store.lose_probe(fence, UNSEEN_S)
     for attempt in store.list_attempts(sweep.id, running_only=True):
         settle(store, fence, sweep, attempt, Outcome.LOST, UNSEEN_S)
 

@@ -18,15 +18,12 @@ class ProbeRows(Rows):
     def start_probe(
         self, fence: Fence, shape: str, machines: str, training: Mapping[str, Any], gpus: float
     ) -> CostProbe:
-        """Begin a probe; one that an earlier runner left is lost.
+        """Begin a probe.
 
         Raises: StaleEpoch.
         """
         p = t.probes.c
         with self._fenced(fence) as connection:
-            left = and_(p.sweep_id == fence.sweep_id, p.state == ProbeState.RUNNING.value)
-            lost = {"state": ProbeState.LOST.value, "ended_at": time.time(), "message": "its runner ended"}
-            connection.execute(update(t.probes).where(left).values(lost))
             last = connection.execute(select(func.max(p.number)).where(p.sweep_id == fence.sweep_id)).scalar_one()
             probe = CostProbe(
                 sweep_id=fence.sweep_id,
@@ -41,6 +38,18 @@ class ProbeRows(Rows):
             insert_records(connection, t.probes, [probe])
             append_event(connection, fence.sweep_id, "probe.started", {"number": probe.number})
         return probe
+
+    def lose_probe(self, fence: Fence, more_held_s: float) -> None:
+        """End the probe that an earlier runner left, if there is one.
+
+        Args:
+            more_held_s: seconds for which it held its resources beyond what `mark_probe` has noted.
+        Raises: StaleEpoch.
+        """
+        left = self.last_probe(fence.sweep_id)
+        if left is not None and left.state is ProbeState.RUNNING:
+            held_s = left.held_s + more_held_s
+            self.finish_probe(fence, left, ProbeState.LOST, held_s, message="its runner ended")
 
     def mark_probe(self, fence: Fence, probe: CostProbe, held_s: float, phase: str | None = None) -> None:
         """Note for how long a probe has held its resources, and which phase it has begun.

@@ -54,7 +54,13 @@ def test_only_probes_with_figures_of_the_same_shape_and_machines_are_found(store
 
 def test_a_probe_whose_runner_ended_is_lost_and_what_it_held_is_spent(store: Store) -> None:
     sweep, fence = sweeps.start(store)
-    store.mark_probe(fence, begin(store, fence), 1800.0)
+    store.lose_probe(fence, 15.0)  # there is none
+    store.mark_probe(fence, begin(store, fence), 1785.0, "sampling")
+    store.lose_probe(fence, 15.0)
+    store.lose_probe(fence, 15.0)
+    assert kinds(store, sweep.id)[2:] == [
+        {"type": "probe.finished", "number": 1, "state": "LOST", "message": "its runner ended"}
+    ]
     probe = begin(store, fence)
     store.mark_probe(fence, probe, 3600.0)
     store.finish_probe(fence, probe, ProbeState.CRASHED, 5400.0, message="its actor died")
