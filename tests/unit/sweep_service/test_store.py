@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config as AlembicConfig
 from alembic.migration import MigrationContext
-from sqlalchemy import MetaData, Table, select, text
+from sqlalchemy import Connection, MetaData, Table, select, text
 from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import Conflict, IdempotencyKeyReused, NotFound, NotReady, StaleEpoch
@@ -19,6 +20,7 @@ from sweep_service.spec_check import parse_spec
 from sweep_service.store import Fence, Store, open_store, tables
 from sweep_service.store.engine import _migrations, open_engine, upgrade, writing
 from tests import stored_sweeps as sweeps
+from trainers.config import TrainingConfig
 
 LEASE_S = 3600
 
@@ -76,14 +78,37 @@ def test_rows_of_an_older_schema_stay(database_url: str) -> None:
     store.close()
 
 
+def test_texts_around_the_problems_of_older_sweeps_stay_what_they_were(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    task = {"name": "word_problems", "data": "shop-sums", "reward": "number", "prompt_prefix": "Q: "}
+    (config, *_) = store.list_configs(sweep.id)
+    with writing(store.engine) as connection:
+        command.downgrade(config_of(connection), "0005")
+        spec = sweep.spec.model_dump(mode="json") | {"training": {"task": task}}
+        connection.execute(tables.sweeps.update().values(spec=spec))
+        training = config.training | {"task": task | {"prompt_prefix": "", "prompt_suffix": "?"}}
+        connection.execute(tables.configs.update().where(tables.configs.c.id == config.id).values(training=training))
+    upgrade(store.engine)
+    kept = {"name": "word_problems", "reward": "number"}
+    assert store.get_sweep(sweep.id).spec.training == {"task": kept | {"data": {"ref": "shop-sums", "system": "Q: "}}}
+    TrainingConfig.model_validate(store.get_sweep(sweep.id).spec.training)
+    moved, *others = store.list_configs(sweep.id)
+    assert moved.training["task"] == kept | {"data": {"ref": "shop-sums", "suffix": "?"}}
+    assert {other.training["task"]["name"] for other in others} == {"expressions"}
+
+
+def config_of(connection: Connection) -> AlembicConfig:
+    config = _migrations()
+    config.attributes["connection"] = connection
+    return config
+
+
 def test_the_newest_migration_can_be_taken_back(store: Store) -> None:
     running, ended = sweeps.start(store)[0], sweeps.start(store)[0]
     store.put_interim_report(running.id, "one", {"md": b"interim"})
     store.put_report(ended.id, "two", {"md": b"final"})
     with writing(store.engine) as connection:
-        config = _migrations()
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0002")
+        command.downgrade(config_of(connection), "0002")
         assert connection.execute(text("SELECT sweep_id, content FROM reports")).all() == [(ended.id, b"final")]
     upgrade(store.engine)
     with store.engine.connect() as connection:
