@@ -57,7 +57,7 @@ class SweepService:
         """
         spec = parse_spec(raw)
         check_catalog(spec, self.settings.cache)
-        earlier = self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"}))
+        earlier = self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"}), spec.resources)
         probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
         plan = make_plan(spec, earlier, measured(probe))
         return with_prompts(plan, spec, self.settings.cache)

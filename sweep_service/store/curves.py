@@ -9,6 +9,7 @@ from sqlalchemy import Text, cast, select
 
 from sweep_service.records import Curve, Sample, Stage
 from sweep_service.series import EVALUATION, Columns, TrialSeries
+from sweep_service.spec import Resources
 from sweep_service.store import tables as t
 from sweep_service.store.base import Rows, one_sweep
 
@@ -115,18 +116,27 @@ class CurveRows(Rows):
             metrics=updates.values | evaluations.values,
         )
 
-    def seconds_per_step(self, training: Mapping[str, Any]) -> float | None:
+    def seconds_per_step(self, training: Mapping[str, Any], resources: Resources) -> float | None:
         """Return the median seconds per update of earlier successful trials of the same shape, None if there are none.
 
         Args:
             training: a training configuration; its loss and optimizer do not matter for its speed.
+            resources: that a trial has.
         """
         shape = {key: training[key] for key in ("task", "model", "rollout", "compute", "evaluation", "device_batch")}
         c = t.trials.c
         joined = t.trials.join(t.configs, (c.config_id == t.configs.c.id) & (c.sweep_id == t.configs.c.sweep_id))
+        joined = joined.join(t.sweeps, c.sweep_id == t.sweeps.c.id)
         took = (c.held_s / c.total_steps).label("took")  # not from start to end: it may have waited
-        query = select(took, t.configs.c.training).select_from(joined).where(c.state == "SUCCEEDED", c.held_s > 0)
+        query = select(took, t.configs.c.training, t.sweeps.c.spec).select_from(joined)
+        query = query.where(c.state == "SUCCEEDED", c.held_s > 0).order_by(c.ended_at.desc()).limit(100)
         with self._read() as connection:
-            rows = connection.execute(query.order_by(c.ended_at.desc()).limit(100)).all()
-        same = [row.took for row in rows if all(row.training.get(key) == value for key, value in shape.items())]
+            rows = connection.execute(query).all()
+        held = resources.model_dump(include={"cpus", "gpus", "processes"})
+        same = [
+            row.took
+            for row in rows
+            if all(row.training.get(key) == value for key, value in shape.items())
+            and all(row.spec["resources"].get(key) == value for key, value in held.items())
+        ]
         return median(same) if same else None

@@ -367,14 +367,16 @@ def test_a_pending_trial_can_be_failed_and_a_running_one_not(store: Store) -> No
 def test_speed_is_that_of_earlier_trials_of_the_same_shape(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     config = store.list_configs(sweep.id)[0]
-    assert store.seconds_per_step(config.training) is None
+    resources = sweep.spec.resources
+    assert store.seconds_per_step(config.training, resources) is None
     trial, other = store.list_trials(sweep.id)[:2]
     store.set_held(fence, trial.id, 20.0)
     sweeps.run_trial(store, fence, trial)
     sweeps.run_trial(store, fence, other)  # nobody knows for how long this one held its resources
-    assert store.seconds_per_step(config.training) == 20.0 / 16
-    assert store.seconds_per_step({**config.training, "loss": {"name": "grpo"}}) is not None
-    assert store.seconds_per_step({**config.training, "device_batch": 1}) is None
+    assert store.seconds_per_step(config.training, resources) == 20.0 / 16
+    assert store.seconds_per_step({**config.training, "loss": {"name": "grpo"}}, resources) is not None
+    assert store.seconds_per_step({**config.training, "device_batch": 1}, resources) is None
+    assert store.seconds_per_step(config.training, resources.model_copy(update={"gpus": 8.0})) is None
 
 
 # How far MLflow is
