@@ -226,7 +226,8 @@ class CostProbeTrainer(PolicyTrainer):
         self._meter.begin("evaluation")
         problems = self._task.validation
         everything = len(problems) * self._asked.evaluation.samples_per_problem
-        at_once = (self._asked.rollout.sampling_batch or self._asked.rollout.completions_per_rollout) * self._processes
+        rollout = self._asked.rollout
+        at_once = (rollout.sampling_batch or 0) * self._processes or rollout.completions_per_rollout
         asked = [problems[index] for index in self._longest(problems, min(everything, at_once))]
         short, self._config = self._config, self._asked  # whose batches are those of the run
         try:

@@ -278,7 +278,8 @@ class SamplingTrainer(GRPOTrainer):
         mine = problems[self._rank :: self._processes]
         own, share = len(mine), -(-len(problems) // self._processes)
         asked, completions = [*mine, *problems[: share - own]], list[Completion]()
-        size = share if self.vllm_generation is not None else self._config.rollout.completions_per_rollout
+        of_rollout = self._config.rollout.completions_per_rollout // self._processes
+        size = share if self.vllm_generation is not None else of_rollout
         with self._evaluation_settings():
             for start in range(0, share, size):
                 ids = self._token_ids(asked[start : start + size])

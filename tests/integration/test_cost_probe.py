@@ -67,6 +67,7 @@ def test_parts_of_sampling_are_those_of_the_run(cache: Path, tmp_path: Path) -> 
 def test_two_processes_measure_together_on_the_command_line(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(SMALL | {"device_batch": 8}), encoding="utf-8")
     command = [sys.executable, "-m", "trainers", "run.yaml", "rollout.prompts_per_minibatch=1", "--probe"]
+    command.insert(5, "evaluation.samples_per_problem=40")
     command += ["--processes", "2", "--output", "probe", "--cache", str(cache)]
     command.insert(5, "device_batch=4")
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
@@ -78,6 +79,7 @@ def test_two_processes_measure_together_on_the_command_line(cache: Path, tmp_pat
     figures = CostFigures.model_validate(cost["figures"])
     assert (figures.processes, figures.updates) == (2, 4)  # three prompts cannot be shared by two
     assert figures.sampled_completions == 64
+    assert figures.evaluated_completions == 64  # of 80: as many at once as in a rollout
     assert b"sampling_s" in run.stdout
 
 
@@ -100,11 +102,13 @@ def test_where_memory_ends_is_told_with_what_helps(cache: Path, tmp_path: Path) 
     changes = {"model.hidden_size": 128, "model.warm_start_steps": 1, "rollout.completions_per_prompt": 32}
     config = with_params(SMALL, changes | {"rollout.max_completion_tokens": 256, "evaluation.probe_completions": 0})
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    few = ["rollout.sampling_batch=4", "device_batch=64", "evaluation.every_steps=1000000"]
+    probe, wide = ["--probe", "--cache", str(cache)], {"model.hidden_size": 512, "rollout.max_completion_tokens": 32}
+    batches = {"rollout.sampling_batch": 64, "rollout.prompts_per_minibatch": 4, "device_batch": 128}
+    update = [f"{name}={value}" for name, value in {**wide, **batches}.items()]
     runs = [
-        ("unlimited", 1 << 20, ["--probe", "--cache", str(cache), "rollout.max_completion_tokens=12"]),
-        ("sampling", 120, ["--probe", "--cache", str(cache)]),
-        ("update", 120, ["--cache", str(cache), *few]),
+        ("unlimited", 1 << 20, [*probe, "rollout.max_completion_tokens=12"]),
+        ("sampling", 200, [*probe, "rollout.completions_per_prompt=64"]),
+        ("update", 250, ["--cache", str(cache), *update]),
     ]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", _LIMITED, json.dumps(runs)]
@@ -115,7 +119,7 @@ def test_where_memory_ends_is_told_with_what_helps(cache: Path, tmp_path: Path) 
     assert last["unlimited"]["type"] == "finished", run.stderr.decode()
     for phase, words in (
         ("sampling", "rollout.sampling_batch (now a whole round)"),
-        ("update", "device_batch (now 64)"),
+        ("update", "device_batch (now 128)"),
     ):
         assert (last[phase]["type"], last[phase]["code"]) == ("failed", "OUT_OF_MEMORY"), run.stderr.decode()
         assert last[phase]["message"].startswith(
