@@ -15,7 +15,8 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, bool | int | float | str) else value
 
 
-Values = Annotated[tuple[Value, ...], BeforeValidator(_listed), Field(min_length=1)]
+_OneOrMore = Value | Annotated[list[Value], Field(min_length=1)]
+Values = Annotated[tuple[Value, ...], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=_OneOrMore)]
 Filter = dict[str, Values]
 """Columns and the values they may have."""
 

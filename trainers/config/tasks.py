@@ -60,7 +60,7 @@ class WordProblemsTask(Frozen):
     """Problems in words from a dataset of the catalog; answers are judged by a named reward."""
 
     name: Literal["word_problems"] = "word_problems"
-    data: Annotated[DataConfig, BeforeValidator(_data)] = Field(
+    data: Annotated[DataConfig, BeforeValidator(_data, json_schema_input_type=CatalogName | DataConfig)] = Field(
         default=DataConfig(), description="What to read, or its name alone; shop-sums comes with the package."
     )
     reward: CatalogName = Field(

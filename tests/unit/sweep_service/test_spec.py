@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sweep_service.errors import InvalidSpec, SpecError
+from sweep_service.schemas import sweep_schema
 from sweep_service.spec import SweepSpec, config_id, setting
 from sweep_service.spec_check import parse_spec
 from trainers.config import TrainingConfig
@@ -234,3 +235,11 @@ def test_both_bounds_are_read_back_from_any_loss_that_has_them(loss: str) -> Non
 def test_a_point_between_the_corners_that_cannot_run_is_refused(search: dict[str, Any]) -> None:
     sizes = {"rollout.prompts_per_minibatch": {"type": "int", "low": 4, "high": 8}}
     assert "prompts_per_minibatch 5" in pointers(spec(space=sizes, search=search))["/space"]
+
+
+def test_the_schema_takes_the_short_forms_that_a_spec_may_have() -> None:
+    definitions = sweep_schema()["$defs"]
+    data, filtered = definitions["WordProblemsTask"]["properties"]["data"], definitions["DataConfig"]["properties"]
+    assert [form.get("type") for form in data["anyOf"]] == ["string", None]
+    values = filtered["filter"]["additionalProperties"]
+    assert [form["type"] for form in values["anyOf"]] == ["boolean", "integer", "number", "string", "array"]
