@@ -176,14 +176,15 @@ class _Heard:
     def take(self, result: dict[str, Any]) -> None:
         """Note what it did and for how long."""
         self._held_s = result.get("held_s", self._held_s)
-        news: str | None = None
+        news: list[str] = []
         for line in result["events"].splitlines():
             event = json.loads(line)
             if event["type"] == "progress" and event["phase"] != self.phase:
-                news = self.phase = event["phase"]
+                self.phase = event["phase"]
+                news.append(self.phase)
             elif event["type"] == "cost":
                 self._figures = CostFigures.model_validate(event["figures"])
-        if news is not None or time.monotonic() - self._marked_at >= MARK_EVERY_S:
+        if news or time.monotonic() - self._marked_at >= MARK_EVERY_S:
             self._marked_at = time.monotonic()
             self._store.mark_probe(self._fence, self._probe, self._held_s, news)
 

@@ -1,7 +1,7 @@
 """Cost probes of sweeps: measurements before the first trial."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import and_, func, select, update
@@ -51,14 +51,14 @@ class ProbeRows(Rows):
             held_s = left.held_s + more_held_s
             self.finish_probe(fence, left, ProbeState.LOST, held_s, message="its runner ended")
 
-    def mark_probe(self, fence: Fence, probe: CostProbe, held_s: float, phase: str | None = None) -> None:
-        """Note for how long a probe has held its resources, and which phase it has begun.
+    def mark_probe(self, fence: Fence, probe: CostProbe, held_s: float, phases: Sequence[str] = ()) -> None:
+        """Note for how long a probe has held its resources, and which phases it has begun since.
 
         Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
             connection.execute(update(t.probes).where(_is(probe)).values(held_s=held_s))
-            if phase is not None:
+            for phase in phases:
                 append_event(connection, fence.sweep_id, "probe.progress", {"number": probe.number, "phase": phase})
 
     def finish_probe(

@@ -80,7 +80,7 @@ def test_a_sweep_of_the_same_shape_goes_by_it_and_runs(
 def test_a_sweep_whose_probe_runs_out_of_memory_ends_with_what_helps(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
-    long = {"model.warm_start_steps": 300, "model.hidden_size": 64, "rollout.max_completion_tokens": 300}
+    long = {"model.warm_start_steps": 500, "model.hidden_size": 128, "rollout.max_completion_tokens": 300}
     training = with_params(SMALL_TRAINING, long | {"rollout.completions_per_prompt": 64})
     fence = submit_and_claim(store, small_sweep("too long", training=training, probe="first") | {"name": "too-long"})
     folder = settings.storage / fence.sweep_id / "probe" / "1"
@@ -90,7 +90,7 @@ def test_a_sweep_whose_probe_runs_out_of_memory_ends_with_what_helps(
             lambda: any((e.data.get("phase") == "warm start") for e in store.list_events(fence.sweep_id)),
         )
         (trainer,) = (p for p in psutil.process_iter() if _works_in(p, folder))
-        limit = trainer.memory_info().vms + (80 << 20)
+        limit = trainer.memory_info().vms + (200 << 20)
         trainer.rlimit(resource.RLIMIT_AS, (limit, limit))
         assert process.wait(100) == 0
     sweep = store.get_sweep(fence.sweep_id)

@@ -26,7 +26,7 @@ def begin(store: Store, fence: Fence) -> CostProbe:
     spec = store.get_sweep(fence.sweep_id).spec
     training = costliest(spec)
     probe = store.start_probe(fence, probe_shape(training, spec.resources), "CPU", training.model_dump(mode="json"), 0)
-    store.mark_probe(fence, probe, 1.0, "sampling")
+    store.mark_probe(fence, probe, 1.0, ["sampling"])
     return probe
 
 

@@ -25,7 +25,7 @@ def test_a_probe_is_told_from_its_start_to_its_figures(store: Store) -> None:
     probe = begin(store, fence)
     assert store.last_probe(sweep.id) == probe
     assert (probe.number, probe.state, probe.training) == (1, ProbeState.RUNNING, {"steps": 3})
-    store.mark_probe(fence, probe, 5.0, "sampling")
+    store.mark_probe(fence, probe, 5.0, ["sampling"])
     store.mark_probe(fence, probe, 6.0)
     ended = store.finish_probe(fence, probe, ProbeState.SUCCEEDED, 7.0, figures=FIGURES)
     assert store.last_probe(sweep.id) == ended
@@ -55,7 +55,7 @@ def test_only_probes_with_figures_of_the_same_shape_and_machines_are_found(store
 def test_a_probe_whose_runner_ended_is_lost_and_what_it_held_is_spent(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     store.lose_probe(fence, 15.0)  # there is none
-    store.mark_probe(fence, begin(store, fence), 1785.0, "sampling")
+    store.mark_probe(fence, begin(store, fence), 1785.0, ["sampling"])
     store.lose_probe(fence, 15.0)
     store.lose_probe(fence, 15.0)
     assert kinds(store, sweep.id)[2:] == [
