@@ -119,7 +119,10 @@ class Budget(Part):
 
     max_gpu_hours: float | None = Field(default=None, gt=0, description="GPUs x hours of all trials together.")
     max_trial_hours: float | None = Field(
-        default=None, gt=0, description="Hours of one trial, its attempts together; then it is stopped, as failed."
+        default=None,
+        gt=0,
+        le=100_000,
+        description="Hours of one trial, its attempts together; then it is stopped, as failed.",
     )
 
 

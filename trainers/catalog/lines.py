@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trainers.catalog.place import Reporter
+from trainers.catalog.place import Reporter, check_room
 from trainers.catalog.rows import Row, read_rows
 from trainers.errors import ConfigError
 
@@ -18,7 +18,8 @@ def written_splits(folder: Path, splits: Mapping[str, Sequence[Path]], reporter:
     """Write the rows of all splits.
 
     Returns: what a record says of them: `splits`, `columns`, `digests` of the files, `size` in bytes.
-    Raises: ConfigError, if rows cannot be read, or a split has none.
+    Raises: ConfigError, if rows cannot be read, a split has none, or the disk is all but full: what compressed files
+        hold is known only then.
     """
     files = [file for of_split in splits.values() for file in of_split]
     total, done, columns = sum(file.stat().st_size for file in files), 0, dict[str, None]()
@@ -34,6 +35,8 @@ def written_splits(folder: Path, splits: Mapping[str, Sequence[Path]], reporter:
                     digest.update(line)
                     target.write(line)
                     counts[split] += 1
+                    if counts[split] % _REPORTED_ROWS == 0:
+                        check_room(folder.parent, 0)
                 done += file.stat().st_size
             size += target.tell()
         if not counts[split]:

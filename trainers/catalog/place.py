@@ -63,12 +63,7 @@ class Making:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         there = sum(file.stat().st_size for folder in leftovers(self.target) for file in folder.rglob("*"))
-        free, missing = shutil.disk_usage(self.folder).free, max(0, needed_bytes - there)
-        if missing + _SPARE_BYTES > free:
-            raise ConfigError(
-                f"{size_text(missing)} are needed and {self.target.parent} has {size_text(free)} free; make room, or "
-                "set SWEEPS_CACHE to a folder on another disk"
-            )
+        check_room(self.target.parent, max(0, needed_bytes - there))
 
     def drop(self) -> None:
         """Remove all that is there of it."""
@@ -81,6 +76,20 @@ class Making:
         move_whole(self.folder, self.target)
         self.drop()
         return entry
+
+
+def check_room(folder: Path, needed_bytes: int) -> None:
+    """Refuse to fill the disk.
+
+    Raises: ConfigError.
+    """
+    free = shutil.disk_usage(folder).free
+    if needed_bytes + _SPARE_BYTES > free:
+        needed = f"{size_text(needed_bytes)} are needed" if needed_bytes else "more is needed"
+        raise ConfigError(
+            f"{needed} and {folder} has {size_text(free)} free; make room, or set SWEEPS_CACHE to a folder on another "
+            "disk"
+        )
 
 
 def leftovers(target: Path) -> list[Path]:

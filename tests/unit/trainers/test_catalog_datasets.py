@@ -1,6 +1,7 @@
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -154,3 +155,12 @@ def test_the_same_rows_again_are_there_already_and_others_are_refused(tmp_path: 
         add_local_dataset(file, cache, "mine")
     assert kept(cache) == ROWS
     assert {path.name for path in (cache / "datasets").iterdir()} == {"mine", ".mine~lock"}
+
+
+def test_rows_that_grow_beyond_the_disk_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(b'{"a": 1}\n' * 2000))
+    free = iter([1 << 40, 1 << 40, 1000])
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=next(free)))
+    with pytest.raises(ConfigError, match=r"more is needed and .*datasets has 1\.0 kB free; make room"):
+        add_local_dataset(tmp_path / "rows.jsonl.gz", tmp_path / "cache", "mine")
+    assert [path.name for path in (tmp_path / "cache" / "datasets").iterdir()] == [".mine~lock"]
