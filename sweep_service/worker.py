@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from sweep_service.finalize import build_report
 from sweep_service.interim import InterimReports
 from sweep_service.processes import log_tail, start, stop, this_host
 from sweep_service.projection_mlflow import LAST_PASSES_S, Projector
-from sweep_service.records import DesiredState, Sweep, SweepState
+from sweep_service.records import DesiredState, Sweep, SweepState, Trial, TrialState
 from sweep_service.runner.lease import LEASE_S, NO_RAY_EXIT_CODE
 from sweep_service.runner.recovery import recover
 from sweep_service.settings import Settings
@@ -165,9 +165,8 @@ class Worker:
             self._interim.stop()
             self.store.renew_lease(fence, REPORT_LEASE_S)
             self.store.put_report(fence.sweep_id, *build_report(self.store, fence.sweep_id, self.settings))
-            sweep = self.store.get_sweep(fence.sweep_id)
-            cancelled, told = sweep.desired_state is DesiredState.CANCEL, sweep.message
-            self.store.set_sweep_state(fence, SweepState.CANCELLED if cancelled else SweepState.SUCCEEDED, told)
+            sweep, trials = self.store.get_sweep(fence.sweep_id), self.store.list_trials(fence.sweep_id)
+            self.store.set_sweep_state(fence, *_end(sweep, trials))
         except ServiceError:
             log.exception("the report of %s was not built here", fence.sweep_id)
         except _NO_DATABASE:  # no fault of the report: built again when there is one
@@ -178,6 +177,16 @@ class Worker:
             log.exception("the report of %s failed", fence.sweep_id)
             message = f"the trials are done, but the report could not be built: {type(error).__name__}: {error}"
             self.store.set_sweep_state(fence, SweepState.FAILED, message)
+
+
+def _end(sweep: Sweep, trials: Sequence[Trial]) -> tuple[SweepState, str | None]:
+    """How a sweep whose trials are done has ended: FAILED, if some ran and none of them has a result."""
+    if sweep.desired_state is DesiredState.CANCEL:
+        return SweepState.CANCELLED, sweep.message
+    failed = [trial for trial in trials if trial.state is TrialState.FAILED]
+    if failed and not any(trial.state in (TrialState.SUCCEEDED, TrialState.DIVERGED) for trial in trials):
+        return SweepState.FAILED, f"no trial has a result; {len(failed)} failed, the first: {failed[0].message}"
+    return SweepState.SUCCEEDED, sweep.message
 
 
 def run_worker(settings: Settings) -> None:

@@ -3,6 +3,7 @@
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from ray import tune
@@ -43,8 +44,8 @@ def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> N
     raylet = connect(settings, sweep.id)
     if raylet is not None:
         lease.watch(raylet)
-    if not _fits_in_time(slots, lease):
-        _fail(store, fence, sweep.spec.resources)
+    if not _fits_in_time(slots, lease, lambda: ledger.cancelled):
+        _cancel(store, fence) if ledger.cancelled else _fail(store, fence, sweep.spec.resources)
         return
     stage = ProbeStage(store, settings, fence, lease, lambda: ledger.cancelled)
     lease.abandon = stage.kill_trainer
@@ -68,9 +69,9 @@ def _cancel(store: Store, fence: Fence) -> None:
     store.set_sweep_state(fence, SweepState.CANCELLED)
 
 
-def _fits_in_time(slots: Slots, lease: Lease) -> bool:
+def _fits_in_time(slots: Slots, lease: Lease, cancelled: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + CAPACITY_WAIT_S
-    while not slots.fitting and time.monotonic() < deadline:
+    while not slots.fitting and time.monotonic() < deadline and not cancelled():
         lease.beat()
         time.sleep(0.5)
     return slots.fitting > 0

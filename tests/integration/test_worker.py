@@ -11,6 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from sweep_service.errors import NotReady
 from sweep_service.finalize import build_report
+from sweep_service.records import Outcome as TrialOutcome
 from sweep_service.records import SweepState, TrialState
 from sweep_service.report import Report
 from sweep_service.report.model import Outcome
@@ -83,6 +84,23 @@ def test_a_database_that_fails_while_the_report_is_built_costs_no_sweep(
     monkeypatch.setattr("sweep_service.worker.build_report", fails_once)
     Worker(store, settings).run(_stop_when_ended(settings, sweep.id))
     assert (store.get_sweep(sweep.id).state, len(tries)) == (SweepState.SUCCEEDED, 2)
+    store.close()
+
+
+def test_a_sweep_whose_trials_all_failed_has_failed_and_says_why(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    store = open_store(settings.database_url)
+    sweep, fence = start(store)
+    for trial in store.list_trials(sweep.id):
+        run_trial(store, fence, trial, TrialOutcome.FAILED)
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    store.release_lease(fence)
+    Worker(store, settings).run(_stop_when_ended(settings, sweep.id))
+    ended = store.get_sweep(sweep.id)
+    assert ended.state is SweepState.FAILED
+    number = len(store.list_trials(sweep.id))
+    assert ended.message == f"no trial has a result; {number} failed, the first: it ended as FAILED"
+    assert Report.model_validate_json(store.get_report(sweep.id, "json")).verdict.outcome is Outcome.INSUFFICIENT
     store.close()
 
 
