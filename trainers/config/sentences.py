@@ -36,12 +36,15 @@ def complaints(error: ValidationError, raw: object, settings: Mapping[str, Seque
             value = item.get("input")
             if isinstance(value, str | int | float):
                 detail += f" (given: {str(value)[:100]})"
+                if item["type"] == "string_pattern_mismatch" and "/" in str(value):
+                    detail += _NO_PATH
         found[Complaint(path, detail)] = None
     return list(found)
 
 
 _PLAIN_TYPES: Final = (("bool",), ("int",), ("float",), ("str",))
 _PLAIN_VALUE: Final = "a number, a text, true, false or null is needed"
+_NO_PATH: Final = "; models and data are named as in the catalog: `sweeps models add`, `sweeps models ls`"
 _PLAINER: Final = {
     "missing": "this is required",
     "too_short": "at least one value is needed",

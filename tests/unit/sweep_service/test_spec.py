@@ -155,6 +155,7 @@ def test_a_pointer_names_a_place_in_the_document(changes: dict[str, Any], pointe
         ({"loss": {"schedule": [{"step": 0}]}}, "/training/loss/schedule/0/step", "greater than or equal to 1"),
         ({"model": {"name": "pretrained"}}, "/training/model/model", "this is required"),
         ({"model": {"name": "pretrained", "model": "../x"}}, "/training/model/model", "1 to 63 of a-z"),
+        ({"model": {"name": "pretrained", "model": "Qwen/Qwen2"}}, "/training/model/model", "`sweeps models add`"),
         ({"model": {"lora": {"rank": 0}}}, "/training/model/lora/rank", "greater than or equal to 1"),
         ({"task": {"name": "word_problems", "numbers": 3}}, "/training/task/numbers", "only countdown has"),
         ({"terms": {"entropy_bonus": {"coeff": 1}}}, "/training/terms/entropy_bonus/coeff", "no such setting"),
