@@ -176,6 +176,7 @@ def test_the_hubs_refusals_come_with_a_remedy(
     [
         ("acme/Nothing", "there is no such model at"),
         ("acme/Tiny-1@v9", "it has no revision v9; "),
+        ("acme/Tiny--1", "acme/Tiny--1: no repository can have this name: Cannot have -- or .. in repo_id"),
         ("https://huggingface.co/acme/Tiny-1", "is neither OWNER/NAME@REVISION of the Hub nor a file or folder"),
     ],
 )

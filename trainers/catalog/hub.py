@@ -215,6 +215,8 @@ def hub_errors(kind: RepositoryKind, name: str, revision: str | None, token: str
         yield
     except errors.OfflineModeIsEnabled:
         said = "HF_HUB_OFFLINE is set, so nothing is fetched; unset it, or add a folder that was copied here"
+    except errors.HFValidationError as error:
+        said = f"no repository can have this name: {error}"
     except errors.GatedRepoError:
         said = f"access must be asked for: accept its licence at {page} {who}"
     except errors.RevisionNotFoundError:
