@@ -16,7 +16,7 @@ from sweep_service.processes import LIFELINE, stop
 from sweep_service.settings import without_hub_tokens
 from sweep_service.spec import SweepSpec
 from trainers.config import PretrainedModel, TrainingConfig
-from trainers.data_record import DataRecord, Preview
+from trainers.data_record import DataRecord, Preview, worked_warning
 from trainers.environment import EXIT_CODES
 
 LIMIT_S: Final = 45.0
@@ -104,6 +104,8 @@ def _warnings(config: TrainingConfig, found: Preview) -> list[str]:
             f"of {answers.tried} answers tried {answers.refused} are not right by the reward {task['reward']}, such as "
             f"{answers.example!r:.80}: see task.data.answer, answer_after and answer_boxed"
         )
+    if found.answers is not None and (worked := worked_warning(found.answers)):
+        warnings.append(worked)
     return warnings + _data_warnings(found.data, task)
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from trainers.config import Frozen
 
 _SHOWN_LINES: Final = 24
+_SHOWN_ANSWER: Final = 80  # characters
 
 Reason = Literal["filter", "empty", "no_answer", "like_benchmark", "like_validation", "special_token", "too_long"]
 """Why a row is neither trained nor validated on."""
@@ -84,6 +85,8 @@ class AnswersTried(Frozen):
     tried: int
     refused: int
     example: str | None = Field(description="The first answer that is not right.")
+    median_length: int = Field(description="Of these answers, in characters.")
+    worked: str | None = Field(description="One of them, if they look like worked solutions and not like answers.")
 
 
 class Preview(Frozen):
@@ -96,9 +99,20 @@ class Preview(Frozen):
     answers: AnswersTried | None = Field(description="null: the reward is not ours, or is none.")
 
 
+def worked_warning(answers: AnswersTried) -> str | None:
+    """What to say where answers look like worked solutions: compared with itself, a whole one is right."""
+    if answers.worked is None:
+        return None
+    return (
+        f"the answers look like worked solutions (median {answers.median_length} characters), e.g. "
+        f"{answers.worked!r:.100}: name where the answer stands by task.data.answer_after or answer_boxed"
+    )
+
+
 def title(prompt: Prompt) -> str:
-    """A prompt's length and answer."""
-    return f"{prompt.tokens} tokens, answer {prompt.answer}"
+    """A prompt's length and answer, in one line."""
+    answer = " ".join(prompt.answer.split())
+    return f"{prompt.tokens} tokens, answer {answer[:_SHOWN_ANSWER]}{'…' if answer[_SHOWN_ANSWER:] else ''}"
 
 
 def lines(prompt: Prompt) -> str:

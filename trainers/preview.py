@@ -4,19 +4,23 @@ python -m trainers CONFIG.yaml --preview
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median_low
 from typing import Any, Final
 
 from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
-from trainers.data_record import AnswersTried, Preview, Prompt, data_facts, lines, title
+from trainers.data_record import AnswersTried, Preview, Prompt, data_facts, lines, title, worked_warning
 from trainers.errors import ConfigError, GraderError
 from trainers.prompts import beyond_context, end_tokens, has_chat_template, is_chat, token_ids
 from trainers.rewards import REWARDS
+from trainers.rewards.final_answer import LONG, looks_worked
 from trainers.tasks import Completion, Task, make_task
 from trainers.tasks.asked import Asked, data_record
 from trainers.tasks.word_problems import WordProblems, boxed
 
 _TRIED_ANSWERS: Final = 64
+_MANY: Final = 0.1  # share of answers with the marks of worked solutions
 
 
 def preview(config: TrainingConfig, cache: Path) -> Preview:
@@ -78,7 +82,23 @@ def _tried(task: Task, reward: str) -> AnswersTried | None:
     except GraderError as error:
         raise ConfigError(f"task.reward: {error}") from error
     wrong = [problem.answer for problem, judgement in zip(tried, judged, strict=True) if not judgement.correct]
-    return AnswersTried(tried=len(tried), refused=len(wrong), example=wrong[0] if wrong else None)
+    answers = [problem.answer for problem in tried]
+    return AnswersTried(
+        tried=len(tried),
+        refused=len(wrong),
+        example=wrong[0] if wrong else None,
+        median_length=median_low(map(len, answers)),
+        worked=_worked(answers),
+    )
+
+
+def _worked(answers: Sequence[str]) -> str | None:
+    """One of the answers, if they look like worked solutions."""
+    marked = [answer for answer in answers if looks_worked(answer)]
+    if len(marked) > _MANY * len(answers):
+        return marked[0]
+    middle = sorted(answers, key=len)[(len(answers) - 1) // 2]
+    return middle if len(middle) > LONG else None
 
 
 def _folder(config: TrainingConfig, cache: Path) -> Path | None:
@@ -118,4 +138,6 @@ def text(found: Preview) -> str:
     if (answers := found.answers) is not None:
         wrong = f"; {answers.refused} are not right by the reward, such as {answers.example!r:.80}"
         facts.append(f"{answers.tried} answers tried{wrong if answers.refused else ', all right by the reward'}")
+        if warning := worked_warning(answers):
+            facts.append(f"warning: {warning}")
     return "\n\n".join([*prompts, "\n".join(facts)]) + "\n"

@@ -113,7 +113,8 @@ class GraderPool:
         if len(pair[0]) > LONGEST_ANSWER:
             raise GraderError(
                 f"the gold answer {pair[0][:60]!r}... has {len(pair[0])} characters; at most {LONGEST_ANSWER} can be "
-                "read: take the problem out of the data"
+                "read: name where the answer stands by task.data.answer_after or answer_boxed, or take the problem out "
+                "of the data"
             )
         if verdict := self._verdicts.get(pair):
             self.counts.cached += 1

@@ -1,10 +1,12 @@
-"""Where in a completion the answer stands."""
+"""Where in a text the answer stands."""
 
 import re
 from typing import Final
 
 from trainers.tasks.base import Completion
 
+LONG: Final = 60
+"""Characters: more than a final answer has."""
 _BRACES: Final = re.compile(r"\\boxed\s*\{|\\[{}]|[{}]")
 
 
@@ -22,6 +24,11 @@ def last_boxed(text: str) -> str | None:
             if start is not None and start > begin:
                 begin, content = start, text[start : match.start()]
     return content
+
+
+def looks_worked(answer: str) -> bool:
+    r"""Whether a problem's answer has the marks of a worked solution: several lines, "####" or a box."""
+    return "\n" in answer or "####" in answer or r"\boxed" in answer
 
 
 def last_line(completion: Completion) -> str | None:

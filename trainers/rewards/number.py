@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Final
 
 from trainers.errors import GraderError
-from trainers.rewards.final_answer import last_boxed
+from trainers.rewards.final_answer import LONG, last_boxed, looks_worked
 from trainers.tasks.base import Completion, Judgement, Problem
 
 # 7  -7  1,234.50  .5  3/4; the sign only where it cannot be a minus between two terms
@@ -42,13 +42,20 @@ def value_of(text: str) -> Fraction | None:
     return _value(numbers[0]) if len(numbers) == 1 else None
 
 
+def no_number(problem: str, answer: str) -> str:
+    """What is wrong with a problem whose answer is not one number, and how to correct it."""
+    worked = looks_worked(answer) or len(answer) > LONG
+    first = "name where the answer stands by task.data.answer_after or answer_boxed; or " if worked else ""
+    return (
+        f"the reward number cannot judge answers to {problem!r:.100}: {answer!r:.100} is not one number; {first}set "
+        "task.reward to math, or take the problem out of the data"
+    )
+
+
 def _judged(problem: Problem, completion: Completion) -> Judgement:
     right = value_of(problem.answer)
     if right is None:
-        raise GraderError(
-            f"the reward number cannot judge answers to {problem.prompt!r:.100}: {problem.answer!r:.100} is not one "
-            "number; set task.reward to math, or take the problem out of the data"
-        )
+        raise GraderError(no_number(problem.prompt, problem.answer))
     given = _given(completion)
     return Judgement(float(given == right), given == right, None if given is None else str(given))
 

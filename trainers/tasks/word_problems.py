@@ -16,6 +16,7 @@ from trainers.config import HeldOutData, WordProblemsTask
 from trainers.data_record import Reason
 from trainers.errors import ConfigError
 from trainers.rewards import make_reward
+from trainers.rewards.number import no_number, value_of
 from trainers.tasks.base import Completion, Judgement, Problem, within
 from trainers.tasks.rows import Row, Rows, read_rows
 from trainers.tasks.same_text import same_text
@@ -32,7 +33,8 @@ class WordProblems:
     """The task, over the rows of a dataset: see docs/tasks.md for which are trained on, which validated on.
 
     Prompts hold all that is asked but a chat's system turn, and no chat template yet: `Asked` writes that.
-    Raises: ConfigError, if dataset, benchmarks or reward are missing or wrong, or no problem is left.
+    Raises: ConfigError, if dataset, benchmarks or reward are missing or wrong, or no problem is left; or if an answer
+        is no number and the reward wants one.
     """
 
     def __init__(self, config: WordProblemsTask, cache: Path) -> None:
@@ -50,6 +52,8 @@ class WordProblems:
             training = self._without(training, {same_text(row.problem) for row in validation}, "like_validation")
         _refuse_none({"training": training, "validation": validation}, self.left_out)
         self.rows = [*training, *validation]
+        if config.reward == "number":
+            _refuse_other_than_numbers(self.rows)
         self.training, self.validation = [*map(self._problem, training)], [*map(self._problem, validation)]
         self._reward = make_reward(config.reward)
 
@@ -116,6 +120,12 @@ class WordProblems:
 def boxed(problem: Problem) -> str:
     """The shortest right completion."""
     return rf"\boxed{{{problem.answer}}}"
+
+
+def _refuse_other_than_numbers(rows: Sequence[Row]) -> None:
+    if others := [row for row in rows if value_of(row.answer) is None]:
+        more = f" ({len(others)} of {len(rows)} problems are like this)" if others[1:] else ""
+        raise ConfigError(f"task.reward: {no_number(*others[0])}{more}")
 
 
 def _benchmarks(names: Iterable[str], cache: Path) -> set[str]:

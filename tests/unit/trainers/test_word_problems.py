@@ -120,6 +120,18 @@ def test_the_recipe_names_what_the_warm_start_follows_from(tmp_path: Path) -> No
     assert len({json.dumps(recipe) for recipe in recipes}) == 5
 
 
+def test_answers_that_are_no_numbers_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    worked = [line(n, answer=f"{n} and 1\nmake {n + 1}\n#### {n + 1}") for n in range(9)]
+    write(tmp_path, [line(9, answer="10"), *worked])
+    with pytest.raises(ConfigError) as refusal:
+        task(tmp_path)
+    said = str(refusal.value)
+    assert said.startswith("task.reward: the reward number cannot judge answers to 'What is 0 and 1?': '0 and 1")
+    assert "is not one number; name where the answer stands by task.data.answer_after or answer_boxed; or set" in said
+    assert said.endswith("(9 of 10 problems are like this)")
+    assert len(task(tmp_path, data={"ref": "sums", "answer_after": "####"}, validation_every=9).rows) == 9
+
+
 # columns
 
 
