@@ -108,7 +108,7 @@ def test_where_memory_ends_is_told_with_what_helps(cache: Path, tmp_path: Path) 
     runs = [
         ("unlimited", 1 << 20, [*probe, "rollout.max_completion_tokens=12"]),
         ("sampling", 200, [*probe, "rollout.completions_per_prompt=64"]),
-        ("update", 250, ["--cache", str(cache), *update]),
+        ("update", 250, [*probe, *update]),  # a probe: what is sampled ends early or late
     ]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", _LIMITED, json.dumps(runs)]
