@@ -129,7 +129,7 @@ class ConfigDifference(View):
     """Pairs, or the smaller number of seeds."""
     difference: float | None = None
     low: float | None = None
-    """95 % interval that holds for all comparisons at once; None below 3 seeds."""
+    """95 % interval that holds for all comparisons at once; None below 3 seeds, and where nothing varies."""
     high: float | None = None
     repeated: int = 0
     """How many common seeds gave exactly the same value, if all of them did."""

@@ -8,6 +8,7 @@ from trainers.config import TrainingConfig
 
 _JUDGED_AFTER: Final = 0.05  # of the steps, rounded up to whole rollouts: the first update of each has only ratios of 1
 _SMALLEST_SHARE: Final = 0.001
+_DEAD: Final = 0.8  # share of groups with equal rewards from which on they are named first
 
 
 class InertBetas:
@@ -21,31 +22,37 @@ class InertBetas:
         updates = config.rollout.updates_per_rollout
         self._judged_at = math.ceil(_JUDGED_AFTER * config.steps / updates) * updates
         self._has_betas = hasattr(config.loss, "beta1")
-        self._clipped = self._all = 0.0
+        self._clipped = self._all = self._dead = 0.0
 
     @property
     def state(self) -> dict[str, float]:
         """What a checkpoint keeps of this."""
-        return {"clipped": self._clipped, "all": self._all}
+        return {"clipped": self._clipped, "all": self._all, "dead": self._dead}
 
     def restore(self, state: Mapping[str, float]) -> None:
         """Go on from a `state`; from an empty one at the beginning."""
         self._clipped, self._all = state.get("clipped", 0.0), state.get("all", 0.0)
+        self._dead = state.get("dead", 0.0)
 
     def after_step(self, step: int, metrics: Mapping[str, float | None]) -> dict[str, Any] | None:
         """Return the warning's code, message and evidence where it is due, which is at most once in a run."""
         weight = (metrics["weight/potential"] or 0.0) * (metrics["tokens/step"] or 0.0)
         self._clipped += (metrics["weight_share/potential"] or 0.0) * weight
         self._all += weight
+        self._dead += metrics.get("group/zero_spread_share") or 0.0
         if not self._has_betas or step != self._judged_at or self._clipped >= _SMALLEST_SHARE * self._all:
             return None
         share = self._clipped / self._all
+        dead = self._dead / step
+        remedy = "make more updates per rollout, raise the learning rate or lower epsilon"
+        if dead > _DEAD:
+            remedy = f"{dead:.0%} of the groups had equal rewards and no gradient: first make rewards differ"
         return {
             "code": "BETAS_NEARLY_INERT",
             "message": (
                 f"in the first {step} steps the tokens that beta1 and beta2 weigh had {share:.2g} of the gradient's "
                 f"size, counted with betas of 1, below {_SMALLEST_SHARE:g}: other betas would train nearly the same "
-                "policy; make more updates per rollout, raise the learning rate or lower epsilon"
+                f"policy; {remedy}"
             ),
             "evidence": {"share": share, "threshold": _SMALLEST_SHARE, "steps": step},
         }

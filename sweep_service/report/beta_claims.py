@@ -151,5 +151,7 @@ def _coefficient(runs: Sequence[_Run]) -> _Coefficient | None:
         return _Coefficient(estimate, None, None, n)
     scores = np.array(products) - estimate * weights  # each seed's weight times its distance from the estimate
     error = math.sqrt(float(scores @ scores) * n / (n - 1)) / float(weights.sum())
+    if error <= 1e-12:  # equal slopes say nothing of their spread
+        return _Coefficient(estimate, None, None, n)
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
     return _Coefficient(estimate, estimate - half, estimate + half, n)

@@ -21,7 +21,7 @@ from sweep_service.report.facts import Facts
 from sweep_service.report.labels import count, interval, number, signed
 from sweep_service.report.model import Claim, ConfigRow, Holds, TrialRow
 from sweep_service.report.rows import in_order
-from sweep_service.report.stats import CONFIDENCE, Interval, mean_interval
+from sweep_service.report.stats import CONFIDENCE, EQUAL, MIN_SEEDS, Interval, mean_interval
 from sweep_service.series import Values
 
 MARGIN: Final = 0.01
@@ -161,6 +161,11 @@ def _log_ratio(facts: Facts, pair: _Pair, measure: Callable[[TrialRow], float | 
     return mean_interval(logs) if logs and len(logs) == len(pair.trials) else None
 
 
+def _unvaried(low: float | None, seeds: int) -> str:
+    """For the end of an evidence that has no interval though it has the seeds."""
+    return f" There is no interval: {EQUAL}." if low is None and seeds >= MIN_SEEDS else ""
+
+
 def _ratio_claim(code: str, claim: str, outcome: Holds, what: str, found: Interval, pair: _Pair) -> Claim:
     ratio, low, high = (None if bound is None else math.exp(bound) for bound in (found.mean, found.low, found.high))
     figures = f"{number(ratio)} {interval(low, high)}".strip()
@@ -169,7 +174,7 @@ def _ratio_claim(code: str, claim: str, outcome: Holds, what: str, found: Interv
         code=code,
         claim=claim,
         outcome=outcome,
-        evidence=evidence,
+        evidence=evidence + _unvaried(low, len(pair.trials)),
         estimate=ratio,
         low=low,
         high=high,
@@ -201,7 +206,7 @@ def _no_worse(facts: Facts, pair: _Pair) -> Claim | None:
     figures = f"{signed(estimate)} {interval(low, high, sign=True)}".strip()
     evidence = (
         f"{pair.config.label} minus {pair.baseline.label}: {figures}, {count(n, f'{stage} seed')} "
-        f"(no worse: less than {MARGIN:g} lower).{note}"
+        f"(no worse: less than {MARGIN:g} lower).{note}{_unvaried(low, n)}"
     )
     claim = "the final result is no worse than PPO clip's (Table 1)"
     return Claim(

@@ -117,9 +117,10 @@ def _welch(sides: Sequence[Any]) -> tuple[float, float]:
 
 
 def _difference(sweep_id: str, found: _Contrast | None, level: float) -> ConfigDifference:
+    """Without an interval where nothing varies, which says nothing of the spread."""
     if found is None:
         return ConfigDifference(sweep_id=sweep_id, paired=False, seeds=0)
-    half = None if found.error is None else float(special.stdtrit(found.df, (1 + level) / 2)) * found.error
+    half = None if not found.error else float(special.stdtrit(found.df, (1 + level) / 2)) * found.error
     return ConfigDifference(
         sweep_id=sweep_id,
         paired=found.paired,

@@ -79,7 +79,7 @@ def _analyse(points: Sequence[Point], facts: Facts) -> Analysis | None:
     noise = spread = _spread(points, seeds)
     factors, whole = _design(points, names, facts.inputs.sweep.spec.space.root, seeds.means, spread)
     left_p = None
-    if whole.variance is not None:
+    if whole.variance:
         left_p = p_of_f(whole.variance / spread.variance, whole.df, spread.df) if spread else None
         noise = Noise(whole.variance, whole.df, "interaction" if len(factors) > 1 else "lack of fit")
     effects = _effects(factors, whole, seeds.means, noise)

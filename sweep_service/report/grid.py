@@ -114,7 +114,7 @@ def _noise(facts: Facts, tried: Sequence[Config]) -> Noise:
         if config.id not in collapsed and (tune := facts.rows[config.id].tune) is not None
     ]
     found = fit_seeds(results) if results else None
-    return Noise(found.variance if found else None, found.df if found else 0, collapsed)
+    return Noise((found.variance or None) if found else None, found.df if found else 0, collapsed)
 
 
 def _planned(facts: Facts) -> Counter[str]:

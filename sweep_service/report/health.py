@@ -15,6 +15,8 @@ _SHORTEST: Final = 4
 """Steps of a window, however short a trial is: a single batch is mostly noise."""
 REWARD_COLLAPSE: Final = 0.5
 """A reward that falls below this share of the trial's own peak is a collapse."""
+LEARNED: Final = 0.05
+"""Reward, or held-out accuracy where rewards are small, above which a trial has something to lose; below is noise."""
 ENTROPY_COLLAPSE: Final = 0.2
 """An entropy below this share of its start is a collapse."""
 _NOTHING: Final = np.empty(0)
@@ -30,7 +32,7 @@ class Health:
     entropy_highest: float | None = None
     reward_peak: float | None = None
     reward_before: float | None = None
-    """The best reward so far before its deepest fall, once it had reached half of the peak."""
+    """The best reward so far before its deepest fall, once it had reached half of the peak; None: it never learned."""
     reward_lowest: float | None = None
     """After that."""
     reward_final: float | None = None
@@ -69,7 +71,10 @@ def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
         return Health(diverged=diverged)
     entropy = smooth(inputs.get(trial.id, "entropy"), trial.total_steps)
     reward = smooth(inputs.get(trial.id, "reward/mean"), trial.total_steps)
-    before, lowest = _deepest_fall(reward)
+    found = inputs.get(trial.id, "eval/avg_at_k")
+    accuracy = found.present.values if found else _NOTHING
+    learned = max(reward.max(initial=0.0), accuracy.max(initial=0.0)) > LEARNED
+    before, lowest = _deepest_fall(reward) if learned else (None, None)
     length = smooth(inputs.get(trial.id, "completion/length_mean"), trial.total_steps)
     return Health(
         entropy_start=_at(entropy, 0),

@@ -15,7 +15,7 @@ class Outcome(StrEnum):
     BETTER = "BETTER"  # the whole interval of the difference lies above zero
     TIED = "TIED"  # the interval contains zero: the two cannot be told apart
     WORSE = "WORSE"  # the whole interval lies below zero
-    INSUFFICIENT = "INSUFFICIENT"  # too few results to say anything
+    INSUFFICIENT = "INSUFFICIENT"  # too few results to say anything, or all of them equal
     EXPLORATORY = "EXPLORATORY"  # nothing was confirmed on fresh seeds: a ranking, not a finding
 
 
@@ -62,8 +62,8 @@ class StageResult(Part):
     sd: float | None
     """Over seeds; None for one seed."""
     low: float | None
-    """95 % interval of the mean (Student's t over seeds); None for fewer than 3 seeds, and for the tune stage: these
-    seeds chose the config, so an interval around its mean would be too high."""
+    """95 % interval of the mean (Student's t over seeds); None for fewer than 3 seeds, for equal values, and
+    for the tune stage: its seeds chose the config, so an interval around its mean would be too high."""
     high: float | None
     seeds: list[SeedValue]
 
@@ -162,7 +162,7 @@ class Purchase(Part):
     difference: float
     """The true difference that would then be found."""
     power: float | None
-    """With which probability; None where nothing is known yet about the spread over seeds."""
+    """With which probability; None where nothing is known about the spread over seeds."""
 
 
 class Verdict(Part):

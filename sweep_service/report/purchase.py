@@ -8,7 +8,7 @@ from sweep_service.records import Role
 from sweep_service.report.critical import POWER, power
 from sweep_service.report.labels import count, number
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
-from sweep_service.report.stats import MIN_SEEDS, RELEVANT, Arm, Pairs, lower_critical
+from sweep_service.report.stats import EQUAL, MIN_SEEDS, RELEVANT, Arm, Pairs, lower_critical
 
 _TOP_K: Final = 2
 """Of the confirm stage that is proposed to a sweep without one."""
@@ -39,6 +39,9 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
     """More confirm seeds for the best config and its comparator."""
     ids, n = [comparison.config_id, comparison.comparator_id], comparison.num_seeds
     least = max(0, MIN_SEEDS - n)
+    if not least and comparison.standard_error is None:
+        text = f"{count(n, 'confirm seed')}: {EQUAL}, nor of what more seeds would show. First make results differ."
+        return Purchase(text=text, config_ids=ids, more_seeds=0, difference=RELEVANT, power=None)
     spread = _spread_of_pair(comparison) or Pairs(arms).spread() or _tune_spread([rows[id_] for id_ in ids])
     if spread is None:
         text = f"An interval takes {_seeds(least)} on these two configs; how wide it will be cannot be estimated yet."
@@ -72,7 +75,7 @@ def _confirm_stage(rows: Mapping[str, ConfigRow]) -> Purchase | None:
     spread = _tune_spread([*leading, *baselines])
     ask = f"Add a confirm stage (seeds.confirm: top_k {_TOP_K}, {{}} fresh seeds)"
     if spread is None:
-        few = "a single tune seed" if max(_tune(row).n for row in tuned) == 1 else "so few results"
+        few = "a single tune seed" if max(_tune(row).n for row in tuned) == 1 else "results so few or so equal"
         text = f"{ask.format(_FIRST_SEEDS)}. How small a difference that finds cannot be estimated from {few}."
         return Purchase(text=text, config_ids=ids, more_seeds=_FIRST_SEEDS, difference=RELEVANT, power=None)
     variance, df = spread
@@ -102,10 +105,7 @@ def _out_of_reach(ids: list[str], reached: float) -> Purchase:
 
 def _power(variance: float, df: int, seeds: int, family: int) -> float:
     """The probability that a true difference of `RELEVANT` will be found."""
-    error = math.sqrt(2 * variance / seeds)
-    if error == 0:
-        return 1.0
-    return power(lower_critical(family, df), df, RELEVANT / error)
+    return power(lower_critical(family, df), df, RELEVANT / math.sqrt(2 * variance / seeds))
 
 
 def _fewest(power_with: Callable[[int], float], least: int) -> int | None:

@@ -2,7 +2,8 @@
 
 Model of the confirm stage: result(config, seed) = config + seed + error. The seeds are the same for every config, so a
 difference of two configs is free of the seeds' part. The error's variance is estimated from all configs that did not
-collapse and are not plainly noisier than the others. Simulations behind the choices: docs/statistics.md.
+collapse and are not plainly noisier than the others. An estimate of 0, from results that are all equal, is taken for no
+knowledge of it: no interval is given. Simulations behind the choices: docs/statistics.md.
 """
 
 import math
@@ -19,6 +20,8 @@ from sweep_service.report.critical import CONFIDENCE, detectable_effect, dunnett
 
 MIN_SEEDS: Final = 3
 """With fewer seeds no interval is given."""
+EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
+"""Why `MIN_SEEDS` seeds or more have no interval."""
 RELEVANT: Final = 0.02
 """A difference that people care about: about what the CE-GPPO paper reports between methods."""
 NOISIER: Final = 0.05
@@ -27,7 +30,7 @@ FAR_NOISIER: Final = 0.01
 """Level of the F test after which a config's differences stand on their own degrees of freedom, which costs power."""
 BOUND: Final = (1 + CONFIDENCE) / 2
 """Confidence of each of an interval's two bounds."""
-_NO_VARIANCE: Final = 1e-18  # what rounding leaves of equal scores
+_NO_VARIANCE: Final = 1e-18  # at most what rounding leaves of equal scores
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -48,7 +51,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its confidence interval; the bounds are None for fewer than `MIN_SEEDS` values."""
+    """A mean with its confidence interval; the bounds are None for equal values, and for fewer than `MIN_SEEDS`."""
 
     mean: float
     sd: float | None
@@ -63,7 +66,7 @@ class Contrast:
     num_seeds: int
     estimate: float
     standard_error: float | None = None
-    """None for fewer than `MIN_SEEDS` seeds."""
+    """None for fewer than `MIN_SEEDS` seeds, and where results do not vary."""
     df: int | None = None
     pooled: bool = False
     """Whether the variance comes from all steady configs, not from this pair alone."""
@@ -71,7 +74,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Difference:
-    """A config minus its comparator; the bounds are None for fewer than `MIN_SEEDS` seeds."""
+    """A config minus its comparator; the bounds are None where there is no standard error."""
 
     config_id: str
     comparator_id: str
@@ -87,7 +90,7 @@ def mean_interval(values: Sequence[float]) -> Interval:
     data, n = np.asarray(values, dtype=float), len(values)
     sd = float(data.std(ddof=1)) if n > 1 else None
     mean = float(data.mean())
-    if sd is None or n < MIN_SEEDS:
+    if sd is None or n < MIN_SEEDS or sd**2 <= _NO_VARIANCE:
         return Interval(mean, sd, None, None)
     half = student_critical(n - 1) * sd / math.sqrt(n)
     return Interval(mean, sd, mean - half, mean + half)
@@ -177,12 +180,17 @@ class Pairs:
             own = variance * df, df
             pooled = not _plainly_larger(own, (pool[0] - own[0], pool[1] - df), NOISIER)
             variance, df = pool[0] / pool[1] if pooled else variance, pool[1]
+        if variance <= _NO_VARIANCE:
+            return Contrast(n, estimate)
         return Contrast(n, estimate, math.sqrt(2 * variance / n), df, pooled)
 
     def spread(self) -> tuple[float, int] | None:
-        """The error's pooled variance and its degrees of freedom, from any number of seeds; None if nothing is left."""
+        """The error's pooled variance and its degrees of freedom, from any number of seeds.
+
+        None if nothing is left, or if what is left does not vary.
+        """
         squares, df = self._residual_of(self._calm)
-        return (squares / df, df) if df else None
+        return (squares / df, df) if df and squares / df > _NO_VARIANCE else None
 
     def _pool(self, one: int, other: int) -> tuple[float, int] | None:
         """Squares and degrees of freedom of the configs that a pair may be pooled with; None if it stands alone."""

@@ -233,7 +233,8 @@ def _clip_dominated(seen: _Seen) -> _Sign | None:
 _RULES: Final = (
     _Rule(
         "REWARD_COLLAPSE",
-        "Reward below half of the trial's best so far for a window of 5 % of its steps (at least 4), or diverged.",
+        "Reward below half of the trial's best so far for a window of 5 % of its steps (at least 4), in a trial whose "
+        "reward or held-out accuracy was ever above 0.05; or diverged.",
         _reward_collapse,
     ),
     _Rule(

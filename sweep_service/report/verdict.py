@@ -7,7 +7,7 @@ from typing import Final
 from sweep_service.records import Config, Role
 from sweep_service.report.labels import count, interval, number, signed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, StageResult, Verdict
-from sweep_service.report.stats import MIN_SEEDS, Arm, Difference, differences
+from sweep_service.report.stats import EQUAL, MIN_SEEDS, Arm, Difference, differences
 
 COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
 """In the order in which they are asked for; the first one present is the verdict's."""
@@ -146,7 +146,7 @@ def _sentence(comparison: Comparison) -> str:
         case Outcome.TIED:
             return f"TIED: {label} cannot be told apart from {against}: {figures}, {seeds}."
         case _:
-            need = f"an interval needs at least {MIN_SEEDS}"
+            need = f"an interval needs at least {MIN_SEEDS}" if comparison.num_seeds < MIN_SEEDS else EQUAL
             return f"INSUFFICIENT: {label} minus {against} is {figures} on {seeds}; {need}."
 
 

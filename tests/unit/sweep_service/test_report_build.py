@@ -221,7 +221,7 @@ def test_nothing_succeeded() -> None:
 def test_everything_diverged() -> None:
     diverged = fail_if(lambda config, trial: True, TrialState.DIVERGED, "loss is nan")
     report = build(sweep_inputs(fate=diverged))
-    assert report.verdict.outcome is Outcome.TIED
+    assert report.verdict.outcome is Outcome.INSUFFICIENT
     assert report.verdict.comparison is not None
     assert report.verdict.comparison.difference == 0
     assert {"DIVERGED_TRIALS", "REWARD_COLLAPSE"} <= codes(report)

@@ -86,7 +86,7 @@ def test_few_seeds_give_no_interval_and_equal_ones_are_a_repetition() -> None:
     same = {"x": seeds(0.5, 0.6, 0.7)}
     (difference,) = compare_sweeps([results("a", same), results("b", same)]).shared[0].differences
     assert difference.repeated == 3
-    assert (difference.low, difference.high) == (0.0, 0.0)
+    assert (difference.low, difference.high) == (None, None)
 
 
 def test_repetitions_do_not_widen_other_intervals() -> None:
@@ -100,10 +100,10 @@ def test_repetitions_do_not_widen_other_intervals() -> None:
     assert "Bonferroni" not in " ".join(found.method)
 
 
-def test_values_without_spread_make_no_nan() -> None:
+def test_values_without_spread_have_no_interval() -> None:
     found = compare_sweeps([results("a", {"x": seeds(0, 0, 0)}), results("b", {"x": seeds(0, 0, 0, first=9)})])
     (difference,) = found.shared[0].differences
-    assert (difference.low, difference.difference, difference.high) == (0.0, 0.0, 0.0)
+    assert (difference.low, difference.difference, difference.high) == (None, 0.0, None)
 
 
 def test_the_notes_name_other_settings_objectives_and_open_sweeps() -> None:

@@ -42,6 +42,16 @@ def test_a_reward_below_half_of_its_own_peak_has_collapsed(end: float, collapsed
     assert health.reward_collapsed is collapsed
 
 
+def test_a_reward_that_was_never_above_noise_cannot_collapse() -> None:
+    noise = curve("reward/mean", [0.016] * 20 + [0.0] * 80)
+    assert not trial_health(trial(100), inputs_of(noise)).reward_collapsed
+
+
+def test_a_small_reward_of_a_policy_that_is_right_can_collapse() -> None:
+    reward, right = curve("reward/mean", [0.016] * 20 + [0.0] * 80), curve("eval/avg_at_k", [0.5] * 20 + [0.0] * 80)
+    assert trial_health(trial(100), inputs_of(reward, right)).reward_collapsed
+
+
 def test_one_poor_batch_of_a_short_trial_is_no_collapse() -> None:
     one, four = ([0.6] * 12 + [0.1] * poor + [0.6] * (8 - poor) for poor in (1, 4))
     assert not trial_health(trial(20), inputs_of(curve("reward/mean", one))).reward_collapsed

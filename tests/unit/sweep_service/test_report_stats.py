@@ -161,9 +161,14 @@ def test_fewer_than_three_seeds_give_no_interval() -> None:
 
 
 @pytest.mark.parametrize("unsteady", [(), ("base", "a")])
-def test_equal_results_give_an_interval_of_no_width(unsteady: tuple[str, ...]) -> None:
-    (found,) = differences(arms_of({"base": [0.1] * 4, "a": [0.1] * 4}, unsteady), "base", ["a"])
-    assert (found.contrast.estimate, found.low, found.high, found.detectable) == (0.0, 0.0, 0.0, 0.0)
+@pytest.mark.parametrize("base", [[0.1] * 4, [0.1, 0.3, 0.2, 0.7]])
+def test_equal_differences_say_nothing_of_their_spread(unsteady: tuple[str, ...], base: list[float]) -> None:
+    arms = arms_of({"base": base, "a": [value + 0.1 for value in base]}, unsteady)
+    (found,) = differences(arms, "base", ["a"])
+    assert found.contrast.estimate == pytest.approx(0.1)
+    assert (found.contrast.standard_error, found.low, found.high, found.detectable) == (None, None, None, None)
+    assert Pairs(arms).spread() is None
+    assert mean_interval([0.1] * 4).low is None
 
 
 def test_the_mean_interval_is_students() -> None:

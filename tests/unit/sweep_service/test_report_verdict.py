@@ -1,13 +1,15 @@
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from scipy import stats
 
 from sweep_service.records import Config, Role, Stage, SweepState, Trial, TrialState
-from sweep_service.report import build
+from sweep_service.report import ReportInputs, build
 from sweep_service.report.best import pick
-from sweep_service.report.model import Outcome, SeedValue, StageResult
+from sweep_service.report.md import render_markdown
+from sweep_service.report.model import Holds, Outcome, SeedValue, StageResult
 from sweep_service.report.stats import RELEVANT, lower_critical
 from tests.unit.sweep_service.report_sweeps import Fate, succeed, sweep_inputs
 
@@ -90,6 +92,36 @@ def test_a_decided_question_needs_no_purchase() -> None:
     worse = build(sweep_inputs(PLAN, advantage=-0.4))
     assert worse.verdict.outcome is Outcome.WORSE
     assert worse.verdict.next is None
+
+
+def never_learned(inputs: ReportInputs) -> ReportInputs:
+    series = {
+        id_: replace(own, metrics={**own.metrics, "eval/avg_at_k": own.metrics["eval/avg_at_k"] * 0})
+        for id_, own in inputs.series.items()
+    }
+    return replace(inputs, series=series)
+
+
+def test_policies_that_never_learned_get_neither_power_nor_a_claim_that_holds() -> None:
+    report = build(never_learned(sweep_inputs({"space": {"loss.beta1": [0.25, 0.5], "loss.beta2": 1.0}})))
+    said = "all of them gave the same, so nothing can be said of their spread"
+    assert report.verdict.outcome is Outcome.INSUFFICIENT
+    assert f"is 0.000 on 4 confirm seeds; {said}." in report.verdict.sentence
+    assert report.verdict.next is not None
+    assert report.verdict.next.power is None
+    assert said in report.verdict.next.text
+    (claim,) = [claim for claim in report.claims if claim.code == "NO_WORSE_FINAL"]
+    assert claim.outcome is Holds.UNDECIDED
+    assert said in claim.evidence
+    assert "[0.000, 0.000]" not in render_markdown(report).decode()
+
+
+def test_equal_results_of_tuning_buy_no_power() -> None:
+    inputs = sweep_inputs({"seeds": {"tune": [0, 1, 2]}}, confirmed=False)
+    bought = build(never_learned(inputs)).verdict.next
+    assert bought is not None
+    assert bought.power is None
+    assert "cannot be estimated from results so few or so equal" in bought.text
 
 
 def test_enough_seeds_for_a_relevant_difference_say_so() -> None:

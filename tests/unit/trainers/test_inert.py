@@ -55,6 +55,16 @@ def test_steps_without_a_gradient_say_nothing() -> None:
     assert warnings(InertBetas(config()), [metrics(None, weight=None)] * 8) == []
 
 
+def test_where_hardly_a_group_has_a_gradient_the_learning_rate_is_not_blamed() -> None:
+    def said(dead: float) -> str:
+        steps = [{**metrics(0.0, weight=0.01), "group/zero_spread_share": dead}] * 8
+        (warning,) = warnings(InertBetas(config()), steps)
+        return warning["message"]
+
+    assert said(0.95).endswith("; 95% of the groups had equal rewards and no gradient: first make rewards differ")
+    assert "raise the learning rate" in said(0.5)
+
+
 def test_losses_without_betas_are_never_warned_of() -> None:
     assert warnings(InertBetas(config(loss="dapo")), [metrics(0.0)] * 120) == []
 
