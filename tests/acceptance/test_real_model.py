@@ -111,10 +111,10 @@ def test_from_model_folders_to_reports_and_exported_models(settings: Settings, t
             assert {trial.state for trial in client.trials(sweep_id)} == {TrialState.SUCCEEDED}, name
             report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=60))
             assert report.verdict.outcome in ("BETTER", "TIED", "WORSE"), report.verdict.sentence
-            check_export(client, settings, sweep_id, tmp_path / f"{name}-best", lora=SWEEPS[name][1] is not None)
+            check_export(client, settings, sweep_id, tmp_path / f"{name}-best", SWEEPS[name])
 
 
-def check_export(client: Client, settings: Settings, sweep_id: str, folder: Path, *, lora: bool) -> None:
+def check_export(client: Client, settings: Settings, sweep_id: str, folder: Path, trained: Any) -> None:
     """The exported model loads as any other, and gives the numbers that its trial was evaluated with."""
     run("sweep_service", "best", sweep_id, "--export", str(folder))
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
@@ -122,9 +122,9 @@ def check_export(client: Client, settings: Settings, sweep_id: str, folder: Path
     assert not any("lora" in name for name, _ in model.named_parameters())
     assert "eggs" in (folder / "README.md").read_text()
     best = folder / "best.yaml"
-    found = json.loads(run("trainers", str(best), "--evaluate", str(folder), "--cache", str(settings.cache), "--json"))[
-        "metrics"
-    ]
+    _, lora, processes = trained
+    options = ["--evaluate", str(folder), "--cache", str(settings.cache), "--processes", str(processes), "--json"]
+    found = json.loads(run("trainers", str(best), *options))["metrics"]
     seed = yaml.safe_load(best.read_text())["seed"]
     config = client.best(sweep_id).config_id
     (trial,) = (t for t in client.trials(sweep_id) if (t.config_id, t.seed, t.stage) == (config, seed, "confirm"))
