@@ -96,6 +96,7 @@ def spec(name: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.timeout(600)
 def test_from_model_folders_to_reports_and_exported_models(settings: Settings, tmp_path: Path) -> None:
     for name in ("qwen2-tiny", "llama-tiny"):
         folder = save_random_model(SIZES[name], tmp_path / name, likely="123", end_share=0.4)
@@ -106,7 +107,7 @@ def test_from_model_folders_to_reports_and_exported_models(settings: Settings, t
         assert "You count eggs." in plan.model_dump_json()
         for name in SWEEPS:
             sweep_id = client.submit(spec(name)).id
-            sweep = client.wait(sweep_id, 200)
+            sweep = client.wait(sweep_id, 280)
             assert (sweep.state, sweep.message) == (SweepState.SUCCEEDED, None), name
             assert {trial.state for trial in client.trials(sweep_id)} == {TrialState.SUCCEEDED}, name
             report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=60))
