@@ -19,12 +19,12 @@ class ServiceError(Exception):
 class NotFound(ServiceError):
     """There is no such thing, or, without a name, none at all."""
 
-    def __init__(self, kind: str, name: str | None = None) -> None:
-        super().__init__(f"there is no {kind} yet" if name is None else f"there is no {kind} {name!r}")
-        self.kind, self.name = kind, name
+    def __init__(self, kind: str, name: str | None = None, where: str = "") -> None:
+        super().__init__(f"there is no {kind} yet" if name is None else f"there is no {kind} {name!r}{where}")
+        self.kind, self.name, self.where = kind, name, where
 
-    def __reduce__(self) -> tuple[type["NotFound"], tuple[str, str | None]]:
-        return NotFound, (self.kind, self.name)
+    def __reduce__(self) -> tuple[type["NotFound"], tuple[str, str | None, str]]:
+        return NotFound, (self.kind, self.name, self.where)
 
 
 @dataclass(frozen=True)

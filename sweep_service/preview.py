@@ -21,6 +21,7 @@ from trainers.environment import EXIT_CODES
 
 LIMIT_S: Final = 45.0
 _MANY: Final = 0.1
+_FEW: Final = 8
 WAIT_S: Final = 10.0
 """For another plan's; with `LIMIT_S` less than the minute for which clients wait, and the server has few threads."""
 _ONE_AT_A_TIME: Final = threading.Lock()  # each takes half a GB
@@ -110,7 +111,12 @@ def _warnings(config: TrainingConfig, found: Preview) -> list[str]:
 
 
 def _data_warnings(data: DataRecord, task: dict[str, Any]) -> list[str]:
-    warnings, kept = list[str](), data.training.problems + data.validation.problems
+    warnings, kept, held_out = list[str](), data.training.problems + data.validation.problems, data.validation.problems
+    if held_out < _FEW:
+        warnings.append(
+            f"only {held_out} problem{'s' * (held_out != 1)} to validate on: the objective is about these alone; keep "
+            "more by task.validation, or by a lower task.validation_every"
+        )
     long = data.left_out.get("too_long")
     if long is not None and long.problems > _MANY * (kept + long.problems):
         warnings.append(

@@ -137,7 +137,8 @@ def add_benchmark(
 
     Known ones (aime24, aime25, hmmt25, math500, amc23, gsm8k) come from
     their public sources at a pinned commit. Others need problems in a column
-    `problem`, `question` or `prompt` and answers in `answer`.
+    `problem`, `question` or `prompt` and answers in `answer`, of a worked
+    solution what follows ####.
 
     [bold]sweeps benchmarks add math500[/bold]
     [bold]sweeps benchmarks add minerva=math-ai/minervamath:test[/bold]
@@ -288,10 +289,12 @@ def _list(entry_type: type[AnyEntry], example: str, *, json: bool) -> None:
 
 def _find(entry_type: type[AnyEntry], name: str) -> tuple[AnyEntry, Path]:
     """An entry, and the file or folder that holds it."""
-    cache = Settings().cache
-    entry = next((entry for entry in all_entries(cache, entry_type) if entry.name == name), None)
+    cache, kind = Settings().cache, KINDS[entry_type]
+    entries = all_entries(cache, entry_type)
+    entry = next((entry for entry in entries if entry.name == name), None)
     if entry is None:
-        raise NotFound(KINDS[entry_type].removesuffix("s"), name)
+        known = ", ".join(entry.name for entry in entries) or "none"
+        raise NotFound(kind.removesuffix("s"), name, f" in {cache / kind}; there are: {known}")
     return entry, shipped_file(entry_type, name) or entry_folder(cache, entry_type, name)
 
 

@@ -77,11 +77,12 @@ def print_dataset(entry: DatasetEntry, folder: Path, rows: Sequence[Mapping[str,
     console = stdout()
     for number, row in enumerate(rows, 1):
         console.print(Text(f"\nrow {number}", "bold"))
+        width = max(14, *(len(column) + 2 for column in row))
         for column, value in row.items():
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             shown = shown.replace("\n", "\\n")
             cut = shown if len(shown) <= _VALUE else shown[: _VALUE - 1] + "…"
-            console.print(Text.assemble(("  " + column.ljust(14), "bright_black"), cut))
+            console.print(Text.assemble(("  " + column.ljust(width), "bright_black"), cut))
     console.print()
     data = {"ref": entry.name, "split": next(iter(entry.splits)), **mapping(entry.columns, rows)}
     fields = ", ".join(f"{name}: {value}" for name, value in data.items())

@@ -39,7 +39,7 @@ def print_plan(plan: SweepPlan) -> None:
         console.print(Text.assemble(("  " + name.ljust(9), "bright_black"), text))
     for params, roles in list(zip(plan.first_configs, plan.first_roles, strict=True))[:_SHOWN_CONFIGS]:
         named = [role for role in roles if role != Role.SPACE]
-        shown = params_text(params) or ("-" if params else "the base configuration")
+        shown = params_text(params) or ("another loss" if params else "the base configuration")
         console.print(Text(f"           {shown}" + (f"  ({', '.join(named)})" if named else "")))
     if plan.configs > _SHOWN_CONFIGS:
         console.print(Text(f"           … {plan.configs - len(plan.first_configs[:_SHOWN_CONFIGS])} more"))

@@ -37,6 +37,8 @@ Timeout = Annotated[float | None, typer.Option("--timeout", min=0, help="Seconds
 def plan(file: SpecFile, json: Json = False) -> None:
     """Check a spec; say what it would run and cost.
 
+    The server does that: it must run (`sweeps serve`).
+
     [bold]sweeps plan -f examples/demo.yaml[/bold]
     """
     raw = read_spec(file)

@@ -37,6 +37,8 @@ def read_rows(path: Path) -> Iterator[Row]:
     try:
         for number, row in enumerate(_rows(path, form), 1):
             yield _plain_row(row, f"{path.name}, row {number}")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path.name} is not in UTF-8 ({error.reason}); save it as UTF-8") from error
     except (ValueError, EOFError, csv.Error, gzip.BadGzipFile, zlib.error) as error:
         raise ConfigError(f"{path.name} cannot be read as {form}: {error}") from error
     except OSError as error:
@@ -54,7 +56,15 @@ def _rows(path: Path, form: str) -> Iterator[Any]:
             yield from _json(file.read())
         else:
             csv.field_size_limit(_LARGEST_FIELD)
-            yield from csv.DictReader(file, delimiter="\t" if form == ".tsv" else ",", strict=True)
+            yield from _table(file, tab=form == ".tsv")
+
+
+def _table(file: IO[str], *, tab: bool) -> Iterator[Any]:
+    table = csv.DictReader(file, delimiter="\t" if tab else ",", strict=True)
+    columns = table.fieldnames or ()
+    if len(columns) == 1 and any(separator in columns[0] for separator in ";,|\t"):
+        raise ValueError(f"one column named {columns[0]!r}: is the separator a {'tab' if tab else 'comma'}?")
+    yield from table
 
 
 def _opened(path: Path) -> IO[str]:

@@ -72,7 +72,7 @@ class Asked:
         readable = self._readable(problems)
         if not readable:
             raise ConfigError(f"task.data: every problem for {part} holds a special token of the tokenizer")
-        found = within(self._tokenizer, self._written(readable), config.max_prompt_tokens, chat=is_chat(config))
+        found = within(self._tokenizer, self._written(readable), config.max_prompt_tokens, part, chat=is_chat(config))
         if not is_chat(config):
             first = token_ids(self._tokenizer, [found.kept[0].prompt], chat=False)[0]
             if misplaced := misplaced_tokens(self._tokenizer, first):

@@ -85,9 +85,16 @@ class Within(NamedTuple):
 
 
 def within(
-    tokenizer: "PreTrainedTokenizerBase", problems: Sequence[Problem], max_prompt_tokens: int, *, chat: bool = False
+    tokenizer: "PreTrainedTokenizerBase",
+    problems: Sequence[Problem],
+    max_prompt_tokens: int,
+    part: str = "training",
+    *,
+    chat: bool = False,
 ) -> Within:
     """Part problems, in order, by the length of their prompts in the tokens that a policy is given.
+
+    `part` says in an error which problems these are.
 
     Raises: ConfigError, if none is short enough.
     """
@@ -97,8 +104,8 @@ def within(
     if not kept:
         shortest = min((length for _, length in sized), default=0)
         raise ConfigError(
-            f"task.max_prompt_tokens: all {len(problems)} prompts are longer than {max_prompt_tokens} tokens, the "
-            f"shortest has {shortest}; raise it"
+            f"task.max_prompt_tokens: all {len(problems)} {part} prompts are longer than {max_prompt_tokens} tokens, "
+            f"the shortest has {shortest}; raise it"
         )
     dropped = [problem for problem, length in sized if length > max_prompt_tokens]
     return Within([problem for problem, _ in kept], dropped, [length for _, length in kept])

@@ -1,6 +1,7 @@
 """The catalog over REST, by the client and on the command line; and specs that name what it has not."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_a_spec_that_names_what_is_not_there_is_neither_planned_nor_stored(
 def test_from_a_folder_to_a_spec_on_the_command_line(sweeps: Sweeps, home: Path) -> None:
     folder = write_model(home / "tiny", model_files(chat=True))
     (home / "five.csv").write_text("problem,answer\n" + "".join(f"{n}?,{n}\n" for n in range(5)))
-    (home / "sums.jsonl").write_text('{"question": "1+1?", "answer": "so #### 2"}\n' * 3)
+    (home / "sums.jsonl").write_text('{"question": "1+1?", "answer": "so #### 2", "Worked solution": "2 + 8"}\n' * 3)
     assert sweeps("models", "ls").err.startswith("no models; add one: sweeps models add")
     ran = sweeps("models", "add", str(folder), "--name", "mine")
     assert (ran.code, ran.out) == (0, "mine\n")
@@ -79,6 +80,7 @@ def test_from_a_folder_to_a_spec_on_the_command_line(sweeps: Sweeps, home: Path)
     shown = sweeps("datasets", "show", "sums").out
     assert 'data: {ref: sums, split: train, prompt: question, answer: answer, answer_after: "####"}' in shown
     assert "1+1?" in shown
+    assert "  Worked solution  2 + 8\n" in shown
     assert [row["name"] for row in json.loads(sweeps("datasets", "ls", "--json").out)] == ["shop-sums", "sums"]
     (home / "boxed.json").write_text(json.dumps([{"text": "1+1?", "solution": "so \\boxed{2}"}]))
     assert sweeps("datasets", "add", "./boxed.json", "--name", "boxed").code == 0
@@ -100,7 +102,9 @@ def test_what_is_wrong_with_a_source_is_said_in_lines(sweeps: Sweeps, home: Path
     ran = sweeps("models", "add", "./empty", "--name", "x")
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 3)
     assert "give it a name with --name" in sweeps("models", "add", "./empty").err
-    assert sweeps("datasets", "show", "nothing").code == 5
+    ran = sweeps("datasets", "show", "nothing")
+    assert ran.code == 5
+    assert re.search(r"there is no dataset 'nothing' in \S+/datasets; there are: .*shop-sums", ran.err)
 
 
 def test_a_cache_that_cannot_be_written_is_named(sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,8 +59,16 @@ def test_the_rest_of_the_task_stays() -> None:
 
 def test_a_limit_that_leaves_nothing_is_refused() -> None:
     task = WordProblems(WordProblemsTask(reward="number", max_prompt_tokens=3), Path("no-cache"))
-    with pytest.raises(ConfigError, match=r"task\.max_prompt_tokens: all \d+ prompts are longer than 3 tokens"):
+    with pytest.raises(
+        ConfigError, match=r"task\.max_prompt_tokens: all \d+ training prompts are longer than 3 tokens"
+    ):
         Asked(task, task.tokenizer())
+
+
+def test_of_validation_alone_the_limit_says_so(tmp_path: Path) -> None:
+    given = [*rows(9), {"problem": "long " * 90, "answer": "1"}]
+    with pytest.raises(ConfigError, match=r"all 1 validation prompts are longer than 100 tokens"):
+        asked(tmp_path, given, chats.base_tokenizer(), max_prompt_tokens=100, data={"suffix": ""})
 
 
 def test_prompts_are_written_in_the_chat_template(tmp_path: Path) -> None:

@@ -78,6 +78,10 @@ def test_parquet_keeps_nested_columns_and_dates_become_texts(tmp_path: Path) -> 
         ("rows.json", '{"a": 1, "b": 2}', "expected a list of objects, or an object with one such list"),
         ("rows.csv", "a,b\n1,2,3\n", "rows.csv, row 1: more values than the first line names columns"),
         ("rows.csv", 'a,b\n1,"2\n', "rows.csv cannot be read as .csv"),
+        ("rows.csv", "a;b\n1;2\n", "one column named 'a;b': is the separator a comma?"),
+        ("rows.tsv", "a,b\n1,2\n", "one column named 'a,b': is the separator a tab?"),
+        ("rows.csv", "a,b\nMünchen,2\n".encode("latin-1"), "rows.csv is not in UTF-8 (invalid"),
+        ("rows.jsonl", '{"a": "ü"}\n'.encode("latin-1"), "; save it as UTF-8"),
         ("rows.parquet", "PAR1", "rows.parquet cannot be read as .parquet"),
         ("rows.jsonl.gz", "plain", "rows.jsonl.gz cannot be read as .jsonl"),
         ("rows.txt", "a", "rows.txt: rows are read from .jsonl"),
@@ -85,9 +89,9 @@ def test_parquet_keeps_nested_columns_and_dates_become_texts(tmp_path: Path) -> 
     ],
 )
 def test_what_is_no_dataset_is_refused_and_leaves_nothing(
-    tmp_path: Path, name: str, content: str, refusal: str
+    tmp_path: Path, name: str, content: str | bytes, refusal: str
 ) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(ConfigError) as refused:
         add_local_dataset(tmp_path / name, tmp_path / "cache", "mine")
     assert refusal in str(refused.value)

@@ -15,7 +15,7 @@ LINE = "Every one of these words is needed to say how the answer to the question
 def previewed(cache: Path, answers: list[str], reward: str = "exact", **data: Any) -> tuple[TrainingConfig, Preview]:
     rows = [{"problem": f"What is {n} and 1?", "answer": answer} for n, answer in enumerate(answers)]
     chats.add_dataset(cache, "sums", {"train": rows})
-    task = {"name": "word_problems", "data": {"ref": "sums", **data}, "reward": reward}
+    task = {"name": "word_problems", "data": {"ref": "sums", **data}, "reward": reward, "validation_every": 2}
     config = TrainingConfig.model_validate({"task": task, "loss": {"name": "ce_gppo"}})
     return config, preview(config, cache)
 
@@ -47,6 +47,12 @@ def test_final_answers_are_not_warned_of(tmp_path: Path) -> None:
     assert "worked" not in text(found)
     config, found = previewed(tmp_path / "2", [f"so\n#### {n}" for n in range(20)], answer_after="####")
     assert _warnings(config, found) == []
+
+
+def test_few_problems_to_validate_on_are_warned_of(tmp_path: Path) -> None:
+    config, found = previewed(tmp_path, [str(n) for n in range(15)])
+    (warning,) = _warnings(config, found)
+    assert warning.startswith("only 7 problems to validate on")
 
 
 def test_a_title_is_one_short_line() -> None:

@@ -102,7 +102,9 @@ def test_long_prompts_are_parted_by_the_tokenizer_that_reads_them() -> None:
     assert dropped == [problem for problem in SHOP.training if lengths[problem] > 40]
     assert kept
     assert dropped
-    with pytest.raises(ConfigError, match=f"all 360 prompts are longer than 3 .* {min(lengths.values())}; raise it"):
+    with pytest.raises(
+        ConfigError, match=f"all 360 training prompts are longer than 3 .* {min(lengths.values())}; raise it"
+    ):
         within(tokenizer, SHOP.training, 3)
 
 
