@@ -7,6 +7,8 @@ from typing import Final, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from trainers.environment import CACHE, HOME
+
 _HUB_SECRETS: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
 
 
@@ -18,7 +20,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SWEEPS_", frozen=True, extra="ignore")
 
-    home: Path = Field(default=Path("~/.sweeps"), description="Data folder of the embedded stack.")
+    home: Path = Field(default=Path(HOME), description="Data folder of the embedded stack.")
     database_url: str = Field(default="", description="SQLAlchemy URL; default: SQLite under home.")
     database_url_file: Path | None = None
     storage: Path = Field(default=Path(), description="Trials' events and checkpoints; shared by all Ray nodes.")
@@ -51,7 +53,7 @@ class Settings(BaseSettings):
             "home": home,
             "database_url": self.database_url or f"sqlite:///{home / 'sweeps.db'}",
             "storage": (self.storage if self.storage != Path() else home / "storage").expanduser().absolute(),
-            "cache": (self.cache if self.cache != Path() else home / "cache").expanduser().absolute(),
+            "cache": (self.cache if self.cache != Path() else home / CACHE).expanduser().absolute(),
             "token_file": (self.token_file if self.token_file != Path() else home / "token").expanduser(),
             "url": self.url or f"http://{_reachable(self.host)}:{self.port}",
             "mlflow_public_url": self.mlflow_public_url or self.mlflow_url,

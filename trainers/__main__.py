@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from trainers.checkpoints import newest
 from trainers.config import TrainingConfig, with_params
 from trainers.config.sentences import complaints, settings_of
-from trainers.environment import ENVIRONMENT, EXIT_CODES
+from trainers.environment import ENVIRONMENT, EXIT_CODES, default_cache
 from trainers.errors import CheckpointError, ConfigError
 from trainers.events import EVENTS_FILE, EventWriter, NoEvents, append_event, read_events
 from trainers.launch import launch
@@ -256,7 +256,7 @@ def _first_process() -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    cache = Path(os.environ.get("SWEEPS_CACHE") or Path.home() / ".cache" / "sweeps")
+    cache = default_cache()
     parser = argparse.ArgumentParser(
         "python -m trainers",
         description="Train one policy with reinforcement learning, as a YAML file describes (trainers/config).",

@@ -1,8 +1,15 @@
 """What every command of this package gives its libraries and tells its caller."""
 
+import os
+from pathlib import Path
 from typing import Final
 
 EXIT_CODES: Final = {"SUCCEEDED": 0, "FAILED": 1, "BAD_CONFIG": 2, "DIVERGED": 3, "STOPPED": 4}
+
+HOME: Final = "~/.sweeps"
+"""Where all lies that `sweeps` keeps on one machine, unless SWEEPS_HOME says otherwise."""
+CACHE: Final = "cache"
+"""The folder in it of models, datasets and benchmarks, unless SWEEPS_CACHE names another."""
 
 # No run talks to the network, and mlflow, which TRL would import, has no part in it. Read when the libraries load.
 ENVIRONMENT: Final = {
@@ -13,3 +20,9 @@ ENVIRONMENT: Final = {
     "DISABLE_MLFLOW_INTEGRATION": "TRUE",
     "TOKENIZERS_PARALLELISM": "false",
 }
+
+
+def default_cache() -> Path:
+    """The folder of models, datasets and benchmarks: $SWEEPS_CACHE, else `CACHE` in $SWEEPS_HOME, else in `HOME`."""
+    named, home = os.environ.get("SWEEPS_CACHE"), os.environ.get("SWEEPS_HOME")
+    return (Path(named) if named else Path(home or HOME) / CACHE).expanduser().absolute()

@@ -141,8 +141,8 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path, capfd: pytest.
     for refusal in (
         f"{tmp_path}: no Hugging Face model (config.json and *.safetensors)",
         "--batch: expected a whole number from 1 (got 'none')",
-        "--benchmark: aime24 is not in the catalog of benchmarks (there are: none); add it with "
-        "`sweeps benchmarks add` aime24, from Kwai-Klear/CE-GPPO@10558fe",
+        f"--benchmark: aime24 is not in the catalog of benchmarks (in {tmp_path}/benchmarks there are: none); add it "
+        "with `sweeps benchmarks add` aime24, from Kwai-Klear/CE-GPPO@10558fe",
         "--benchmark: nonsense is not in the catalog of benchmarks",
         "--prompt chat: the tokenizer",
         "--reward: there is no 'magic'; known are exact, math, number",

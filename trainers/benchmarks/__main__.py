@@ -19,7 +19,7 @@ from trainers.benchmarks.run import run
 from trainers.benchmarks.sampler import ModelSampler
 from trainers.catalog import BenchmarkEntry, entry_folder
 from trainers.catalog.place import Reporter
-from trainers.environment import ENVIRONMENT, EXIT_CODES
+from trainers.environment import ENVIRONMENT, EXIT_CODES, default_cache
 from trainers.errors import ConfigError, StoppedError
 from trainers.lifeline import StopSignal
 from trainers.rewards import known_names
@@ -29,8 +29,7 @@ benchmarks (problems, samples of each, longest completion):
 {catalog}
 
   arithmetic comes with this package. The others, and your own, are added to the cache before, by
-  `sweeps benchmarks add NAME` (then give --cache ~/.sweeps/cache, or set SWEEPS_CACHE), or from a file by
-  `python -m trainers.benchmarks convert NAME FILE`.
+  `sweeps benchmarks add NAME`, or from a file by `python -m trainers.benchmarks convert NAME FILE`.
 
 what is written, below DIR/NAME:
   job.json        all that the samples follow from; the same command goes on, another one is refused
@@ -130,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_cache(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
-    cache = Path(os.environ.get("SWEEPS_CACHE") or Path.home() / ".cache" / "sweeps")
+    cache = default_cache()
     parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help=f"holds benchmarks/NAME ({cache})")
 
 

@@ -93,7 +93,8 @@ def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
     if entry is None:
         known = ", ".join(entry.name for entry in list_entries(cache, entry_type)) or "none"
         raise ConfigError(
-            f"{name} is not in the catalog of {kind} (there are: {known}); add it with `sweeps {kind} add`"
+            f"{name} is not in the catalog of {kind} (in {cache / kind} there are: {known}); add it with "
+            f"`sweeps {kind} add`"
         )
     return entry
 

@@ -241,7 +241,9 @@ def test_removing_takes_an_entry_and_what_was_begun_of_it_and_no_other(tmp_path:
     assert remove_entry(cache, ModelEntry, "mine") > sum(map(len, model_files().values()))
     assert [entry.name for entry in list_entries(cache, ModelEntry)] == ["mine.other"]
     assert not (cache / "models" / ".mine~0123").exists()
-    with pytest.raises(ConfigError, match=r"mine is not in the catalog of models \(there are: mine\.other\)"):
+    with pytest.raises(
+        ConfigError, match=r"mine is not in the catalog of models \(in \S+/models there are: mine\.other\)"
+    ):
         remove_entry(cache, ModelEntry, "mine")
 
 

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from trainers.__main__ import load_config, main
+from sweep_service.settings import Settings
+from trainers.__main__ import _parser, load_config, main
+from trainers.benchmarks.__main__ import _parser as benchmarks_parser
 from trainers.config import TrainingConfig
 from trainers.errors import ConfigError
+
+BENCHMARK = ["--model", "model", "--benchmark", "gsm8k", "--output", "out"]
 
 
 @pytest.fixture
@@ -113,6 +117,29 @@ def test_a_refused_run_leaves_its_folder_free(
         record.write('{"type":"step"}\n{"type":"failed","code":"BAD_CONFIG"}\n')
     assert main([str(config_file), "--output", str(output)]) == 2
     assert "already holds a run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("variables", "cache"),
+    [
+        ({}, "~/.sweeps/cache"),
+        ({"SWEEPS_HOME": "/data"}, "/data/cache"),
+        ({"SWEEPS_HOME": "/data", "SWEEPS_CACHE": "~/big"}, "~/big"),
+        ({"SWEEPS_HOME": "", "SWEEPS_CACHE": ""}, "~/.sweeps/cache"),
+    ],
+)
+def test_the_cache_is_the_services_unless_named(
+    variables: dict[str, str], cache: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SWEEPS_HOME", "SWEEPS_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    expected = Path(cache).expanduser()
+    assert _parser().parse_args(["run.yaml"]).cache == expected
+    assert benchmarks_parser().parse_args(BENCHMARK).cache == expected
+    if all(variables.values()):
+        assert Settings().cache == expected
 
 
 @pytest.mark.parametrize("option", ["--output", "--cache"])
