@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from trainers.environment import EXIT_CODES
 
-GRACE_S: Final = 10.0
+GRACE_S: Final = 60.0
 """How long the others may take to end after the first has; no time, if that was killed or failed."""
 
 
