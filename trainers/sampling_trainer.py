@@ -27,7 +27,7 @@ from trainers.engine import VLLM, Sampling, engine_arguments, engine_problems, r
 from trainers.errors import DivergedError, SamplingInterruptedError, StoppedError
 from trainers.evaluate import Evaluation, evaluate, own_random_state
 from trainers.model_folder import model_digest
-from trainers.parallel import process_state
+from trainers.parallel import process_state, shared
 from trainers.policy import load_policy, load_tokenizer, lora, refuse
 from trainers.probe_log import Sampled
 from trainers.prompts import end_tokens, is_chat, token_ids
@@ -247,8 +247,6 @@ class SamplingTrainer(GRPOTrainer):
     def _evaluation_of_initial(self) -> Evaluation:
         """The same for every run that starts from this model, so it is made once and kept."""
         config = self._config
-        if self._processes > 1:
-            return self._evaluation(BASE_EVALUATION_SEED)
         key = {
             "model": model_digest(self._folders.model),
             "weights": getattr(config.model, "weights_dtype", None),
@@ -259,8 +257,11 @@ class SamplingTrainer(GRPOTrainer):
         }
         if isinstance(config.rollout.engine, VLLMEngine):
             key["engine"] = [config.rollout.engine.model_dump(mode="json"), vllm_version()]
-        compute = partial(self._evaluation, BASE_EVALUATION_SEED)
-        return base_evaluation(self._folders.cache, key, compute, self._while_waiting)
+        compute, cache = partial(self._evaluation, BASE_EVALUATION_SEED), self._folders.cache
+        if self._processes > 1:
+            key["processes"] = self._processes
+            return shared(partial(base_evaluation, cache, key), compute)
+        return base_evaluation(cache, key, compute, self._while_waiting)
 
     def _while_waiting(self) -> None:
         if self._stopping():

@@ -99,6 +99,18 @@ def test_sigterm_saves_once_for_all(cache: Path, tmp_path: Path) -> None:
         assert Path(record.of("checkpoint")[-1]["path"], "model.safetensors").exists()
 
 
+def test_the_model_that_runs_start_from_is_evaluated_once_for_all_of_them(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    with trained(job(tmp_path / "first", cache, steps=96000)):
+        evaluated = run_so_far(tmp_path / "first").of("evaluation")[0]["metrics"]
+    (kept,) = cache.glob("evaluations/*.json")
+    content = json.loads(kept.read_text())
+    assert content["metrics"] == evaluated
+    kept.write_text(json.dumps(content | {"metrics": evaluated | {"eval/avg_at_k": 0.123}}))
+    with trained(job(tmp_path / "second", cache, steps=96000)):
+        assert run_so_far(tmp_path / "second").of("evaluation")[0]["metrics"]["eval/avg_at_k"] == 0.123
+
+
 RESOURCES = {"cpus": 2, "processes": 2}
 TRAINING = SMALL_TRAINING | {"device_batch": 4}
 
