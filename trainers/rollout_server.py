@@ -152,4 +152,7 @@ class RolloutServer:
 
 
 def _said(log: Path) -> str:
-    return f"{log} ends with:\n{log.read_bytes()[-1500:].decode(errors='replace').strip()}"
+    """The first error in the server's log, which is the cause, and the log's end, which tells what followed from it."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    cause = next((line.strip()[-500:] for line in text.splitlines() if "Error: " in line), "")
+    return (f"its first error is {cause}; " if cause else "") + f"{log} ends with:\n{text[-1500:].strip()}"

@@ -14,6 +14,7 @@ import pytest
 from tests.sweep_stack import wait_until
 from trainers.config import TransformersEngine, VLLMEngine
 from trainers.errors import ConfigError, EngineError
+from trainers.out_of_memory import is_out_of_memory
 from trainers.rollout_server import Address, RolloutServer, hide_server_gpus, server_command, server_environment
 
 # Answers after a while; has a worker in a session of its own, as vLLM does; writes pids and environment.
@@ -78,6 +79,13 @@ def test_one_that_ends_before_it_answers_says_why(tmp_path: Path) -> None:
     program = "import sys; sys.exit('no memory for the keys')"
     with pytest.raises(EngineError, match=r"exit code 1; .*log ends with:\nno memory for the keys"):
         RolloutServer(lambda _: command(tmp_path, program), os.environ, tmp_path / "log")
+
+
+def test_the_cause_is_told_however_much_was_said_after_it(tmp_path: Path) -> None:
+    program = "print('torch.OutOfMemoryError: CUDA out of memory'); print('trace\\n' * 1000); raise SystemExit(1)"
+    with pytest.raises(EngineError, match=r"first error is torch\.OutOfMemoryError: CUDA out of memory; ") as told:
+        RolloutServer(lambda _: command(tmp_path, program), os.environ, tmp_path / "log")
+    assert is_out_of_memory(told.value)
 
 
 def test_one_that_never_answers_is_ended(tmp_path: Path) -> None:
