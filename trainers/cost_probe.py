@@ -168,12 +168,12 @@ class CostProbeTrainer(PolicyTrainer):
         finally:
             self.generation_config = config
 
-    def _sampled_groups(self, indices: list[int]) -> list[Group]:
+    def _sampled_groups(self, indices: list[int], seed: int) -> list[Group]:
         """Sample the longest prompts, and as many at a time as the run would; only those asked for are trained on."""
         self._meter.begin("sampling")
         size = self._config.rollout.completions_per_prompt
         number = max(len(indices), math.ceil(self._at_once() / size))
-        groups = super()._sampled_groups(self._longest(self._task.training, number))
+        groups = super()._sampled_groups(self._longest(self._task.training, number), seed)
         self._figures |= {
             "prompt_tokens": max(len(group[0].prompt_ids) for group in groups),
             "completion_tokens": max(len(sample.completion_ids) for group in groups for sample in group),

@@ -36,6 +36,7 @@ from trainers.recorder import Recorder
 from trainers.rollout_stats import rollout_stats
 from trainers.rollouts import (
     Collected,
+    Group,
     PromptStream,
     as_tensors,
     collect,
@@ -193,7 +194,7 @@ class PolicyTrainer(SamplingTrainer):
         started, rollout, position = time.perf_counter(), self._config.rollout, self._prompts.position
         before = RandomState.taken()
         try:
-            collected = collect(rollout, self._prompts, self._processes, self._sampled_groups, self.any_process)
+            collected = collect(rollout, self._prompts, self._processes, self._sampled_round, self.any_process)
         except SamplingInterruptedError:  # the checkpoint is of the state before this rollout
             before.restore()
             self._prompts.position = position
@@ -227,8 +228,9 @@ class PolicyTrainer(SamplingTrainer):
         self._rollout_metrics |= engine_stats(logprobs_BT, given_BT, mask_BT, cap, self.accelerator)
         return {} if cap is None else {"sampling_weight": truncated_weights(logprobs_BT, given_BT, cap)}
 
-    def _sampling_seed(self) -> int:
-        return hash((self._config.seed, self._prompts.position, 1))  # an evaluation's has no third number
+    def _sampled_round(self, indices: list[int]) -> list[Group]:
+        seed = hash((self._config.seed, self._prompts.position, 1))  # an evaluation's has no third number
+        return self._sampled_groups(indices, seed)
 
     # updates
 

@@ -198,15 +198,11 @@ class SamplingTrainer(GRPOTrainer):
             completed += map(Tokens, ids, logprobs or [None] * len(ids))
         return completed
 
-    def _sampling_seed(self) -> int:
-        """Differs from rollout to rollout and from run to run."""
-        raise NotImplementedError
-
-    def _sampled_groups(self, indices: list[int]) -> list[Group]:
+    def _sampled_groups(self, indices: list[int], seed: int) -> list[Group]:
         size = self._config.rollout.completions_per_prompt
         asked = [self._task.training[index] for index in indices for _ in range(size)]
         prompt_ids = self._token_ids(asked)
-        completed = self._completed(prompt_ids, size, self._sampling_seed())
+        completed = self._completed(prompt_ids, size, seed)
         completions = [self._completion(tokens.ids) for tokens in completed]
         judgements = self._task.judge(asked, completions)
         samples = [

@@ -1,8 +1,6 @@
 """The routes of the catalog: what specs may name. Reading only; adding is for who has the machine."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends
 
 from sweep_service.api.paging import Pages, Paging
 from sweep_service.api.routes import PROBLEMS, Service, authorize, refuse_unknown_parameters
@@ -11,8 +9,8 @@ from sweep_service.schemas import Page
 from sweep_service.service import SweepService
 from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, all_entries
 from trainers.catalog.entries import KINDS, AnyEntry
+from trainers.config import CatalogName
 
-Name = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
 router = APIRouter(
     prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=PROBLEMS
 )
@@ -25,7 +23,7 @@ def list_models(service: Service, paging: Pages) -> Page[ModelEntry]:
 
 
 @router.get("/models/{name}")
-def get_model(service: Service, name: Name) -> ModelEntry:
+def get_model(service: Service, name: CatalogName) -> ModelEntry:
     """Return a model's record: where it came from, its architecture, sizes and context length."""
     return _entry(service, ModelEntry, name)
 
@@ -37,7 +35,7 @@ def list_datasets(service: Service, paging: Pages) -> Page[DatasetEntry]:
 
 
 @router.get("/datasets/{name}")
-def get_dataset(service: Service, name: Name) -> DatasetEntry:
+def get_dataset(service: Service, name: CatalogName) -> DatasetEntry:
     """Return a dataset's record: where it came from, its splits and columns."""
     return _entry(service, DatasetEntry, name)
 
@@ -49,7 +47,7 @@ def list_benchmarks(service: Service, paging: Pages) -> Page[BenchmarkEntry]:
 
 
 @router.get("/benchmarks/{name}")
-def get_benchmark(service: Service, name: Name) -> BenchmarkEntry:
+def get_benchmark(service: Service, name: CatalogName) -> BenchmarkEntry:
     """Return a benchmark's record: where it came from and how many problems it has."""
     return _entry(service, BenchmarkEntry, name)
 

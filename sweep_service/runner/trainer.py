@@ -14,6 +14,7 @@ from sweep_service.processes import started_at
 from sweep_service.records import Outcome
 from sweep_service.runner.launch import Running
 from sweep_service.settings import without_hub_tokens
+from trainers.environment import ENVIRONMENT
 
 EVENTS_FILE: Final = "events.jsonl"
 MAX_PART: Final = 1 << 20
@@ -147,11 +148,8 @@ def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, s
     paths = [packages, *filter(None, [environment.get("PYTHONPATH")])]
     threads = max(1, job.threads // job.processes)
     changed = dict.fromkeys(_THREAD_VARIABLES, str(threads)) | {
+        **ENVIRONMENT,
         "PYTHONPATH": os.pathsep.join(paths),
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
-        "HF_DATASETS_OFFLINE": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
         "DO_NOT_TRACK": "1",
     }

@@ -5,10 +5,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import psutil
-import pytest
 
 from sweep_service.auth import read_token
 from sweep_service.client import Client
@@ -20,14 +18,6 @@ from tests.sweep_stack import SMALL_TRAINING, answers, one_of, processes_of, ser
 
 STEPS = 160
 """Some seconds of training: long enough to be hit in the middle."""
-
-
-@pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    settings = Settings(home=tmp_path / "h", port=free_port())
-    for name, value in settings.environment().items():
-        monkeypatch.setenv(name, value)
-    return settings
 
 
 def kill_a_trainer(store: Store, sweep_id: str) -> None:

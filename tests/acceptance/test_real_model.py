@@ -16,21 +16,12 @@ from sweep_service.auth import read_token
 from sweep_service.client import Client
 from sweep_service.records import SweepState, TrialState
 from sweep_service.report import Report
-from sweep_service.serve import free_port
 from sweep_service.settings import Settings
 from tests.sweep_stack import serving
 
 STEPS = 12
 SWEEPS = {"qwen-full": ("qwen", None, 1), "llama-lora-two": ("llama", {"rank": 4, "alpha": 8}, 2)}
 """Model, adapters, processes."""
-
-
-@pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    settings = Settings(home=tmp_path / "h", port=free_port())
-    for name, value in settings.environment().items():
-        monkeypatch.setenv(name, value)
-    return settings
 
 
 def run(*command: str) -> str:
