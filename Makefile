@@ -14,7 +14,7 @@ help: ## Show these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
 
 demo: $(READY) ## Run a real sweep over beta1 and beta2 from submission to report, then stop everything
-	@$(QUIET) $(VENV)/bin/python -m sweep_service.demo
+	@$(QUIET) $(VENV)/bin/python -m sweep_service.cli.demo
 
 serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave them running until Ctrl-C
 	@$(QUIET) $(VENV)/bin/sweeps serve

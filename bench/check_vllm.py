@@ -27,7 +27,7 @@ import psutil
 import torch
 from random_model import QWEN2, Size, save_random_model
 
-from trainers.catalog.local import add_local_model
+from trainers.catalog.add_from_disk import add_local_model
 from trainers.config import TrainingConfig, VLLMEngine, with_params
 
 SMALL: Final = Size(QWEN2, 272, 64, 128, 2, 2, 1, 512, tied=True)
@@ -81,7 +81,7 @@ def check_arguments(folder: Path) -> bool:
     from vllm import SamplingParams
     from vllm.engine.arg_utils import EngineArgs
 
-    from trainers.engine import VLLM, Sampling, engine_arguments
+    from trainers.rollouts.vllm_engine import VLLM, Sampling, engine_arguments
 
     model = folder / "cache/models/small"
     given: list[dict[str, Any]] = []
@@ -136,7 +136,7 @@ def _server_arguments(model: Path) -> bool:
     from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    from trainers.rollout_server import Address, server_command
+    from trainers.rollouts.rollout_server import Address, server_command
 
     engine = VLLMEngine(mode="server", server_gpus=2)
     command = server_command(engine, model, 512, 7, Address("127.0.0.1", 8123, 8124))
@@ -151,7 +151,7 @@ def check_server(folder: Path) -> bool:
     """Start vLLM's server as the trainer does, ask it as TRL does, and end it."""
     from trl.generation.vllm_client import VLLMClient
 
-    from trainers.rollout_server import RolloutServer, server_command, server_environment
+    from trainers.rollouts.rollout_server import RolloutServer, server_command, server_environment
 
     engine = VLLMEngine(mode="server", server_gpus=1, memory_share=0.2)
     model, log, began = folder / "cache/models/small", folder / "vllm.log", time.monotonic()

@@ -4,7 +4,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
 
-from trainers.events import read_events
+from trainers.process.events import read_events
 
 CURVES: Final = ("reward/mean", "entropy", "probe/entropy")
 """`POINTS` values, each the mean over as many updates."""

@@ -23,11 +23,11 @@ from random_model import SIZES, save_random_model
 
 from sweep_service.auth import read_token
 from sweep_service.client import Client
-from sweep_service.records import Attempt, SweepState
 from sweep_service.report import Report
 from sweep_service.serve import Stack, free_port
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
+from sweep_service.sweep.records import Attempt, SweepState
 
 MEASURED = (
     "memory/peak_mib",

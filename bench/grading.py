@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import psutil
 
-from trainers.grading import Counts, GraderPool, Verdict
-from trainers.grading.process import MEMORY_KEPT_BYTES, GraderProcess
+from trainers.grading import GraderPool, GradingCounts, Verdict
+from trainers.grading.grader_process import MEMORY_KEPT_BYTES, GraderProcess
 
 POISON: dict[str, Callable[[int], str]] = {
     "tower": lambda n: f"{n}^{{9^{{9^{{9}}}}}}",
@@ -98,7 +98,7 @@ class Cost(NamedTuple):
     """Child processes alive after the pool was closed."""
     files: int
     """Growth of this process's open files."""
-    counts: Counts
+    counts: GradingCounts
 
 
 def judge(asked: Sequence[Question], processes: int = 1, deadline_s: float = 1.0) -> Cost:

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from sweep_service.finalize import gather
-from sweep_service.records import Config, Role, Stage, Trial, TrialState
 from sweep_service.report import ReportInputs
-from sweep_service.report.health import trial_health
+from sweep_service.report.facts.trial_health import trial_health
 from sweep_service.settings import Settings
 from sweep_service.store import open_store
+from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState
+from sweep_service.worker.reports import gather
 
 RECORDED: Final = Path(__file__).with_name("recorded_sweeps.json")
 

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from sqlalchemy import event
 
-from sweep_service.objective import choose, config_objectives, trial_objectives
-from sweep_service.plan import confirm_records, first_records
-from sweep_service.records import Attempt, Config, DesiredState, Outcome, Stage, Sweep, SweepState, Trial
 from sweep_service.settings import Settings
-from sweep_service.spec import SweepSpec
 from sweep_service.store import Fence, Store, open_store
-from trainers.metrics import EVALUATION_METRICS, STEP_METRICS
+from sweep_service.sweep.objective import choose, config_objectives, trial_objectives
+from sweep_service.sweep.plan import confirm_records, first_records
+from sweep_service.sweep.records import Attempt, AttemptOutcome, Config, DesiredState, Stage, Sweep, SweepState, Trial
+from sweep_service.sweep.spec import SweepSpec
+from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
 
 LIMITS = {"seconds": 60.0, "peak MiB": 1024.0, "html MB": 10.0}
 STEPS, EVERY, CHUNK = 1000, 40, 8
@@ -79,12 +79,16 @@ def train(store: Store, fence: Fence, configs: list[Config], trials: list[Trial]
         attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
         if trial.number % 50 == 7:
             ship(store, fence, attempt, happened(*metrics, 0, 3 * STEPS // 4))
-            store.finish_attempt(fence, attempt, Outcome.CRASHED, "the trainer was ended by signal 9", 3)
+            store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, "the trainer was ended by signal 9", 3)
             attempt, resumed = store.start_attempt(fence, trial.id, "/nowhere/{attempt}"), STEPS // 2
         else:
             resumed = 0
         ship(store, fence, attempt, happened(*metrics, resumed, steps))
-        outcome = (Outcome.FAILED if trial.number % 2 else Outcome.DIVERGED) if early else Outcome.SUCCEEDED
+        outcome = (
+            (AttemptOutcome.FAILED if trial.number % 2 else AttemptOutcome.DIVERGED)
+            if early
+            else AttemptOutcome.SUCCEEDED
+        )
         store.finish_attempt(fence, attempt, outcome, "made up to end early" if early else None, 3)
         if trial.number % 100 == 99:
             print(f"  {trial.number + 1} trials stored", flush=True)
@@ -173,8 +177,8 @@ def measure(url: str, sweep_id: str, folder: Path) -> dict[str, float]:
         clock.append(time.perf_counter())
         seconds[f"{part} s"] = clock[-1] - clock[-2]
 
-    from sweep_service.finalize import gather
     from sweep_service.report import build, render_html, render_markdown, report_json
+    from sweep_service.worker.reports import gather
 
     took("import")
     store = open_store(url)

@@ -17,7 +17,7 @@ from studies import LOSSES, SETTINGS, STUDIES
 from tables import write_tables
 
 from trainers.config import TrainingConfig, with_params
-from trainers.events import read_events
+from trainers.process.events import read_events
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CURVES: Final = ROOT / "docs" / "results"

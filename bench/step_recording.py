@@ -9,7 +9,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from trainers.config import TrainingConfig
 from trainers.losses import DAPOParams
-from trainers.rollouts import RolloutTensors, counts, totals
+from trainers.rollouts.rollout import RolloutTensors, counts, totals
 from trainers.tasks import make_task
 
 TURNS: Final = 1000

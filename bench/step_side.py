@@ -23,15 +23,15 @@ from transformers import TrainerCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from trainers.config import TrainingConfig
-from trainers.events import EventWriter
-from trainers.policy import load_policy, load_tokenizer
-from trainers.policy_trainer import PolicyTrainer
-from trainers.recorder import Recorder
-from trainers.rollout_stats import rollout_stats
-from trainers.sampling_trainer import Folders
+from trainers.policy.load_policy import load_policy, load_tokenizer
+from trainers.process.events import EventWriter
+from trainers.record.recorder import Recorder
+from trainers.record.rollout_stats import rollout_stats
 from trainers.tasks import make_task
 from trainers.tasks.base import Completion, Judgement
-from trainers.training_arguments import training_arguments
+from trainers.training.policy_trainer import PolicyTrainer
+from trainers.training.sampling_trainer import Folders
+from trainers.training.training_arguments import training_arguments
 
 
 class _Recorded(GRPOTrainer):

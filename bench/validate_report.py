@@ -23,14 +23,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta
 
-from sweep_service.plan import first_records
-from sweep_service.records import Config, Curve, DesiredState, Stage, Sweep, SweepState, Trial, TrialState
 from sweep_service.report import Report, ReportInputs, build
 from sweep_service.report.model import Outcome
-from sweep_service.report.stats import lower_critical
+from sweep_service.report.statistics.differences import lower_critical
 from sweep_service.runner.stages import next_records
-from sweep_service.series import TrialSeries
-from sweep_service.spec import SweepSpec
+from sweep_service.sweep.plan import first_records
+from sweep_service.sweep.records import Config, Curve, DesiredState, Stage, Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.series import TrialSeries
+from sweep_service.sweep.spec import SweepSpec
 
 RECORDED: Final = Path(__file__).with_name("recorded_sweeps.json")
 SEEDS: Final = (3, 4, 6)

@@ -1,10 +1,10 @@
-"""Writes the tables of `docs/metrics.md` from `trainers/metrics.py`: python docs/metrics_table.py."""
+"""Writes the tables of `docs/metrics.md` from `trainers/record/metrics.py`: python docs/metrics_table.py."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from trainers.metrics import EVALUATION_METRICS, STEP_SECTIONS, SUMMARY_METRICS, Metric
+from trainers.record.metrics import EVALUATION_METRICS, STEP_SECTIONS, SUMMARY_METRICS, Metric
 
 PAGE: Final = Path(__file__).with_name("metrics.md")
 MARK: Final = "<!-- From here on made by docs/metrics_table.py. -->"

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from sweep_service.client import Client
-from sweep_service.records import Event
+from sweep_service.sweep.records import Event
 
 
 def show(event: Event) -> None:

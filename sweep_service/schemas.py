@@ -4,10 +4,19 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sweep_service.budget import GpuHours
-from sweep_service.cost import SweepCost
-from sweep_service.records import Checkpoint, Config, CostProbe, DesiredState, Stage, SweepState, Trial, TrialState
-from sweep_service.spec import SweepSpec
+from sweep_service.sweep.budget import GpuHours
+from sweep_service.sweep.cost import SweepCost
+from sweep_service.sweep.records import (
+    Checkpoint,
+    Config,
+    CostProbe,
+    DesiredState,
+    Stage,
+    SweepState,
+    Trial,
+    TrialState,
+)
+from sweep_service.sweep.spec import SweepSpec
 from trainers.config import TrainingConfig
 
 Item = TypeVar("Item")

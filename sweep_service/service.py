@@ -9,15 +9,19 @@ from typing import Any
 
 import yaml
 
-from sweep_service.budget import GpuHours, gpu_hours
-from sweep_service.catalog_check import check_catalog
-from sweep_service.cost import costliest, measured, probe_shape
 from sweep_service.errors import NotReady
-from sweep_service.links import curves_link, run_link
-from sweep_service.objective import config_objectives, leader, trial_objectives
-from sweep_service.plan import SweepPlan, first_records, make_plan
-from sweep_service.preview import with_prompts
-from sweep_service.records import (
+from sweep_service.intake.catalog_check import check_catalog
+from sweep_service.intake.preview import with_prompts
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.schemas import ConfigCurve, ConfigView, ProbeView, SweepsComparison, SweepSummary, TrialView
+from sweep_service.settings import Settings
+from sweep_service.store import KeptReport, Store, schema_versions
+from sweep_service.sweep.budget import GpuHours, gpu_hours
+from sweep_service.sweep.cost import costliest, measured, probe_shape
+from sweep_service.sweep.links import curves_link, run_link
+from sweep_service.sweep.objective import config_objectives, leader, trial_objectives
+from sweep_service.sweep.plan import SweepPlan, first_records, make_plan
+from sweep_service.sweep.records import (
     Curve,
     DesiredState,
     Event,
@@ -29,10 +33,6 @@ from sweep_service.records import (
     TrialState,
     new_id,
 )
-from sweep_service.schemas import ConfigCurve, ConfigView, ProbeView, SweepsComparison, SweepSummary, TrialView
-from sweep_service.settings import Settings
-from sweep_service.spec_check import parse_spec
-from sweep_service.store import KeptReport, Store, schema_versions
 
 
 class SweepService:

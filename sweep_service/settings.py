@@ -7,7 +7,7 @@ from typing import Final, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from trainers.environment import CACHE, HOME
+from trainers.process.environment import CACHE, HOME
 
 _HUB_SECRETS: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
 

@@ -13,14 +13,20 @@ from typing import Any
 import httpx
 import psutil
 
-from sweep_service.plan import first_records
-from sweep_service.processes import start, start_kept, stop
-from sweep_service.ray_head import client_environment, ensure_ray_token, head_command, head_environment, is_ready
-from sweep_service.records import DesiredState, Sweep, SweepState, new_id
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.processes.child_processes import start, start_kept, stop
+from sweep_service.processes.ray_head import (
+    client_environment,
+    ensure_ray_token,
+    head_command,
+    head_environment,
+    is_ready,
+)
 from sweep_service.serve import free_port
 from sweep_service.settings import Settings
-from sweep_service.spec_check import parse_spec
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.plan import first_records
+from sweep_service.sweep.records import DesiredState, Sweep, SweepState, new_id
 
 SMALL_TRAINING: dict[str, Any] = {
     "steps": 16,
@@ -103,7 +109,9 @@ def _has(process: psutil.Process, words: tuple[str, ...]) -> bool:
         command = process.cmdline()
     except psutil.NoSuchProcess:
         return False
-    return "trainers.keeper" not in command and all(any(part.endswith(word) for part in command) for word in words)
+    return "trainers.process.keeper" not in command and all(
+        any(part.endswith(word) for part in command) for word in words
+    )
 
 
 def submit_and_claim(store: Store, raw: dict[str, Any]) -> Fence:

@@ -18,16 +18,16 @@ from typing import Any, Final, cast
 import yaml
 from pydantic import ValidationError
 
-from trainers.checkpoints import newest
 from trainers.config import TrainingConfig, with_params
-from trainers.config.sentences import complaints, settings_of
-from trainers.environment import ENVIRONMENT, EXIT_CODES, default_cache
+from trainers.config.complaints import complaints, settings_of
 from trainers.errors import CheckpointError, ConfigError
-from trainers.events import EVENTS_FILE, EventWriter, NoEvents, append_event, read_events
-from trainers.launch import launch
-from trainers.lifeline import StopSignal, follow_parent
-from trainers.out_of_memory import OUT_OF_MEMORY, is_out_of_memory, message, phase_of
-from trainers.rollout_server import hide_server_gpus
+from trainers.policy.checkpoints import newest
+from trainers.process.environment import ENVIRONMENT, EXIT_CODES, default_cache
+from trainers.process.events import EVENTS_FILE, EventWriter, NoEvents, append_event, read_events
+from trainers.process.launch import launch
+from trainers.process.lifeline import StopSignal, follow_parent
+from trainers.rollouts.rollout_server import hide_server_gpus
+from trainers.training.out_of_memory import OUT_OF_MEMORY, is_out_of_memory, message, phase_of
 
 _ANOTHERS_END_S: Final = 1.0
 _EPILOG: Final = """\
@@ -169,7 +169,7 @@ def _prepare_imports() -> None:
 def _preview(options: argparse.Namespace) -> int:
     """Print what a run would be asked, or in JSON what is wrong with it."""
     _prepare_imports()
-    from trainers.preview import preview, text
+    from trainers.training.preview import preview, text
 
     try:
         found = preview(load_config(options.config, options.setting), options.cache)
@@ -188,7 +188,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         _prepare_imports()
         from transformers.utils import logging
 
-        from trainers.evaluate_model import evaluate_model
+        from trainers.training.evaluate_model import evaluate_model
 
         logging.disable_progress_bar()
         evaluation = evaluate_model(config, options.evaluate, options.cache)
@@ -213,8 +213,8 @@ def _run(
             hide_server_gpus(config.rollout.engine)
             from transformers.utils import logging
 
-            from trainers.cost_probe import measure_cost  # imports torch, transformers and trl: seconds
-            from trainers.train import train
+            from trainers.cost.cost_probe import measure_cost  # imports torch, transformers and trl: seconds
+            from trainers.training.train import train
 
             logging.disable_progress_bar()
             gc.freeze()  # what was imported stays; collections during training need not look at it

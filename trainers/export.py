@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trainers.checkpoints import run_config
 from trainers.config import TrainingConfig
-from trainers.durable import move_whole
-from trainers.environment import ENVIRONMENT, EXIT_CODES
 from trainers.errors import CheckpointError, ConfigError
-from trainers.lifeline import follow_parent
-from trainers.model_folder import model_digest
+from trainers.policy.checkpoints import run_config
+from trainers.policy.model_folder import model_digest
+from trainers.process.durable import move_whole
+from trainers.process.environment import ENVIRONMENT, EXIT_CODES
+from trainers.process.lifeline import follow_parent
 
 _ADAPTER: Final = "adapter_config.json"
 _ADAPTER_FILES: Final = ("adapter_model.safetensors", _ADAPTER)

@@ -5,11 +5,11 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 
-from sweep_service.api import catalog, pages, problems
+from sweep_service.api import catalog_routes, page_routes, problems
+from sweep_service.api.event_stream import Streams
 from sweep_service.api.guard import Guard, known_hosts
 from sweep_service.api.problems import Refusal
-from sweep_service.api.routes import router
-from sweep_service.api.stream import Streams
+from sweep_service.api.sweep_routes import router
 from sweep_service.errors import NotReady
 from sweep_service.service import SweepService
 
@@ -37,11 +37,11 @@ def create_app(service: SweepService, token: str) -> FastAPI:
     )
     app.state.service, app.state.token, app.state.streams = service, token, Streams()
     app.include_router(router)
-    app.include_router(catalog.router)
+    app.include_router(catalog_routes.router)
     app.add_api_route("/livez", livez, tags=["probes"])
     app.add_api_route("/readyz", readyz, tags=["probes"])
     app.add_middleware(Guard, hosts=known_hosts(service.settings.host, service.settings.url))
-    pages.install(app)
+    page_routes.install(app)
     problems.install(app)
     app.openapi = lambda: _openapi(app)
     return app

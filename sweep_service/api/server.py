@@ -6,7 +6,7 @@ from types import FrameType
 import uvicorn
 
 from sweep_service.api.app import create_app
-from sweep_service.api.stream import Streams
+from sweep_service.api.event_stream import Streams
 from sweep_service.auth import server_token
 from sweep_service.errors import ServiceError
 from sweep_service.service import SweepService

@@ -5,7 +5,7 @@ import sys
 import typer
 from pydantic import ValidationError
 
-from sweep_service.cli import catalog, doctor, probe, processes, recipe, sweeps
+from sweep_service.cli import catalog_commands, doctor, probe_command, process_commands, recipe_command, sweep_commands
 from sweep_service.cli.exits import HELP, ExitCode, exit_code
 from sweep_service.cli.output import print_error
 from sweep_service.errors import ServiceError
@@ -27,25 +27,29 @@ app = typer.Typer(
 )
 for panel, commands in {
     "Sweeps": (
-        recipe.recipe,
-        sweeps.plan,
-        probe.probe,
-        sweeps.submit,
-        sweeps.ls,
-        sweeps.show,
-        sweeps.compare,
-        sweeps.watch,
-        sweeps.report,
-        sweeps.best,
-        sweeps.cancel,
+        recipe_command.recipe,
+        sweep_commands.plan,
+        probe_command.probe,
+        sweep_commands.submit,
+        sweep_commands.ls,
+        sweep_commands.show,
+        sweep_commands.compare,
+        sweep_commands.watch,
+        sweep_commands.report,
+        sweep_commands.best,
+        sweep_commands.cancel,
     ),
-    "Service": (processes.serve, processes.api, processes.worker, doctor.doctor),
+    "Service": (process_commands.serve, process_commands.api, process_commands.worker, doctor.doctor),
 }.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-for group, name in ((catalog.models, "models"), (catalog.datasets, "datasets"), (catalog.benchmarks, "benchmarks")):
+for group, name in (
+    (catalog_commands.models, "models"),
+    (catalog_commands.datasets, "datasets"),
+    (catalog_commands.benchmarks, "benchmarks"),
+):
     app.add_typer(group, name=name, rich_help_panel="Catalog")
-app.add_typer(processes.db, name="db", rich_help_panel="Service")
+app.add_typer(process_commands.db, name="db", rich_help_panel="Service")
 
 
 def main() -> None:

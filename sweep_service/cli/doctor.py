@@ -22,7 +22,7 @@ from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.output import Json, print_json, say, stdout
 from sweep_service.client import Client
 from sweep_service.errors import ServiceError
-from sweep_service.ray_head import client_environment
+from sweep_service.processes.ray_head import client_environment
 from sweep_service.settings import Settings
 
 Verdict = Literal["ok", "warning", "error"]
@@ -166,7 +166,7 @@ def _nodes(settings: Settings) -> Iterator[Finding]:
     own = client_environment(token) if "RAY_AUTH_TOKEN_PATH" not in os.environ and token.exists() else {}
     lifeline, held = os.pipe()
     with subprocess.Popen(
-        [sys.executable, "-m", "sweep_service.runner.nodes"],
+        [sys.executable, "-m", "sweep_service.nodes.survey"],
         env=os.environ | settings.environment() | own,
         stdin=lifeline,
         stdout=subprocess.PIPE,

@@ -5,7 +5,7 @@ from enum import IntEnum
 from sweep_service.auth import TokenError
 from sweep_service.client import TooLate, Unauthorized, Unreachable
 from sweep_service.errors import Conflict, InvalidSpec, NotFound, NotReady, ServiceError
-from sweep_service.records import SweepState
+from sweep_service.sweep.records import SweepState
 
 
 class ExitCode(IntEnum):

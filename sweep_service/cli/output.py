@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep_service.errors import InvalidSpec, ServiceError
-from sweep_service.records import SweepState, TrialState
-from sweep_service.spec import last_part
+from sweep_service.sweep.records import SweepState, TrialState
+from sweep_service.sweep.spec import last_part
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in the API's shape.")]
 STYLES: dict[str, str] = {

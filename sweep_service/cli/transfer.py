@@ -8,7 +8,7 @@ from typing import Final, Self
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from sweep_service.cli.output import say, stderr
-from trainers.catalog.place import Reporter, size_text
+from trainers.catalog.new_entry import Reporter, size_text
 
 _LINE_INTERVAL_S: Final = 10.0
 _SHOWN_NAME: Final = 40

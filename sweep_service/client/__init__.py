@@ -6,7 +6,7 @@ with Client.from_env() as client:
     print(client.best(sweep.id).params)
 """
 
-from sweep_service.client.client import Client, ReportSoFar
 from sweep_service.client.errors import ClientError, Refused, TooLate, Unauthorized, Unreachable
+from sweep_service.client.sweep_client import Client, ReportSoFar
 
 __all__ = ["Client", "ClientError", "Refused", "ReportSoFar", "TooLate", "Unauthorized", "Unreachable"]

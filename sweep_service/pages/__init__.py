@@ -1,1 +1,1 @@
-"""The status page: what people see of sweeps in a browser. Its routes are in `sweep_service.api.pages`."""
+"""The status page: what people see of sweeps in a browser. Its routes are in `sweep_service.api.page_routes`."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sweep_service.pages.render import render
-from sweep_service.records import DesiredState, SweepState, TrialState
+from sweep_service.pages.rendering import render
 from sweep_service.schemas import SweepSummary
+from sweep_service.sweep.records import DesiredState, SweepState, TrialState
 
 PAGE: Final = 50
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from sweep_service.records import Stage, SweepState, Trial, TrialState
+from sweep_service.sweep.records import Stage, SweepState, Trial, TrialState
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sweep_service.links import curves_link, run_link
-from sweep_service.objective import leader, trial_objective
-from sweep_service.pages.curves import MeanCurves
-from sweep_service.pages.look import Look, looks
+from sweep_service.pages.config_looks import ConfigLook, looks
+from sweep_service.pages.page_curves import MeanCurves
 from sweep_service.pages.progress import Progress, progress
-from sweep_service.records import Config, DesiredState, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
 from sweep_service.service import SweepService
-from sweep_service.spec import Objective
+from sweep_service.sweep.links import curves_link, run_link
+from sweep_service.sweep.objective import leader, trial_objective
+from sweep_service.sweep.records import Config, DesiredState, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
+from sweep_service.sweep.spec import Objective
 
 ENTROPY: Final = "entropy"
 REWARD: Final = "reward/mean"
@@ -25,11 +25,11 @@ Planned = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class TrialRow:
+class PageTrial:
     """A row of the table of trials."""
 
     trial: Trial
-    look: Look
+    look: ConfigLook
     phase: str | None
     """What it does before its first update."""
     entropy: float | None
@@ -68,23 +68,23 @@ class Warned:
 class Evaluation:
     """Completions that one trial wrote at one evaluation."""
 
-    row: TrialRow
+    row: PageTrial
     step: int
     samples: list[Sample]
 
 
 @dataclass(frozen=True)
-class Best:
+class BestSoFar:
     """The config that leads so far."""
 
-    look: Look
+    look: ConfigLook
     stage: Stage
     value: float
     seeds: int
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ShownVerdict:
     """What the report says."""
 
     outcome: str
@@ -100,12 +100,12 @@ class Snapshot:
     counts: dict[str, int]
     """Trials by state; states without trials are left out."""
     progress: Progress
-    rows: list[TrialRow]
-    looks: dict[str, Look]
+    rows: list[PageTrial]
+    looks: dict[str, ConfigLook]
     warnings: list[Warned]
-    failures: list[TrialRow]
-    best: Best | None
-    verdict: Verdict | None
+    failures: list[PageTrial]
+    best: BestSoFar | None
+    verdict: ShownVerdict | None
     probing: str | None
     """What its cost probe does, while there is one."""
     mlflow_url: str | None
@@ -115,9 +115,9 @@ class Snapshot:
         """Whether it has been asked to stop and has not stopped yet."""
         return self.sweep.desired_state is DesiredState.CANCEL and not self.sweep.state.terminal
 
-    def groups(self) -> dict[str, list[TrialRow]]:
+    def groups(self) -> dict[str, list[PageTrial]]:
         """Return the table's parts, each in order."""
-        parts: dict[str, list[TrialRow]] = {"running": [], "ended": [], "waiting": []}
+        parts: dict[str, list[PageTrial]] = {"running": [], "ended": [], "waiting": []}
         for row in sorted(self.rows, key=lambda row: (row.order, row.trial.number)):
             parts[row.group].append(row)
         return parts
@@ -131,7 +131,7 @@ def take(
     curves: MeanCurves,
     phases: Mapping[str, str],
     planned: Planned,
-    verdict: Verdict | None,
+    verdict: ShownVerdict | None,
     *,
     probing: str | None,
 ) -> Snapshot:
@@ -140,7 +140,7 @@ def take(
     url, objective = service.settings.mlflow_public_url, sweep.spec.objective
     values = {trial.id: _objective(trial, curves, objective) for trial in trials}
     rows = [
-        TrialRow(
+        PageTrial(
             trial=trial,
             look=named[trial.config_id],
             phase=phases.get(trial.id) if trial.step == 0 and trial.state is TrialState.RUNNING else None,
@@ -168,7 +168,7 @@ def take(
     )
 
 
-def evaluations(rows: Sequence[TrialRow], samples: Sequence[Sample]) -> list[Evaluation]:
+def evaluations(rows: Sequence[PageTrial], samples: Sequence[Sample]) -> list[Evaluation]:
     """Put samples beside the trials that wrote them, in their order."""
     by_id = {row.trial.id: row for row in rows}
     found: dict[tuple[str, int], list[Sample]] = {}
@@ -177,11 +177,11 @@ def evaluations(rows: Sequence[TrialRow], samples: Sequence[Sample]) -> list[Eva
     return [Evaluation(by_id[trial_id], step, written[:SHOWN_SAMPLES]) for (trial_id, step), written in found.items()]
 
 
-def read_verdict(report: bytes) -> Verdict | None:
+def read_verdict(report: bytes) -> ShownVerdict | None:
     """Return the verdict of a report in JSON; None if it has none that can be shown, as one of another version may."""
     match json.loads(report):
         case {"verdict": {"outcome": str(outcome), "sentence": str(sentence)}}:
-            return Verdict(outcome, sentence.removeprefix(f"{outcome}: "))
+            return ShownVerdict(outcome, sentence.removeprefix(f"{outcome}: "))
         case _:
             return None
 
@@ -195,19 +195,19 @@ def _best(
     trials: Sequence[Trial],
     configs: Sequence[Config],
     values: Mapping[str, float | None],
-    named: Mapping[str, Look],
-) -> Best | None:
+    named: Mapping[str, ConfigLook],
+) -> BestSoFar | None:
     """Return what leads, as `sweeps best` has it."""
     if (found := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
         return None
     mine = [trial for trial in trials if (trial.config_id, trial.stage) == (found.config.id, found.stage)]
     seeds = sum(values[trial.id] is not None for trial in mine)
-    return Best(named[found.config.id], found.stage, found.objective, seeds)
+    return BestSoFar(named[found.config.id], found.stage, found.objective, seeds)
 
 
-def _warnings(rows: Sequence[TrialRow]) -> list[Warned]:
+def _warnings(rows: Sequence[PageTrial]) -> list[Warned]:
     """Return each code once, as the trial that was warned first has it."""
-    found: dict[str, dict[str, tuple[TrialRow, TrialWarning]]] = {}
+    found: dict[str, dict[str, tuple[PageTrial, TrialWarning]]] = {}
     for row in rows:
         for warning in row.trial.warnings:
             found.setdefault(warning.code, {}).setdefault(row.trial.id, (row, warning))

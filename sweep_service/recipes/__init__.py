@@ -7,10 +7,10 @@ Pure: the same arguments give the same bytes. Times and memory are arithmetic fr
 
 from sweep_service.recipes.cards import CARDS, parse_machine
 from sweep_service.recipes.errors import RecipeError
+from sweep_service.recipes.fitted_sweep import Request
 from sweep_service.recipes.recipe import MATH_SUB, RECIPES, Problems, Recipe, problems_of
+from sweep_service.recipes.recipe_text import write_recipe
 from sweep_service.recipes.shape import KNOWN, ModelShape, shape_of
-from sweep_service.recipes.sweep import Request
-from sweep_service.recipes.text import write_recipe
 
 __all__ = [
     "CARDS",

@@ -4,7 +4,7 @@ import math
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from sweep_service.report.stats import detectable_effect, lower_critical
+from sweep_service.report.statistics.differences import detectable_effect, lower_critical
 
 UPDATES: Final = 8
 """Optimizer updates a rollout, as published: how far ratios go from 1, which the betas act on, follows from it."""

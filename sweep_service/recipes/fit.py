@@ -4,7 +4,6 @@ import math
 from typing import Final, NamedTuple
 
 from sweep_service.recipes.cards import Machine
-from sweep_service.recipes.cost import UNCERTAINTY, TrialCost, trial_cost
 from sweep_service.recipes.design import (
     ARMS,
     COMPLETIONS,
@@ -18,6 +17,7 @@ from sweep_service.recipes.errors import RecipeError
 from sweep_service.recipes.memory import Placement, place
 from sweep_service.recipes.recipe import BETA1
 from sweep_service.recipes.shape import ModelShape
+from sweep_service.recipes.trial_cost import UNCERTAINTY, TrialCost, trial_cost
 
 TUNED: Final = len(BETA1) + ARMS - 1
 """Configs of the tune stage: the points, PPO clip, DAPO."""

@@ -8,11 +8,11 @@ Pure: the same rows give the same bytes. Reads no database, no clock and no netw
 """
 
 from sweep_service.report.build import build
-from sweep_service.report.csv import render_csv
-from sweep_service.report.data import CURVE_KEYS, REPORT_VERSION, ReportInputs
-from sweep_service.report.html import render_html
-from sweep_service.report.md import render_markdown
-from sweep_service.report.model import Report, report_json
+from sweep_service.report.facts.report_inputs import CURVE_KEYS, ReportInputs
+from sweep_service.report.model import REPORT_VERSION, Report, report_json
+from sweep_service.report.render.csv import render_csv
+from sweep_service.report.render.html import render_html
+from sweep_service.report.render.markdown import render_markdown
 
 __all__ = [
     "CURVE_KEYS",

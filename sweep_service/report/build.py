@@ -3,29 +3,29 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sweep_service.budget import gpu_hours
-from sweep_service.links import curves_link
-from sweep_service.objective import choose, compared, selection_objectives, trial_objective
-from sweep_service.records import Stage, Trial
-from sweep_service.report.best import card, pick
-from sweep_service.report.budgets import budget_comparisons
-from sweep_service.report.cautions import cautions
-from sweep_service.report.claims import claims
-from sweep_service.report.curves import curve_sets, prominent
-from sweep_service.report.data import RATIO_BINS, REGIONS, ReportInputs
-from sweep_service.report.descriptive import descriptive
-from sweep_service.report.exploration import exploration
-from sweep_service.report.facts import Facts
-from sweep_service.report.grid import grid
-from sweep_service.report.importance import importance
-from sweep_service.report.labels import config_label, count, varied_names
+from sweep_service.report.facts.report_inputs import RATIO_BINS, REGIONS, ReportInputs
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.facts.table_rows import config_row, in_order, trial_row
+from sweep_service.report.formatting import config_label, count, varied_names
 from sweep_service.report.model import Comparison, ConfigRow, Report, SweepInfo, TrialRow
-from sweep_service.report.purchase import next_purchase
-from sweep_service.report.rows import config_row, in_order, trial_row
-from sweep_service.report.samples import sample_groups
-from sweep_service.report.ties import tie_set
-from sweep_service.report.tradeoff import tradeoff
-from sweep_service.report.verdict import compare, confirmed_arms, judge
+from sweep_service.report.parts.best_config import card, pick
+from sweep_service.report.parts.budget_comparison import budget_comparisons
+from sweep_service.report.parts.cautions import cautions
+from sweep_service.report.parts.claims import claims
+from sweep_service.report.parts.curve_sets import curve_sets, prominent
+from sweep_service.report.parts.descriptive import descriptive
+from sweep_service.report.parts.exploration import exploration
+from sweep_service.report.parts.grid import grid
+from sweep_service.report.parts.importance import importance
+from sweep_service.report.parts.purchase import next_purchase
+from sweep_service.report.parts.sample_groups import sample_groups
+from sweep_service.report.parts.ties import tie_set
+from sweep_service.report.parts.tradeoff import tradeoff
+from sweep_service.report.parts.verdict import compare, confirmed_arms, judge
+from sweep_service.sweep.budget import gpu_hours
+from sweep_service.sweep.links import curves_link
+from sweep_service.sweep.objective import choose, compared, selection_objectives, trial_objective
+from sweep_service.sweep.records import Stage, Trial
 
 _CURVES: Final = {
     "eval/avg_at_k": True,

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from scipy import special
 
-from sweep_service.records import Config, Sweep
-from sweep_service.report.stats import CONFIDENCE, MIN_SEEDS
+from sweep_service.report.statistics.differences import CONFIDENCE, MIN_SEEDS
 from sweep_service.schemas import ComparedSweep, ConfigDifference, ConfigValues, SharedConfig, SweepsComparison
+from sweep_service.sweep.records import Config, Sweep
 
 _MOST_SETTINGS: Final = 20
 

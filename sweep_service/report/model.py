@@ -1,12 +1,15 @@
 """The report as one typed object. HTML, JSON and Markdown only render it."""
 
+import json
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from sweep_service.records import Role, Stage, SweepState, TrialState, TrialWarning
-from sweep_service.report.data import REPORT_VERSION
+from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
+
+REPORT_VERSION: Final = 4
+"""Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 
 class Outcome(StrEnum):
@@ -19,13 +22,13 @@ class Outcome(StrEnum):
     EXPLORATORY = "EXPLORATORY"  # nothing was confirmed on fresh seeds: a ranking, not a finding
 
 
-class Part(BaseModel):
+class ReportPart(BaseModel):
     """Base of the report's parts: immutable."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class SweepInfo(Part):
+class SweepInfo(ReportPart):
     """Which sweep this is."""
 
     id: str
@@ -44,7 +47,7 @@ class SweepInfo(Part):
     mlflow_url: str | None
 
 
-class SeedValue(Part):
+class SeedValue(ReportPart):
     """The objective of one trial."""
 
     seed: int
@@ -52,7 +55,7 @@ class SeedValue(Part):
     value: float
 
 
-class StageResult(Part):
+class StageResult(ReportPart):
     """A config's objective over the seeds of one stage."""
 
     n: int
@@ -68,7 +71,7 @@ class StageResult(Part):
     seeds: list[SeedValue]
 
 
-class ConfigRow(Part):
+class ConfigRow(ReportPart):
     """A config, summed up over its trials."""
 
     id: str
@@ -106,7 +109,7 @@ class ConfigRow(Part):
     """How many of its trials are in which state."""
 
 
-class Comparison(Part):
+class Comparison(ReportPart):
     """Config minus comparator, paired by confirm seed."""
 
     config_id: str
@@ -130,7 +133,7 @@ class Comparison(Part):
     """The true difference that as many seeds would find with 80 % probability."""
 
 
-class TieMember(Part):
+class TieMember(ReportPart):
     """A config that may be the best one, or may not."""
 
     config_id: str
@@ -143,7 +146,7 @@ class TieMember(Part):
     high: float | None
 
 
-class TieSet(Part):
+class TieSet(ReportPart):
     """Which confirmed configs, comparators included, cannot be told from the best; best mean first."""
 
     members: list[TieMember]
@@ -151,7 +154,7 @@ class TieSet(Part):
     """In a sentence."""
 
 
-class Purchase(Part):
+class Purchase(ReportPart):
     """What to train next so that the question is decided."""
 
     text: str
@@ -165,7 +168,7 @@ class Purchase(Part):
     """With which probability; None where nothing is known about the spread over seeds."""
 
 
-class Verdict(Part):
+class Verdict(ReportPart):
     """The answer."""
 
     outcome: Outcome
@@ -175,7 +178,7 @@ class Verdict(Part):
     next: Purchase | None = None
 
 
-class EffectLevel(Part):
+class EffectLevel(ReportPart):
     """The configs that share one value of a parameter, adjusted for all other parameters.
 
     Of a trend: a point of its range, and the configs nearest to it.
@@ -190,7 +193,7 @@ class EffectLevel(Part):
     configs: int
 
 
-class Effect(Part):
+class Effect(ReportPart):
     """What one varied parameter does on average, whatever the others are."""
 
     name: str
@@ -207,7 +210,7 @@ class Effect(Part):
     """Whether each value has its own mean, or all lie on a fitted parabola or line."""
 
 
-class Surface(Part):
+class Surface(ReportPart):
     """A quadratic response surface over two or more numeric parameters, fitted to the means of configs."""
 
     names: list[str]
@@ -225,7 +228,7 @@ class Surface(Part):
     text: str
 
 
-class Exploration(Part):
+class Exploration(ReportPart):
     """What the tune stage shows about parameters, as against configs: a reason for the next sweep, never a verdict."""
 
     effects: list[Effect]
@@ -238,7 +241,7 @@ class Exploration(Part):
     """In sentences, the strongest first."""
 
 
-class BudgetComparison(Part):
+class BudgetComparison(ReportPart):
     """A comparison's difference had both stopped at the same cost: betas change lengths, and so what a step costs."""
 
     config_id: str
@@ -255,14 +258,14 @@ class BudgetComparison(Part):
     high: float | None
 
 
-class Profile(Part):
+class Profile(ReportPart):
     """Share of a config's confirm seeds whose objective is at least so high."""
 
     config_id: str
     shares: list[float]
 
 
-class Descriptive(Part):
+class Descriptive(ReportPart):
     """Summaries without a claim: interquartile means, performance profiles, probabilities of improvement."""
 
     comparator_id: str
@@ -280,7 +283,7 @@ class Descriptive(Part):
     """The part of it that comes from sampling completions at evaluations."""
 
 
-class Cell(Part):
+class Cell(ReportPart):
     """One combination of two parameters (and the facet's)."""
 
     x: str
@@ -302,7 +305,7 @@ class Cell(Part):
     others)."""
 
 
-class Grid(Part):
+class Grid(ReportPart):
     """The objective over the two first varied parameters (beta1 and beta2 if they vary), faceted by a third."""
 
     x: str
@@ -319,7 +322,7 @@ class Grid(Part):
     """Parameters that vary too and over which a cell averages."""
 
 
-class TradeoffPoint(Part):
+class TradeoffPoint(ReportPart):
     """A config in the plane of objective and retained entropy.
 
     Both are means over its confirm trials, or over its tune trials if it has no others; the objective then has no
@@ -338,7 +341,7 @@ class TradeoffPoint(Part):
     """Whether no other config is better in one and at least as good in the other."""
 
 
-class Importance(Part):
+class Importance(ReportPart):
     """How much of the objective's variation each parameter explains, by two methods that answer different questions."""
 
     names: list[str]
@@ -358,7 +361,7 @@ class Holds(StrEnum):
     UNDECIDED = "UNDECIDED"
 
 
-class Claim(Part):
+class Claim(ReportPart):
     """Something that the CE-GPPO paper says, held against this sweep."""
 
     code: str
@@ -372,7 +375,7 @@ class Claim(Part):
     num_pairs: int = 0
 
 
-class SampledCompletion(Part):
+class SampledCompletion(ReportPart):
     """One completion with its prompt."""
 
     prompt: str
@@ -381,7 +384,7 @@ class SampledCompletion(Part):
     """None where the judge failed."""
 
 
-class SampleGroup(Part):
+class SampleGroup(ReportPart):
     """What the policies of one config wrote at their last evaluation."""
 
     role: Literal["best", "baseline", "worst"]
@@ -393,7 +396,7 @@ class SampleGroup(Part):
     items: list[SampledCompletion]
 
 
-class Caution(Part):
+class Caution(ReportPart):
     """A warning: the rule that was met, and where."""
 
     code: str
@@ -405,7 +408,7 @@ class Caution(Part):
     """Ids of the trials that met the rule."""
 
 
-class CheckpointRef(Part):
+class CheckpointRef(ReportPart):
     """Where a trained policy of the best config lies."""
 
     trial_id: str
@@ -415,8 +418,10 @@ class CheckpointRef(Part):
     path: str
 
 
-class Best(Part):
+class BestConfig(ReportPart):
     """The config to look at first: the best of the space, ready to run."""
+
+    model_config = ConfigDict(title="Best")
 
     config_id: str
     label: str
@@ -442,7 +447,7 @@ class Best(Part):
     """Code version, model and data digests, machine: what else a repetition needs."""
 
 
-class TrialRow(Part):
+class TrialRow(ReportPart):
     """One trial."""
 
     id: str
@@ -474,7 +479,7 @@ class TrialRow(Part):
     mlflow_url: str | None
 
 
-class SeedCurve(Part):
+class SeedCurve(ReportPart):
     """One trial's curve, thinned so that peaks stay."""
 
     trial_id: str
@@ -484,8 +489,10 @@ class SeedCurve(Part):
     values: list[float | None]
 
 
-class ConfigCurve(Part):
+class ReportCurve(ReportPart):
     """One config's curve: the mean over the trials that have a value, where at least half of them do."""
+
+    model_config = ConfigDict(title="ConfigCurve")
 
     config_id: str
     steps: list[int]
@@ -497,14 +504,14 @@ class ConfigCurve(Part):
     seeds: list[SeedCurve]
 
 
-class CurveSet(Part):
+class CurveSet(ReportPart):
     """One metric over optimizer updates, for every config."""
 
     key: str
-    configs: list[ConfigCurve]
+    configs: list[ReportCurve]
 
 
-class Report(Part):
+class Report(ReportPart):
     """Everything that the report says."""
 
     report_version: Literal[4] = REPORT_VERSION
@@ -517,7 +524,7 @@ class Report(Part):
     higher_is_better: Literal[True] = True
     verdict: Verdict
     cautions: list[Caution]
-    best: Best | None
+    best: BestConfig | None
     comparisons: list[Comparison]
     budgets: list[BudgetComparison] = []
     claims: list[Claim] = []
@@ -542,5 +549,11 @@ def report_json(report: Report) -> bytes:
 
 
 def report_schema() -> dict[str, Any]:
-    """The JSON Schema of `report_json`."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Report.model_json_schema(mode="serialization")}
+    """Return the JSON Schema of `report_json`. Definitions are published under their titles, not class names."""
+    schema = Report.model_json_schema(mode="serialization", ref_template="#/$defs/{model}")
+    names = {name: definition.get("title", name) for name, definition in schema["$defs"].items()}
+    published = dict(sorted((names[name], definition) for name, definition in schema["$defs"].items()))
+    text = json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "$defs": published})
+    for name, title in names.items():
+        text = text.replace(f'"#/$defs/{name}"', f'"#/$defs/{title}"')
+    return json.loads(text)

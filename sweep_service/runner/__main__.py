@@ -6,11 +6,11 @@ import os
 import sys
 
 from sweep_service.errors import StaleEpoch
-from sweep_service.processes import LIFELINE
+from sweep_service.processes.child_processes import LIFELINE
 from sweep_service.runner.lease import LEASE_S, LOST_EXIT_CODE, NO_RAY_EXIT_CODE, Lease
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, open_store
-from trainers.lifeline import follow_parent
+from trainers.process.lifeline import follow_parent
 
 # Read by Ray when it is imported, or passed on to its actors.
 _RAY_SETTINGS = {

@@ -13,7 +13,7 @@ from ray._private.worker import global_worker
 from sweep_service.auth import is_loopback
 from sweep_service.runner.lease import process_behind
 from sweep_service.settings import Settings
-from sweep_service.spec import Resources
+from sweep_service.sweep.spec import Resources
 
 COUNT_EVERY_S: Final = 5.0
 

@@ -3,9 +3,9 @@
 import threading
 from typing import Final
 
-from sweep_service.processes import terminate, this_host
-from sweep_service.runner.launch import STOP_GRACE_S
-from sweep_service.runner.trainer import Trainer
+from sweep_service.processes.child_processes import terminate, this_host
+from sweep_service.runner.trainer_launch import STOP_GRACE_S
+from sweep_service.runner.trainer_process import Trainer
 
 _LOOK_EVERY_S: Final = 0.1
 

@@ -9,17 +9,17 @@ from typing import Any, Final
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, TuneConfig
 
-from sweep_service.records import DesiredState, Sweep, SweepState
 from sweep_service.runner.cluster import Slots, connect
+from sweep_service.runner.cost_probe import ProbeStage
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import Ledger
-from sweep_service.runner.probe import ProbeStage
 from sweep_service.runner.recovery import recover
 from sweep_service.runner.searcher import CancelScheduler, StoreCallback, StoreSearcher
-from sweep_service.runner.trial import TrialActor
+from sweep_service.runner.trial_actor import TrialActor
 from sweep_service.settings import Settings
-from sweep_service.spec import Resources
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.records import DesiredState, Sweep, SweepState
+from sweep_service.sweep.spec import Resources
 
 CAPACITY_WAIT_S: Final = 60.0
 """How long a cluster may take to have a node on which a trial fits."""

@@ -9,15 +9,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from sweep_service.budget import gpu_hours, left_s, not_begun_message, room, stopped_message
-from sweep_service.plan import stage_counts
-from sweep_service.processes import terminate, this_host
-from sweep_service.records import Attempt, Config, DesiredState, Outcome, Stage, Trial, TrialState
+from sweep_service.processes.child_processes import terminate, this_host
 from sweep_service.runner.recovery import ingest_rest, settle
 from sweep_service.runner.stages import next_records
-from sweep_service.runner.trainer import Job
+from sweep_service.runner.trainer_process import Job
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.budget import gpu_hours, left_s, not_begun_message, room, stopped_message
+from sweep_service.sweep.plan import stage_counts
+from sweep_service.sweep.records import Attempt, AttemptOutcome, Config, DesiredState, Stage, Trial, TrialState
 from trainers.config import TrainingConfig
 
 CANCEL_POLL_S: Final = 1.0
@@ -178,10 +178,10 @@ class Ledger:
         attempt, outcome = self._with_process(live), (result or {}).get("outcome")
         unmarked_s = live.held_s - live.marked_s
         if outcome is not None and result is not None:
-            ending = Outcome(outcome), result.get("message")
+            ending = AttemptOutcome(outcome), result.get("message")
             if result.get("timed_out"):
                 trial = self._store.get_trial(attempt.trial_id)
-                ending = Outcome.FAILED, stopped_message(self._sweep.spec, trial)
+                ending = AttemptOutcome.FAILED, stopped_message(self._sweep.spec, trial)
             self._finish(attempt, *ending, unmarked_s)
         else:
             if live.heard_at is not None:  # it held them until now, or longer than anyone can tell
@@ -189,13 +189,13 @@ class Ledger:
             if self._cancelled:
                 terminate(attempt.host, attempt.pid, attempt.pid_started_at)
                 ingest_rest(self._store, self._fence, attempt)
-                self._finish(attempt, Outcome.CANCELLED, None, unmarked_s)
+                self._finish(attempt, AttemptOutcome.CANCELLED, None, unmarked_s)
             else:
-                settle(self._store, self._fence, self._sweep, attempt, Outcome.CRASHED, unmarked_s)
+                settle(self._store, self._fence, self._sweep, attempt, AttemptOutcome.CRASHED, unmarked_s)
         del self._live[name]
         self._idle = False
 
-    def _finish(self, attempt: Attempt, outcome: Outcome, message: str | None, unmarked_s: float) -> None:
+    def _finish(self, attempt: Attempt, outcome: AttemptOutcome, message: str | None, unmarked_s: float) -> None:
         crashes = self._sweep.spec.retries.max_crashes
         self._store.finish_attempt(self._fence, attempt, outcome, message, crashes, unmarked_s)
 

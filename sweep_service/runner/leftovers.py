@@ -4,7 +4,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from trainers.checkpoints import UNFINISHED, find_best, newest, steps_saved
+from trainers.policy.checkpoints import UNFINISHED, find_best, newest, steps_saved
 
 
 def remove_leftovers(directory: Path, resume_from: Path | None, *, ended: bool = False) -> None:

@@ -19,7 +19,7 @@ import traceback
 import warnings
 from typing import Any, Final
 
-from sweep_service.processes import die_with_parent
+from sweep_service.processes.child_processes import die_with_parent
 
 _REQUESTS: Final = 0
 _ANSWERS: Final = 1
@@ -43,11 +43,11 @@ def main() -> None:
 
 def _preload() -> None:
     """Import what a trainer imports, under the variables that it sets before."""
-    from trainers.environment import ENVIRONMENT
+    from trainers.process.environment import ENVIRONMENT
 
     os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    importlib.import_module("trainers.train")
+    importlib.import_module("trainers.training.train")
 
 
 def _serve(request: dict[str, Any]) -> None:

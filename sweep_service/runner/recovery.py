@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-from sweep_service.processes import terminate
-from sweep_service.records import Attempt, Outcome, Sweep
-from sweep_service.runner.trainer import EVENTS_FILE, Ending, Part, ending_of
+from sweep_service.processes.child_processes import terminate
+from sweep_service.runner.trainer_process import EVENTS_FILE, Ending, EventChunk, ending_of
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.records import Attempt, AttemptOutcome, Sweep
 
 UNSEEN_S: Final = 15.0
 """For so long a trainer may have held its resources unseen: since its runner told the store last, and after its end."""
@@ -19,10 +19,12 @@ def recover(store: Store, fence: Fence, sweep: Sweep) -> None:
     """
     store.lose_probe(fence, UNSEEN_S)
     for attempt in store.list_attempts(sweep.id, running_only=True):
-        settle(store, fence, sweep, attempt, Outcome.LOST, UNSEEN_S)
+        settle(store, fence, sweep, attempt, AttemptOutcome.LOST, UNSEEN_S)
 
 
-def settle(store: Store, fence: Fence, sweep: Sweep, attempt: Attempt, unknown: Outcome, more_held_s: float) -> None:
+def settle(
+    store: Store, fence: Fence, sweep: Sweep, attempt: Attempt, unknown: AttemptOutcome, more_held_s: float
+) -> None:
     """End one attempt: kill its trainer if it lives, store the rest of its events, and take the outcome from them.
 
     Args:
@@ -32,7 +34,7 @@ def settle(store: Store, fence: Fence, sweep: Sweep, attempt: Attempt, unknown: 
     terminate(attempt.host, attempt.pid, attempt.pid_started_at)
     ingest_rest(store, fence, attempt)
     ending = ending_of(None, Path(attempt.directory))
-    if ending.outcome is Outcome.LOST:
+    if ending.outcome is AttemptOutcome.LOST:
         ending = Ending(unknown, ending.message)
     crashes = sweep.spec.retries.max_crashes
     store.finish_attempt(fence, attempt, ending.outcome, ending.message, crashes, more_held_s)
@@ -44,11 +46,11 @@ def ingest_rest(store: Store, fence: Fence, attempt: Attempt) -> None:
     What cannot be read, because the machine went down while it was written, is left out with all that follows.
     """
     path = Path(attempt.directory) / EVENTS_FILE
-    part = Part.read(path, store.events_offset(attempt))
+    part = EventChunk.read(path, store.events_offset(attempt))
     while part.lines:
         try:
             events = part.events
         except ValueError:
             return
         store.ingest(fence, attempt, part.start, part.end, events)
-        part = Part.read(path, part.end)
+        part = EventChunk.read(path, part.end)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from search_spaces.sampling import Observation, propose
-from sweep_service.objective import choose, config_objectives, selection_objectives, trial_objectives
-from sweep_service.plan import add_config, confirm_records, make_trials
-from sweep_service.records import Config, Curve, Role, Stage, Sweep, Trial
+from sweep_service.sweep.objective import choose, config_objectives, selection_objectives, trial_objectives
+from sweep_service.sweep.plan import add_config, confirm_records, make_trials
+from sweep_service.sweep.records import Config, Curve, Role, Stage, Sweep, Trial
 
 Records = tuple[list[Config], list[Trial]]
 

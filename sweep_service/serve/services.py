@@ -13,8 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from sweep_service.processes import start_kept, stop
-from sweep_service.ray_head import client_environment, head_command, head_environment, is_ready, short_enough
+from sweep_service.processes.child_processes import start_kept, stop
+from sweep_service.processes.ray_head import client_environment, head_command, head_environment, is_ready, short_enough
 from sweep_service.serve.checks import free_port
 from sweep_service.settings import Settings, without_hub_tokens
 

@@ -12,8 +12,8 @@ from typing import IO, Final, Self
 
 from sweep_service.auth import read_token, server_token, sign_in_key
 from sweep_service.errors import ServiceError
-from sweep_service.processes import log_tail
-from sweep_service.ray_head import ensure_ray_token
+from sweep_service.processes.child_processes import log_tail
+from sweep_service.processes.ray_head import ensure_ray_token
 from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
 from sweep_service.serve.services import Service, ray_folder, services
 from sweep_service.settings import Settings

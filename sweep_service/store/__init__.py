@@ -6,15 +6,15 @@ event that tells of it are written in one transaction.
 """
 
 from sweep_service.store.base import Fence
-from sweep_service.store.curves import CurveRows
-from sweep_service.store.engine import open_engine, schema_versions, upgrade
-from sweep_service.store.live import LiveRows
-from sweep_service.store.probes import ProbeRows
-from sweep_service.store.projection import ProjectionRows
-from sweep_service.store.reports import KeptReport, ReportRows
-from sweep_service.store.spending import SpendingRows
-from sweep_service.store.sweeps import SweepRows
-from sweep_service.store.trials import TrialRows
+from sweep_service.store.curve_rows import CurveRows
+from sweep_service.store.database import open_engine, schema_versions, upgrade
+from sweep_service.store.probe_rows import ProbeRows
+from sweep_service.store.projection_rows import ProjectionRows
+from sweep_service.store.recent_points import LiveRows
+from sweep_service.store.report_rows import KeptReport, ReportRows
+from sweep_service.store.spending_rows import SpendingRows
+from sweep_service.store.sweep_rows import SweepRows
+from sweep_service.store.trial_rows import TrialRows
 
 __all__ = ["Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 

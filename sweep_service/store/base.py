@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Table, select, update
 
 from sweep_service.errors import NotFound, StaleEpoch
-from sweep_service.records import Record
 from sweep_service.store import tables as t
-from sweep_service.store.engine import reading, writing
+from sweep_service.store.database import reading, writing
+from sweep_service.sweep.records import Record
 
 
 @dataclass(frozen=True)

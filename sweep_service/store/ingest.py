@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, select, update
 
-from sweep_service.records import Attempt
 from sweep_service.store import tables as t
 from sweep_service.store.base import Fence, append_event
+from sweep_service.sweep.records import Attempt
 
 
 def store_points(connection: Connection, attempt: Attempt, kind: str, events: Sequence[Mapping[str, Any]]) -> None:

@@ -10,10 +10,10 @@ import psutil
 
 from sweep_service.auth import read_token
 from sweep_service.client import Client
-from sweep_service.records import Outcome, Sweep, SweepState, TrialState
 from sweep_service.serve import free_port
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
+from sweep_service.sweep.records import AttemptOutcome, Sweep, SweepState, TrialState
 from tests.sweep_stack import SMALL_TRAINING, answers, one_of, processes_of, serving, small_sweep, wait_until
 
 STEPS = 160
@@ -31,7 +31,7 @@ def kill_a_trainer(store: Store, sweep_id: str) -> None:
     wait_until(
         "its attempt has crashed",
         lambda: any(
-            (a.trial_id, a.number, a.outcome) == (trial.id, attempt.number, Outcome.CRASHED)
+            (a.trial_id, a.number, a.outcome) == (trial.id, attempt.number, AttemptOutcome.CRASHED)
             for a in store.list_attempts(sweep_id)
         ),
     )
@@ -94,14 +94,14 @@ def check(store: Store, sweep: Sweep) -> None:
     trials = store.list_trials(sweep.id)
     assert {trial.state for trial in trials} == {TrialState.SUCCEEDED}
     attempts = store.list_attempts(sweep.id)
-    assert Counter(a.trial_id for a in attempts if a.outcome is Outcome.SUCCEEDED) == {t.id: 1 for t in trials}
-    assert all(a.outcome in (Outcome.CRASHED, Outcome.LOST, Outcome.SUCCEEDED) for a in attempts)
+    assert Counter(a.trial_id for a in attempts if a.outcome is AttemptOutcome.SUCCEEDED) == {t.id: 1 for t in trials}
+    assert all(a.outcome in (AttemptOutcome.CRASHED, AttemptOutcome.LOST, AttemptOutcome.SUCCEEDED) for a in attempts)
     assert all(
-        a.outcome is Outcome.SUCCEEDED
+        a.outcome is AttemptOutcome.SUCCEEDED
         for a in attempts
         if a.number == max(b.number for b in attempts if b.trial_id == a.trial_id)
     )
-    assert sum(a.outcome is Outcome.CRASHED for a in attempts) == 1
+    assert sum(a.outcome is AttemptOutcome.CRASHED for a in attempts) == 1
     for curve in store.curves(sweep.id, ["loss"]):
         assert curve.steps == list(range(1, STEPS + 1))
 

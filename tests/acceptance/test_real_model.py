@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from bench.random_model import SIZES, save_random_model
 from sweep_service.auth import read_token
 from sweep_service.client import Client
-from sweep_service.records import SweepState, TrialState
 from sweep_service.report import Report
 from sweep_service.settings import Settings
+from sweep_service.sweep.records import SweepState, TrialState
 from tests.sweep_stack import serving
 
 STEPS = 12

@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import expect
 
 from sweep_service.report import Report, build, render_html
-from sweep_service.report.csv import render_csv
+from sweep_service.report.render.csv import render_csv
 from tests.browser.conftest import Open
-from tests.unit.sweep_service.report_parts import ALL, hostile_report, with_every_part, with_many_trials
-from tests.unit.sweep_service.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_parts import ALL, hostile_report, with_every_part, with_many_trials
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
 GRID = {"space": {"loss.beta1": [0.0, 0.5, 1.0], "loss.beta2": [0.5, 1.0]}}
 

@@ -14,9 +14,9 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 
 from sweep_service.auth import read_token
 from sweep_service.client import Client
-from sweep_service.records import SweepState
 from sweep_service.serve import Stack, free_port
 from sweep_service.settings import Settings
+from sweep_service.sweep.records import SweepState
 from tests.sweep_stack import SMALL_TRAINING, processes_of, wait_until
 
 KEYS = ("entropy", "reward/mean", "eval/avg_at_k")

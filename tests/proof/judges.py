@@ -26,13 +26,14 @@ from tests.proof.runs import (
     tiny_config,
     weights_of,
 )
-from trainers import losses, rollouts
-from trainers.checkpoints import read_state
+from trainers import losses
 from trainers.config import TrainingConfig
 from trainers.losses import AggregationParams, LossConfig, TermsParams, TokenBatch
-from trainers.recorder import Recorder
-from trainers.sampling_trainer import Folders
+from trainers.policy.checkpoints import read_state
+from trainers.record.recorder import Recorder
+from trainers.rollouts import rollout
 from trainers.tasks import make_task
+from trainers.training.sampling_trainer import Folders
 
 TOLERANCE: Final = 1e-10
 LOW, HIGH, DUAL = 0.5, 2.0, 3.0
@@ -184,8 +185,8 @@ def _totals(rows: Rows, aggregation: AggregationParams, processes: int) -> losse
     """As the trainer makes them: of a rollout that is this update twice."""
     nothing = torch.zeros(0)
     mask_BT, correct_B, active_B = (torch.cat([part, part]) for part in (rows.mask_BT, rows.correct_B, rows.active_B))
-    tensors = rollouts.RolloutTensors(nothing, nothing, nothing, mask_BT.long(), nothing, correct_B, active_B)
-    return rollouts.totals(rollouts.counts(tensors, aggregation), 2, processes, max_completion_tokens=9)
+    tensors = rollout.RolloutTensors(nothing, nothing, nothing, mask_BT.long(), nothing, correct_B, active_B)
+    return rollout.totals(rollout.counts(tensors, aggregation), 2, processes, max_completion_tokens=9)
 
 
 Run = tuple[dict[str, Any], Callable[[int], Rule]]

@@ -9,14 +9,14 @@ from transformers import AutoModelForCausalLM
 
 from tests.proof.float64 import in_float64
 from tests.proof.plain_loop import DeviceBatch, Optimization
-from trainers import policy_trainer
 from trainers.config import TinyPolicy, TrainingConfig, with_params
-from trainers.events import NoEvents
-from trainers.policy_trainer import PolicyTrainer
-from trainers.recorder import Recorder
-from trainers.sampling_trainer import Folders
+from trainers.policy.warm_start import warm_started
+from trainers.process.events import NoEvents
+from trainers.record.recorder import Recorder
 from trainers.tasks import Task, make_task
-from trainers.warm_start import warm_started
+from trainers.training import policy_trainer
+from trainers.training.policy_trainer import PolicyTrainer
+from trainers.training.sampling_trainer import Folders
 
 T = TypeVar("T", bound=PolicyTrainer)
 Weights = dict[str, Tensor]

@@ -21,8 +21,8 @@ from tests.proof.process import UPDATES
 from tests.proof.runs import TINY, largest_gap, optimization, policy_folder, tiny_config, weights_of
 from tests.proof.trl_comparison import PARITIES
 from trainers.config import with_params
-from trainers.events import read_events
-from trainers.policy import load_policy
+from trainers.policy.load_policy import load_policy
+from trainers.process.events import read_events
 
 TOLERANCE = 1e-10
 PROCESSES = 2

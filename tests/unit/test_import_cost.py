@@ -15,7 +15,7 @@ HEAVY = ("datasets", "mlflow", "optuna", "pandas", "plotly", "ray", "torch", "tr
         "sweep_service.api",
         "sweep_service.client",
         "sweep_service.cli",
-        "sweep_service.spec",
+        "sweep_service.sweep.spec",
         "trainers.config",
         "trainers.tasks.word_problems",
     ],

@@ -12,16 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trainers.benchmarks.add import add_file
-from trainers.benchmarks.catalog import CATALOG
+from trainers.benchmarks.add_benchmark import add_file
+from trainers.benchmarks.known_benchmarks import CATALOG
 from trainers.benchmarks.request import asked
 from trainers.benchmarks.run import run
 from trainers.benchmarks.sampler import ModelSampler
 from trainers.catalog import BenchmarkEntry, entry_folder
-from trainers.catalog.place import Reporter
-from trainers.environment import ENVIRONMENT, EXIT_CODES, default_cache
+from trainers.catalog.new_entry import Reporter
 from trainers.errors import ConfigError, StoppedError
-from trainers.lifeline import StopSignal
+from trainers.process.environment import ENVIRONMENT, EXIT_CODES, default_cache
+from trainers.process.lifeline import StopSignal
 from trainers.rewards import known_names
 
 _EPILOG: Final = """\

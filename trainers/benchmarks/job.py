@@ -9,13 +9,13 @@ from pydantic import Field
 
 from trainers.benchmarks.samples import SAMPLES_FILE
 from trainers.config import Frozen
-from trainers.durable import write_whole
 from trainers.errors import ConfigError
+from trainers.process.durable import write_whole
 
 JOB_FILE: Final = "job.json"
 
 
-class Sampling(Frozen):
+class BenchmarkSampling(Frozen):
     """How completions are sampled and judged."""
 
     samples: int = Field(ge=1, description="Completions of each problem.")
@@ -37,7 +37,7 @@ class Job(Frozen):
     problems_origin: str
     problems_sha256: str
     model_sha256: str
-    sampling: Sampling
+    sampling: BenchmarkSampling
     device: str
     versions: Mapping[str, str]
 

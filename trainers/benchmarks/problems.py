@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from trainers.benchmarks.catalog import CATALOG, usual
+from trainers.benchmarks.known_benchmarks import CATALOG, usual
 from trainers.catalog import BenchmarkEntry, entry_folder, origin_text, read_entry, shipped_file
 from trainers.config import Frozen
 from trainers.errors import ConfigError

@@ -9,20 +9,20 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from trainers.benchmarks.catalog import usual
 from trainers.benchmarks.checks import all_of
-from trainers.benchmarks.job import Job, Sampling
+from trainers.benchmarks.job import BenchmarkSampling, Job
+from trainers.benchmarks.known_benchmarks import usual
 from trainers.benchmarks.problems import read_problems
-from trainers.benchmarks.run import Evaluation
+from trainers.benchmarks.run import BenchmarkEvaluation
 from trainers.benchmarks.sampler import device, has_chat_template
 from trainers.errors import ConfigError
-from trainers.model_folder import model_digest
+from trainers.policy.model_folder import model_digest
 from trainers.rewards import known_names
 
 _LIBRARIES: Final = ("torch", "transformers", "tokenizers", "math-verify")
 
 
-def asked(options: argparse.Namespace) -> tuple[int, list[Evaluation]]:
+def asked(options: argparse.Namespace) -> tuple[int, list[BenchmarkEvaluation]]:
     """The batch size and the evaluations that the command line asks for.
 
     Raises: ConfigError, with every reason why they cannot be made.
@@ -34,7 +34,7 @@ def asked(options: argparse.Namespace) -> tuple[int, list[Evaluation]]:
     digest, batch, *found = all_of(checks)
     versions = {"python": platform.python_version(), **{library: version(library) for library in _LIBRARIES}}
     evaluations = [
-        Evaluation(
+        BenchmarkEvaluation(
             Job(
                 benchmark=name,
                 problems=len(problems.problems),
@@ -59,19 +59,21 @@ def _batch(text: str) -> int:
     return int(text)
 
 
-def _sampling(name: str, options: argparse.Namespace) -> Sampling:
+def _sampling(name: str, options: argparse.Namespace) -> BenchmarkSampling:
     """The benchmark's usual sampling, with what the command line says instead."""
-    given = {field: value for field in Sampling.model_fields if (value := getattr(options, field, None)) is not None}
+    given = {
+        field: value for field in BenchmarkSampling.model_fields if (value := getattr(options, field, None)) is not None
+    }
     template = has_chat_template(options.model)
     faults = list[str]()
     if options.prompt == "chat" and not template:
         faults.append(f"--prompt chat: the tokenizer in {options.model} has no chat template; use plain")
     if options.reward not in known_names():
         faults.append(f"--reward: there is no {options.reward!r}; known are {', '.join(known_names())}")
-    settings = usual(name).model_dump(include=set(Sampling.model_fields))
+    settings = usual(name).model_dump(include=set(BenchmarkSampling.model_fields))
     other = {"chat": options.prompt != "plain" and template, "dtype": "bfloat16" if device() == "cuda" else "float32"}
     try:
-        sampling = Sampling.model_validate({**settings, **other, **given})
+        sampling = BenchmarkSampling.model_validate({**settings, **other, **given})
     except ValidationError as error:
         faults += [
             f"--{'-'.join(str(fault['loc'][0]).split('_'))}: {fault['msg']} (got {fault['input']!r})"

@@ -9,15 +9,15 @@ from typing import Any, Final
 import numpy as np
 
 from trainers.benchmarks.job import Job
-from trainers.benchmarks.samples import Sample
-from trainers.estimates import Counts, Estimate, average, average_pass_at_k, majority_right, mean
+from trainers.benchmarks.samples import BenchmarkSample
+from trainers.evaluation.estimates import Counts, Estimate, average, average_pass_at_k, majority_right, mean
 
 RESULT_FILE: Final = "result.json"
 
 
-def result(job: Job, samples: Iterable[Sample]) -> dict[str, Any]:
+def result(job: Job, samples: Iterable[BenchmarkSample]) -> dict[str, Any]:
     """Scores over problems with their standard errors, figures over samples, a row for each problem, and the job."""
-    groups = dict[str, list[Sample]]()
+    groups = dict[str, list[BenchmarkSample]]()
     for sample in samples:
         groups.setdefault(sample.problem, []).append(sample)
     return {
@@ -38,7 +38,7 @@ def summary(name: str, scores: Mapping[str, Any]) -> str:
     )
 
 
-def _scores(judged: Sequence[Sequence[Sample]], job: Job) -> dict[str, Any]:
+def _scores(judged: Sequence[Sequence[BenchmarkSample]], job: Job) -> dict[str, Any]:
     k = job.sampling.samples
     counts = [Counts(len(group), sum(sample.correct for sample in group)) for group in judged]
     majorities = [
@@ -62,7 +62,7 @@ def _row(k: int, estimate: Estimate) -> dict[str, Any]:
     return {"k": k, **estimate._asdict()}
 
 
-def _figures(samples: Sequence[Sample]) -> dict[str, Any]:
+def _figures(samples: Sequence[BenchmarkSample]) -> dict[str, Any]:
     tokens = np.array([sample.tokens for sample in samples])
     return {
         "count": len(samples),
@@ -77,7 +77,7 @@ def _figures(samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def _problem(name: str, group: Sequence[Sample]) -> dict[str, Any]:
+def _problem(name: str, group: Sequence[BenchmarkSample]) -> dict[str, Any]:
     judged = [sample for sample in group if sample.reward is not None]
     return {
         "id": name,

@@ -17,18 +17,18 @@ from trainers.benchmarks.job import Job, keep_job
 from trainers.benchmarks.problems import BenchmarkProblem
 from trainers.benchmarks.result import RESULT_FILE, result, summary
 from trainers.benchmarks.sampler import ModelSampler
-from trainers.benchmarks.samples import SAMPLES_FILE, Place, Sample, SampleWriter, read_samples
-from trainers.durable import write_whole
+from trainers.benchmarks.samples import SAMPLES_FILE, BenchmarkSample, Place, SampleWriter, read_samples
 from trainers.errors import ConfigError, StoppedError
-from trainers.locks import locked
-from trainers.progress import bar
+from trainers.process.durable import write_whole
+from trainers.process.locks import locked
+from trainers.process.progress import bar
 from trainers.rewards import make_reward
 from trainers.tasks.base import Problem
 
 _LOCK: Final = ".lock"
 
 
-class Evaluation(NamedTuple):
+class BenchmarkEvaluation(NamedTuple):
     """A job, its problems, and the folder of its samples and result."""
 
     job: Job
@@ -42,7 +42,10 @@ class Evaluation(NamedTuple):
 
 
 def run(
-    evaluations: Sequence[Evaluation], load: Callable[[], ModelSampler], batch: int, stopping: Callable[[], bool]
+    evaluations: Sequence[BenchmarkEvaluation],
+    load: Callable[[], ModelSampler],
+    batch: int,
+    stopping: Callable[[], bool],
 ) -> Iterator[str]:
     """Make the samples that are missing and the results; yield each result as a line for people.
 
@@ -63,7 +66,7 @@ def run(
             yield _finish(evaluation)
 
 
-def _opened(evaluation: Evaluation, stack: ExitStack) -> SampleWriter:
+def _opened(evaluation: BenchmarkEvaluation, stack: ExitStack) -> SampleWriter:
     folder = evaluation.folder
 
     def refuse() -> None:
@@ -78,7 +81,7 @@ def _opened(evaluation: Evaluation, stack: ExitStack) -> SampleWriter:
     return stack.enter_context(SampleWriter(folder, evaluation.order))
 
 
-def _prompts(evaluation: Evaluation, model: ModelSampler) -> tuple[str, dict[str, list[int]]]:
+def _prompts(evaluation: BenchmarkEvaluation, model: ModelSampler) -> tuple[str, dict[str, list[int]]]:
     """The benchmark's name, and the token ids of its prompts by problem."""
     job = evaluation.job
     prompts = {problem.id: model.prompt_ids(problem.problem, job.sampling) for problem in evaluation.problems}
@@ -92,7 +95,7 @@ def _prompts(evaluation: Evaluation, model: ModelSampler) -> tuple[str, dict[str
 
 
 def _sample(
-    evaluation: Evaluation,
+    evaluation: BenchmarkEvaluation,
     model: ModelSampler,
     prompts: Mapping[str, list[int]],
     batch: int,
@@ -112,13 +115,15 @@ def _sample(
                 judgements = reward.judge([problems[place.problem] for place in places], completions)
                 end = writer.done + len(places)
                 judged = zip(places, completions, judgements, strict=True)
-                writer.write([Sample.of(place, end, completion, judgement) for place, completion, judgement in judged])
+                writer.write(
+                    [BenchmarkSample.of(place, end, completion, judgement) for place, completion, judgement in judged]
+                )
                 shown.update(len(places))
     finally:
         reward.close()
 
 
-def _finish(evaluation: Evaluation) -> str:
+def _finish(evaluation: BenchmarkEvaluation) -> str:
     content = result(evaluation.job, read_samples(evaluation.folder / SAMPLES_FILE))
     write_whole(evaluation.folder / RESULT_FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
     return summary(evaluation.job.benchmark, content["scores"])

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from trainers.errors import StoppedError
-from trainers.prompts import chat_prompt, end_tokens, token_ids
 from trainers.tasks.base import Completion
+from trainers.tasks.prompts import chat_prompt, end_tokens, token_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from trainers.benchmarks.job import Sampling
+    from trainers.benchmarks.job import BenchmarkSampling
 
 
 class ModelSampler:
@@ -31,7 +31,7 @@ class ModelSampler:
         from transformers import AutoModelForCausalLM
         from transformers.utils.logging import disable_progress_bar
 
-        from trainers.policy import load_tokenizer
+        from trainers.policy.load_policy import load_tokenizer
 
         disable_progress_bar()
         self._device = device()
@@ -48,14 +48,14 @@ class ModelSampler:
         """The longest prompt and completion together, tokens; None: the model does not say."""
         return getattr(self._model.config, "max_position_embeddings", None)
 
-    def prompt_ids(self, problem: str, sampling: Sampling) -> list[int]:
+    def prompt_ids(self, problem: str, sampling: BenchmarkSampling) -> list[int]:
         """The token ids of a problem's prompt."""
         text = problem + sampling.prompt_suffix
         if sampling.chat:
             text = chat_prompt(self._tokenizer, text, None, {})
         return token_ids(self._tokenizer, [text], chat=sampling.chat)[0]
 
-    def sample(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seed: int) -> list[Completion]:
+    def sample(self, prompts: Sequence[Sequence[int]], sampling: BenchmarkSampling, seed: int) -> list[Completion]:
         """One completion of each prompt; on a CPU the same arguments give the same completions.
 
         Raises: StoppedError, if `stopping()` becomes true meanwhile.
@@ -63,7 +63,7 @@ class ModelSampler:
         import torch
         from transformers import StoppingCriteriaList
 
-        from trainers.evaluate import own_random_state
+        from trainers.evaluation.evaluate import own_random_state
 
         def stop(ids_BT: Tensor, *_: Any, **__: Any) -> Tensor:
             return torch.full((len(ids_BT),), self._stopping(), device=ids_BT.device)
@@ -77,7 +77,7 @@ class ModelSampler:
             raise StoppedError("stopped while sampling")
         return [self._completion(ids, ends) for ids in ids_BT[:, padded["input_ids"].shape[1] :].tolist()]
 
-    def _generation(self, sampling: Sampling, ends: list[int]) -> Any:
+    def _generation(self, sampling: BenchmarkSampling, ends: list[int]) -> Any:
         """In place of the model's own settings, of which `generate` takes whatever it is not given."""
         from transformers import GenerationConfig
 

@@ -26,7 +26,7 @@ class Place(NamedTuple):
     sample: int
 
 
-class Sample(Frozen):
+class BenchmarkSample(Frozen):
     """A line of the file."""
 
     problem: str = Field(description="The problem's id.")
@@ -67,7 +67,7 @@ class SampleWriter:
         self.done = _keep_whole_batches(path, order) if path.exists() else 0
         self._file = path.open("a", encoding="utf-8")
 
-    def write(self, batch: Sequence[Sample]) -> None:
+    def write(self, batch: Sequence[BenchmarkSample]) -> None:
         """Append a batch and return once it is on the disk."""
         self._file.write("".join(sample.model_dump_json() + "\n" for sample in batch))
         self._file.flush()
@@ -83,7 +83,7 @@ class SampleWriter:
         self._file.close()
 
 
-def read_samples(path: Path) -> Iterator[Sample]:
+def read_samples(path: Path) -> Iterator[BenchmarkSample]:
     """Yield the samples of all whole lines.
 
     Raises: ConfigError, if a line is no sample.
@@ -92,7 +92,7 @@ def read_samples(path: Path) -> Iterator[Sample]:
         for number, line in enumerate(file, 1):
             if line.endswith(b"\n"):
                 try:
-                    yield Sample.model_validate_json(line)
+                    yield BenchmarkSample.model_validate_json(line)
                 except ValidationError as error:
                     raise ConfigError(f"{path}, line {number}: no sample ({error}); name another --output") from error
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from trainers.benchmarks.problems import BenchmarkProblem, check_problems
-from trainers.catalog.rows import read_rows
+from trainers.catalog.row_files import read_rows
 from trainers.errors import ConfigError
 
 _THOUSANDS: Final = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")

@@ -1,5 +1,6 @@
 """Models, datasets and benchmarks of this machine, by name."""
 
+from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
 from trainers.catalog.entries import (
     BenchmarkEntry,
     DatasetEntry,
@@ -9,8 +10,7 @@ from trainers.catalog.entries import (
     list_entries,
     read_entry,
 )
-from trainers.catalog.local import add_local_dataset, add_local_model
-from trainers.catalog.place import origin_text
+from trainers.catalog.new_entry import origin_text
 from trainers.catalog.shipped import all_entries, shipped_entries, shipped_file
 
 __all__ = [

@@ -14,7 +14,7 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
-from trainers.catalog.place import Reporter, about, copied
+from trainers.catalog.new_entry import Reporter, about, copied
 from trainers.errors import ConfigError
 
 RepositoryKind = Literal["model", "dataset"]

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, model_validator
 
 from trainers.config.base import CatalogName, Frozen
-from trainers.config.data import DataConfig, HeldOutData
-from trainers.config.engine import EngineConfig, TransformersEngine, VLLMEngine
-from trainers.config.machine import ComputeConfig, OptimizerConfig
-from trainers.config.models import LoRAConfig, ModelConfig, PretrainedModel, TinyPolicy
-from trainers.config.sampling import DynamicSampling, EvaluationConfig, RolloutConfig
-from trainers.config.tasks import CountdownTask, ExpressionsTask, TaskConfig, WordProblemsTask
+from trainers.config.data_config import DataConfig, HeldOutData
+from trainers.config.engine_config import EngineConfig, TransformersEngine, VLLMEngine
+from trainers.config.machine_config import ComputeConfig, OptimizerConfig
+from trainers.config.model_config import LoRAConfig, ModelConfig, PretrainedModel, TinyPolicy
+from trainers.config.sampling_config import DynamicSampling, EvaluationConfig, RolloutConfig
+from trainers.config.task_config import CountdownTask, ExpressionsTask, TaskConfig, WordProblemsTask
 from trainers.losses import AdvantageParams, AggregationParams, CEGPPOParams, LossConfig, TermsParams
 
 _SMALLEST_BF16_LEARNING_RATE: Final = 1e-4

@@ -3,7 +3,7 @@
 The children hold what can hang, crash or eat memory; `GraderPool` is all that others use.
 """
 
-from trainers.grading.pool import Counts, GraderPool
-from trainers.grading.process import Verdict
+from trainers.grading.grader_pool import GraderPool, GradingCounts
+from trainers.grading.grader_process import Verdict
 
-__all__ = ["Counts", "GraderPool", "Verdict"]
+__all__ = ["GraderPool", "GradingCounts", "Verdict"]

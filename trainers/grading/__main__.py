@@ -16,7 +16,7 @@ import warnings
 from typing import Any
 
 from trainers.grading.equality import UnreadableGoldError, equal
-from trainers.lifeline import follow_parent
+from trainers.process.lifeline import follow_parent
 
 
 def main() -> int:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trainers.catalog import BenchmarkEntry, entry_folder, read_entry, shipped_file
 from trainers.config import HeldOutData, WordProblemsTask
-from trainers.data_record import Reason
 from trainers.errors import ConfigError
 from trainers.rewards import make_reward
 from trainers.rewards.number import no_number, value_of
 from trainers.tasks.base import Completion, Judgement, Problem, within
-from trainers.tasks.rows import Row, Rows, read_rows
+from trainers.tasks.data_record import Reason
+from trainers.tasks.dataset_rows import Row, Rows, read_rows
 from trainers.tasks.same_text import same_text
 from trainers.tasks.tokenizers import byte_tokenizer
 

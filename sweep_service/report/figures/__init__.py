@@ -4,22 +4,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sweep_service.report.figures.common import Figure, Look, looks
-from sweep_service.report.figures.curves import other_curves
-from sweep_service.report.figures.drivers import driver_figures
-from sweep_service.report.figures.entropy import entropy_figures
+from sweep_service.report.figures.entropy_by_beta import entropy_figures
+from sweep_service.report.figures.entropy_drivers import driver_figures
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, looks
 from sweep_service.report.figures.heatmap import heatmap_figures
 from sweep_service.report.figures.learning import learning_figures
+from sweep_service.report.figures.metric_curves import other_curves
 from sweep_service.report.figures.panels import panel_figures
 from sweep_service.report.figures.regions import region_figures
-from sweep_service.report.figures.search import search_figures
-from sweep_service.report.figures.seeds import seed_figures
-from sweep_service.report.figures.tradeoff import tradeoff_figures
+from sweep_service.report.figures.search_course import search_figures
+from sweep_service.report.figures.seed_dots import seed_figures
+from sweep_service.report.figures.tradeoff_figure import tradeoff_figures
 from sweep_service.report.model import Report
 
-__all__ = ["Figure", "Look", "Section", "looks", "sections"]
+__all__ = ["ConfigStyle", "Figure", "Section", "looks", "sections"]
 
-Make = Callable[[Report, Mapping[str, Look]], list[Figure]]
+Make = Callable[[Report, Mapping[str, ConfigStyle]], list[Figure]]
 
 _SECTIONS: Final[tuple[tuple[str, str, bool, tuple[Make, ...]], ...]] = (
     ("entropy", "Entropy", True, (entropy_figures, driver_figures)),
@@ -44,7 +44,7 @@ class Section:
     figures: list[Figure]
 
 
-def sections(report: Report, look: Mapping[str, Look]) -> list[Section]:
+def sections(report: Report, look: Mapping[str, ConfigStyle]) -> list[Section]:
     """Return the sections that have a figure."""
     made = (
         Section(id_, title, open_, [figure for make in makers for figure in make(report, look)])

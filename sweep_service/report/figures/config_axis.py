@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sweep_service.report.figures.common import Figure, text
+from sweep_service.report.figures.figure_style import Figure, text
 from sweep_service.report.model import ConfigRow
 
 _WIDTH: Final = 20

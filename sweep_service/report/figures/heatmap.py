@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from sweep_service.report.figures.common import Figure, Look, lower_fence, text
-from sweep_service.report.labels import number, short_name
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, text
+from sweep_service.report.formatting import number, short_name
 from sweep_service.report.model import Cell, Grid, Report
 
 _SCALE: Final = (
@@ -38,7 +38,7 @@ class _Quantity:
         return [number(self.value(cell), 2).removeprefix("0")]
 
 
-def heatmap_figures(report: Report, look: Mapping[str, Look]) -> list[Figure]:
+def heatmap_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
     """The objective over two parameters, and the entropy that is left; a heat map a value of the third."""
     del look
     grid = report.grid

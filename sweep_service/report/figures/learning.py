@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from sweep_service.report.figures.common import Figure, Look, text
-from sweep_service.report.figures.curves import curve_figure
-from sweep_service.report.model import ConfigCurve, ConfigRow, CurveSet, Report
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, text
+from sweep_service.report.figures.metric_curves import curve_figure
+from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
 
 _KEYS: Final = ("eval/avg_at_k", "reward/mean", "eval/pass_at_k")
 _STRETCHES: Final = 12
@@ -18,7 +18,7 @@ Points = list[tuple[int, float, float]]
 """Optimizer update and the two values there."""
 
 
-def learning_figures(report: Report, look: Mapping[str, Look]) -> list[Figure]:
+def learning_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Validation accuracy and reward over training, what more samples would still find, reward against length."""
     sets = {found.key: found for found in report.curves}
     figures = [curve_figure(sets[key], report, look) for key in _KEYS if key in sets]
@@ -29,7 +29,9 @@ def learning_figures(report: Report, look: Mapping[str, Look]) -> list[Figure]:
     return figures
 
 
-def _exploration_left(average: CurveSet, best: CurveSet, report: Report, look: Mapping[str, Look]) -> list[Figure]:
+def _exploration_left(
+    average: CurveSet, best: CurveSet, report: Report, look: Mapping[str, ConfigStyle]
+) -> list[Figure]:
     traces: list[Figure] = []
     for row, points in _joined(average, best, report):
         trace = _line(row, look[row.id], "lines+markers" if len(points) <= 16 else "lines")
@@ -45,7 +47,7 @@ def _exploration_left(average: CurveSet, best: CurveSet, report: Report, look: M
     return [figure | {"data": traces, "layout": layout}] if traces else []
 
 
-def _length_paths(length: CurveSet, reward: CurveSet, report: Report, look: Mapping[str, Look]) -> list[Figure]:
+def _length_paths(length: CurveSet, reward: CurveSet, report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
     traces = [
         _path(row, _thinned(points), look[row.id]) for row, points in _joined(length, reward, report) if len(points) > 1
     ]
@@ -65,7 +67,7 @@ def _range(lengths: Sequence[float]) -> list[float]:
     return [round(middle - half, 3), round(middle + half, 3)]
 
 
-def _path(row: ConfigRow, points: Points, look: Look) -> Figure:
+def _path(row: ConfigRow, points: Points, look: ConfigStyle) -> Figure:
     last = len(points) - 1
     return _line(row, look, "lines+markers") | {
         "x": [round(x, 3) for _, x, _ in points],
@@ -84,7 +86,7 @@ def _path(row: ConfigRow, points: Points, look: Look) -> Figure:
     }
 
 
-def _line(row: ConfigRow, look: Look, mode: str) -> Figure:
+def _line(row: ConfigRow, look: ConfigStyle, mode: str) -> Figure:
     return {
         "type": "scatter",
         "mode": mode,
@@ -103,7 +105,7 @@ def _joined(first: CurveSet, second: CurveSet, report: Report) -> list[tuple[Con
     return [(row, points) for row, points in both if points]
 
 
-def _common(first: ConfigCurve, second: ConfigCurve) -> Points:
+def _common(first: ReportCurve, second: ReportCurve) -> Points:
     others = dict(zip(second.steps, second.mean, strict=True))
     pairs = ((step, value, others.get(step)) for step, value in zip(first.steps, first.mean, strict=True))
     return [(step, a, b) for step, a, b in pairs if a is not None and b is not None]

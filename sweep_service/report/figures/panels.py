@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sweep_service.report.figures.common import Figure, Look, text
 from sweep_service.report.figures.config_axis import config_axis, config_height
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, text
 from sweep_service.report.model import ConfigRow, Descriptive, Report
 
 _NO_CLAIM: Final = "Descriptive: no claim follows from it."
 
 
-def panel_figures(report: Report, look: Mapping[str, Look]) -> list[Figure]:
+def panel_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Performance profiles, then interquartile means beside probabilities of improvement."""
     found = report.descriptive
     if found is None:
@@ -21,7 +21,7 @@ def panel_figures(report: Report, look: Mapping[str, Look]) -> list[Figure]:
     return figures + ([_summaries(found, rows, compared, look)] if compared else [])
 
 
-def _profiles(found: Descriptive, rows: Mapping[str, ConfigRow], look: Mapping[str, Look]) -> Figure:
+def _profiles(found: Descriptive, rows: Mapping[str, ConfigRow], look: Mapping[str, ConfigStyle]) -> Figure:
     traces: list[Figure] = [
         {
             "type": "scatter",
@@ -54,7 +54,7 @@ def _profiles(found: Descriptive, rows: Mapping[str, ConfigRow], look: Mapping[s
 
 
 def _summaries(
-    found: Descriptive, rows: Mapping[str, ConfigRow], compared: Sequence[ConfigRow], look: Mapping[str, Look]
+    found: Descriptive, rows: Mapping[str, ConfigRow], compared: Sequence[ConfigRow], look: Mapping[str, ConfigStyle]
 ) -> Figure:
     """Two columns with a config a row: interquartile mean of the difference, probability of improvement."""
     comparator = rows[found.comparator_id].label
@@ -95,7 +95,7 @@ def _summaries(
 
 
 def _dots(
-    values: Sequence[float], rows: Sequence[ConfigRow], look: Mapping[str, Look], axis: str, value: str
+    values: Sequence[float], rows: Sequence[ConfigRow], look: Mapping[str, ConfigStyle], axis: str, value: str
 ) -> Figure:
     return {
         "type": "scatter",

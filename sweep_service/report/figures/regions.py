@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from sweep_service.records import Role
-from sweep_service.report.data import RATIO_BINS
-from sweep_service.report.figures.common import REGION_COLOURS, REGION_NAMES, Figure, Look, legend, text
-from sweep_service.report.figures.curves import curve_figure
+from sweep_service.report.facts.report_inputs import RATIO_BINS
+from sweep_service.report.figures.figure_style import REGION_COLOURS, REGION_NAMES, ConfigStyle, Figure, legend, text
+from sweep_service.report.figures.metric_curves import curve_figure
 from sweep_service.report.figures.subplots import axis, panels
-from sweep_service.report.model import ConfigCurve, ConfigRow, Report
+from sweep_service.report.model import ConfigRow, Report, ReportCurve
+from sweep_service.sweep.records import Role
 
 _LINES: Final = ("share/na_lp", "share/pa_lp")
 _OUTSIDE: Final = tuple(region for region in REGION_NAMES if region != "inside")
@@ -21,11 +21,11 @@ _COLUMNS: Final = 60
 _PANEL: Final = 165
 """Pixels a config."""
 
-Chosen = list[tuple[str, ConfigRow, dict[str, ConfigCurve]]]
+Chosen = list[tuple[str, ConfigRow, dict[str, ReportCurve]]]
 """What a config is called in the figure, the config, and its curves by name."""
 
 
-def region_figures(report: Report, look: Mapping[str, Look]) -> list[Figure]:
+def region_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Shares of tokens by config; for a few configs the gradient's weight by region and the ratio's histogram."""
     figures = [curve_figure(found, report, look) for found in report.curves if found.key in _LINES]
     if weights := _chosen(report, "weight_share", _OUTSIDE):
@@ -51,9 +51,9 @@ def _chosen(report: Report, prefix: str, names: Sequence[str]) -> Chosen:
     return [(words, row, curves[row.id]) for words, row in found.values() if row.id in curves]
 
 
-def _curves(report: Report, prefix: str, names: Sequence[str]) -> dict[str, dict[str, ConfigCurve]]:
+def _curves(report: Report, prefix: str, names: Sequence[str]) -> dict[str, dict[str, ReportCurve]]:
     """Config id -> name -> its curve of `prefix/name`; configs that lack one of them are left out."""
-    found: dict[str, dict[str, ConfigCurve]] = {}
+    found: dict[str, dict[str, ReportCurve]] = {}
     for curves in report.curves:
         head, _, name = curves.key.partition("/")
         for curve in curves.configs if head == prefix and name in names else []:
@@ -81,7 +81,7 @@ def _weight_figure(chosen: Chosen) -> Figure:
     }
 
 
-def _area(region: str, curve: ConfigCurve, panel: int) -> Figure:
+def _area(region: str, curve: ReportCurve, panel: int) -> Figure:
     return {
         "type": "scatter",
         "mode": "lines",
@@ -112,7 +112,7 @@ def _ratio_figure(chosen: Chosen) -> Figure:
     }
 
 
-def _histogram(bins: Mapping[str, ConfigCurve], panel: int) -> Figure:
+def _histogram(bins: Mapping[str, ReportCurve], panel: int) -> Figure:
     """Columns are stretches of training, rows are bins; cells without a single token stay empty."""
     steps = bins[RATIO_BINS[0]].steps
     num = min(_COLUMNS, len(steps))

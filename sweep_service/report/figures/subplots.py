@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sweep_service.report.figures.common import Figure, text
+from sweep_service.report.figures.figure_style import Figure, text
 
 _MARGINS: Final = 54
 """Pixels above and below the axes that the page keeps free in every figure."""

@@ -4,8 +4,8 @@ import math
 import time
 from typing import Any
 
-from sweep_service.records import Attempt, Outcome, SweepState, Trial, TrialState
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.records import Attempt, AttemptOutcome, SweepState, Trial, TrialState
 
 SPEC: dict[str, Any] = {
     "name": "played",
@@ -37,7 +37,9 @@ def play(store: Store, sweep_id: str) -> Fence:
         attempt = store.start_attempt(fence, trial.id, f"/nowhere/{trial.id}/{{attempt}}")
         record(store, fence, attempt, trial, range(1, trial.total_steps + 1))
         message = "the loss is NaN at step 80" if diverges else None
-        store.finish_attempt(fence, attempt, Outcome.DIVERGED if diverges else Outcome.SUCCEEDED, message, 3)
+        store.finish_attempt(
+            fence, attempt, AttemptOutcome.DIVERGED if diverges else AttemptOutcome.SUCCEEDED, message, 3
+        )
     return fence
 
 

@@ -13,10 +13,10 @@ from sqlalchemy import update
 from sweep_service.auth import TokenError
 from sweep_service.client import Client, Refused, TooLate, Unauthorized, Unreachable
 from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady
-from sweep_service.records import Event, SweepState, TrialState
-from sweep_service.spec import SweepSpec
 from sweep_service.store import Store
 from sweep_service.store.tables import reports
+from sweep_service.sweep.records import Event, SweepState, TrialState
+from sweep_service.sweep.spec import SweepSpec
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sweep_service.api import stream
+from sweep_service.api import event_stream
 from sweep_service.client import Client
-from sweep_service.records import Event
+from sweep_service.sweep.records import Event
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import SPEC, finish, play
 
@@ -79,13 +79,13 @@ def test_following_survives_a_restart_of_the_server(home: Path) -> None:
 
 
 def test_a_silent_stream_sends_pings(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "PING_S", 0.1)
+    monkeypatch.setattr(event_stream, "PING_S", 0.1)
     sweep_id = served.service.submit(SPEC)[0].id
     assert next(line for line in lines(served, sweep_id) if line.startswith(":")) == ": ping"
 
 
 def test_streams_are_limited(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "MAX_STREAMS", 1)
+    monkeypatch.setattr(event_stream, "MAX_STREAMS", 1)
     sweep_id = served.service.submit(SPEC)[0].id
     open_stream = lines(served, sweep_id)
     next(open_stream)

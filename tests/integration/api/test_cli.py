@@ -16,15 +16,15 @@ import yaml
 from sweep_service.auth import ensure_token
 from sweep_service.cli import main
 from sweep_service.client import Client
-from sweep_service.finalize import build_report
-from sweep_service.records import SweepState
 from sweep_service.settings import Settings
+from sweep_service.sweep.records import SweepState
+from sweep_service.worker.reports import build_report
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
-from tests.integration.tiny_models import save_tiny_model
+from tests.integration.trainers.tiny_models import save_tiny_model
 from tests.stored_sweeps import ingest, warning_event
-from trainers.checkpoints import write_state
 from trainers.config import TrainingConfig
+from trainers.policy.checkpoints import write_state
 
 
 class Ran(NamedTuple):

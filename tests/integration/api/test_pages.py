@@ -9,11 +9,10 @@ import httpx
 import pytest
 
 from sweep_service.auth import sign_in_key
-from sweep_service.pages import curves as page_curves
-from sweep_service.pages import live, session
-from sweep_service.pages.render import render as page_render
-from sweep_service.records import Outcome, SweepState, TrialState
+from sweep_service.pages import live_sweeps, page_curves, session
+from sweep_service.pages.rendering import render as page_render
 from sweep_service.service import SweepService
+from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import SPEC, claim, finish, play, record
 
@@ -262,7 +261,7 @@ def test_texts_of_users_stay_texts(visitor: httpx.Client, served: Served, monkey
     progress = {"type": "progress", "time": 1.0, "phase": CANARY, "done": 1, "total": 2}
     failing = served.store.start_attempt(fence, second.id, "/nowhere/{attempt}")
     served.store.ingest(fence, failing, 0, 1, [progress])
-    served.store.finish_attempt(fence, attempt, Outcome.FAILED, CANARY, 0)
+    served.store.finish_attempt(fence, attempt, AttemptOutcome.FAILED, CANARY, 0)
     page, spec = visitor.get(f"/sweeps/{sweep_id}").text, visitor.get(f"/sweeps/{sweep_id}/spec").text
     served.store.set_sweep_state(fence, SweepState.FAILED, CANARY)
     news = visitor.get(f"/sweeps/{sweep_id}/live").json()
@@ -360,7 +359,7 @@ def stored(service: SweepService, sweep_id: str) -> dict[tuple[str, str, str], l
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every question reads the store anew."""
-    monkeypatch.setattr("sweep_service.pages.live.READ_EVERY_S", 0.0)
+    monkeypatch.setattr("sweep_service.pages.live_sweeps.READ_EVERY_S", 0.0)
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -376,7 +375,7 @@ def test_answers_that_are_lost_or_repeated_leave_no_gap_and_double_nothing(
             record(served.store, fence, attempt, trial, range(begin, begin + 20))
             steady.ask()
             unlucky.ask(lost=(begin // 20 + number) % 3 != 0)
-        served.store.finish_attempt(fence, attempt, Outcome.SUCCEEDED, None, 3)
+        served.store.finish_attempt(fence, attempt, AttemptOutcome.SUCCEEDED, None, 3)
     unlucky.ask()
     steady.ask()
     assert steady.drawn() == unlucky.drawn() == stored(served.service, sweep_id)
@@ -394,7 +393,7 @@ def test_a_repeated_step_replaces_the_earlier_one(visitor: httpx.Client, served:
     attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
     record(served.store, fence, attempt, trial, range(1, 31))
     viewer.ask()
-    served.store.finish_attempt(fence, attempt, Outcome.CRASHED, "killed", 3)
+    served.store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, "killed", 3)
     attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
     events = [
         {"type": "step", "time": 1.0, "step": step, "metrics": {"entropy": 9.0, "reward/mean": None}}
@@ -436,8 +435,8 @@ def test_a_viewer_goes_on_after_a_restart_of_the_server(home: Any) -> None:
 
 @pytest.mark.usefixtures("unhurried")
 def test_a_large_sweep_comes_in_parts(visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweep_service.pages.live._FIRST_POINTS", 2)
-    monkeypatch.setattr("sweep_service.pages.live._MORE_POINTS", 3)
+    monkeypatch.setattr("sweep_service.pages.live_sweeps._FIRST_POINTS", 2)
+    monkeypatch.setattr("sweep_service.pages.live_sweeps._MORE_POINTS", 3)
     sweep_id = submitted(served)
     finish(served.store, play(served.store, sweep_id))
     viewer, answers = Viewer(visitor, sweep_id), 0
@@ -452,7 +451,7 @@ def test_a_large_sweep_comes_in_parts(visitor: httpx.Client, served: Served, mon
 def test_many_viewers_ask_no_more_of_the_store_than_one(
     visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sweep_service.pages.live.READ_EVERY_S", 3600.0)
+    monkeypatch.setattr("sweep_service.pages.live_sweeps.READ_EVERY_S", 3600.0)
     sweep_id = submitted(served)
     viewers = [Viewer(visitor, sweep_id) for _ in range(5)]
     viewers[0].ask()
@@ -474,7 +473,9 @@ def test_rows_that_have_not_changed_are_not_rendered_again(
     viewer = Viewer(visitor, sweep_id)
     viewer.ask()
     rendered: list[str] = []
-    monkeypatch.setattr(live, "render", lambda name, **given: (rendered.append(name), page_render(name, **given))[1])
+    monkeypatch.setattr(
+        live_sweeps, "render", lambda name, **given: (rendered.append(name), page_render(name, **given))[1]
+    )
     trial = served.store.list_trials(sweep_id)[0]
     served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
     viewer.ask()

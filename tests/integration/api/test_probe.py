@@ -11,15 +11,15 @@ import pytest
 import yaml
 
 from sweep_service.cli import main
-from sweep_service.cost import costliest, probe_shape
-from sweep_service.pages.live import LiveSweep
-from sweep_service.records import CostProbe, ProbeState, SweepState
+from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.cost import costliest, probe_shape
+from sweep_service.sweep.records import CostProbe, ProbeState, SweepState
 from tests.integration.api.conftest import Served
 from tests.integration.api.played_sweep import SPEC, claim, finish
-from tests.unit.sweep_service.test_cost import FIGURES
+from tests.unit.sweep_service.sweep.test_cost import FIGURES
 from trainers.config import TrainingConfig
-from trainers.out_of_memory import message
+from trainers.training.out_of_memory import message
 
 
 def begin(store: Store, fence: Fence) -> CostProbe:

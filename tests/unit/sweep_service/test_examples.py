@@ -8,13 +8,13 @@ import pytest
 import yaml
 
 from sweep_service.cli.spec_file import read_spec
-from sweep_service.plan import first_records, make_plan
-from sweep_service.records import Role
-from sweep_service.spec import SweepSpec, setting
-from sweep_service.spec_check import parse_spec
-from tests.unit.trainers.chats import add_benchmark, add_dataset, chatml_tokenizer, deepseek_tokenizer
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.sweep.plan import first_records, make_plan
+from sweep_service.sweep.records import Role
+from sweep_service.sweep.spec import SweepSpec, setting
+from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset, chatml_tokenizer, deepseek_tokenizer
 from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
-from trainers.tasks.asked import Asked
+from trainers.tasks.prompted_problems import Asked
 from trainers.tasks.word_problems import WordProblems
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from trainers.errors import GraderError
-from trainers.grading import Counts, GraderPool, Verdict
+from trainers.grading import GraderPool, GradingCounts, Verdict
 from trainers.grading.answers import LONGEST_ANSWER
-from trainers.grading.pool import TOLERATED, WINDOW
+from trainers.grading.grader_pool import TOLERATED, WINDOW
 
 RIGHT, WRONG = Verdict(equal=True), Verdict(equal=False)
 LATE, UNKNOWN = Verdict(equal=False, timed_out=True), Verdict(equal=None, failure="it was told to")
@@ -73,7 +73,7 @@ def counted(pool: GraderPool, **expected: int) -> None:
     found = pool.counts
     assert found.seconds >= 0
     found.seconds = 0.0
-    assert found == Counts(**expected)
+    assert found == GradingCounts(**expected)
 
 
 def test_text_decides_without_a_child(family: Children) -> None:

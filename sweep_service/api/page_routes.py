@@ -1,0 +1,227 @@
+"""The status page's routes: signing in, the list of sweeps, one sweep and what keeps it live.
+
+The cookie opens these routes alone, never /v1. Browsers send it for pages of other servers on the same host too, so
+what changes something must come from this very origin.
+"""
+
+import re
+import time
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import parse_qs, quote, urlsplit
+
+import yaml
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.concurrency import run_in_threadpool
+
+from sweep_service.api.problems import Refusal
+from sweep_service.api.sweep_routes import Service, SweepId, get_report
+from sweep_service.errors import Conflict, NotFound
+from sweep_service.pages.live_sweeps import LiveSweeps
+from sweep_service.pages.overview import PAGE, overview
+from sweep_service.pages.rendering import HEADERS, render, static_file
+from sweep_service.pages.session import cookie_name, is_valid, may_sign_in, new_cookie
+
+router = APIRouter(include_in_schema=False)
+_MAX_FORM_BYTES: Final = 8192
+_ID: Final = "swp_[0-9a-z]{1,36}"
+_OWN_PLACE: Final = re.compile(rf"/(\?before={_ID}|sweeps/{_ID}(/(report|spec))?)?")
+_FOR_GOOD: Final = "public, max-age=31536000, immutable"
+
+
+class SignInFirst(Exception):
+    """Somebody without a valid cookie asks for a page."""
+
+
+class NoSuchSweep(Exception):
+    """A page of a sweep that is not there."""
+
+
+def install(app: FastAPI) -> None:
+    """Add the status page to an app whose state has service, token and streams."""
+    app.state.live = LiveSweeps(app.state.service)
+    app.include_router(router)
+    app.add_exception_handler(SignInFirst, _to_sign_in)
+    app.add_exception_handler(NoSuchSweep, _no_such_sweep)
+
+
+def _to_sign_in(request: Request, _error: Exception) -> Response:
+    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"/login?next={quote(own_place(asked))}", 303, HEADERS)
+
+
+def _no_such_sweep(_request: Request, error: Exception) -> Response:
+    return _message(404, "No such sweep", str(error))
+
+
+def own_place(asked: str) -> str:
+    """Return a page of ours to go to after signing in: the one asked for, or the list."""
+    return asked if _OWN_PLACE.fullmatch(asked) else "/"
+
+
+def _signed_in(request: Request) -> bool:
+    cookie = request.cookies.get(cookie_name(request.url.port), "")
+    return is_valid(cookie, request.app.state.token, time.time())
+
+
+def for_pages(request: Request) -> None:
+    """Lead those who are not signed in to the sign-in page."""
+    if not _signed_in(request):
+        raise SignInFirst
+
+
+def for_data(request: Request) -> None:
+    """Refuse those who are not signed in."""
+    if not _signed_in(request):
+        raise Refusal(401, "UNAUTHENTICATED", "sign in at /login; programs use /v1 and the bearer token")
+
+
+def known_sweep(service: Service, sweep_id: str) -> str:
+    """Return the id of a sweep that is there, for a page about it."""
+    try:
+        if re.fullmatch(_ID, sweep_id):  # PostgreSQL takes no odd characters
+            return service.get(sweep_id).id
+    except NotFound:
+        pass
+    raise NoSuchSweep(f"There is no sweep {sweep_id[:60]!r} on this server.")
+
+
+KnownSweep = Annotated[str, Depends(known_sweep)]
+
+
+def from_here(request: Request) -> None:
+    """Demand that a form was sent by one of our own pages."""
+    origin, public = request.headers.get("origin", ""), urlsplit(request.app.state.service.settings.url)
+    sender = urlsplit(origin)
+    plain = public.scheme == "https" and sender.scheme != "https" and sender.netloc == public.netloc
+    if plain or sender.netloc not in {request.headers.get("host"), public.netloc}:
+        raise Refusal(
+            403, "FOREIGN_ORIGIN", f"this form must come from a page of this server, not from {origin[:100]!r}"
+        )
+
+
+def _page(content: str, status: int = 200) -> Response:
+    return HTMLResponse(content, status, HEADERS)
+
+
+def _message(status: int, title: str, text: str, back: str = "/", back_text: str = "All sweeps") -> Response:
+    return _page(render("message", title=title, text=text, back=back, back_text=back_text), status)
+
+
+@router.get("/static/{name}")
+def get_static(name: str) -> Response:
+    """Return the style sheet, the script or the icon."""
+    found = static_file(name)
+    if found is None:
+        raise Refusal(404, "NO_SUCH_ROUTE", "there is no such file")
+    return Response(found[0], headers={"Cache-Control": _FOR_GOOD}, media_type=found[1])
+
+
+@router.get("/login")
+def get_login(next: Annotated[str, Query(max_length=200)] = "/") -> Response:
+    """Show the sign-in page."""
+    return _page(render("login", next=own_place(next), wrong=False))
+
+
+@router.post("/login", dependencies=[Depends(from_here)])
+async def login(request: Request) -> Response:
+    """Set the cookie for whoever has the token, or the key of the printed link."""
+    form = await _form(request)
+    token, place = request.app.state.token, own_place(form.get("next", "/"))
+    if not may_sign_in(form.get("token", "").strip(), token):
+        return _page(render("login", next=place, wrong=True), 401)
+    answer = RedirectResponse(place, 303, HEADERS)
+    secure = "https" in (request.url.scheme, urlsplit(request.app.state.service.settings.url).scheme)
+    name, value = cookie_name(request.url.port), new_cookie(token, time.time())
+    answer.set_cookie(name, value, secure=secure, httponly=True, samesite="strict")
+    return answer
+
+
+@router.post("/logout", dependencies=[Depends(from_here)])
+def logout(request: Request) -> Response:
+    """Remove the cookie."""
+    answer = RedirectResponse("/login", 303, HEADERS)
+    answer.delete_cookie(cookie_name(request.url.port), httponly=True, samesite="strict")
+    return answer
+
+
+@router.get("/session")
+def get_session(request: Request) -> dict[str, bool]:
+    """Say whether the browser is signed in: the sign-in page asks, when a link from elsewhere led to it."""
+    return {"signed_in": _signed_in(request)}
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a small form."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_FORM_BYTES:
+            raise Refusal(
+                413, "BODY_TOO_LARGE", f"the form has more than {_MAX_FORM_BYTES} bytes", {"Connection": "close"}
+            )
+    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
+    return {name: values[0] for name, values in fields.items()}
+
+
+@router.get("/", dependencies=[Depends(for_pages)])
+def get_overview(service: Service, before: Annotated[str | None, Query(pattern=f"^{_ID}$")] = None) -> Response:
+    """Show the sweeps, newest first."""
+    return _page(overview(service.sweeps(PAGE + 1, before, ()), time.time(), before))
+
+
+@router.get("/sweeps/{sweep_id}", dependencies=[Depends(for_pages)])
+def get_sweep(request: Request, sweep_id: KnownSweep) -> Response:
+    """Show one sweep."""
+    return _page(request.app.state.live.get(sweep_id).page())
+
+
+@router.get("/sweeps/{sweep_id}/spec", dependencies=[Depends(for_pages)])
+def get_spec(service: Service, sweep_id: KnownSweep) -> Response:
+    """Show a sweep's spec as YAML."""
+    sweep = service.get(sweep_id)
+    text = yaml.safe_dump(sweep.spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    return _page(render("spec", sweep=sweep, text=text))
+
+
+@router.get("/sweeps/{sweep_id}/report", dependencies=[Depends(for_pages)])
+def get_report_page(
+    service: Service, sweep_id: KnownSweep, format: Annotated[Literal["html", "json", "md"], Query()] = "html"
+) -> Response:
+    """Show the report, as isolated as under /v1; while there is none, a page that asks again."""
+    answer = get_report(service, sweep_id, format)
+    if answer.status_code == 202:
+        text = "It is being built. This page shows it as soon as it is there."
+        answer = _message(202, "The report", text, f"/sweeps/{sweep_id}", "Back to the sweep")
+        answer.headers["Refresh"] = "2"
+    return answer
+
+
+@router.get("/sweeps/{sweep_id}/live", dependencies=[Depends(for_data)])
+def get_live(request: Request, sweep_id: SweepId, after: Annotated[str, Query(max_length=40)] = "") -> dict[str, Any]:
+    """Return what has changed since an earlier answer, whose cursor is `after`."""
+    return request.app.state.live.get(sweep_id).since(after)
+
+
+@router.get("/sweeps/{sweep_id}/events", dependencies=[Depends(for_data)])
+async def get_events(
+    request: Request,
+    service: Service,
+    sweep_id: SweepId,
+    after: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    last_event_id: Annotated[int | None, Header(ge=0, lt=2**31)] = None,
+) -> Response:
+    """Stream a sweep's events; browsers go on where a stream broke."""
+    await run_in_threadpool(service.get, sweep_id)
+    start = after if last_event_id is None else last_event_id
+    return request.app.state.streams.response(service, sweep_id, start, named=False)
+
+
+@router.post("/sweeps/{sweep_id}/cancel", dependencies=[Depends(for_pages), Depends(from_here)])
+def cancel(service: Service, sweep_id: KnownSweep) -> Response:
+    """Stop a sweep and show it again."""
+    try:
+        service.cancel(sweep_id)
+    except Conflict as error:
+        return _message(409, "Nothing to cancel", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
+    return RedirectResponse(f"/sweeps/{sweep_id}", 303, HEADERS)

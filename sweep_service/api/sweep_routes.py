@@ -1,0 +1,314 @@
+"""The routes under /v1: each reads its parameters, asks the service, and shapes the answer."""
+
+import time
+from collections.abc import Hashable
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import StringConstraints
+from starlette.concurrency import run_in_threadpool
+
+import sweep_service
+from sweep_service.api.json_body import json_body
+from sweep_service.api.paging import MAX_PAGE, Pages, Paging
+from sweep_service.api.problems import Refusal
+from sweep_service.auth import same
+from sweep_service.errors import NotReady
+from sweep_service.schemas import (
+    Best,
+    Building,
+    ConfigCurve,
+    ConfigView,
+    Page,
+    ProbeView,
+    Problem,
+    ProblemError,
+    ReportFormat,
+    SweepsComparison,
+    SweepSummary,
+    SweepView,
+    TrialView,
+    sweep_schema,
+)
+from sweep_service.service import SweepService, best_yaml
+from sweep_service.sweep.plan import SweepPlan
+from sweep_service.sweep.records import Curve, Event, Sample, SweepState, TrialState
+
+MAX_KEYS = 50
+MAX_COMPARED = 20
+_KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
+_bearer = HTTPBearer(auto_error=False, description="The token in the server's token file.")
+
+
+def authorize(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
+    """Demand the bearer token."""
+    if given is None or not same(given.credentials, request.app.state.token):
+        detail = "send the header `Authorization: Bearer TOKEN` with the token of the server's token file"
+        raise Refusal(401, "UNAUTHENTICATED", detail, {"WWW-Authenticate": "Bearer"})
+
+
+def refuse_unknown_parameters(request: Request) -> None:
+    """Refuse a query parameter that the route does not have: a misspelt `validate_only` would submit for real."""
+    operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
+    known = {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "query"}
+    if unknown := sorted(set(request.query_params) - known):
+        takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+        errors = [ProblemError(parameter=name[:100], detail=f"there is no such parameter; {takes}") for name in unknown]
+        raise Refusal(422, "INVALID_REQUEST", "; ".join(f"{e.parameter}: {e.detail}" for e in errors), errors=errors)
+
+
+def _service(request: Request) -> SweepService:
+    return request.app.state.service
+
+
+Service = Annotated[SweepService, Depends(_service)]
+SweepId = Annotated[str, Path(pattern=r"^swp_[0-9a-z]{1,36}$")]
+SweepIds = Annotated[str, StringConstraints(pattern=r"^[0-9a-z_,]*$")]
+TrialId = Annotated[str, StringConstraints(pattern=r"^trl_[0-9a-z]{1,36}$")]
+PROBLEMS: dict[int | str, dict[str, Any]] = {"default": {"description": "Why not.", "model": Problem}}
+router = APIRouter(
+    prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=PROBLEMS
+)
+_SPEC_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/SweepSpec"}}},
+    }
+}
+
+
+@router.post(
+    "/sweeps",
+    status_code=201,
+    response_model=SweepView,
+    responses={200: {"description": "The plan, with `validate_only`.", "model": SweepPlan}},
+    openapi_extra=_SPEC_BODY,
+)
+def submit(
+    service: Service,
+    response: Response,
+    raw: Annotated[Any, Depends(json_body)],
+    idempotency_key: Annotated[
+        str | None,
+        Header(pattern=_KEY_PATTERN, description="Names this request: sent again with it, it is not done again."),
+    ] = None,
+    validate_only: Annotated[bool, Query(description="Answer 200 with the plan; store nothing.")] = False,
+) -> Any:
+    """Submit a sweep. Once this answers 201 the sweep is stored and will run."""
+    if validate_only:
+        return Response(service.plan(raw).model_dump_json(), media_type="application/json")
+    sweep, replayed = service.submit(raw, idempotency_key)
+    response.headers["Location"] = f"/v1/sweeps/{sweep.id}"
+    if replayed:
+        response.headers["Idempotency-Replayed"] = "true"
+    return _view(service, sweep.id)
+
+
+@router.get("/sweeps")
+def list_sweeps(
+    service: Service, paging: Pages, state: Annotated[tuple[SweepState, ...], Query(description="Only these.")] = ()
+) -> Page[SweepSummary]:
+    """List sweeps, newest first."""
+    return paging.page(service.sweeps(paging.size + 1, paging.after(None), state), lambda sweep: sweep.id)
+
+
+@router.get("/sweeps/{sweep_id}")
+def get_sweep(service: Service, sweep_id: SweepId) -> SweepView:
+    """Return one sweep with its spec and how many of its trials are in which state."""
+    return _view(service, sweep_id)
+
+
+@router.get("/sweeps/{sweep_id}/probe")
+def get_probe(service: Service, sweep_id: SweepId) -> ProbeView:
+    """Return what a sweep's cost probe measured, and what it means for the sweep. 409 while there is none."""
+    return service.probe(sweep_id)
+
+
+@router.get("/sweeps/{sweep_id}/trials")
+def list_trials(
+    service: Service,
+    sweep_id: SweepId,
+    paging: Pages,
+    state: Annotated[tuple[TrialState, ...], Query(description="Only these.")] = (),
+) -> Page[TrialView]:
+    """List a sweep's trials in the order in which they are handed out."""
+    rows = service.trials(sweep_id, paging.after(-1), paging.size + 1, state)
+    return paging.page(rows, lambda trial: trial.number)
+
+
+@router.get("/sweeps/{sweep_id}/configs")
+def list_configs(service: Service, sweep_id: SweepId, paging: Pages) -> Page[ConfigView]:
+    """List a sweep's configs, baselines first, each with its objective over seeds."""
+    rows = service.configs(sweep_id, paging.after(-1), paging.size + 1)
+    return paging.page(rows, lambda config: config.number)
+
+
+@router.get("/sweeps/{sweep_id}/metrics")
+def list_metrics(
+    service: Service,
+    sweep_id: SweepId,
+    paging: Pages,
+    keys: Annotated[list[str], Query(min_length=1, max_length=MAX_KEYS, description="Metric names, such as entropy.")],
+    group_by: Annotated[
+        Literal["trial", "config"], Query(description="A curve per trial, or per config: mean and range over seeds.")
+    ] = "trial",
+    last: Annotated[int | None, Query(ge=1, description="Only so many last points of each curve.")] = None,
+    trial: Annotated[tuple[TrialId, ...], Query(max_length=MAX_PAGE, description="Only these; not with configs.")] = (),
+) -> Page[Curve] | Page[ConfigCurve]:
+    """Return metrics over optimizer updates. `keys` may be repeated, or hold several names with commas between."""
+    names = list(dict.fromkeys(name for key in keys for name in key.split(",") if name))
+    if group_by == "config":
+        grouped = [_tail(curve, last) for curve in service.config_curves(sweep_id, names)]
+        return _cut(paging, grouped, [(curve.config_id, curve.stage, curve.key) for curve in grouped])
+    curves = [_tail(curve, last) for curve in service.curves(sweep_id, names, trial or None)]
+    return _cut(paging, curves, [(curve.trial_id, curve.key) for curve in curves])
+
+
+@router.get(
+    "/sweeps/{sweep_id}/events",
+    response_model=Page[Event],
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def list_events(
+    request: Request,
+    service: Service,
+    sweep_id: SweepId,
+    paging: Pages,
+    after: Annotated[int, Query(ge=0, lt=2**31, description="Only events with a higher number.")] = 0,
+    last_event_id: Annotated[int | None, Header(ge=0, lt=2**31)] = None,
+) -> Any:
+    """List a sweep's events by number; with `Accept: text/event-stream`, stream them until the sweep has ended."""
+    if "text/event-stream" in request.headers.get("accept", ""):
+        await run_in_threadpool(service.get, sweep_id)  # not found is said before the stream begins
+        return request.app.state.streams.response(service, sweep_id, after if last_event_id is None else last_event_id)
+    rows = await run_in_threadpool(service.events, sweep_id, paging.after(after), paging.size + 1)
+    return paging.page(rows, lambda event: event.seq)
+
+
+@router.get("/sweeps/{sweep_id}/samples")
+def list_samples(service: Service, sweep_id: SweepId, paging: Pages) -> Page[Sample]:
+    """List completions that policies wrote at their evaluations. A page never splits those of one evaluation."""
+    rows = service.samples(sweep_id, paging.after(("", -1)), paging.size + 1)
+    return paging.page(rows, lambda sample: (sample.trial_id, sample.step))
+
+
+_REPORT_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "md": "text/markdown; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+}
+_REPORT_SCHEMA = FilePath(sweep_service.__file__).parent / "report" / "report.schema.json"
+_REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+@router.get(
+    "/sweeps/{sweep_id}/report",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The report. Its JSON is described by `/v1/schemas/report`.",
+            "headers": {
+                "Report-Interim": {"description": "`true` while the sweep goes on.", "schema": {"type": "boolean"}},
+                "Age": {"description": "Seconds since an interim report was built.", "schema": {"type": "integer"}},
+            },
+            "content": {kind.partition(";")[0]: {} for kind in _REPORT_TYPES.values()}
+            | {"application/json": {"schema": {"externalDocs": {"url": "/v1/schemas/report"}, "type": "object"}}},
+        },
+        202: {"model": Building},
+    },
+)
+def get_report(
+    service: Service,
+    sweep_id: SweepId,
+    format: Annotated[ReportFormat, Query()] = "html",
+    interim: Annotated[
+        bool, Query(description="While the sweep runs: the newest interim report; asking has a newer one built.")
+    ] = True,
+) -> Response:
+    """Return the report; 202 while there is none."""
+    try:
+        kept = service.report(sweep_id, format, interim=interim)
+    except NotReady as error:
+        body = Building(detail=str(error)).model_dump_json()
+        return Response(body, 202, {"Retry-After": "2"}, media_type="application/json")
+    headers = {"Content-Security-Policy": _REPORT_POLICY}
+    if kept.interim:
+        age = max(0, round(time.time() - kept.created_at))
+        headers |= {"Report-Interim": "true", "Age": str(age), "Cache-Control": "no-store"}
+    return Response(kept.content, headers=headers, media_type=_REPORT_TYPES[format])
+
+
+@router.get("/sweeps/{sweep_id}/best", response_model=Best, responses={200: {"content": {"application/yaml": {}}}})
+def get_best(service: Service, sweep_id: SweepId, format: Annotated[Literal["json", "yaml"], Query()] = "json") -> Any:
+    """Return the best config so far; as YAML, ready for `python -m trainers`. 409 while no config has a result."""
+    best = service.best(sweep_id)
+    return best if format == "json" else Response(best_yaml(best), media_type="application/yaml")
+
+
+@router.get("/compare")
+def compare(
+    service: Service,
+    sweeps: Annotated[
+        list[SweepIds], Query(max_length=MAX_COMPARED, description="Ids; differences are from the first one.")
+    ],
+) -> SweepsComparison:
+    """Join sweeps by config and compare each with the first. `sweeps` may be repeated, or hold ids with commas."""
+    ids = list(dict.fromkeys(name for part in sweeps for name in part.split(",") if name))
+    if not 2 <= len(ids) <= MAX_COMPARED:
+        detail = f"give 2 to {MAX_COMPARED} different sweeps, not {len(ids)}"
+        raise Refusal(
+            422, "INVALID_REQUEST", f"sweeps: {detail}", errors=[ProblemError(parameter="sweeps", detail=detail)]
+        )
+    return service.compare(ids)
+
+
+@router.post("/sweeps/{sweep_id}/cancel")
+def cancel(service: Service, sweep_id: SweepId) -> SweepView:
+    """Stop a sweep. Asking again is no error; 409 if it has ended otherwise."""
+    service.cancel(sweep_id)
+    return _view(service, sweep_id)
+
+
+@router.get("/schemas/sweep")
+def get_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a sweep's spec."""
+    return sweep_schema()
+
+
+@router.get("/schemas/report", response_class=Response, responses={200: {"content": {"application/schema+json": {}}}})
+def get_report_schema() -> Response:
+    """Return the JSON Schema of a report."""
+    return Response(_REPORT_SCHEMA.read_bytes(), media_type="application/schema+json")
+
+
+def _view(service: SweepService, sweep_id: str) -> SweepView:
+    sweep = service.get(sweep_id)
+    hours = service.gpu_hours(sweep)
+    return SweepView(**dict(service.summaries([sweep])[0]), spec=sweep.spec, gpu_hours=hours)
+
+
+AnyCurve = TypeVar("AnyCurve", Curve, ConfigCurve)
+
+
+def _tail(curve: AnyCurve, last: int | None) -> AnyCurve:
+    """Keep the last points of a curve."""
+    if last is None:
+        return curve
+    lists = {name: value[-last:] for name, value in dict(curve).items() if isinstance(value, list)}
+    return curve.model_copy(update=lists)
+
+
+def _cut(paging: Paging, curves: list[AnyCurve], names: list[tuple[Hashable, ...]]) -> Page[AnyCurve]:
+    """Return the page that begins after the curve named by the token; no curve that was there is ever left out."""
+    begin = 0 if (after := paging.after(())) == () else names.index(after) + 1
+    rest = dict(zip(names[begin : begin + paging.size + 1], curves[begin:], strict=False))
+    page = paging.page(list(rest), lambda name: name)
+    return Page(items=[rest[name] for name in page.items], next_page_token=page.next_page_token)

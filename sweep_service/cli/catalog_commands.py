@@ -1,0 +1,324 @@
+"""Commands about the catalog of this machine: models, datasets, benchmarks; add, ls, show, rm.
+
+They read and write the cache folder; the server is asked only before something is removed.
+"""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sweep_service.cli.catalog_print import (
+    count_text,
+    first_rows,
+    print_benchmark,
+    print_dataset,
+    print_entries,
+    print_model,
+    splits_text,
+)
+from sweep_service.cli.connect import connect
+from sweep_service.cli.exits import ExitCode
+from sweep_service.cli.output import Json, print_data, print_json, say
+from sweep_service.cli.transfer import Transfer
+from sweep_service.errors import Conflict, NotFound, ServiceError
+from sweep_service.intake.catalog_check import named_entries
+from sweep_service.settings import Settings
+from sweep_service.sweep.records import DesiredState, SweepState
+from trainers.catalog import (
+    BenchmarkEntry,
+    DatasetEntry,
+    ModelEntry,
+    add_local_dataset,
+    add_local_model,
+    all_entries,
+    entry_folder,
+    shipped_file,
+)
+from trainers.catalog.entries import KINDS, AnyEntry
+from trainers.catalog.new_entry import Reporter, remove_entry, size_text
+from trainers.catalog.row_files import form_of
+from trainers.errors import ConfigError
+
+models = typer.Typer(help="Models of this machine.", no_args_is_help=True, rich_markup_mode="rich")
+datasets = typer.Typer(help="Datasets of this machine.", no_args_is_help=True, rich_markup_mode="rich")
+benchmarks = typer.Typer(help="Benchmarks of this machine.", no_args_is_help=True, rich_markup_mode="rich")
+
+EntryName = Annotated[str | None, typer.Option("--name", help="Its name here. Default: the repository's.")]
+Config = Annotated[str | None, typer.Option("--config", help="Configuration of a dataset that has several.")]
+Which = Annotated[str, typer.Argument(metavar="NAME")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Force = Annotated[bool, typer.Option("--force", help="Even if a sweep that has not ended needs it.")]
+
+
+@models.command("add")
+def add_model(
+    source: Annotated[
+        str, typer.Argument(metavar="OWNER/NAME[@REVISION] | FOLDER", help="Of the Hugging Face Hub, or of this disk.")
+    ],
+    name: EntryName = None,
+    json: Json = False,
+) -> None:
+    """Add a model: fetch it from the Hub, or copy a folder.
+
+    The revision may be a branch, a tag or a commit; the commit is kept.
+    Safetensors only; no code of a repository is ever run.
+
+    After Ctrl-C or a broken connection the same command goes on. A token
+    comes from HF_TOKEN, `hf auth login` or SWEEPS_HUB_TOKEN_FILE.
+
+    [bold]sweeps models add Qwen/Qwen2.5-1.5B-Instruct[/bold]
+    [bold]sweeps models add Qwen/Qwen2.5-1.5B-Instruct@main --name qwen-1.5b[/bold]
+    [bold]sweeps models add ./my-model --name mine[/bold]
+    """
+    with _adding() as (cache, shown):
+        if local := _local(source):
+            entry = add_local_model(local, cache, name or _required_name(source), shown)
+        else:
+            from trainers.catalog.add_from_hub import add_hub_model, default_name
+
+            entry = add_hub_model(source, cache, name or default_name(source), _token(), shown)
+    sizes = f"{count_text(entry.parameters)} parameters in {entry.weights_dtype}"
+    context = f"context {entry.context_length}, " if entry.context_length else ""
+    template = "a chat template" if entry.chat_template else "no chat template"
+    _added(entry, f"{entry.architecture}, {sizes}, {context}{template}; {size_text(entry.bytes)}", json=json)
+
+
+@datasets.command("add")
+def add_dataset(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="OWNER/NAME[@REVISION] | FILE | FOLDER",
+            help="Of the Hugging Face Hub, or of this disk: .jsonl, .json, .csv, .tsv, .parquet.",
+        ),
+    ],
+    name: EntryName = None,
+    config: Config = None,
+    split: Annotated[str, typer.Option("--split", help="What the rows of a single file are called.")] = "train",
+    json: Json = False,
+) -> None:
+    """Add a dataset: fetch it from the Hub, or read files.
+
+    All columns are kept, as JSON lines for each split; a spec says which
+    column is the problem and which the answer. Datasets that are made by a
+    script are refused: their code is never run.
+
+    [bold]sweeps datasets add openai/gsm8k --config main[/bold]
+    [bold]sweeps datasets add ./problems.jsonl --name my-problems[/bold]
+    [bold]sweeps datasets add ./folder --name mine[/bold]   train.jsonl and test.jsonl in it become splits
+    """
+    with _adding() as (cache, shown):
+        if local := _local(source):
+            entry = add_local_dataset(local, cache, name or _required_name(source), split, config, shown)
+        else:
+            from trainers.catalog.add_from_hub import add_hub_dataset, default_name
+
+            entry = add_hub_dataset(source, config, cache, name or default_name(source), _token(), shown)
+    _added(entry, f"{splits_text(entry.splits)} rows; columns {', '.join(entry.columns)}", json=json)
+
+
+@benchmarks.command("add")
+def add_benchmark(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME | NAME=OWNER/DATASET[@REVISION]:SPLIT | NAME=FILE",
+            help="A known one alone; others with where their problems are.",
+        ),
+    ],
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Add a benchmark: problems that are only ever tested on.
+
+    Known ones (aime24, aime25, hmmt25, math500, amc23, gsm8k) come from
+    their public sources at a pinned commit. Others need problems in a column
+    `problem`, `question` or `prompt` and answers in `answer`, of a worked
+    solution what follows ####.
+
+    [bold]sweeps benchmarks add math500[/bold]
+    [bold]sweeps benchmarks add minerva=math-ai/minervamath:test[/bold]
+    [bold]sweeps benchmarks add our-exam=./exam.jsonl[/bold]
+    """
+    from trainers.benchmarks.add_benchmark import add_file, add_hub, add_known
+
+    name, _, place = source.partition("=")
+    with _adding() as (cache, shown):
+        if not place:
+            entry = add_known(name, cache, shown)
+        elif local := _local(place):
+            entry = add_file(name, local, cache, shown)
+        else:
+            entry = add_hub(name, place, config, cache, _token(), shown)
+    _added(entry, f"{entry.problems} problem{'s' * (entry.problems != 1)}", json=json)
+
+
+@models.command("ls")
+def list_models(json: Json = False) -> None:
+    """List the models of this machine."""
+    _list(ModelEntry, "sweeps models add Qwen/Qwen2.5-1.5B-Instruct", json=json)
+
+
+@datasets.command("ls")
+def list_datasets(json: Json = False) -> None:
+    """List the datasets of this machine, and those that come with the package."""
+    _list(DatasetEntry, "sweeps datasets add openai/gsm8k --config main", json=json)
+
+
+@benchmarks.command("ls")
+def list_benchmarks(json: Json = False) -> None:
+    """List the benchmarks of this machine, and those that come with the package."""
+    from trainers.benchmarks.known_benchmarks import CATALOG
+
+    _list(BenchmarkEntry, "sweeps benchmarks add math500", json=json)
+    there = {entry.name for entry in all_entries(Settings().cache, BenchmarkEntry)}
+    if not json and (others := [name for name in CATALOG if name not in there]):
+        say(f"known, and added by their name: {', '.join(others)}")
+
+
+@models.command("show")
+def show_model(name: Which, json: Json = False) -> None:
+    """Show a model, and how a spec names it."""
+    entry, folder = _find(ModelEntry, name)
+    print_json(entry) if json else print_model(entry, folder)
+
+
+@datasets.command("show")
+def show_dataset(
+    name: Which,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, max=100, help="First rows that are shown.")] = 2,
+    json: Json = False,
+) -> None:
+    """Show a dataset: columns, first rows, and how a spec names them."""
+    entry, folder = _find(DatasetEntry, name)
+    if json:
+        print_json(entry)
+        return
+    file = shipped_file(DatasetEntry, name) or folder / f"{next(iter(entry.splits))}.jsonl"
+    print_dataset(entry, folder, first_rows(file, rows))
+
+
+@benchmarks.command("show")
+def show_benchmark(name: Which, json: Json = False) -> None:
+    """Show a benchmark and its first problem."""
+    from trainers.benchmarks.problems import PROBLEMS_FILE
+
+    entry, folder = _find(BenchmarkEntry, name)
+    if json:
+        print_json(entry)
+        return
+    file = shipped_file(BenchmarkEntry, name) or folder / PROBLEMS_FILE
+    print_benchmark(entry, folder, first_rows(file, 1)[0])
+
+
+@models.command("rm")
+def remove_model(name: Which, yes: Yes = False, force: Force = False) -> None:
+    """Remove a model, or what an interrupted addition of it left."""
+    _remove(ModelEntry, name, yes=yes, force=force)
+
+
+@datasets.command("rm")
+def remove_dataset(name: Which, yes: Yes = False, force: Force = False) -> None:
+    """Remove a dataset, or what an interrupted addition of it left."""
+    _remove(DatasetEntry, name, yes=yes, force=force)
+
+
+@benchmarks.command("rm")
+def remove_benchmark(name: Which, yes: Yes = False, force: Force = False) -> None:
+    """Remove a benchmark, or what an interrupted addition of it left."""
+    _remove(BenchmarkEntry, name, yes=yes, force=force)
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """Say what the catalog refuses as every command does."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ServiceError("\n       ".join(error.problems)) from error
+    except OSError as error:  # a full disk, or a folder of somebody else
+        raise ServiceError(f"{error.filename or Settings().cache}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _adding() -> Generator[tuple[Path, Reporter]]:
+    """Give the cache, and what shows how an addition goes on."""
+    try:
+        with _told(), Transfer() as shown:
+            yield Settings().cache, shown
+    except KeyboardInterrupt:
+        say("interrupted; what has come is kept, and the same command goes on")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+def _local(source: str) -> Path | None:
+    """The file or folder that is meant; None: it is one of the Hub."""
+    path = Path(source).expanduser()
+    return path if source.startswith((".", "/", "~")) or path.exists() or form_of(source) else None
+
+
+def _required_name(source: str) -> str:
+    raise ServiceError(f"{source} is on this disk: give it a name with --name")
+
+
+def _token() -> str | None:
+    from trainers.catalog.hub import hub_token
+
+    return hub_token(Settings().hub_token_file)
+
+
+def _added(entry: AnyEntry, text: str, *, json: bool) -> None:
+    kind = KINDS[type(entry)]
+    say(f"{text}; more: sweeps {kind} show {entry.name}")
+    print_json(entry) if json else print_data(entry.name)
+
+
+def _list(entry_type: type[AnyEntry], example: str, *, json: bool) -> None:
+    entries = all_entries(Settings().cache, entry_type)
+    if json:
+        print_json(entries)
+    elif entries:
+        print_entries(entries)
+    else:
+        say(f"no {KINDS[entry_type]}; add one: {example}")
+
+
+def _find(entry_type: type[AnyEntry], name: str) -> tuple[AnyEntry, Path]:
+    """An entry, and the file or folder that holds it."""
+    cache, kind = Settings().cache, KINDS[entry_type]
+    entries = all_entries(cache, entry_type)
+    entry = next((entry for entry in entries if entry.name == name), None)
+    if entry is None:
+        known = ", ".join(entry.name for entry in entries) or "none"
+        raise NotFound(kind.removesuffix("s"), name, f" in {cache / kind}; there are: {known}")
+    return entry, shipped_file(entry_type, name) or entry_folder(cache, entry_type, name)
+
+
+def _remove(entry_type: type[AnyEntry], name: str, *, yes: bool, force: bool) -> None:
+    settings, kind = Settings(), KINDS[entry_type]
+    if not force and (needing := _needing(entry_type, name)):
+        them, need = ("them", "need") if len(needing) > 1 else ("it", "needs")
+        raise Conflict(f"{', '.join(needing)} {need} {name}; cancel {them} first, or say --force")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ServiceError(f"removing {name} cannot be undone; say --yes")
+        typer.confirm(f"Remove {name} from the {kind} in {settings.cache}?", abort=True, err=True)
+    with _told():
+        freed = remove_entry(settings.cache, entry_type, name)
+    say(f"removed {name}: {size_text(freed)}")
+
+
+def _needing(entry_type: type[AnyEntry], name: str) -> list[str]:
+    """Sweeps that have not ended and name it, if there is a server to ask."""
+    unfinished = [state for state in SweepState if not state.terminal]
+    try:
+        with connect(patience_s=0) as client:
+            wanted = [sweep for sweep in client.sweeps(unfinished) if sweep.desired_state is DesiredState.RUN]
+            sweeps = [client.get(sweep.id) for sweep in wanted]
+    except ServiceError:
+        return []
+    return [sweep.id for sweep in sweeps if (entry_type, name) in named_entries(sweep.spec)]

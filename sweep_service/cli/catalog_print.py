@@ -1,0 +1,163 @@
+"""Printing entries of the catalog for people."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from rich.text import Text
+
+from sweep_service.cli.output import print_table, say, stdout
+from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, origin_text
+from trainers.catalog.new_entry import size_text
+
+_VALUE: Final = 160
+_PROMPTS: Final = ("problem", "question", "prompt", "instruction", "query", "input")
+_ANSWERS: Final = ("answer", "final_answer", "solution", "target", "output", "label")
+_AFTER: Final = "####"
+_BOXED: Final = "\\boxed"
+
+
+def print_entries(entries: Sequence[ModelEntry | DatasetEntry | BenchmarkEntry]) -> None:
+    """Print a row for each entry of one kind."""
+    columns = {
+        "NAME": [entry.name for entry in entries],
+        **_own_columns(entries),
+        "SIZE": [size_text(entry.bytes) for entry in entries],
+        "FROM": [_from(entry) for entry in entries],
+    }
+    print_table(
+        tuple(columns), list(zip(*columns.values(), strict=True)), right=("SIZE", "PARAMETERS", "CONTEXT", "PROBLEMS")
+    )
+
+
+def _own_columns(entries: Sequence[ModelEntry | DatasetEntry | BenchmarkEntry]) -> dict[str, list[str]]:
+    models = [entry for entry in entries if isinstance(entry, ModelEntry)]
+    datasets = [entry for entry in entries if isinstance(entry, DatasetEntry)]
+    if models:
+        return {
+            "ARCHITECTURE": [entry.architecture for entry in models],
+            "PARAMETERS": [count_text(entry.parameters) for entry in models],
+            "WEIGHTS": [entry.weights_dtype for entry in models],
+            "CONTEXT": [str(entry.context_length or "-") for entry in models],
+            "CHAT": ["yes" if entry.chat_template else "no" for entry in models],
+        }
+    if datasets:
+        return {
+            "SPLITS (ROWS)": [splits_text(entry.splits) for entry in datasets],
+            "COLUMNS": [", ".join(entry.columns) for entry in datasets],
+        }
+    return {"PROBLEMS": [str(entry.problems) for entry in entries if isinstance(entry, BenchmarkEntry)]}
+
+
+def print_model(entry: ModelEntry, folder: Path) -> None:
+    """Print a model, and how a spec names it."""
+    heads = f"{entry.num_heads} heads, {entry.num_kv_heads} of keys and values"
+    template = "yes; a spec asks for it by data.template: chat" if entry.chat_template else "none; data.template: raw"
+    _print_facts(
+        entry,
+        folder,
+        {
+            "architecture": f"{entry.architecture}: {entry.num_layers} layers, width {entry.hidden_size}, {heads}",
+            "parameters": f"{count_text(entry.parameters)} in {entry.weights_dtype}",
+            "vocabulary": f"{entry.vocabulary} tokens",
+            "context": f"{entry.context_length} tokens" if entry.context_length else "without a limit",
+            "chat template": template,
+        },
+    )
+    stdout().print()
+    _print_spec([f"model: {{name: pretrained, model: {entry.name}}}"])
+
+
+def print_dataset(entry: DatasetEntry, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print a dataset, its first rows, and how a spec names it."""
+    _print_facts(entry, folder, {"splits": splits_text(entry.splits), "columns": ", ".join(entry.columns)})
+    console = stdout()
+    for number, row in enumerate(rows, 1):
+        console.print(Text(f"\nrow {number}", "bold"))
+        width = max(14, *(len(column) + 2 for column in row))
+        for column, value in row.items():
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            shown = shown.replace("\n", "\\n")
+            cut = shown if len(shown) <= _VALUE else shown[: _VALUE - 1] + "…"
+            console.print(Text.assemble(("  " + column.ljust(width), "bright_black"), cut))
+    console.print()
+    data = {"ref": entry.name, "split": next(iter(entry.splits)), **mapping(entry.columns, rows)}
+    fields = ", ".join(f"{name}: {value}" for name, value in data.items())
+    _print_spec(["task:", "  name: word_problems", f"  data: {{{fields}}}"])
+    lacking = [name for name in ("prompt", "answer") if name not in data]
+    if lacking:
+        say(f"which column is the {' and which the '.join(lacking)} is yours to say")
+
+
+def print_benchmark(entry: BenchmarkEntry, folder: Path, first: Mapping[str, Any]) -> None:
+    """Print a benchmark and its first problem."""
+    _print_facts(entry, folder, {"problems": str(entry.problems)})
+    console = stdout()
+    console.print(Text(f"\n{first['id']}", "bold"))
+    console.print(Text(f"  {first['problem']}\n  answer: {first['answer']}\n"))
+    _print_spec(["task:", "  name: word_problems", f"  apart_from: [{entry.name}]     # train on none of its problems"])
+
+
+def mapping(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The columns that look like problem and answer, as a spec names them."""
+    named = list(columns)
+    found = dict[str, str]()
+    for setting, candidates in (("prompt", _PROMPTS), ("answer", _ANSWERS)):
+        if column := next((name for name in candidates if name in named), None):
+            found[setting] = column
+    answers = [str(row.get(found.get("answer", ""))) for row in rows]
+    if any(_AFTER in answer for answer in answers):
+        found["answer_after"] = f'"{_AFTER}"'
+    elif any(_BOXED in answer for answer in answers):
+        found["answer_boxed"] = "true"
+    return found
+
+
+def first_rows(file: Path, count: int) -> list[dict[str, Any]]:
+    """The first rows of a JSONL file."""
+    with file.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in islice(lines, count)]
+
+
+def count_text(count: int) -> str:
+    """A number of parameters, such as `1.54 B`."""
+    for unit, factor in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return str(count)
+
+
+def splits_text(splits: Mapping[str, int]) -> str:
+    """Splits with their rows, such as `train 7473, test 1319`."""
+    return ", ".join(f"{name} {rows}" for name, rows in splits.items())
+
+
+def _from(entry: ModelEntry | DatasetEntry | BenchmarkEntry) -> str:
+    if entry.added_at is None:
+        return "the package"
+    origin = entry.origin
+    if origin.repository is None or origin.revision is None:
+        return "a local copy"
+    return f"{origin.repository}@{origin.revision[:7]}" + (f":{origin.part}" if origin.part else "")
+
+
+def _print_facts(entry: ModelEntry | DatasetEntry | BenchmarkEntry, folder: Path, facts: Mapping[str, str]) -> None:
+    console = stdout()
+    console.print(Text(entry.name, "bold"))
+    where = {"from": "the package"}
+    if entry.added_at is not None:
+        added = datetime.fromtimestamp(entry.added_at, UTC)
+        where = {"from": origin_text(entry.origin), "added": f"{added:%Y-%m-%d %H:%M} UTC"}
+    where |= {"size": size_text(entry.bytes), "in": str(folder), "digest": entry.digest}
+    for name, text in {**facts, **where}.items():
+        console.print(Text.assemble(("  " + name.ljust(14), "bright_black"), text), soft_wrap=True)
+
+
+def _print_spec(lines: Sequence[str]) -> None:
+    console = stdout()
+    console.print(Text("in a spec", "bold"))
+    for line in ["training:", *(f"  {line}" for line in lines)]:
+        console.print(Text(f"  {line}"), soft_wrap=True)

@@ -1,0 +1,68 @@
+"""Commands that run the service: serve, api, worker, db upgrade."""
+
+from typing import Annotated
+
+import typer
+
+from sweep_service.settings import Settings
+
+Host = Annotated[str | None, typer.Option("--host", help="Address to listen on. Default: SWEEPS_HOST, or 127.0.0.1.")]
+Port = Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Default: SWEEPS_PORT, or 8080.")]
+db = typer.Typer(help="The database.", no_args_is_help=True)
+
+
+def serve(
+    host: Host = None,
+    port: Port = None,
+    cpus: Annotated[int | None, typer.Option("--cpus", min=1, help="For trials. Default: all cores.")] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="For trials. Default: all there are.")] = None,
+) -> None:
+    """Start the whole service on this machine.
+
+    That is the API, a worker, MLflow and a local Ray. Ctrl-C stops all of it.
+
+    [bold]sweeps serve --port 9000[/bold]
+    """
+    from sweep_service.serve import main
+
+    raise typer.Exit(main(_settings(host, port), cpus, gpus))
+
+
+def api(host: Host = None, port: Port = None) -> None:
+    """Run the API alone, as in a cluster.
+
+    Settings come from SWEEPS_* variables.
+    """
+    from sweep_service.api import run_api
+
+    run_api(_settings(host, port))
+
+
+def worker() -> None:
+    """Run a worker alone, as in a cluster.
+
+    It keeps a runner per sweep alive, builds reports and feeds MLflow. Settings come from SWEEPS_* variables.
+    """
+    from sweep_service.worker.work_loop import run_worker
+
+    run_worker(Settings())
+
+
+@db.command()
+def upgrade() -> None:
+    """Bring the database's schema to this version."""
+    from sweep_service.cli.output import say
+    from sweep_service.store import open_store
+
+    settings = Settings()
+    open_store(settings.database_url).close()
+    say("the database has the newest schema")
+
+
+@db.callback()
+def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
+
+
+def _settings(host: str | None, port: int | None) -> Settings:
+    given = {"host": host, "port": port}
+    return Settings.model_validate({name: value for name, value in given.items() if value is not None})

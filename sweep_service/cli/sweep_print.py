@@ -1,0 +1,203 @@
+"""Printing one sweep and one plan for people."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from rich.text import Text
+
+from sweep_service.cli.output import counts_text, number, params_text, print_table, span, state_text, stdout
+from sweep_service.cli.probe_command import gib, memory_text
+from sweep_service.schemas import ConfigDifference, ConfigValues, ConfigView, SweepsComparison, SweepView, TrialView
+from sweep_service.sweep.budget import BudgetPlan, GpuHours
+from sweep_service.sweep.plan import SweepPlan
+from sweep_service.sweep.records import Role, Stage, TrialState
+from trainers.tasks.data_record import data_facts, lines, title
+
+_SHOWN_CONFIGS = 8
+
+
+def print_plan(plan: SweepPlan) -> None:
+    """Print what a sweep would run and cost."""
+    console = stdout()
+    stages = ", ".join(f"{count} {stage}" for stage, count in plan.trials.items() if count)
+    baselines = f", with the baselines {', '.join(plan.baselines)}" if plan.baselines else ""
+    wall = f", {span(plan.wall_hours * 3600)} at max_parallel trials at a time" if plan.wall_hours else ""
+    facts = {
+        "configs": f"{plan.configs}{baselines}",
+        "trials": f"{sum(plan.trials.values())} ({stages}) of {plan.steps_per_trial} updates",
+        "cost": f"{plan.hours:.2g} {plan.hours_unit}{wall}",
+        "basis": f"{plan.seconds_per_step:.3g} s per update, from {plan.basis}",
+    }
+    if plan.cost:
+        disk = f"up to {gib(1024 * plan.cost.disk_gib)} of checkpoints"
+        facts |= {"memory": memory_text(plan.cost), "disk": disk}
+    if plan.budget:
+        facts["budget"] = _budget(plan.budget, plan.trials)
+    console.print(Text(plan.name, "bold"))
+    for name, text in facts.items():
+        console.print(Text.assemble(("  " + name.ljust(9), "bright_black"), text))
+    for params, roles in list(zip(plan.first_configs, plan.first_roles, strict=True))[:_SHOWN_CONFIGS]:
+        named = [role for role in roles if role != Role.SPACE]
+        shown = params_text(params) or ("another loss" if params else "the base configuration")
+        console.print(Text(f"           {shown}" + (f"  ({', '.join(named)})" if named else "")))
+    if plan.configs > _SHOWN_CONFIGS:
+        console.print(Text(f"           … {plan.configs - len(plan.first_configs[:_SHOWN_CONFIGS])} more"))
+    _print_prompts(plan)
+    for warning in plan.warnings:
+        console.print(Text.assemble(("  warning  ", "yellow"), warning))
+
+
+def _print_prompts(plan: SweepPlan) -> None:
+    """Print the prompts as the model reads them, and what is known of the data."""
+    console = stdout()
+    for index, fact in enumerate(data_facts(plan.data) if plan.data else ()):
+        console.print(Text.assemble(("           " if index else "  data     ", "bright_black"), fact))
+    for place, prompt in enumerate(plan.prompts, 1):
+        console.print(Text.assemble((f"  prompt {place} ", "bright_black"), title(prompt)))
+        console.print(Text(lines(prompt), "bright_black"))
+
+
+def _budget(budget: BudgetPlan, trials: Mapping[str, int]) -> str:
+    if budget.max_gpu_hours is None:
+        return f"at most {budget.worst_gpu_hours:.3g} GPU-hours"
+    kept = f", {budget.kept_for_confirm:.3g} kept for the confirm stage" if budget.kept_for_confirm else ""
+    sure = f"{budget.sure_tune_trials} of {trials[Stage.TUNE]} tune trials are sure to begin"
+    return f"{budget.max_gpu_hours:g} GPU-hours{kept}; {sure}"
+
+
+def print_sweep(
+    sweep: SweepView, configs: Sequence[ConfigView], trials: Sequence[TrialView], page: str, *, list_trials: bool
+) -> None:
+    """Print a sweep's state, its configs, its failed trials or all of them, and where its page is."""
+    console = stdout()
+    took = (sweep.ended_at or time.time()) - (sweep.started_at or sweep.created_at)
+    console.print(Text.assemble((sweep.name, "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {span(took)}"))
+    seeds = f"tune {_commas(sweep.spec.seeds.tune)}"
+    if confirm := sweep.spec.seeds.confirm:
+        seeds += f"; confirm the best {confirm.top_k} on {_commas(confirm.seeds)}"
+    facts = {
+        "message": sweep.message,
+        "trials": counts_text(sweep.trials),
+        "gpu-hours": _gpu_hours(sweep.gpu_hours),
+        "seeds": seeds,
+        "objective": f"{sweep.spec.objective.metric}, mean of the last {sweep.spec.objective.last} evaluations",
+        "page": page,
+        "mlflow": sweep.mlflow_url,
+    }
+    for name, text in facts.items():
+        if text:
+            console.print(Text.assemble(("  " + name.ljust(11), "bright_black"), text))
+    for text in _warnings(trials):
+        console.print(Text.assemble(("  " + "warning".ljust(11), "yellow"), text))
+    console.print()
+    valued = Counter((trial.config_id, trial.stage) for trial in trials if trial.objective is not None)
+    print_table(
+        ("CONFIG", "ROLE", "PARAMETERS", "TUNE (SEEDS)", "CONFIRM (SEEDS)"),
+        [_config_row(config, valued) for config in configs],
+        right=("TUNE (SEEDS)", "CONFIRM (SEEDS)"),
+    )
+    failed = [trial for trial in trials if trial.state in (TrialState.FAILED, TrialState.DIVERGED)]
+    shown = trials if list_trials else failed
+    if shown:
+        params = {config.id: params_text(config.params) for config in configs}
+        console.print()
+        print_table(
+            ("TRIAL", "STATE", "PARAMETERS", "SEED", "STAGE", "STEP", "OBJECTIVE", "ATTEMPTS", "MESSAGE"),
+            [_trial_row(trial, params.get(trial.config_id, "")) for trial in shown],
+            right=("SEED", "STEP", "OBJECTIVE", "ATTEMPTS"),
+        )
+
+
+def _gpu_hours(hours: GpuHours | None) -> str:
+    if hours is None:
+        return ""
+    reserved = f", {hours.reserved:.3g} more reserved for what runs" if hours.reserved else ""
+    return f"{hours.used:.3g} used{reserved}" + (f", of {hours.limit:g}" if hours.limit is not None else "")
+
+
+def _warnings(trials: Sequence[TrialView]) -> list[str]:
+    """What trainers warned of: each code with how many trials have it, and the first one's message."""
+    found: dict[str, list[str]] = {}
+    for trial in trials:
+        for warning in trial.warnings:
+            found.setdefault(warning.code, []).append(f"trial {trial.id}: {warning.message}")
+    return [f"{code} in {len(said)} of {len(trials)} trials; {said[0]}" for code, said in found.items()]
+
+
+def _config_row(config: ConfigView, valued: Mapping[tuple[str, Stage], int]) -> tuple[str, ...]:
+    roles = [role.value for role in config.roles if role is not Role.SPACE]
+    return (
+        config.id,
+        ", ".join(roles) or "-",
+        params_text(config.params) or "-",
+        _mean(config.tune_objective, valued.get((config.id, Stage.TUNE), 0), config.tune_trials),
+        _mean(config.confirm_objective, valued.get((config.id, Stage.CONFIRM), 0), config.confirm_trials),
+    )
+
+
+def _trial_row(trial: TrialView, params: str) -> tuple[str | Text, ...]:
+    return (
+        trial.id,
+        state_text(trial.state),
+        params,
+        str(trial.seed),
+        trial.stage.value,
+        f"{trial.step}/{trial.total_steps}",
+        number(trial.objective),
+        str(trial.attempts),
+        (trial.message or "").partition("\n")[0],
+    )
+
+
+def _mean(value: float | None, seeds: int, trials: int) -> str:
+    return f"{number(value)} ({seeds}/{trials})" if trials else "-"
+
+
+def _commas(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def print_comparison(found: SweepsComparison) -> None:
+    """Print sweeps beside each other: the configs they share, each with its difference from the first sweep."""
+    console = stdout()
+    letters = "ABCDEFGHIJKLMNOPQRST"
+    for letter, sweep in zip(letters, found.sweeps, strict=False):
+        only = f"{sweep.configs} configs, {sweep.only_here} only here"
+        console.print(
+            Text.assemble((f"{letter} {sweep.name}", "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {only}")
+        )
+    console.print()
+    names = letters[: len(found.sweeps)]
+    header = [f"{name} (SEEDS)" for name in names] + [f"{name} - A, 95 %" for name in names[1:]]
+    if found.shared:
+        print_table(
+            ("CONFIG", "PARAMETERS", *header),
+            [
+                (
+                    row.config_id,
+                    params_text(row.params),
+                    *map(_values_text, row.values),
+                    *map(_difference_text, row.differences),
+                )
+                for row in found.shared
+            ],
+            right=header,
+        )
+    for note in found.notes:
+        console.print(Text.assemble(("note  ", "yellow"), note))
+    for line in found.method:
+        console.print(Text(line, "bright_black"))
+
+
+def _values_text(values: ConfigValues) -> str:
+    return f"{number(values.mean)} ({values.n})" if values.n else "-"
+
+
+def _difference_text(found: ConfigDifference) -> str:
+    if found.difference is None:
+        return "-"
+    if found.repeated:
+        return f"the same on all {found.repeated} common seeds"
+    interval = "" if found.low is None or found.high is None else f" [{found.low:+.3f}, {found.high:+.3f}]"
+    return f"{found.difference:+.3f}{interval}{' paired' if found.paired else ''}"

@@ -1,0 +1,1 @@
+"""The checks that a spec must pass before anything is stored, and the preview of its prompts."""

@@ -1,0 +1,151 @@
+"""The check that what a spec names is in the catalog, and fits: models, datasets with their columns, benchmarks.
+
+It reads records only, no weights and no rows. `spec_check` has read the spec before.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sweep_service.errors import InvalidSpec, SpecError
+from sweep_service.sweep.spec import SweepSpec
+from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, all_entries
+from trainers.catalog.entries import KINDS, AnyEntry, Entry
+from trainers.config import HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
+
+_PARTS = ("task", "model", "rollout", "evaluation")
+
+
+def check_catalog(spec: SweepSpec, cache: Path) -> None:
+    """Refuse a spec that names what the catalog has not, or what does not fit.
+
+    Raises: InvalidSpec, with every reason.
+    """
+    found: dict[SpecError, None] = {}
+    for config in _configs(spec):
+        for place, detail in _Check(config, cache).reasons():
+            found[SpecError(_pointer(spec, place), detail)] = None
+    if found:
+        raise InvalidSpec(list(found))
+
+
+def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
+    """Kind and name of everything of the catalog that a spec's trials need."""
+    found = set[tuple[type[Entry], str]]()
+    for config in _configs(spec):
+        if isinstance(config.model, PretrainedModel):
+            found.add((ModelEntry, config.model.model))
+        if isinstance(task := config.task, WordProblemsTask):
+            found.add((DatasetEntry, task.data.ref))
+            found |= {(BenchmarkEntry, name) for name in task.apart_from}
+            if task.validation and task.validation.ref:
+                found.add((DatasetEntry, task.validation.ref))
+    return found
+
+
+def _configs(spec: SweepSpec) -> list[TrainingConfig]:
+    """Every different combination of what is checked here, at the space's corner points."""
+    names = [name for name in spec.space.names if name.partition(".")[0] in _PARTS]
+    points = [{name: point[name] for name in names} for point in spec.space.corners()]
+    different = list({str(point): point for point in points}.values()) if names else [{}]
+    return [spec.bind(point) for point in different]
+
+
+class _Check:
+    """What the catalog says against one training configuration: pairs of a dotted name and a reason."""
+
+    def __init__(self, config: TrainingConfig, cache: Path) -> None:
+        self._config, self._cache = config, cache
+
+    def reasons(self) -> Iterator[tuple[str, str]]:
+        if isinstance(self._config.model, PretrainedModel):
+            yield from self._model(self._config.model)
+        if isinstance(self._config.task, WordProblemsTask):
+            yield from self._data(self._config.task)
+
+    def _model(self, model: PretrainedModel) -> Iterator[tuple[str, str]]:
+        entry = _find(self._cache, ModelEntry, model.model)
+        if isinstance(entry, str):
+            yield "model.model", entry
+            return
+        if model.lora and model.lora.rank > entry.hidden_size:
+            yield "model.lora.rank", f"{model.lora.rank} is more than {entry.name}'s width of {entry.hidden_size}"
+        if not isinstance(task := self._config.task, WordProblemsTask):
+            return
+        if task.data.template == "chat" and not entry.chat_template:
+            yield (
+                "task.data.template",
+                f"{entry.name} has no chat template; use raw, or a model that was made for chats",
+            )
+        yield from self._context(entry, task.max_prompt_tokens)
+
+    def _context(self, entry: ModelEntry, prompt: int) -> Iterator[tuple[str, str]]:
+        parts = {"rollout": self._config.rollout, "evaluation": self._config.evaluation}
+        for name, part in parts.items():
+            completion, context = part.max_completion_tokens, entry.context_length
+            if completion is not None and context is not None and prompt + completion > context:
+                yield (
+                    f"{name}.max_completion_tokens",
+                    f"{completion}, with task.max_prompt_tokens {prompt}, exceeds the context of {context} tokens that "
+                    f"{entry.name} has; lower either, together to at most {context}",
+                )
+
+    def _data(self, task: WordProblemsTask) -> Iterator[tuple[str, str]]:
+        data = task.data
+        wanted = {"prompt": data.prompt, "answer": data.answer}
+        yield from self._dataset("task.data", data.ref, data.split, wanted, data.filter)
+        if task.validation:
+            yield from self._validation(task.validation, data.ref, wanted)
+        for name in task.apart_from:
+            entry = _find(self._cache, BenchmarkEntry, name)
+            if isinstance(entry, str):
+                yield "task.apart_from", entry
+
+    def _validation(self, held_out: HeldOutData, ref: str, columns: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        own = columns if held_out.ref not in (None, ref) else {}  # those of the training data are checked already
+        yield from self._dataset("task.validation", held_out.ref or ref, held_out.split, own, held_out.filter)
+
+    def _dataset(
+        self, place: str, ref: str, split: str, columns: Mapping[str, str], filtered: Iterable[str]
+    ) -> Iterator[tuple[str, str]]:
+        entry = _find(self._cache, DatasetEntry, ref)
+        if isinstance(entry, str):
+            yield f"{place}.ref", entry
+            return
+        if split not in entry.splits:
+            yield f"{place}.split", f"{ref} has no split {split!r}{_instead(split, entry.splits)}"
+        named = [*columns.items(), *(("filter", column) for column in filtered)]
+        for setting, column in named:
+            if not {column, column.partition(".")[0]} & set(entry.columns):
+                yield f"{place}.{setting}", f"{ref} has no column {column!r}{_instead(column, entry.columns)}"
+
+
+def _find(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | str:
+    """The entry of that name, or the sentence that there is none."""
+    known = {entry.name: entry for entry in all_entries(cache, entry_type)}
+    if entry := known.get(name):
+        return entry
+    kind = KINDS[entry_type]
+    there = _instead(name, known) if known else f"; there are no {kind} yet"
+    return f"{name} is not in the catalog of {kind} (`sweeps {kind} add` adds it){there}"
+
+
+def _instead(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    if close := difflib.get_close_matches(name, names, n=1):
+        return f"; did you mean {close[0]!r}?"
+    return f"; there are {', '.join(names)}"
+
+
+def _pointer(spec: SweepSpec, place: str) -> str:
+    """Where in the spec a setting of training stands: in the space, or as deep in `training` as that is written out."""
+    if place in spec.space.names:
+        return f"/space/{place}"
+    node: Any = spec.training
+    path = "/training"
+    for key in place.split("."):
+        if not isinstance(node, Mapping):
+            break
+        path, node = f"{path}/{key}", node.get(key, {})
+    return path

@@ -1,0 +1,128 @@
+"""The prompts of a sweep before it runs: a trainer reads its data and tokenizer, in a process of its own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from sweep_service.errors import InvalidSpec, SpecError
+from sweep_service.processes.child_processes import LIFELINE, stop
+from sweep_service.settings import without_hub_tokens
+from sweep_service.sweep.plan import SweepPlan
+from sweep_service.sweep.spec import SweepSpec
+from trainers.config import PretrainedModel, TrainingConfig
+from trainers.process.environment import EXIT_CODES
+from trainers.tasks.data_record import DataRecord, Preview, worked_warning
+
+LIMIT_S: Final = 45.0
+_MANY: Final = 0.1
+_FEW: Final = 8
+WAIT_S: Final = 10.0
+"""For another plan's; with `LIMIT_S` less than the minute for which clients wait, and the server has few threads."""
+_ONE_AT_A_TIME: Final = threading.Lock()  # each takes half a GB
+_SETTING: Final = re.compile(r"[a-z_]+(\.[a-z_]+)*")
+
+
+def with_prompts(plan: SweepPlan, spec: SweepSpec, cache: Path, limit_s: float = LIMIT_S) -> SweepPlan:
+    """The plan with the base configuration's prompts and data; as it is for a policy that is made from scratch.
+
+    Raises: InvalidSpec, if the trainer refuses data, tokenizer or template, or fails on them.
+    """
+    if not isinstance(spec.base.model, PretrainedModel):
+        return plan
+    if not _ONE_AT_A_TIME.acquire(timeout=WAIT_S):
+        return _without(plan, "those of other plans are being read; plan once more in a minute")
+    try:
+        found = _previewed(spec.base, cache, limit_s)
+    finally:
+        _ONE_AT_A_TIME.release()
+    if found is None:
+        return _without(plan, f"reading data and tokenizer took longer than {limit_s:g} s")
+    warnings = [*plan.warnings, *_warnings(spec.base, found)]
+    return plan.model_copy(update={"prompts": found.prompts, "data": found.data, "warnings": warnings})
+
+
+def _without(plan: SweepPlan, why: str) -> SweepPlan:
+    return plan.model_copy(update={"warnings": [*plan.warnings, f"no prompts are shown: {why}"]})
+
+
+def _previewed(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | None:
+    """What the trainer says; None: not in time."""
+    with tempfile.TemporaryDirectory(prefix="preview-") as name:
+        folder = Path(name)
+        file, output, log = folder / "config.yaml", folder / "output", folder / "log"
+        file.write_text(config.model_dump_json(), encoding="utf-8")
+        command = [sys.executable, "-m", "trainers", str(file), "--preview", "--json"]
+        with output.open("wb") as out, log.open("wb") as err:
+            process = subprocess.Popen(
+                [*command, "--cache", str(cache), "--parent-fd", str(LIFELINE)],
+                env={**without_hub_tokens(os.environ), "OMP_NUM_THREADS": "1"},
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        try:
+            code = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            stop(process, 0)
+        if code == EXIT_CODES["SUCCEEDED"]:
+            return Preview.model_validate_json(output.read_bytes())
+        raise InvalidSpec(_errors(code, output.read_text(encoding="utf-8"), log.read_text(errors="replace")))
+
+
+def _errors(code: int, output: str, log: str) -> list[SpecError]:
+    if code == EXIT_CODES["BAD_CONFIG"]:
+        return [SpecError(_pointer(problem), problem) for problem in json.loads(output)["problems"]]
+    last = (log.strip().splitlines() or ["it said nothing"])[-1]
+    return [SpecError("/training/task", f"the trainer could not read data and tokenizer: {last:.500}")]
+
+
+def _pointer(problem: str) -> str:
+    """Where the setting is that a problem begins with; else the task."""
+    named = _SETTING.match(problem)
+    path = named[0].split(".") if named else []
+    known = path and path[0] in TrainingConfig.model_fields
+    return "/training/" + ("/".join(path) if known else "task")
+
+
+def _warnings(config: TrainingConfig, found: Preview) -> list[str]:
+    warnings, task = list[str](), config.task.model_dump()
+    if found.chat_template and task.get("data", {}).get("template") == "raw":
+        warnings.append(
+            "the model's tokenizer has a chat template and task.data.template is raw: right for base models; for a "
+            "chat model set it to chat"
+        )
+    if (answers := found.answers) is not None and answers.refused:
+        warnings.append(
+            f"of {answers.tried} answers tried {answers.refused} are not right by the reward {task['reward']}, such as "
+            f"{answers.example!r:.80}: see task.data.answer, answer_after and answer_boxed"
+        )
+    if found.answers is not None and (worked := worked_warning(found.answers)):
+        warnings.append(worked)
+    return warnings + _data_warnings(found.data, task)
+
+
+def _data_warnings(data: DataRecord, task: dict[str, Any]) -> list[str]:
+    warnings, kept, held_out = list[str](), data.training.problems + data.validation.problems, data.validation.problems
+    if held_out < _FEW:
+        warnings.append(
+            f"only {held_out} problem{'s' * (held_out != 1)} to validate on: the objective is about these alone; keep "
+            "more by task.validation, or by a lower task.validation_every"
+        )
+    long = data.left_out.get("too_long")
+    if long is not None and long.problems > _MANY * (kept + long.problems):
+        warnings.append(
+            f"{long.problems} of {kept + long.problems} problems are left out: their prompts are longer than "
+            f"task.max_prompt_tokens {task['max_prompt_tokens']}"
+        )
+    if data.contradicting:
+        warnings.append(f"{data.contradicting} rows repeat a problem with another answer")
+    return warnings

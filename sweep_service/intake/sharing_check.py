@@ -1,0 +1,59 @@
+"""Whether a sweep's trials can run as the processes that their resources make of them."""
+
+import json
+
+from sweep_service.errors import SpecError
+from sweep_service.sweep.spec import SweepSpec
+from trainers.config import TrainingConfig, VLLMEngine
+from trainers.config.sharing import sharing_refusals
+
+_MAX_POINTS = 10_000
+
+
+def sharing_errors(spec: SweepSpec) -> list[SpecError]:
+    """Every reason why not, for the base configuration; if there is none, of the first point that cannot."""
+    if errors := _resource_errors(spec, spec.base):
+        return errors
+    processes = spec.resources.processes_for(spec.base)
+    if refused := sharing_refusals(spec.base, processes):
+        return [SpecError(f"/training/{setting.replace('.', '/')}", reason) for setting, reason in refused]
+    size = spec.space.size
+    for point in spec.space.grid() if size is not None and size <= _MAX_POINTS else spec.space.corners():
+        training = spec.bind(point)
+        reasons = [error.detail for error in _resource_errors(spec, training)]
+        reasons += [reason for _, reason in sharing_refusals(training, spec.resources.processes_for(training))]
+        if reasons:
+            return [SpecError("/space", f"the point {json.dumps(point)} cannot run: {'; '.join(reasons)}")]
+    return []
+
+
+def _resource_errors(spec: SweepSpec, training: TrainingConfig) -> list[SpecError]:
+    gpus, processes, engine = spec.resources.gpus, spec.resources.processes, training.rollout.engine
+    served = engine.server_gpus if isinstance(engine, VLLMEngine) and engine.mode == "server" else 0
+    if isinstance(engine, VLLMEngine) and gpus < 1:
+        remedy = "give 1 or more, or set training.rollout.engine.name to transformers"
+        return [SpecError("/resources/gpus", f"gpus {gpus:g}: rollouts by vLLM need whole GPUs; {remedy}")]
+    if served and gpus <= served:
+        return [
+            SpecError("/resources/gpus", f"gpus {gpus:g}: vLLM's server takes {served}; training needs one and more")
+        ]
+    if not gpus or processes is None:
+        return []
+    if gpus < 1 and processes > 1:
+        return [
+            SpecError(
+                "/resources/processes",
+                f"processes {processes}: a fraction of a GPU ({gpus:g}) is for one process; leave processes out, or "
+                f"set gpus to {processes}",
+            )
+        ]
+    if gpus >= 1 and processes != gpus - served:
+        besides = f" besides the {served} of vLLM's server" if served else ""
+        return [
+            SpecError(
+                "/resources/processes",
+                f"processes {processes}: one process trains on each of a trial's GPUs; leave processes out, or set "
+                f"gpus to {processes + served}{besides}",
+            )
+        ]
+    return []

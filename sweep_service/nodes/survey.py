@@ -1,0 +1,133 @@
+"""`python -m sweep_service.nodes.survey`: looks at every node of the Ray cluster and prints findings as JSON lines.
+
+It asks for no CPU and no GPU, so that it also works while trials hold them all.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from sweep_service.nodes.node_facts import NONCE_FILE, clock, look
+from sweep_service.nodes.node_findings import Finding, Node, judge
+from sweep_service.processes.child_processes import LIFELINE
+from sweep_service.settings import Settings
+from trainers.process.durable import write_whole
+from trainers.process.lifeline import follow_parent
+
+LIMIT_S: Final = 120.0
+"""For all nodes together, which are asked at the same time."""
+
+
+def survey(settings: Settings) -> list[Finding]:
+    """Ask every node.
+
+    Raises: OSError, if this machine cannot write to its own storage; ConnectionError, if Ray does not answer.
+    """
+    for folder in (settings.storage, settings.cache):
+        if folder.parent == settings.home:  # made at first use; others are somebody's mount, which may be missing
+            folder.mkdir(parents=True, exist_ok=True)
+    meeting, nonce = f".doctor-{secrets.token_hex(8)}", secrets.token_hex(16)
+    folder, storage, cache = settings.storage / meeting, str(settings.storage), str(settings.cache)
+    folder.mkdir()
+    try:
+        write_whole(folder / NONCE_FILE, nonce)
+        here = look(storage, cache, meeting, "here", gpus=False)
+        return list(judge(_ask(settings, meeting, storage, cache), here, nonce, storage, cache))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ask(settings: Settings, meeting: str, storage: str, cache: str) -> list[Node]:
+    import ray
+
+    from sweep_service.runner.cluster import connect
+
+    connect(settings, meeting)
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    hosts = [node["NodeManagerHostname"] for node in alive]
+    asked: list[Any] = [
+        _on(node, look).remote(storage, cache, meeting, node["NodeID"], gpus=bool(node["Resources"].get("GPU")))
+        for node in alive
+    ]
+    ray.wait(asked, num_returns=len(asked), timeout=LIMIT_S)
+    found: list[Node] = []
+    for node, host, answer in zip(alive, hosts, asked, strict=True):
+        name = f"node {host}" if hosts.count(host) == 1 else f"node {host} {node['NodeID'][:6]}"
+        gpus, seen = float(node["Resources"].get("GPU", 0)), _answer(answer)
+        left = settings.storage / meeting / node["NodeID"] / NONCE_FILE
+        found.append(
+            Node(
+                name,
+                gpus,
+                seen,
+                0.0 if isinstance(seen, str) else _skew(_on(node, clock)),
+                left.read_text(encoding="utf-8") if left.is_file() else None,
+            )
+        )
+    return found
+
+
+def _on(node: Mapping[str, Any], function: Callable[..., object]) -> Any:
+    """A task that runs on this node, even if all its CPUs are taken."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    remote: Any = ray.remote  # its types know no such strategy
+    return remote(num_cpus=0, max_retries=0, scheduling_strategy=there)(function)
+
+
+def _answer(asked: Any) -> dict[str, Any] | str:
+    import ray
+    from ray.exceptions import GetTimeoutError, RayError
+
+    try:
+        return cast("dict[str, Any]", ray.get(asked, timeout=0))
+    except GetTimeoutError:
+        return f"no answer within {LIMIT_S:.0f} s; look at its raylet and its disks"
+    except RayError as error:
+        return _reason(error)
+
+
+def _skew(asking: Any) -> float:
+    """By how much a clock is outside of the time between question and answer."""
+    import ray
+    from ray.exceptions import RayError
+
+    before = time.time()
+    try:
+        there = float(cast("Any", ray.get(asking.remote(), timeout=LIMIT_S)))
+    except RayError:
+        return 0.0
+    after = time.time()
+    return max(0.0, there - after) or min(0.0, there - before)
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "cause", None) or error
+    text = (str(cause).strip().splitlines() or [type(cause).__name__])[-1][:300]
+    if "ModuleNotFoundError" in str(error) or "AttributeError" in str(error):
+        return f"this version of the code is not installed there ({text}); install it and restart its Ray"
+    return f"it cannot look at itself: {text}"
+
+
+def main() -> int:
+    """Print the findings. Exit code 0 if the nodes were asked, whatever they are; 1 with the reason if not."""
+    follow_parent(LIFELINE)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        findings = survey(Settings())
+    except (OSError, RuntimeError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write("".join(f"{json.dumps(finding)}\n" for finding in findings))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

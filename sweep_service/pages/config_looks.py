@@ -1,0 +1,54 @@
+"""How a config is called and drawn on the page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sweep_service.sweep.labels import config_label, names_to_show
+from sweep_service.sweep.records import Config, Role, Sweep
+
+NUM_COLOURS: Final = 7
+NUM_DASHES: Final = 4
+
+
+@dataclass(frozen=True)
+class ConfigLook:
+    """One config's name and the style classes of its line."""
+
+    label: str
+    style: str
+
+
+def looks(sweep: Sweep, configs: Sequence[Config]) -> dict[str, ConfigLook]:
+    """Return each config's look by its id.
+
+    In a grid the colour is that of the first varied parameter's value (beta1, if it varies), the dash that of the
+    rest; else they go by number. Comparators are neutral, as in the report.
+    """
+    names = names_to_show(sweep.spec.space.varied or sweep.spec.space.names)
+    space = [config for config in configs if Role.SPACE in config.roles]
+    first = next((name for name in names if len({_value(config, name) for config in space}) > 1), None)
+    values = sorted({_value(config, first) for config in space})
+    rests = sorted({_rest(config, first) for config in space})
+    by_value = sweep.spec.search.strategy == "grid" and len(values) <= NUM_COLOURS
+    found: dict[str, ConfigLook] = {}
+    for config in configs:
+        if Role.BASELINE in config.roles:
+            style = "ink d0"
+        elif Role.SPACE not in config.roles:
+            style = "plain d1" if Role.DAPO in config.roles else "plain d2"
+        elif by_value:
+            style = f"c{values.index(_value(config, first))} d{rests.index(_rest(config, first)) % NUM_DASHES}"
+        else:
+            style = f"c{config.number % NUM_COLOURS} d{config.number // NUM_COLOURS % NUM_DASHES}"
+        found[config.id] = ConfigLook(config_label(config, names), style)
+    return found
+
+
+def _value(config: Config, name: str | None) -> tuple[float, str]:
+    value = config.params.get(name) if name else None
+    return (float(value), "") if isinstance(value, int | float) else (0.0, str(value))
+
+
+def _rest(config: Config, name: str | None) -> tuple[tuple[float, str], ...]:
+    return tuple(_value(config, other) for other in sorted(config.params) if other != name)

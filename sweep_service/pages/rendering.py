@@ -1,0 +1,80 @@
+"""Templates and files of the pages. Every value is escaped; nothing comes from elsewhere."""
+
+import hashlib
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from sweep_service.pages.progress import duration
+from sweep_service.sweep.labels import value_text
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "same-origin",  # with no-referrer browsers would hide the origin of our own forms
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_HERE: Final = Path(__file__).parent
+_TYPES: Final = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a template."""
+    return _environment().get_template(f"{template}.html.j2").render(values)
+
+
+@cache
+def static_file(name: str) -> tuple[bytes, str] | None:
+    """Return a file's content and its type; None if there is no such file."""
+    kind = _TYPES.get(name)
+    return ((_HERE / "static" / name).read_bytes(), kind) if kind else None
+
+
+@cache
+def _static_url(name: str) -> str:
+    """Return a file's address, another one for every content: browsers keep it for good."""
+    found = static_file(name)
+    assert found is not None
+    return f"/static/{name}?v={hashlib.sha256(found[0]).hexdigest()[:12]}"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    cast("dict[str, Any]", environment.filters).update(duration=duration, number=_number, short=_short, utc=_utc)
+    cast("dict[str, Any]", environment.globals).update(static=_static_url)
+    return environment
+
+
+def _number(value: Any) -> str:
+    """A figure for people: three decimals, an en dash for none, other things as they are."""
+    if value is None:
+        return "\N{EN DASH}"
+    if isinstance(value, float) and not 0 < abs(value) < 0.001:
+        return f"{value:.3f}"
+    return value_text(value)
+
+
+def _short(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length].rstrip() + " \N{HORIZONTAL ELLIPSIS}"
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

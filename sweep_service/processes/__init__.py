@@ -1,0 +1,1 @@
+"""Processes that end with their owner, and the Ray head of this machine."""

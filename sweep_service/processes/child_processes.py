@@ -1,0 +1,125 @@
+"""Processes that end with their owner, and who is who: a pid with its start time names a process for good.
+
+A child's standard input is its lifeline: a pipe that the owner keeps open and writes nothing to. Our own programs end
+at its end of file (`trainers.process.lifeline.follow_parent(0)`); other people's run below `trainers.process.keeper`,
+which does it for them and for all that they start.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+LIFELINE: Final = 0
+"""The file descriptor of a child's lifeline."""
+
+_PR_SET_PDEATHSIG: Final = 1
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+
+def start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a child in a session of its own, its lifeline on standard input, its output appended to `log`.
+
+    Programs that ask for the kernel's death signal must be started by a thread that lives as long as this process.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def start_kept(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a program that knows nothing of lifelines; the process returned is its keeper."""
+    return start([sys.executable, "-m", "trainers.process.keeper", *command], environment, log)
+
+
+def log_tail(path: Path) -> str:
+    """Return the end of a child's log, for people to read."""
+    return path.read_bytes()[-1500:].decode(errors="replace").strip() if path.exists() else "(no log)"
+
+
+def stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
+    """End a child: SIGTERM, and after `grace_s` seconds its lifeline is cut and its process group killed."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(grace_s)
+    if process.stdin is not None:
+        process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(1)  # a keeper kills what is below it, then ends
+    if process.poll() is None:  # so the pid is still its own
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that started it ends; at once if its process has ended."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def this_host() -> str:
+    """Name the host that pids of this process belong to."""
+    return socket.gethostname()
+
+
+def started_at(pid: int) -> float | None:
+    """Return when a process started, in seconds since this machine booted; None if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[19]) / _TICKS_PER_S
+
+
+def is_alive(host: str | None, pid: int | None, started: float | None) -> bool:
+    """Whether exactly that process lives on this host."""
+    return host == this_host() and pid is not None and started is not None and started_at(pid) == started
+
+
+def terminate(host: str | None, pid: int | None, started: float | None, grace_s: float = 0) -> None:
+    """End exactly that process, not a later one with its pid, and its process group if it leads one.
+
+    Args:
+        grace_s: seconds between SIGTERM and SIGKILL; 0: SIGKILL at once.
+    """
+    if pid is None or not is_alive(host, pid, started):
+        return
+    if grace_s:
+        _signal(pid, signal.SIGTERM)
+        _wait_until_gone(pid, started, grace_s)
+    if started_at(pid) == started:
+        _signal(pid, signal.SIGKILL)
+        _wait_until_gone(pid, started, 10)
+
+
+def _signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if number == signal.SIGKILL and os.getpgid(pid) == pid:
+            os.killpg(pid, number)
+        else:
+            os.kill(pid, number)
+
+
+def _wait_until_gone(pid: int, started: float | None, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while started_at(pid) == started and time.monotonic() < deadline:
+        time.sleep(0.02)

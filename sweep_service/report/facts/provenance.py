@@ -1,0 +1,71 @@
+"""What a repetition of a training needs besides its file: code, packages, data, model."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.sweep.records import Config
+from trainers.config import WordProblemsTask
+
+_SHORT: Final = 12
+
+
+def provenance(facts: Facts, config: Config) -> dict[str, str]:
+    """Return versions and digests by what they are of. What is not recorded is said to be."""
+    inputs, training = facts.inputs, config.training
+    task, model = training.get("task", {}), training.get("model", {})
+    commit = inputs.provenance.get("commit")
+    version = inputs.versions.get("sweep-service")
+    code = [f"sweep-service {version}" if version else "", f"commit {commit}" if commit else "no commit known"]
+    packages = ", ".join(
+        f"{name} {found}" for name, found in sorted(inputs.versions.items()) if name != "sweep-service"
+    )
+    found = {
+        "config": f"{config.id}, the digest of all settings but the seed",
+        "spec": f"sha256:{inputs.sweep.spec_digest}",
+        "code": f"{', '.join(filter(None, code))} (as installed where this report was built)",
+        "packages": packages,
+        "data": _data(task, facts),
+        "model": _model(model, task),
+        "machine": _machine(facts, config),
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _data(task: dict[str, Any], facts: Facts) -> str:
+    parts = ["/".join(part) for part in data_parts(task)]
+    if not parts:
+        return f"made by the code from the task's settings, {_digest(task)}"
+    digests = facts.inputs.provenance
+    known = [f"{part}, {digests[part]} (when this report was built)" for part in parts if part in digests]
+    return "; ".join(known + [f"{part}; its digest is not recorded" for part in parts if part not in digests])
+
+
+def data_parts(task: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The datasets and splits that a task trains and validates on; none: the code makes its problems."""
+    if task.get("name") != "word_problems":
+        return []
+    config = WordProblemsTask.model_validate(task)
+    data, held_out = config.data, config.validation
+    parts = [(data.ref, data.split), *([(held_out.ref or data.ref, held_out.split)] if held_out else [])]
+    return list(dict.fromkeys(parts))
+
+
+def _model(model: dict[str, Any], task: dict[str, Any]) -> str:
+    if model.get("name") == "pretrained":
+        return f"models/{model.get('model')} of the cache; the digest of its weights is not recorded"
+    return f"made and warm-started by the code from the settings of model and task, {_digest([model, task])}"
+
+
+def _machine(facts: Facts, config: Config) -> str:
+    threads = sorted({trial.threads for trial in facts.inputs.trials if trial.config_id == config.id})
+    gpus = facts.inputs.sweep.spec.resources.gpus
+    cpu = f"{' or '.join(map(str, threads))} CPU thread{'s' if threads != [1] else ''}"
+    return f"{cpu}, {f'{gpus:g} GPU' if gpus else 'no GPU'} a trial; other machines may differ in the last digits"
+
+
+def _digest(settings: Any) -> str:
+    canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()[:_SHORT]} of the settings"

@@ -1,0 +1,101 @@
+"""What a report is built from: the rows of one sweep, frozen, with a digest that names them."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from pydantic_core import to_json
+
+from sweep_service.report.model import REPORT_VERSION
+from sweep_service.sweep.budget import Spent, TrialTime
+from sweep_service.sweep.records import Checkpoint, Config, Sample, Sweep, SweepState, Trial
+from sweep_service.sweep.series import Series, TrialSeries
+
+REGIONS: Final = ("na_lp", "pa_lp", "pa_low", "na_high", "inside")
+"""Names of the token regions in metrics, as docs/metrics.md defines them."""
+RATIO_BINS: Final = ("below_0.5", "0.5_to_0.8", "0.8_to_0.95", "0.95_to_1.05", "1.05_to_1.25", "1.25_to_2", "above_2")
+"""Names of the bins of `ratio_share/…`."""
+
+CURVE_KEYS: Final = (
+    "eval/avg_at_k",
+    "eval/pass_at_k",
+    "eval/avg_at_k_se",
+    "eval/length_mean",
+    "entropy",
+    "probe/entropy",
+    "probe/kl_from_initial_k3",
+    "reward/mean",
+    "group/zero_spread_share",
+    "completion/length_mean",
+    "completion/length_ended",
+    "completion/truncated_share",
+    "clip_fraction/low",
+    "clip_fraction/high",
+    "clip_fraction/dropped",
+    "ppo_kl",
+    "kl/k3",
+    "grad_norm",
+    "tokens/total",
+    "weight_share/potential",
+    "entropy_change/measured",
+    *(f"entropy_change/predicted_{region}" for region in REGIONS),
+    *(f"share/{region}" for region in REGIONS if region != "inside"),
+    *(f"weight_share/{region}" for region in REGIONS),
+    *(f"ratio_share/{name}" for name in RATIO_BINS),
+)
+"""The metrics that a report reads."""
+
+
+@dataclass(frozen=True)
+class ReportInputs:
+    """Everything that a report says follows from these rows, and from nothing else."""
+
+    sweep: Sweep
+    configs: tuple[Config, ...]
+    trials: tuple[Trial, ...]
+    series: Mapping[str, TrialSeries]
+    """Of `CURVE_KEYS`, by trial id; a trial that recorded nothing is left out."""
+    samples: tuple[Sample, ...] = ()
+    """Completions of the last evaluation, of one trial of each config and stage."""
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """The newest of each trial."""
+    mlflow_url: str | None = None
+    """Where people reach MLflow; None leaves its links out."""
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Package versions that the trials ran with."""
+    provenance: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Code and data as they were when these rows were read: what it is -> its version or digest."""
+    probe_gpu_hours: float = 0.0
+
+    @property
+    def spent(self) -> Spent:
+        """What the sweep's trials and its probe have taken."""
+        begun = [TrialTime(trial.state, trial.held_s) for trial in self.trials if trial.attempts]
+        return Spent(begun, self.probe_gpu_hours)
+
+    def get(self, trial_id: str, key: str) -> Series | None:
+        """One metric of one trial; None if it was never recorded."""
+        found = self.series.get(trial_id)
+        return None if found is None else found.get(key)
+
+    @property
+    def interim(self) -> bool:
+        """Whether trials may still change; in every later state of a sweep they have all ended."""
+        return self.sweep.state in (SweepState.QUEUED, SweepState.RUNNING)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the rows and of the report's version."""
+        found = hashlib.sha256(f"{REPORT_VERSION}\n".encode())
+        found.update(self.sweep.model_dump_json(exclude={"epoch"}).encode())
+        found.update(to_json((self.configs, self.trials, self.samples, self.checkpoints)))
+        for trial in self.trials:
+            if series := self.series.get(trial.id):
+                for name, array in series.arrays():
+                    found.update(f"{trial.id} {name}\n".encode())
+                    found.update(array.tobytes())
+        found.update(repr(self.probe_gpu_hours).encode())
+        found.update(repr((self.mlflow_url, sorted(self.versions.items()), sorted(self.provenance.items()))).encode())
+        return found.hexdigest()

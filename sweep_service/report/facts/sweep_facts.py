@@ -1,0 +1,34 @@
+"""What all parts of the report start from: the rows, summed up once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.model import Comparison, ConfigRow, TrialRow, Verdict
+from sweep_service.sweep.records import Config
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One sweep, after its tables and comparisons are made."""
+
+    inputs: ReportInputs
+    trials: Sequence[TrialRow]
+    """In the order of their numbers; `objective` is the value that ranks."""
+    configs: Mapping[str, Config]
+    """By id."""
+    rows: Mapping[str, ConfigRow]
+    """By config id."""
+    varied: Sequence[str]
+    """Dotted names of the parameters in which configs differ."""
+    candidates: Sequence[str]
+    """Ids of the configs that tuning chose, best first."""
+    unsteady: frozenset[str]
+    """Ids of the configs of which a confirm trial collapsed: their spread says nothing about the others'."""
+    comparisons: Sequence[Comparison]
+    best: ConfigRow | None
+    verdict: Verdict
+
+    def trials_of(self, config_id: str) -> list[TrialRow]:
+        """A config's trials, by number."""
+        return [trial for trial in self.trials if trial.config_id == config_id]

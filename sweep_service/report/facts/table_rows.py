@@ -1,0 +1,139 @@
+"""Trials and configs as rows of the report's tables."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.facts.trial_health import trial_health
+from sweep_service.report.formatting import config_label, parameters
+from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
+from sweep_service.report.statistics.differences import mean_interval
+from sweep_service.sweep.links import run_link
+from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState
+from sweep_service.sweep.series import Series
+
+
+def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportInputs) -> TrialRow:
+    """One trial, with what its curves say about its health."""
+    health = trial_health(trial, inputs)
+    return TrialRow(
+        **trial.model_dump(
+            include={
+                "id",
+                "number",
+                "config_id",
+                "seed",
+                "stage",
+                "state",
+                "attempts",
+                "step",
+                "total_steps",
+                "message",
+                "warnings",
+            }
+        ),
+        label=label,
+        objective=objective,
+        entropy_start=health.entropy_start,
+        entropy_end=health.entropy_end,
+        reward_peak=health.reward_peak,
+        reward_final=health.reward_final,
+        reward_collapsed=health.reward_collapsed,
+        entropy_collapsed=health.entropy_collapsed,
+        entropy_kept=health.entropy_kept,
+        length_start=health.length_start,
+        length_end=health.length_end,
+        evaluation_se=None if objective is None else _evaluation_se(trial, inputs),
+        tokens=_last(inputs.get(trial.id, "tokens/total")),
+        seconds=trial.held_s if trial.state.terminal and trial.held_s else None,
+        mlflow_url=run_link(inputs.mlflow_url, trial.mlflow_run_id),
+    )
+
+
+def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:
+    """Standard error of the mean of the evaluations that make the objective; None where it is not known."""
+    objective = inputs.sweep.spec.objective
+    found = inputs.get(trial.id, f"{objective.metric}_se")
+    if found is None or trial.state is TrialState.DIVERGED:
+        return None
+    errors = found.present.values[-objective.last :]  # each evaluation samples anew: independent
+    return math.sqrt(float(errors @ errors)) / len(errors) if errors.size else None
+
+
+def _last(series: Series | None) -> float | None:
+    values = series.present.values if series else None
+    return float(values[-1]) if values is not None and values.size else None
+
+
+def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:
+    """One config, summed up over its trials."""
+    found = parameters(config)
+    whole = [trial for trial in trials if trial.state is TrialState.SUCCEEDED] or trials
+    return ConfigRow(
+        id=config.id,
+        number=config.number,
+        label=config_label(config, varied),
+        roles=list(config.roles),
+        loss=str(config.training.get("loss", {}).get("name", "")),
+        params={name: found.get(name) for name in varied},
+        tune=_stage(trials, Stage.TUNE),
+        confirm=_stage(trials, Stage.CONFIRM),
+        entropy_start=_mean([trial.entropy_start for trial in trials]),
+        entropy_end=_mean([trial.entropy_end for trial in trials]),
+        reward_peak=_mean([trial.reward_peak for trial in trials]),
+        reward_final=_mean([trial.reward_final for trial in trials]),
+        reward_collapsed=sum(trial.reward_collapsed for trial in trials),
+        entropy_collapsed=sum(trial.entropy_collapsed for trial in trials),
+        entropy_kept=_mean([trial.entropy_kept for trial in whole]),
+        length_start=_mean([trial.length_start for trial in whole]),
+        length_end=_mean([trial.length_end for trial in whole]),
+        evaluation_se=_root_mean_square([trial.evaluation_se for trial in trials]),
+        tokens=_mean([trial.tokens for trial in whole]),
+        hours=_mean([None if trial.seconds is None else trial.seconds / 3600 for trial in whole]),
+        states=dict(sorted(Counter(trial.state for trial in trials).items())),
+    )
+
+
+def _stage(trials: Sequence[TrialRow], stage: Stage) -> StageResult | None:
+    """The objective over one stage's seeds; None where the stage gave no value."""
+    mine = [trial for trial in trials if trial.stage is stage]
+    seeds = [
+        SeedValue(seed=trial.seed, trial_id=trial.id, value=trial.objective)
+        for trial in sorted(mine, key=lambda trial: trial.seed)
+        if trial.objective is not None
+    ]
+    if not seeds:
+        return None
+    found = mean_interval([seed.value for seed in seeds])
+    low, high = (found.low, found.high) if stage is Stage.CONFIRM else (None, None)  # selection voids the tune one
+    return StageResult(n=len(seeds), planned=len(mine), mean=found.mean, sd=found.sd, low=low, high=high, seeds=seeds)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return fmean(present) if present else None
+
+
+def _root_mean_square(values: Sequence[float | None]) -> float | None:
+    squares = _mean([None if value is None else value * value for value in values])
+    return None if squares is None else math.sqrt(squares)
+
+
+def in_order(rows: Mapping[str, ConfigRow]) -> list[ConfigRow]:
+    """Confirmed configs first, best first; then by tune mean; then the ones without a result."""
+
+    def rank(row: ConfigRow) -> tuple[int, float, int]:
+        if row.confirm is not None:
+            return 0, -row.confirm.mean, row.number
+        if row.tune is not None:
+            return 1, -row.tune.mean, row.number
+        return 2, 0.0, row.number
+
+    return sorted(rows.values(), key=rank)
+
+
+def is_comparator(row: ConfigRow) -> bool:
+    """Whether the config is only there to be compared with."""
+    return Role.SPACE not in row.roles

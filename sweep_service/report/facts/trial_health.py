@@ -1,0 +1,120 @@
+"""What one trial's curves say about its health: entropy lost or exploding, reward collapsed, length."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.sweep.records import Trial, TrialState
+from sweep_service.sweep.series import Series, Values
+
+WINDOW: Final = 0.05
+"""Share of a trial's steps over which curves are averaged before they are judged."""
+_SHORTEST: Final = 4
+"""Steps of a window, however short a trial is: a single batch is mostly noise."""
+REWARD_COLLAPSE: Final = 0.5
+"""A reward that falls below this share of the trial's own peak is a collapse."""
+LEARNED: Final = 0.05
+"""Reward, or held-out accuracy where rewards are small, above which a trial has something to lose; below is noise."""
+ENTROPY_COLLAPSE: Final = 0.2
+"""An entropy below this share of its start is a collapse."""
+_NOTHING: Final = np.empty(0)
+
+
+@dataclass(frozen=True)
+class Health:
+    """Means over windows of the trial's steps; None where nothing was recorded."""
+
+    entropy_start: float | None = None
+    entropy_end: float | None = None
+    entropy_lowest: float | None = None
+    entropy_highest: float | None = None
+    reward_peak: float | None = None
+    reward_before: float | None = None
+    """The best reward so far before its deepest fall, once it had reached half of the peak; None: it never learned."""
+    reward_lowest: float | None = None
+    """After that."""
+    reward_final: float | None = None
+    length_start: float | None = None
+    length_end: float | None = None
+    diverged: bool = False
+
+    @property
+    def reward_collapsed(self) -> bool:
+        """Whether the trial lost more than half of its best reward for a window, or diverged."""
+        if self.diverged:
+            return True
+        if self.reward_before is None or self.reward_lowest is None or self.reward_before <= 0:
+            return False
+        return self.reward_lowest < REWARD_COLLAPSE * self.reward_before
+
+    @property
+    def entropy_collapsed(self) -> bool:
+        """Whether less than a fifth of the entropy was left for a window."""
+        if self.entropy_start is None or self.entropy_lowest is None or self.entropy_start <= 0:
+            return False
+        return self.entropy_lowest < ENTROPY_COLLAPSE * self.entropy_start
+
+    @property
+    def entropy_kept(self) -> float | None:
+        """Entropy at the end divided by entropy at the start."""
+        if self.entropy_start is None or self.entropy_end is None or self.entropy_start <= 0:
+            return None
+        return self.entropy_end / self.entropy_start
+
+
+def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
+    """Judge a trial by what it has recorded so far."""
+    diverged = trial.state is TrialState.DIVERGED
+    if trial.id not in inputs.series:
+        return Health(diverged=diverged)
+    entropy = smooth(inputs.get(trial.id, "entropy"), trial.total_steps)
+    reward = smooth(inputs.get(trial.id, "reward/mean"), trial.total_steps)
+    found = inputs.get(trial.id, "eval/avg_at_k")
+    accuracy = found.present.values if found else _NOTHING
+    learned = max(reward.max(initial=0.0), accuracy.max(initial=0.0)) > LEARNED
+    before, lowest = _deepest_fall(reward) if learned else (None, None)
+    length = smooth(inputs.get(trial.id, "completion/length_mean"), trial.total_steps)
+    return Health(
+        entropy_start=_at(entropy, 0),
+        entropy_end=_at(entropy, -1),
+        entropy_lowest=float(entropy.min()) if entropy.size else None,
+        entropy_highest=float(entropy.max()) if entropy.size else None,
+        reward_peak=float(reward.max()) if reward.size else None,
+        reward_before=before,
+        reward_lowest=lowest,
+        reward_final=_at(reward, -1),
+        length_start=_at(length, 0),
+        length_end=_at(length, -1),
+        diverged=diverged,
+    )
+
+
+def _deepest_fall(reward: Values) -> tuple[float | None, float | None]:
+    """The best window so far and the later one that lost the most of it; small rewards early on are no peak."""
+    if not reward.size or reward.max() <= 0:
+        return None, None
+    best = np.maximum.accumulate(reward)
+    begin = int(np.argmax(best >= reward.max() / 2))
+    deepest = begin + int((reward[begin:] / best[begin:]).argmin())
+    return float(best[deepest]), float(reward[deepest])
+
+
+def _at(values: Values, index: int) -> float | None:
+    return float(values[index]) if values.size else None
+
+
+def window(total_steps: int) -> int:
+    """How many steps a window has."""
+    return max(_SHORTEST, round(WINDOW * total_steps))
+
+
+def smooth(series: Series | None, total_steps: int) -> Values:
+    """Moving means over windows of a trial's steps; empty without values."""
+    values = series.present.values if series else _NOTHING
+    if not values.size:
+        return values
+    width = min(len(values), window(total_steps))
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    return (sums[width:] - sums[:-width]) / width

@@ -1,0 +1,160 @@
+"""Policy entropy by beta: all configs in one figure, then a panel a value of a second parameter."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sweep_service.report.figures.figure_style import (
+    MOST_SHOWN,
+    TITLES,
+    ConfigStyle,
+    Figure,
+    legend,
+    ordered_colour,
+    text,
+)
+from sweep_service.report.figures.metric_curves import curve_figure, entropy_zones
+from sweep_service.report.figures.subplots import axis, layout_axis, panels
+from sweep_service.report.formatting import short_name, value_text
+from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
+from sweep_service.sweep.records import Role
+
+_PANELS: Final = ("loss.beta2", "loss.epsilon", "loss.epsilon_low", "loss.epsilon_high")
+"""Which parameter has a panel a value, if it varies; else the second one that does."""
+_MOST_PANELS: Final = 12
+_RANGES: Final = 4
+"""Panels where more values were tried than have room: ranges with equally many configs."""
+_MOST_KEYS: Final = 6
+"""Lines named in the legend; of more values, some."""
+
+
+def entropy_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
+    """Policy entropy by beta: all configs in one figure, then small multiples."""
+    found = next((curves for curves in report.curves if curves.key == "entropy"), None)
+    if found is None:
+        return []
+    small = _small_multiples(found, report)
+    return [curve_figure(found, report, look) | {"wide": True}, *([small] if small else [])]
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """Which parameter tells lines apart and which one panels, with the values of both in order."""
+
+    line: str
+    panel: str
+    lines: list[Any]
+    values: list[Any]
+    """Of the panels' parameter."""
+
+    def panels(self) -> list[tuple[str, list[Any]]]:
+        """Title and values of each panel."""
+        name = short_name(self.panel)
+        if len(self.values) <= _MOST_PANELS:
+            return [(f"{name} = {value_text(value)}", [value]) for value in self.values]
+        size = -(-len(self.values) // _RANGES)
+        parts = [self.values[at : at + size] for at in range(0, len(self.values), size)]
+        return [(f"{name} {value_text(part[0])} to {value_text(part[-1])}", part) for part in parts]
+
+    def colour(self, value: Any) -> str:
+        """Of a line, by the place of its value among all."""
+        return ordered_colour(self.lines.index(value), len(self.lines))
+
+
+def _axes(space: Sequence[ConfigRow]) -> _Axes | None:
+    """None unless two parameters vary, each over at least two values that can be put in order."""
+    values = {name: _ordered([row.params.get(name) for row in space]) for name in space[0].params} if space else {}
+    varied = [name for name, found in values.items() if len(found) > 1]
+    line = "loss.beta1" if "loss.beta1" in varied else next(iter(varied), None)
+    others = [name for name in varied if name != line]
+    panel = next((name for name in (*_PANELS, *others) if name in others), None)
+    if line is None or panel is None or (len(values[panel]) > _MOST_PANELS and isinstance(values[panel][-1], str)):
+        return None
+    return _Axes(line, panel, values[line], values[panel])
+
+
+def _ordered(values: Sequence[Any]) -> list[Any]:
+    """The different values: numbers first, then words."""
+    known = {repr(value): value for value in values if isinstance(value, int | float | str)}
+    numbers = sorted(value for value in known.values() if not isinstance(value, str))
+    return [*numbers, *sorted(value for value in known.values() if isinstance(value, str))]
+
+
+def _small_multiples(found: CurveSet, report: Report) -> Figure | None:
+    """The means alone, a panel a value of the second parameter, coloured in the order of the first."""
+    space = [row for row in report.configs if Role.SPACE in row.roles and Role.BASELINE not in row.roles]
+    axes = _axes(space)
+    if axes is None:
+        return None
+    curves = {curve.config_id: curve for curve in found.configs}
+    baseline = next((row for row in report.configs if Role.BASELINE in row.roles and row.id in curves), None)
+    legend_follows = len(report.configs) <= MOST_SHOWN
+    data: list[Figure] = _keys(axes, baseline is not None)
+    for number, (_, values) in enumerate(axes.panels()):
+        inside = [row for row in space if row.params[axes.panel] in values and row.params[axes.line] in axes.lines]
+        for row in sorted((row for row in inside if row.id in curves), key=lambda row: row.number):
+            colour = axes.colour(row.params[axes.line])
+            data.append(_line(curves[row.id], row, colour, number, meta=legend_follows))
+        if baseline:
+            data.append(_line(curves[baseline.id], baseline, "@ink", number, meta=legend_follows))
+    titles = [title for title, _ in axes.panels()]
+    columns = 3 if len(titles) in (3, 5, 6, 9) else min(4, len(titles))
+    zones = entropy_zones(found, report)
+    return {
+        "id": "entropy-panels",
+        "title": f"Entropy by {short_name(axes.line)}, for each {short_name(axes.panel)}",
+        "note": "Means over seeds; all panels have the same axes."
+        + ("" if legend_follows else " Every config is drawn here, whatever the buttons say."),
+        "data": data,
+        **_sized(titles, columns, 215, zones),
+        "wide": True,
+        "narrow": _sized(titles, min(2, len(titles)), 165, zones),
+    }
+
+
+def _sized(titles: Sequence[str], columns: int, pixels: int, zones: list[Figure]) -> Figure:
+    """Layout and height with so many columns and pixels a panel; the zones lie below every panel."""
+    height = pixels * -(-len(titles) // columns) + 70
+    x: Figure = {"title": {"text": "optimizer updates"}, "rangemode": "tozero", "nticks": 5}
+    y: Figure = {"title": {"text": TITLES["entropy"][1]}, "rangemode": "tozero", "nticks": 5}
+    layout = panels(titles, columns, height, x, y)
+    layout["shapes"] = [
+        {name: value for name, value in zone.items() if name != "label"}
+        | {"xref": f"{axis('x', number)} domain", "yref": axis("y", number)}
+        for number in range(len(titles))
+        for zone in zones
+    ]
+    for number in range(len(titles)):
+        layout[layout_axis("x", number)]["showgrid"] = False
+    return {"layout": layout | {"legend": legend(), "hovermode": "closest"}, "height": height}
+
+
+def _line(curve: ReportCurve, row: ConfigRow, colour: str, panel: int, *, meta: bool) -> Figure:
+    trace: Figure = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": curve.steps,
+        "y": curve.mean,
+        "xaxis": axis("x", panel),
+        "yaxis": axis("y", panel),
+        "name": text(row.label),
+        "line": {"color": colour, "width": 2, "dash": "dot" if colour == "@ink" else "solid"},
+        "hovertemplate": "%{fullData.name}<br>update %{x}: %{y:.3g}<extra></extra>",
+    }
+    return trace | ({"meta": {"config": row.id, "seed": False}} if meta else {})
+
+
+def _keys(axes: _Axes, baseline: bool) -> list[Figure]:
+    """The legend's entries: each value of the lines' parameter, or some of many."""
+    last = len(axes.lines) - 1
+    few = min(len(axes.lines), _MOST_KEYS)
+    named = [axes.lines[round(at * last / (few - 1))] for at in range(few)]
+    keys = [_key(f"{short_name(axes.line)} = {value_text(value)}", axes.colour(value), "solid") for value in named]
+    return [*keys, *([_key("baseline", "@ink", "dot")] if baseline else [])]
+
+
+def _key(name: str, colour: str, dash: str) -> Figure:
+    line = {"color": colour, "width": 2.5, "dash": dash}
+    return {"type": "scatter", "mode": "lines", "x": [None], "y": [None], "name": text(name), "line": line} | {
+        "showlegend": True
+    }

@@ -1,0 +1,176 @@
+"""What moved entropy: the predicted change by region, stacked, against the measured one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sweep_service.report.figures.figure_style import REGION_COLOURS, REGION_NAMES, ConfigStyle, Figure, legend, text
+from sweep_service.report.figures.subplots import axis, layout_axis, panels
+from sweep_service.report.model import ConfigRow, Report, ReportCurve
+from sweep_service.sweep.records import Role
+
+_STRETCHES: Final = 24
+_NOTE: Final = (
+    "Bars: what the update rule lets each group of tokens do to entropy (arXiv:2509.20712, eq. 7), stacked. Line: the "
+    "change measured on the probe set. Each is a mean per rollout over a stretch of training. Compare signs and the "
+    "split between regions, never sizes: the prediction knows neither AdamW nor shared parameters."
+)
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """One config's changes over equal stretches of training, nats per rollout."""
+
+    title: str
+    measured: list[float | None]
+    predicted: dict[str, list[float | None]]
+    """By region."""
+
+    def reach(self) -> tuple[float, float]:
+        """The lowest and the highest end of a stack."""
+        stacks = list(zip(*self.predicted.values(), strict=True))
+        down = min((sum(min(value or 0, 0) for value in stack) for stack in stacks), default=0)
+        up = max((sum(max(value or 0, 0) for value in stack) for stack in stacks), default=0)
+        return down, up
+
+
+def driver_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
+    """What moved entropy, for the best config, the baseline and the worst one side by side."""
+    del look
+    curves = {
+        (found.key.removeprefix("entropy_change/"), curve.config_id): curve
+        for found in report.curves
+        if found.key.startswith("entropy_change/")
+        for curve in found.configs
+    }
+    known = {config_id for key, config_id in curves if key.startswith("predicted_")}
+    chosen = [(words, row) for words, row in _chosen(report) if row.id in known]
+    drawn = {row.id for _, row in chosen}
+    bars = [
+        curve for (key, of), curve in curves.items() if of in drawn and key.startswith("predicted_") and curve.steps
+    ]
+    if not bars:
+        return []
+    last = max(curve.steps[-1] for curve in bars)
+    num = max(1, min(_STRETCHES, *(len(curve.steps) * last // curve.steps[-1] // 2 for curve in bars)))
+    made = [_panel(_title(words, row), row.id, curves, last, num) for words, row in chosen]
+    middles = [round((place + 0.5) * last / num, 1) for place in range(num)]
+    data = [trace for number, panel in enumerate(made) for trace in _traces(panel, number, len(made), middles)]
+    return [
+        {
+            "id": "entropy-drivers",
+            "title": "What moved entropy",
+            "note": _NOTE,
+            "data": data,
+            **_sized(made, len(made), 300),
+            "wide": True,
+            "narrow": _sized(made, 1, 215),
+        }
+    ]
+
+
+def _chosen(report: Report) -> list[tuple[str, ConfigRow]]:
+    """The best config, the baseline, and the config with the lowest mean; each config once."""
+    rows = {row.id: row for row in report.configs}
+    found: list[tuple[str, ConfigRow]] = []
+    if report.best and report.best.config_id in rows:
+        found.append(("best", rows[report.best.config_id]))
+    found += [("baseline", row) for row in report.configs if Role.BASELINE in row.roles][:1]
+    ranked = sorted((row for row in report.configs if row.tune), key=lambda row: row.tune.mean if row.tune else 0)
+    found += [("worst", row) for row in ranked[:1] if row.id not in {other.id for _, other in found}]
+    unlike = {row.id: (words, row) for words, row in reversed(found)}
+    return [pair for pair in found if unlike[pair[1].id] == pair]
+
+
+def _title(words: str, row: ConfigRow) -> str:
+    return row.label if row.label.startswith(words) else f"{words}: {row.label}"
+
+
+def _panel(title: str, config_id: str, curves: Mapping[tuple[str, str], ReportCurve], last: int, num: int) -> _Panel:
+    def over(key: str) -> list[float | None]:
+        curve = curves.get((key, config_id))
+        return _means(curve, last, num) if curve else [None] * num
+
+    return _Panel(title, over("measured"), {region: over(f"predicted_{region}") for region in REGION_NAMES})
+
+
+def _means(curve: ReportCurve, last: int, num: int) -> list[float | None]:
+    """Over each of so many equal stretches up to the last step."""
+    parts: list[list[float]] = [[] for _ in range(num)]
+    for step, value in zip(curve.steps, curve.mean, strict=True):
+        if value is not None:
+            parts[min(num - 1, max(0, (step - 1) * num // last))].append(value)
+    return [float(f"{sum(part) / len(part):.4g}") if part else None for part in parts]
+
+
+def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> list[Figure]:
+    first = number == 0
+    bars = [
+        {
+            "type": "bar",
+            "x": middles,
+            "y": panel.predicted[region],
+            "xaxis": axis("x", number),
+            "yaxis": axis("y", number),
+            "name": text(name),
+            "marker": {"color": REGION_COLOURS[region], "line": {"width": 0}},
+            "hovertemplate": "%{fullData.name}: predicted %{y:.2g}<extra></extra>",
+            "showlegend": first,
+        }
+        for region, name in REGION_NAMES.items()
+    ]
+    line: Figure = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": middles,
+        "y": panel.measured,
+        "xaxis": axis("x", number),
+        "yaxis": axis("y", of + number),
+        "name": "measured change (left axis)",
+        "line": {"color": "@ink", "width": 2},
+        "connectgaps": True,
+        "marker": {"color": "@ink", "size": 5},
+        "hovertemplate": "measured %{y:.2g} nats per rollout<extra></extra>",
+        "showlegend": first,
+    }
+    return [*bars, line]
+
+
+def _sized(made: Sequence[_Panel], columns: int, pixels: int) -> Figure:
+    """Layout and height with so many panels a row; a second y axis over each, its zero at the same height."""
+    height = pixels * -(-len(made) // columns) + 60
+    reaches = [panel.reach() for panel in made]
+    bars, line = _aligned(
+        [end for reach in reaches for end in reach],
+        [value for panel in made for value in panel.measured if value is not None],
+    )
+    x: Figure = {"title": {"text": "optimizer updates"}, "showgrid": False, "zeroline": False, "nticks": 6}
+    y: Figure = {"title": {"text": ""}, "range": bars, "showgrid": False, "fixedrange": True}
+    layout = panels([panel.title for panel in made], columns, height, x, y)
+    for number in range(len(made)):
+        under = layout[layout_axis("y", number)]
+        title = "nats per rollout" if number % columns == 0 else ""
+        over = {
+            "overlaying": axis("y", number),
+            "side": "left",
+            "range": line,
+            "title": {"text": title},
+            "tickmode": "auto",
+            "nticks": 6,
+        }
+        layout[layout_axis("y", len(made) + number)] = {
+            name: value for name, value in under.items() if name != "matches"
+        } | over
+        layout[layout_axis("y", number)] = under | {"showticklabels": False}
+    return {
+        "layout": layout | {"barmode": "relative", "bargap": 0.12, "legend": legend(), "hovermode": "x"},
+        "height": height,
+    }
+
+
+def _aligned(first: Sequence[float], second: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Ranges for two axes on which zero lies at the same height and all values fit."""
+    sizes = [max((abs(value) for value in values), default=0) or 1.0 for values in (first, second)]
+    shares = [value / size for values, size in zip((first, second), sizes, strict=True) for value in values]
+    down, up = 1.08 * min([*shares, -0.05]), 1.08 * max([*shares, 0.05])
+    return [sizes[0] * down, sizes[0] * up], [sizes[1] * down, sizes[1] * up]

@@ -1,0 +1,135 @@
+"""How figures are written, and how a config looks in all of them.
+
+A figure is a plotly dictionary with `id`, `title`, `data`, `layout`, and if need be `note` (a sentence below the
+title), `height` (pixels) and `wide` (true: takes the page's whole width).
+
+Colours are names of the page's style variables (`@c0`, `@ink`), which the page's script replaces, so that one file
+serves light and dark. `@c0` to `@c6` tell things apart; `@s0` to `@s6`, blue to amber, are in order. A trace's `meta`
+says which config it shows and whether it is a single seed.
+"""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sweep_service.report.model import ConfigRow, Report
+from sweep_service.sweep.records import Role
+
+Figure = dict[str, Any]
+
+NUM_COLOURS: Final = 7
+"""Of either kind."""
+DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+MOST_SHOWN: Final = 20
+"""With more configs only confirmed ones and comparators are shown at first."""
+
+TITLES: Final = {
+    "entropy": ("Policy entropy", "nats per token"),
+    "eval/avg_at_k": ("Validation accuracy, avg@k", "avg@k"),
+    "eval/pass_at_k": ("Validation pass@k", "pass@k"),
+    "reward/mean": ("Training reward", "mean reward"),
+    "share/na_lp": ("NA&LP tokens (scaled by β1)", "share of tokens"),
+    "share/pa_lp": ("PA&LP tokens (scaled by β2)", "share of tokens"),
+    "clip_fraction/low": ("Ratio below 1 - ε_low", "share of tokens"),
+    "clip_fraction/high": ("Ratio above 1 + ε_high", "share of tokens"),
+    "ppo_kl": ("KL(old ‖ new), k1 estimate", "nats"),
+    "grad_norm": ("Gradient norm before clipping", "norm"),
+    "completion/length_mean": ("Completion length", "tokens"),
+}
+"""Metric -> title and unit."""
+
+
+REGION_NAMES: Final = {
+    "inside": "inside the clip range",
+    "na_lp": "NA&LP (β1)",
+    "pa_lp": "PA&LP (β2)",
+    "na_high": "NA, high ratio",
+    "pa_low": "PA, low ratio",
+}
+"""Token regions in the order in which they are stacked; not yet escaped by `text`."""
+REGION_COLOURS: Final = {"inside": "@muted", "na_lp": "@c0", "pa_lp": "@c1", "na_high": "@c2", "pa_low": "@c3"}
+_FENCE: Final = 3.0
+"""Interquartile ranges below the lower quartile at which a value is an extreme outlier."""
+
+
+@dataclass(frozen=True)
+class ConfigStyle:
+    """How a config is drawn, the same in every figure."""
+
+    colour: str
+    dash: str
+    shown: bool
+
+
+def looks(report: Report) -> dict[str, ConfigStyle]:
+    """Colour by the loss if it varies, else by beta1's value in its order, or the first parameter's; dash by the rest.
+
+    Comparators are neutral. With more values than colours, the configs shown at first have a colour each and the rest
+    have none.
+    """
+    space = sorted((row for row in report.configs if Role.SPACE in row.roles), key=lambda row: row.number)
+    names = ("loss.name", "loss.beta1", *(space[0].params if space else ()))
+    first = next((name for name in names if _varies(space, name)), None)
+    values, rests = sorted({_key(row, first) for row in space}), sorted({_rest(row, first) for row in space})
+    many = len(report.configs) > MOST_SHOWN
+    shown = {row.id for row in report.configs if not many or row.confirm or Role.SPACE not in row.roles}
+    found: dict[str, ConfigStyle] = {}
+    for row in report.configs:
+        if Role.BASELINE in row.roles:
+            colour, dash = "@ink", "solid"
+        elif Role.SPACE not in row.roles:
+            colour, dash = "@muted", "dash" if Role.DAPO in row.roles else "dot"
+        elif len(values) <= NUM_COLOURS:
+            place = values.index(_key(row, first))
+            colour = f"@c{place}" if any(name for _, name in values) else ordered_colour(place, len(values))
+            dash = DASHES[rests.index(_rest(row, first)) % len(DASHES)]
+        elif row.id in shown:
+            colour, dash = (
+                f"@c{[other.id for other in space if other.id in shown].index(row.id) % NUM_COLOURS}",
+                "solid",
+            )
+        else:
+            colour, dash = "@muted", "solid"
+        found[row.id] = ConfigStyle(colour, dash, row.id in shown)
+    return found
+
+
+def ordered_colour(place: int, of: int) -> str:
+    """The colour of one of so many things that have an order."""
+    return f"@s{round(place * (NUM_COLOURS - 1) / max(1, of - 1))}"
+
+
+def _varies(rows: Sequence[ConfigRow], name: str) -> bool:
+    return len({repr(row.params.get(name)) for row in rows}) > 1
+
+
+def _key(row: ConfigRow, name: str | None) -> tuple[float, str]:
+    value = row.params.get(name) if name else None
+    return (float(value), "") if isinstance(value, int | float) else (0.0, str(value))
+
+
+def _rest(row: ConfigRow, name: str | None) -> str:
+    return repr([value for other, value in row.params.items() if other != name])
+
+
+def text(value: str) -> str:
+    """A user's text as plotly shows it literally: its labels understand some HTML."""
+    return html.escape(value, quote=False)
+
+
+def lower_fence(values: Sequence[float]) -> float:
+    """The lowest value that is no extreme outlier: one collapsed config must not press all others together."""
+    lower, upper = np.quantile(values, [0.25, 0.75])
+    fence = lower - _FENCE * (upper - lower) if upper > lower else min(values)
+    return min(value for value in values if value >= fence)
+
+
+def legend(y: float = 1.0) -> Figure:
+    """A legend in one row above the figure, for traces with `showlegend`."""
+    return {
+        "orientation": "h", "x": 0, "xanchor": "left", "y": y, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)",
+        "itemclick": False, "itemdoubleclick": False,
+    }  # fmt: skip

@@ -1,0 +1,138 @@
+"""A metric over optimizer updates: thick means, thin seeds, the band of the mean."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
+from sweep_service.report.figures.figure_style import TITLES, ConfigStyle, Figure, text
+from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
+from sweep_service.report.parts.symptoms import EXPLOSION
+
+_NEAR: Final = 0.85
+"""The zone of explosion is shown once a curve has come so near to it."""
+_BAND: Final = 0.16
+_BAND_OF_MANY: Final = 0.07
+_FEW: Final = 8
+"""Opacity of the bands of so many configs shown, and of more: they lie on each other."""
+
+
+def curve_figure(found: CurveSet, report: Report, look: Mapping[str, ConfigStyle]) -> Figure:
+    """One metric over optimizer updates: thick means, thin seeds, and the 95 % band of each mean."""
+    title, unit = TITLES[found.key]
+    rows = {row.id: row for row in report.configs}
+    by_number = sorted(found.configs, key=lambda curve: rows[curve.config_id].number)
+    lowest = min(_values(found), default=0)
+    opacity = _BAND if sum(style.shown for style in look.values()) <= _FEW else _BAND_OF_MANY
+    bands = [_band_trace(curve, look[curve.config_id], min(lowest, 0), opacity) for curve in by_number if curve.low]
+    seeds = [_seeds_trace(curve, look[curve.config_id]) for curve in by_number if curve.seeds]
+    means = [_mean_trace(curve, rows[curve.config_id], look[curve.config_id]) for curve in by_number]
+    layout: Figure = {
+        "xaxis": {"title": {"text": "optimizer updates"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": unit}, "rangemode": "tozero" if lowest >= 0 else "normal"},
+        "hovermode": "x unified",
+    }
+    if found.key == "entropy":
+        layout["shapes"] = entropy_zones(found, report)
+    return {"id": found.key, "title": title, "data": bands + seeds + means, "layout": layout}
+
+
+def _values(found: CurveSet) -> list[float]:
+    return [value for curve in found.configs for value in curve.mean if value is not None]
+
+
+def _mean_trace(curve: ReportCurve, row: ConfigRow, look: ConfigStyle) -> Figure:
+    sparse = len(curve.steps) <= 16
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if sparse else "lines",
+        "x": curve.steps,
+        "y": curve.mean,
+        "name": text(row.label),
+        "line": {"color": look.colour, "width": 2.8, "dash": look.dash},
+        "marker": {"size": 5, "color": look.colour},
+        "hovertemplate": "%{y:.3g}",
+        "meta": {"config": curve.config_id, "seed": False},
+    }
+
+
+def _seeds_trace(curve: ReportCurve, look: ConfigStyle) -> Figure:
+    """All seeds of a config, a gap between two: a sweep has thousands of them, too many to be traces each."""
+    xs: list[int | None] = []
+    ys: list[float | None] = []
+    for seed in curve.seeds:
+        xs += [*seed.steps, None]
+        ys += [*seed.values, None]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": xs[:-1],
+        "y": ys[:-1],
+        "line": {"color": look.colour, "width": 1},
+        "opacity": 0.35,
+        "hoverinfo": "skip",
+        "meta": {"config": curve.config_id, "seed": True},
+    }
+
+
+def _band_trace(curve: ReportCurve, look: ConfigStyle, floor: float, opacity: float) -> Figure:
+    """The area between the bounds of the mean, a stretch at a time; no bound lies below what the metric can be."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for stretch in _stretches(curve):
+        xs += [*(step for step, _, _ in stretch), *(step for step, _, _ in reversed(stretch)), None]
+        ys += [*(max(low, floor) for _, low, _ in stretch), *(high for _, _, high in reversed(stretch)), None]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": xs[:-1],
+        "y": ys[:-1],
+        "fill": "toself",
+        "fillcolor": look.colour,
+        "line": {"color": look.colour, "width": 0},
+        "opacity": opacity,
+        "hoverinfo": "skip",
+        "meta": {"config": curve.config_id, "seed": False},
+    }
+
+
+def _stretches(curve: ReportCurve) -> list[list[tuple[int, float, float]]]:
+    """Steps with their bounds, parted where there are none."""
+    found: list[list[tuple[int, float, float]]] = [[]]
+    for step, low, high in zip(curve.steps, curve.low, curve.high, strict=True):
+        if low is not None and high is not None:
+            found[-1].append((step, low, high))
+        elif found[-1]:
+            found.append([])
+    return [stretch for stretch in found if stretch]
+
+
+def entropy_zones(found: CurveSet, report: Report) -> list[Figure]:
+    """Shade what counts as collapse or explosion for a trial that started where the configs did on average.
+
+    The zone of explosion is left out while no curve comes near it: it would stretch the axis for nothing.
+    """
+    starts = [row.entropy_start for row in report.configs if row.entropy_start is not None]
+    if not starts:
+        return []
+    start = sum(starts) / len(starts)
+    zones = [_zone(0, ENTROPY_COLLAPSE * start, "entropy collapse (below a fifth of the start)", "bottom right")]
+    highest, limit = max(_highest(curve) for curve in found.configs), EXPLOSION * start
+    if highest > _NEAR * limit:
+        zones.append(_zone(limit, max(highest, 1.05 * limit), "entropy explosion (above 3 x the start)", "top right"))
+    return zones
+
+
+def _highest(curve: ReportCurve) -> float:
+    drawn = [curve.mean, curve.high, *(seed.values for seed in curve.seeds)]
+    return max((value for values in drawn for value in values if value is not None), default=0.0)
+
+
+def _zone(low: float, high: float, words: str, corner: str) -> Figure:
+    place = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": high, "line": {"width": 0}}
+    return place | {"fillcolor": "@zonecolor", "layer": "below", "label": {"text": words, "textposition": corner}}
+
+
+def other_curves(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
+    """The metrics that no other figure shows."""
+    keys = ("clip_fraction/low", "clip_fraction/high", "ppo_kl", "grad_norm")
+    return [curve_figure(found, report, look) for found in report.curves if found.key in keys]

@@ -1,0 +1,97 @@
+"""Every seed as a dot, with lines to its pair."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sweep_service.report.figures.config_axis import config_axis, config_height
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, text
+from sweep_service.report.formatting import count
+from sweep_service.report.model import ConfigRow, Report, StageResult
+from sweep_service.sweep.records import Role, Stage
+
+MOST_ROWS: Final = 12
+"""Configs of the space that are shown where nothing was confirmed: the best by their tune mean."""
+_APART: Final = 0.17
+"""How far above and below a config's middle its tune and confirm seeds lie, rows."""
+
+
+def seed_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
+    """Every seed's objective as a dot, a row a config; lines join the same confirm seed across configs."""
+    rows = seed_rows(report)
+    if not rows:
+        return []
+    traces = _pair_lines(rows)
+    for position, row in enumerate(rows):
+        for stage, result, offset in ((Stage.TUNE, row.tune, -_APART), (Stage.CONFIRM, row.confirm, _APART)):
+            if result:
+                traces += _dots(row, result, stage, position + (offset if row.confirm else 0), look[row.id])
+    layout: Figure = {
+        "xaxis": {"title": {"text": "objective"}, "zeroline": False},
+        "yaxis": config_axis(rows),
+        "hovermode": "closest",
+    }
+    figure: Figure = {"id": "seeds", "title": "Every seed", "note": _note(report, rows)}
+    return [figure | {"data": traces, "layout": layout, "height": config_height(rows), "wide": True}]
+
+
+def seed_rows(report: Report) -> list[ConfigRow]:
+    """The configs whose seeds are shown, comparators first.
+
+    Confirmed ones only, if there are any: a collapsed config would press the others onto one line. Otherwise the
+    comparators and the best of the space.
+    """
+    rows = [row for row in report.configs if row.confirm]
+    if not rows:
+        tuned = [row for row in report.configs if row.tune]
+        space = sorted((row for row in tuned if Role.SPACE in row.roles), key=_tune_rank)[:MOST_ROWS]
+        rows = [row for row in tuned if Role.SPACE not in row.roles] + space
+    return sorted(rows, key=lambda row: (Role.BASELINE not in row.roles, Role.SPACE not in row.roles))
+
+
+def _tune_rank(row: ConfigRow) -> tuple[float, int]:
+    return (-row.tune.mean if row.tune else 0.0, row.number)
+
+
+def _note(report: Report, rows: Sequence[ConfigRow]) -> str:
+    if any(row.confirm for row in rows):
+        return "Filled: confirm seeds, joined where they are the same seed. Rings: tune seeds. Bars: means."
+    left = sum(1 for row in report.configs if row.tune) - len(rows)
+    shown = f" {count(left, 'config')} with a lower tune mean left out." if left else ""
+    return f"Rings: tune seeds, which also chose the best; nothing was confirmed. Bars: means.{shown}"
+
+
+def _pair_lines(rows: Sequence[ConfigRow]) -> list[Figure]:
+    paths: dict[int, list[tuple[float, float]]] = {}
+    for position, row in enumerate(rows):
+        for found in row.confirm.seeds if row.confirm else []:
+            paths.setdefault(found.seed, []).append((found.value, position + _APART))
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for _, path in sorted(paths.items()):
+        xs += [*(x for x, _ in path), None]
+        ys += [*(y for _, y in path), None]
+    line: Figure = {"type": "scatter", "mode": "lines", "x": xs[:-1], "y": ys[:-1], "hoverinfo": "skip"}
+    return [line | {"line": {"color": "@muted", "width": 1}, "opacity": 0.5}] if xs else []
+
+
+def _dots(row: ConfigRow, result: StageResult, stage: Stage, y: float, look: ConfigStyle) -> list[Figure]:
+    confirm = stage is Stage.CONFIRM
+    dots: Figure = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [seed.value for seed in result.seeds],
+        "y": [y] * len(result.seeds),
+        "marker": {"color": look.colour, "size": 9, "symbol": "circle" if confirm else "circle-open", "opacity": 0.9},
+        "text": text(row.label),
+        "customdata": [seed.seed for seed in result.seeds],
+        "hovertemplate": f"%{{text}}<br>{stage} seed %{{customdata}}: %{{x:.3f}}<extra></extra>",
+    }
+    mean: Figure = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [result.mean, result.mean],
+        "y": [y - 0.15, y + 0.15],
+        "line": {"color": look.colour, "width": 3 if confirm else 1.5},
+        "hoverinfo": "skip",
+    }
+    return [dots, mean]

@@ -1,0 +1,248 @@
+"""The best config of the space: how it was chosen, what speaks for and against it, and the file that trains it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from statistics import fmean
+from typing import Final
+
+import yaml
+
+from sweep_service.report.facts.provenance import provenance
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.facts.table_rows import in_order, is_comparator
+from sweep_service.report.formatting import count, interval, number, signed
+from sweep_service.report.model import BestConfig, CheckpointRef, ConfigRow, Outcome, StageResult, TrialRow
+from sweep_service.sweep.records import Role, Stage, Trial, TrialState
+
+FILE_NAME: Final = "best.yaml"
+_MOST_OTHERS: Final = 8
+
+
+def pick(candidates: Sequence[str], rows: Mapping[str, ConfigRow]) -> ConfigRow | None:
+    """The confirmed candidate with the highest mean over all its trials; while none is confirmed, the first one.
+
+    The tune trials help to choose between candidates, since both stages' results carry what is known of each; figures
+    of the verdict still come from the confirm stage alone.
+
+    Args:
+        candidates: ids of the configs that tuning chose, best first.
+        rows: all configs' results.
+    """
+    chosen = [rows[id_] for id_ in candidates]
+    confirmed = [(_mean_of_all(row), -row.number, row) for row in chosen if row.confirm is not None]
+    if confirmed:
+        return max(confirmed, key=lambda item: item[:2])[2]
+    return chosen[0] if chosen else None
+
+
+def _mean_of_all(row: ConfigRow) -> float:
+    return fmean(seed.value for stage in (row.tune, row.confirm) if stage for seed in stage.seeds)
+
+
+def card(facts: Facts) -> BestConfig | None:
+    """Everything about the best config; None if nothing succeeded."""
+    row = facts.best
+    if row is None:
+        return None
+    trials = _trials(facts, row)
+    command = _command(facts, trials[0])
+    return BestConfig(
+        config_id=row.id,
+        label=row.label,
+        why=_why(facts, row),
+        tune=row.tune,
+        confirm=row.confirm,
+        optimism=row.tune.mean - row.confirm.mean if row.tune and row.confirm else None,
+        params=row.params,
+        evidence=_evidence(facts, row),
+        others=_others(facts, row),
+        yaml=_yaml(facts, row, trials[0], command),
+        command=command,
+        seeds=[trial.seed for trial in trials if trial.stage is Stage.CONFIRM],
+        checkpoints=_checkpoints(facts, trials),
+        mlflow_urls=_mlflow_urls(facts, trials),
+        provenance=provenance(facts, facts.configs[row.id]),
+    )
+
+
+def _trials(facts: Facts, row: ConfigRow) -> list[Trial]:
+    """The config's confirm trials by seed, or its tune trials while it has no others."""
+    mine = [trial for trial in facts.inputs.trials if trial.config_id == row.id]
+    confirm = [trial for trial in mine if trial.stage is Stage.CONFIRM]
+    return sorted(confirm or mine, key=lambda trial: trial.seed)
+
+
+def _why(facts: Facts, row: ConfigRow) -> str:
+    if row.confirm is None:
+        return "It has the highest mean on the tune seeds, the same that it was chosen on."
+    candidates = [facts.rows[id_] for id_ in facts.candidates]
+    others = [other for other in candidates if other.id != row.id and other.confirm is not None]
+    fresh, mean = count(row.confirm.n, "fresh seed"), number(row.confirm.mean)
+    behind = ", ".join(f"{other.label} {number(_mean_of_all(other))}" for other in others)
+    text = f"Tuning chose it; on {fresh} it has a mean of {mean}."
+    if behind:
+        text = (
+            f"Tuning chose {count(len(others) + 1, 'config')}; over its trials of both stages it has the highest mean, "
+            f"{number(_mean_of_all(row))}, ahead of {behind}. On the {fresh} alone its mean is {mean}."
+        )
+    comparison = facts.verdict.comparison
+    if comparison is None:
+        return text
+    if facts.verdict.outcome is Outcome.TIED:
+        text += (
+            f" It cannot be told apart from {comparison.comparator_label}; this is not a win. Where nothing else "
+            f"speaks for it, prefer the simpler one: {comparison.comparator_label}."
+        )
+    elif facts.verdict.outcome is Outcome.WORSE:
+        text += f" It is worse than {comparison.comparator_label}; prefer that."
+    return text + _matched(facts, row)
+
+
+def _matched(facts: Facts, row: ConfigRow) -> str:
+    """What is to be said of a win that may come from something else than the loss."""
+    if facts.verdict.outcome is not Outcome.BETTER:
+        return ""
+    for found in facts.comparisons:
+        is_matched = found.config_id == row.id and found.comparator_role is Role.MATCHED
+        if is_matched and found.outcome is not Outcome.BETTER:
+            difference = f"{signed(found.difference)} {interval(found.low, found.high, sign=True)}".strip()
+            return (
+                f" The gain is not shown to come from its loss: with PPO clip and all else equal "
+                f"({found.comparator_label}) the difference is {difference}."
+            )
+    return ""
+
+
+def _evidence(facts: Facts, row: ConfigRow) -> list[str]:
+    found = [
+        f"Minus {c.comparator_label}: {signed(c.difference)} {interval(c.low, c.high, sign=True)}".strip()
+        + f", {count(c.num_seeds, 'confirm seed')}."
+        for c in facts.comparisons
+        if c.config_id == row.id
+    ]
+    if row.tune and row.confirm:
+        found.append(
+            f"Tuning saw {number(row.tune.mean)} on {count(row.tune.n, 'seed')}, fresh seeds gave "
+            f"{number(row.confirm.mean)}: an optimism of {signed(row.tune.mean - row.confirm.mean)}."
+        )
+    baseline = next((other for other in facts.rows.values() if Role.BASELINE in other.roles), None)
+    found += [_health(facts, row, baseline), _cost(row, baseline)]
+    if row.evaluation_se is not None:
+        found.append(
+            f"Sampling completions at evaluations gives one trial's objective a standard error of "
+            f"{number(row.evaluation_se)}; the rest of its spread over seeds comes from training."
+        )
+    return [text for text in found if text]
+
+
+def _health(facts: Facts, row: ConfigRow, baseline: ConfigRow | None) -> str:
+    trials = facts.trials_of(row.id)
+    bad = {
+        "collapsed or diverged": sum(trial.reward_collapsed for trial in trials),
+        "lost their entropy": sum(trial.entropy_collapsed for trial in trials),
+        "failed": sum(trial.state is TrialState.FAILED for trial in trials),
+    }
+    told = ", ".join(f"{n} {what}" for what, n in bad.items() if n) or "none collapsed, diverged or failed"
+    text = f"Of its {count(len(trials), 'trial')} {told}"
+    if row.entropy_kept is not None:
+        text += f"; on average {row.entropy_kept:.0%} of the entropy was left at the end"
+        if baseline and baseline.id != row.id and baseline.entropy_kept is not None:
+            text += f" (baseline: {baseline.entropy_kept:.0%})"
+    return f"{text}."
+
+
+def _cost(row: ConfigRow, baseline: ConfigRow | None) -> str:
+    if row.hours is None:
+        return ""
+    minutes = row.hours * 60
+    text = f"A trial takes {minutes:.1f} minutes" if minutes >= 1 else f"A trial takes {60 * minutes:.1f} seconds"
+    if row.tokens is not None:
+        text += f" and {row.tokens:,.0f} completion tokens"
+        if baseline and baseline.id != row.id and baseline.tokens:
+            text += f" (baseline: {baseline.tokens:,.0f})"
+    return f"{text}."
+
+
+def _others(facts: Facts, row: ConfigRow) -> list[str]:
+    """Why not the other configs: the confirmed ones, then the best of those that tuning dropped."""
+    rest = [other for other in in_order(facts.rows) if other.id != row.id]
+    texts = [_confirmed(facts, row, other, other.confirm) for other in rest if other.confirm]
+    dropped = [other for other in rest if other.confirm is None and other.tune and not is_comparator(other)]
+    first = next((other.id for other in dropped if other.id not in facts.candidates), None)
+    for other in dropped:
+        if other.tune:
+            ending = (
+                "; chosen too, without a confirm result so far" if other.id in facts.candidates else "; not confirmed"
+            )
+            ending += ", the first below the line" if other.id == first else ""
+            texts.append(_dropped(row, other, other.tune, ending if row.confirm else ""))
+    return texts[:_MOST_OTHERS]
+
+
+def _confirmed(facts: Facts, row: ConfigRow, other: ConfigRow, stage: StageResult) -> str:
+    text = f"{other.label}: {number(stage.mean)} on {count(stage.n, 'confirm seed')}"
+    if row.confirm is not None:
+        text += f", {_apart(stage.mean - row.confirm.mean)}"
+    members = facts.verdict.ties.members if facts.verdict.ties else []
+    member = next((member for member in members if member.config_id == other.id), None)
+    if member is not None and member.low is not None:
+        text += "; it may still be the best" if member.in_set else "; the data rule it out as the best"
+    return f"{text}{_collapsed(other)}."
+
+
+def _dropped(row: ConfigRow, other: ConfigRow, stage: StageResult, ending: str) -> str:
+    gap = stage.mean - (row.tune.mean if row.tune else stage.mean)
+    text = f"{other.label}: {number(stage.mean)} on {count(stage.n, 'tune seed')}, {_apart(gap)}"
+    return f"{text}{ending}{_collapsed(other)}."
+
+
+def _apart(gap: float) -> str:
+    return f"{number(abs(gap))} {'lower' if gap <= 0 else 'higher'}"
+
+
+def _collapsed(row: ConfigRow) -> str:
+    return (
+        f"; {row.reward_collapsed} of {count(sum(row.states.values()), 'trial')} collapsed"
+        if row.reward_collapsed
+        else ""
+    )
+
+
+def _command(facts: Facts, trial: Trial) -> str:
+    """Trains as the trial did: its seed, and its processes and threads, on which results depend."""
+    spec = facts.inputs.sweep.spec
+    processes = spec.resources.processes_for(spec.base)
+    threads, together = max(1, trial.threads // processes), f" --processes {processes}" if processes > 1 else ""
+    return f"OMP_NUM_THREADS={threads} python -m trainers {FILE_NAME} seed={trial.seed}{together}"
+
+
+def _yaml(facts: Facts, row: ConfigRow, trial: Trial, command: str) -> str:
+    config, sweep = facts.configs[row.id], facts.inputs.sweep
+    lines = [
+        f"{row.label}: config {row.id} of sweep {sweep.name} ({sweep.id})",
+        facts.verdict.sentence,
+        f"Run it: {command}",
+        f"This is the {trial.stage} trial {trial.id}. With --cache FOLDER it takes the sweep's models and data.",
+    ]
+    comment = "".join(f"# {' '.join(line.split())}\n" for line in lines)
+    return f"{comment}seed: {trial.seed}\n{_dumped(json.dumps(config.training))}"
+
+
+@lru_cache(maxsize=64)
+def _dumped(training: str) -> str:
+    return yaml.safe_dump(json.loads(training), sort_keys=False, allow_unicode=True)
+
+
+def _checkpoints(facts: Facts, trials: Sequence[Trial]) -> list[CheckpointRef]:
+    newest = {checkpoint.trial_id: checkpoint for checkpoint in facts.inputs.checkpoints}
+    return [
+        CheckpointRef(trial_id=trial.id, seed=trial.seed, stage=trial.stage, step=found.step, path=found.path)
+        for trial in trials
+        if (found := newest.get(trial.id))
+    ]
+
+
+def _mlflow_urls(facts: Facts, trials: Sequence[Trial]) -> list[str]:
+    rows: Mapping[str, TrialRow] = {row.id: row for row in facts.trials}
+    return [url for trial in trials if (url := rows[trial.id].mlflow_url)]

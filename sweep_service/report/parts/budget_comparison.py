@@ -1,0 +1,131 @@
+"""Comparisons had both sides stopped at the same cost: betas change lengths, and so what an update costs.
+
+For each confirm seed the budget is what the cheaper one of the pair had spent at its last evaluation. The other one's
+objective, the mean of its last evaluations, is read off at that budget on a straight line between evaluations: with the
+last one before it, a cost 1 % higher would lose a whole evaluation. Hours run from the evaluation before the first
+update, where there is one: what comes before is start-up, the same for all but the trial that filled a cache.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.model import BudgetComparison
+from sweep_service.report.statistics.differences import mean_interval
+from sweep_service.sweep.records import Stage, Trial, TrialState
+
+Unit = Literal["tokens", "hours"]
+_UNITS: Final[tuple[Unit, ...]] = ("tokens", "hours")
+_SECONDS: Final = 3600
+
+
+@dataclass(frozen=True)
+class Run:
+    """One confirm trial, by what it had spent at each evaluation."""
+
+    diverged: bool
+    objective: float
+    objectives: npt.NDArray[np.float64]
+    """What the objective would have been, had it ended at each evaluation."""
+    spent: Mapping[Unit, npt.NDArray[np.float64]]
+    """At each evaluation; a unit that was not recorded is left out."""
+
+    def at(self, unit: Unit, budget: float) -> float | None:
+        """The objective at a cost; None before the first evaluation."""
+        if self.diverged:
+            return 0.0
+        spent = self.spent[unit]
+        return None if budget < spent[0] else float(np.interp(budget, spent, self.objectives))
+
+
+def budget_comparisons(facts: Facts) -> list[BudgetComparison]:
+    """Every comparison at equal steps, and beside it at equal tokens and hours where these were recorded."""
+    runs = _runs(facts) if facts.comparisons else {}
+    found: list[BudgetComparison] = []
+    for comparison in facts.comparisons:
+        pair = comparison.config_id, comparison.comparator_id
+        mine, theirs = runs[pair[0]], runs[pair[1]]
+        both = [(mine[seed], theirs[seed]) for seed in sorted(mine.keys() & theirs.keys())]
+        found += _row(pair, "steps", [(a.objective - b.objective, None) for a, b in both])
+        for unit in _UNITS:
+            at_budget = (_at_equal_cost(a, b, unit) for a, b in both)
+            found += _row(pair, unit, [item for item in at_budget if item is not None])
+    return found
+
+
+def _row(
+    pair: tuple[str, str], unit: Literal["steps", "tokens", "hours"], deltas: Sequence[tuple[float, float | None]]
+) -> list[BudgetComparison]:
+    """One row, or none without a seed; deltas come with their budgets."""
+    if not deltas:
+        return []
+    budgets = [budget for _, budget in deltas if budget is not None]
+    result = mean_interval([delta for delta, _ in deltas])
+    return [
+        BudgetComparison(
+            config_id=pair[0],
+            comparator_id=pair[1],
+            unit=unit,
+            budget=float(np.mean(budgets)) if budgets else None,
+            num_seeds=len(deltas),
+            difference=result.mean,
+            low=result.low,
+            high=result.high,
+        )
+    ]
+
+
+def _at_equal_cost(mine: Run, theirs: Run, unit: Unit) -> tuple[float, float | None] | None:
+    """The difference and its budget; None where a cost is not known or one had no evaluation yet.
+
+    A diverged trial counts 0 whatever it spent, and does not shorten the other's budget.
+    """
+    if not all(run.diverged or unit in run.spent for run in (mine, theirs)):
+        return None
+    ends = [float(run.spent[unit][-1]) for run in (mine, theirs) if not run.diverged]
+    if not ends:
+        return 0.0, None
+    value, other = mine.at(unit, min(ends)), theirs.at(unit, min(ends))
+    return None if value is None or other is None else (value - other, min(ends))
+
+
+def _runs(facts: Facts) -> dict[str, dict[int, Run]]:
+    """Confirm trials with a result, by config and seed."""
+    wanted = {id_ for found in facts.comparisons for id_ in (found.config_id, found.comparator_id)}
+    trials = {trial.id: trial for trial in facts.inputs.trials}
+    runs: dict[str, dict[int, Run]] = {id_: {} for id_ in wanted}
+    for row in facts.trials:
+        if row.stage is Stage.CONFIRM and row.config_id in wanted and row.objective is not None:
+            runs[row.config_id][row.seed] = _run(trials[row.id], row.objective, facts.inputs)
+    return runs
+
+
+def _run(trial: Trial, objective: float, inputs: ReportInputs) -> Run:
+    """Read a trial's costs at its evaluations."""
+    spec = inputs.sweep.spec
+    found = inputs.get(trial.id, spec.objective.metric)
+    if trial.state is TrialState.DIVERGED or found is None:
+        return Run(trial.state is TrialState.DIVERGED, objective, np.empty(0), {})
+    known = ~np.isnan(found.values)
+    steps, spent = found.steps[known], dict[Unit, npt.NDArray[np.float64]]()
+    tokens = inputs.get(trial.id, "tokens/total")
+    if tokens is not None and (total := tokens.present).steps.size:
+        spent["tokens"] = np.interp(steps, np.append(0, total.steps), np.append(0.0, total.values))
+    times = inputs.series[trial.id].eval_times[known]
+    start = float(times[0]) if steps[0] == 0 else trial.ended_at and trial.ended_at - trial.held_s
+    if trial.attempts <= 1 and start is not None and (times >= start).all():
+        spent["hours"] = (times - start) / _SECONDS * (spec.resources.gpus or 1)
+    return Run(False, objective, _running(found.values[known], spec.objective.last), spent)
+
+
+def _running(values: npt.NDArray[np.float64], last: int) -> npt.NDArray[np.float64]:
+    """Mean of up to `last` values that end at each one."""
+    sums = np.append(0.0, np.cumsum(values))
+    ends = np.arange(1, len(values) + 1)
+    starts = np.maximum(ends - last, 0)
+    return (sums[ends] - sums[starts]) / (ends - starts)

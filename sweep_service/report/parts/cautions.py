@@ -1,0 +1,167 @@
+"""All warnings: each a rule, the figures that met it, and the trials. Those that weaken the verdict most come first."""
+
+from collections.abc import Sequence
+
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.formatting import count
+from sweep_service.report.model import Caution, Comparison, TrialRow
+from sweep_service.report.parts.doubts import (
+    edge_of_space,
+    evaluation_noise,
+    seed_disagreement,
+    underpowered,
+    unequal_budget,
+)
+from sweep_service.report.parts.symptoms import symptoms
+from sweep_service.report.statistics.differences import MIN_SEEDS
+from sweep_service.sweep.budget import Spent, TrialTime, room, was_kept_out
+from sweep_service.sweep.plan import stage_counts
+from sweep_service.sweep.records import Role, Stage, Sweep, SweepState, TrialState
+
+
+def cautions(facts: Facts) -> list[Caution]:
+    """Return every warning that applies."""
+    sweep, trials = facts.inputs.sweep, facts.trials
+    found = [
+        _ended_early(sweep),
+        _budget_ended(facts.inputs),
+        _unfinished(trials, interim=facts.inputs.interim),
+        _no_confirmation(sweep),
+        _no_baseline(facts),
+        _few_seeds(sweep, facts.verdict.comparison),
+        _failed(trials),
+        unequal_budget(facts),
+        seed_disagreement(facts),
+        evaluation_noise(facts),
+        underpowered(facts.verdict),
+        _diverged(trials),
+        *symptoms(facts),
+        *_warned(trials),
+        edge_of_space(facts),
+    ]
+    return [caution for caution in found if caution is not None]
+
+
+def _ended_early(sweep: Sweep) -> Caution | None:
+    if sweep.state is SweepState.CANCELLED:
+        text = "The sweep was cancelled; this is what it had found by then."
+        return Caution(code="CANCELLED", rule="The sweep was cancelled.", text=text)
+    if sweep.state is SweepState.FAILED:
+        text = f"The sweep failed: {sweep.message or 'it did not say why'}"
+        return Caution(code="SWEEP_FAILED", rule="The sweep could not go on.", text=text)
+    return None
+
+
+def _budget_ended(inputs: ReportInputs) -> Caution | None:
+    """Trials that the budget kept from beginning, and configs that it kept the sampler from proposing."""
+    spec, limit = inputs.sweep.spec, inputs.sweep.spec.budget.max_gpu_hours
+    if limit is None or inputs.interim:
+        return None
+    ids = [trial.id for trial in inputs.trials if was_kept_out(trial.state, trial.message)]
+    asked, points = spec.search.num_configs or 0, sum(Role.SPACE in config.roles for config in inputs.configs)
+    unasked = max(0, asked - points) if not _had_room(inputs) else 0
+    lost = [f"{count(len(ids), 'trial')} did not run"] if ids else []
+    lost += [f"{unasked} of {count(asked, 'config')} were not proposed"] if unasked else []
+    if not lost:
+        return None
+    text = (
+        f"The budget of {limit:g} GPU-hours ended the tune stage: {' and '.join(lost)}. Configs were chosen among "
+        f"those that did, on seeds on which all of these ran."
+    )
+    rule = "A trial that might pass budget.max_gpu_hours, less what the confirm stage may take, does not begin."
+    return Caution(code="BUDGET_ENDED_TUNING", rule=rule, text=text, trials=ids)
+
+
+def _had_room(inputs: ReportInputs) -> bool:
+    """Whether one more config fitted the budget when the tune stage ended."""
+    spec = inputs.sweep.spec
+    tune = [TrialTime(t.state, t.held_s) for t in inputs.trials if t.stage is Stage.TUNE and t.attempts]
+    left = room(spec, Spent(tune, inputs.probe_gpu_hours), stage_counts(spec).confirm)
+    return left is None or left >= len(spec.seeds.tune)
+
+
+def _unfinished(trials: Sequence[TrialRow], *, interim: bool) -> Caution | None:
+    ids = [
+        trial.id
+        for trial in trials
+        if not trial.state.terminal
+        or (trial.state is TrialState.CANCELLED and not was_kept_out(trial.state, trial.message))
+    ]
+    if not ids:
+        return None
+    how = "are not finished yet" if interim else "never finished"
+    text = f"{len(ids)} of {count(len(trials), 'trial')} {how}."
+    return Caution(code="UNFINISHED", rule="Trials without an end.", text=text, trials=ids)
+
+
+def _no_confirmation(sweep: Sweep) -> Caution | None:
+    if sweep.spec.seeds.confirm is not None:
+        return None
+    text = (
+        "No confirm stage: configs are ranked on the seeds that chose them, so the leader's mean is too high. "
+        "Add seeds.confirm to the spec."
+    )
+    return Caution(code="NO_CONFIRMATION", rule="The spec has no seeds.confirm.", text=text)
+
+
+def _no_baseline(facts: Facts) -> Caution | None:
+    spec, rule = facts.inputs.sweep.spec, "There is no PPO-clip baseline, or it has no result."
+    if not spec.baselines.ppo_clip:
+        text = "No PPO-clip baseline: the sweep was submitted with baselines.ppo_clip false."
+        return Caution(code="BASELINE_MISSING", rule=rule, text=text)
+    baseline = next((row for row in facts.rows.values() if Role.BASELINE in row.roles), None)
+    stage = baseline and (baseline.confirm if spec.seeds.confirm else baseline.tune)
+    if (stage and stage.n) or facts.inputs.interim:
+        return None
+    text = "The baseline has no result on the seeds that would be compared."
+    return Caution(code="BASELINE_MISSING", rule=rule, text=text)
+
+
+def _few_seeds(sweep: Sweep, comparison: Comparison | None) -> Caution | None:
+    confirm = sweep.spec.seeds.confirm
+    reasons: list[str] = []
+    if confirm and len(confirm.seeds) < MIN_SEEDS:
+        reasons.append(f"{count(len(confirm.seeds), 'confirm seed')}: no interval can be given below {MIN_SEEDS}")
+    elif confirm and comparison and comparison.num_seeds < len(confirm.seeds):
+        reasons.append(f"{comparison.num_seeds} of {len(confirm.seeds)} confirm seeds have a result for both")
+    if len(sweep.spec.seeds.tune) == 1:
+        reasons.append(f"1 tune seed: which config{'s were confirmed' if confirm else ' leads'} may well be chance")
+    rule = f"Fewer than {MIN_SEEDS} confirm seeds, confirm seeds without a pair, or a single tune seed."
+    return Caution(code="FEW_SEEDS", rule=rule, text="; ".join(reasons) + ".") if reasons else None
+
+
+def _failed(trials: Sequence[TrialRow]) -> Caution | None:
+    what, rule = "failed; their results are missing, not zero", "Trials that ended by an error or too many crashes."
+    return _by_state(trials, TrialState.FAILED, "FAILED_TRIALS", what, rule)
+
+
+def _diverged(trials: Sequence[TrialRow]) -> Caution | None:
+    what, rule = "diverged and count as 0", "Trials whose loss or gradient became non-finite."
+    return _by_state(trials, TrialState.DIVERGED, "DIVERGED_TRIALS", what, rule)
+
+
+def _by_state(trials: Sequence[TrialRow], state: TrialState, code: str, what: str, rule: str) -> Caution | None:
+    ids = [trial.id for trial in trials if trial.state is state]
+    if not ids:
+        return None
+    confirm = sum(trial.stage is Stage.CONFIRM for trial in trials if trial.state is state)
+    text = f"{len(ids)} of {count(len(trials), 'trial')} {what} ({confirm or 'none'} of them in the confirm stage)."
+    return Caution(code=code, rule=rule, text=text, trials=ids)
+
+
+def _warned(trials: Sequence[TrialRow]) -> list[Caution]:
+    """What trainers warned of, one caution a code."""
+    by_code: dict[str, dict[str, str]] = {}
+    rows = {trial.id: trial for trial in trials}
+    for trial in trials:
+        for warning in trial.warnings:
+            by_code.setdefault(warning.code, {}).setdefault(trial.id, warning.message)
+    found: list[Caution] = []
+    for code, messages in by_code.items():
+        first, message = next(iter(messages.items()))
+        of = f"{len(messages)} of {count(len(trials), 'trial')}"
+        text = f"{of}; {rows[first].label}, seed {rows[first].seed}: {message}"
+        rule = "A trainer warned of it: docs/metrics.md has its rule."
+        found.append(Caution(code=code, rule=rule, text=text, trials=[*messages]))
+    return found

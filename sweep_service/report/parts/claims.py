@@ -1,0 +1,274 @@
+"""What the CE-GPPO paper says (arXiv 2509.20712), held against this sweep.
+
+Four claims about stability and one about results compare one ce_gppo config with its twin, the config with PPO clip's
+gradient and everything else the same, seed by seed; what beta1 and beta2 do to entropy is in `beta_claims`. Every
+interval has 95 % by itself, not all of them together.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from scipy import stats
+
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.facts.table_rows import in_order
+from sweep_service.report.formatting import count, interval, number, signed
+from sweep_service.report.model import Claim, ConfigRow, Holds, TrialRow
+from sweep_service.report.parts.beta_claims import beta_claims
+from sweep_service.report.parts.curve_sets import by_rollout
+from sweep_service.report.statistics.differences import CONFIDENCE, EQUAL, MIN_SEEDS, Interval, mean_interval
+from sweep_service.sweep.records import Role, Stage, TrialState
+from sweep_service.sweep.series import Values
+
+MARGIN: Final = 0.01
+"""A final result that is lower by less than this counts as no worse."""
+MORE_OFTEN: Final = 0.1
+"""Trials that go wrong more often by less than this share count as not more often."""
+IN_RANGE: Final = 2.0
+"""A factor up to which two sizes count as one range."""
+_FEWEST_POINTS: Final = 8
+_KL: Final = "KL from the policy that sampled stays within PPO clip's range (Fig. 4)"
+_NORM: Final = "the gradient's norm stays within PPO clip's range (Fig. 4)"
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The config that stands for CE-GPPO, and its twin with PPO clip, on the seeds of one stage."""
+
+    config: ConfigRow
+    baseline: ConfigRow
+    stage: Stage
+    trials: Sequence[tuple[TrialRow, TrialRow]]
+    """By seed; both trained to the end."""
+    left_out: int
+    """Seeds of which one of the two has no such trial."""
+
+    @property
+    def ending(self) -> str:
+        """For the end of an evidence: how many seeds."""
+        text = f", {count(len(self.trials), f'{self.stage} seed')}."
+        if self.left_out:
+            text += f" Left out: {count(self.left_out, 'seed')} on which one of them did not train to its end."
+        return text
+
+
+def claims(facts: Facts) -> list[Claim]:
+    """Check every claim that the sweep has the configs for; none without ce_gppo configs."""
+    pair = _pair(facts)
+    compared: list[Claim | None] = []
+    if pair is not None:
+        compared = [
+            _steadier(facts, pair),
+            _no_worse(facts, pair),
+            _no_more_divergences(facts),
+            _in_range(facts, pair, "KL_IN_RANGE", _KL, ("kl/k3", "ppo_kl")),
+            _in_range(facts, pair, "GRAD_NORM_IN_RANGE", _NORM, ("grad_norm",)),
+        ]
+    return [*(claim for claim in compared if claim is not None), *beta_claims(facts)]
+
+
+def preserving(facts: Facts, row: ConfigRow) -> bool:
+    """Whether a config of the space passes gradients that PPO clip drops: ce_gppo with a beta above 0."""
+    loss = facts.configs[row.id].training.get("loss", {})
+    return Role.SPACE in row.roles and row.loss == "ce_gppo" and (loss.get("beta1", 0) > 0 or loss.get("beta2", 0) > 0)
+
+
+def _twin(facts: Facts, row: ConfigRow) -> ConfigRow | None:
+    """The sweep's config with PPO clip's gradient and everything else the same."""
+    training = facts.configs[row.id].training
+    clipped = {**training, "loss": {**training["loss"], "beta1": 0.0, "beta2": 0.0, "schedule": [], "erc": None}}
+    return next((facts.rows[config.id] for config in facts.configs.values() if config.training == clipped), None)
+
+
+def _pair(facts: Facts) -> _Pair | None:
+    """The best config that has a twin, with it: the best one of the space if it is one of CE-GPPO's."""
+    candidates = [row for row in in_order(facts.rows) if preserving(facts, row)]
+    candidates.sort(key=lambda row: facts.best is None or row.id != facts.best.id)
+    twins = ((row, twin) for row in candidates if (twin := _twin(facts, row)) is not None)
+    config, baseline = next(twins, (None, None))
+    if config is None or baseline is None:
+        return None
+    stage = Stage.CONFIRM if config.confirm and baseline.confirm else Stage.TUNE
+    mine, theirs = (
+        {trial.seed: trial for trial in facts.trials_of(row.id) if trial.stage is stage} for row in (config, baseline)
+    )
+    shared = sorted(mine.keys() & theirs.keys())
+    whole = [(mine[seed], theirs[seed]) for seed in shared if _ended(mine[seed]) and _ended(theirs[seed])]
+    return _Pair(config, baseline, stage, whole, len(shared) - len(whole))
+
+
+def _ended(trial: TrialRow) -> bool:
+    return trial.state is TrialState.SUCCEEDED
+
+
+def _steadier(facts: Facts, pair: _Pair) -> Claim | None:
+    what = "variance of entropy about its straight line over training"
+    found = _log_ratio(facts, pair, lambda trial: _unsteadiness(facts, trial))
+    if found is None:
+        return None
+    outcome = Holds.UNDECIDED
+    if found.low is not None and found.high is not None:
+        outcome = Holds.HOLDS if found.high < 0 else Holds.FAILS if found.low > 0 else outcome
+    claim = "entropy is steadier than PPO clip's (Fig. 2)"
+    return _ratio_claim("ENTROPY_STEADIER", claim, outcome, what, found, pair)
+
+
+def _unsteadiness(facts: Facts, trial: TrialRow) -> float | None:
+    steps, entropy = _by_rollout(facts, trial, "entropy")
+    if entropy.size < _FEWEST_POINTS:
+        return None
+    fitted = np.polynomial.Polynomial.fit(steps, entropy, 1)(steps)
+    return float(np.mean((entropy - fitted) ** 2))
+
+
+def _by_rollout(facts: Facts, trial: TrialRow, key: str) -> tuple[Values, Values]:
+    """Steps and means over each rollout's updates; empty if it was not recorded."""
+    series = facts.inputs.get(trial.id, key)
+    if series is None or not series.present.values.size:
+        return np.empty(0), np.empty(0)
+    found = by_rollout(series, facts.configs[trial.config_id].updates_per_rollout, key).present
+    return found.steps.astype(float), found.values
+
+
+def _in_range(facts: Facts, pair: _Pair, code: str, claim: str, keys: Sequence[str]) -> Claim | None:
+    for key in keys:
+        found = _log_ratio(facts, pair, lambda trial, key=key: _typical(facts, trial, key))
+        if found is not None:
+            break
+    else:
+        return None
+    outcome, reach = Holds.UNDECIDED, math.log(IN_RANGE)
+    if found.low is not None and found.high is not None:
+        inside, outside = -reach < found.low and found.high < reach, found.low > reach or found.high < -reach
+        outcome = Holds.HOLDS if inside else Holds.FAILS if outside else outcome
+    what = f"median of |{key}| over training (in range: a factor of {IN_RANGE:g} at most)"
+    return _ratio_claim(code, claim, outcome, what, found, pair)
+
+
+def _typical(facts: Facts, trial: TrialRow, key: str) -> float | None:
+    values = _by_rollout(facts, trial, key)[1]
+    return float(np.median(np.abs(values))) if values.size else None
+
+
+def _log_ratio(facts: Facts, pair: _Pair, measure: Callable[[TrialRow], float | None]) -> Interval | None:
+    """Mean over seeds of log(config's / baseline's), with Student's interval; None without values."""
+    values = [(measure(mine), measure(theirs)) for mine, theirs in pair.trials]
+    logs = [math.log(mine / theirs) for mine, theirs in values if mine and theirs]
+    return mean_interval(logs) if logs and len(logs) == len(pair.trials) else None
+
+
+def _unvaried(low: float | None, seeds: int) -> str:
+    """For the end of an evidence that has no interval though it has the seeds."""
+    return f" There is no interval: {EQUAL}." if low is None and seeds >= MIN_SEEDS else ""
+
+
+def _ratio_claim(code: str, claim: str, outcome: Holds, what: str, found: Interval, pair: _Pair) -> Claim:
+    ratio, low, high = (None if bound is None else math.exp(bound) for bound in (found.mean, found.low, found.high))
+    figures = f"{number(ratio)} {interval(low, high)}".strip()
+    evidence = f"{pair.config.label} divided by {pair.baseline.label}, {what}: {figures}{pair.ending}"
+    return Claim(
+        code=code,
+        claim=claim,
+        outcome=outcome,
+        evidence=evidence + _unvaried(low, len(pair.trials)),
+        estimate=ratio,
+        low=low,
+        high=high,
+        num_pairs=len(pair.trials),
+    )
+
+
+def _no_worse(facts: Facts, pair: _Pair) -> Claim | None:
+    ids = (pair.config.id, pair.baseline.id)
+    comparison = next((c for c in facts.comparisons if (c.config_id, c.comparator_id) == ids), None)
+    if comparison is not None:
+        estimate, low, high, n = comparison.difference, comparison.low, comparison.high, comparison.num_seeds
+    else:
+        mine, theirs = (
+            {s.seed: s.value for s in row.tune.seeds} if row.tune else {} for row in (pair.config, pair.baseline)
+        )
+        deltas = [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
+        if not deltas:
+            return None
+        found = mean_interval(deltas)
+        estimate, low, high, n = found.mean, found.low, found.high, len(deltas)
+    outcome, note = Holds.UNDECIDED, ""
+    if high is not None and high < 0 and (low is None or low <= -MARGIN):
+        outcome = Holds.FAILS
+    elif low is not None and low > -MARGIN:
+        outcome = Holds.HOLDS if comparison is not None else outcome
+        note = "" if comparison is not None else " The same seeds chose it, so this cannot show that it holds."
+    stage = Stage.CONFIRM if comparison is not None else Stage.TUNE
+    figures = f"{signed(estimate)} {interval(low, high, sign=True)}".strip()
+    evidence = (
+        f"{pair.config.label} minus {pair.baseline.label}: {figures}, {count(n, f'{stage} seed')} "
+        f"(no worse: less than {MARGIN:g} lower).{note}{_unvaried(low, n)}"
+    )
+    claim = "the final result is no worse than PPO clip's (Table 1)"
+    return Claim(
+        code="NO_WORSE_FINAL",
+        claim=claim,
+        outcome=outcome,
+        evidence=evidence,
+        estimate=estimate,
+        low=low,
+        high=high,
+        num_pairs=n,
+    )
+
+
+def _no_more_divergences(facts: Facts) -> Claim | None:
+    found = [(row, _twin(facts, row)) for row in in_order(facts.rows) if preserving(facts, row)]
+    rows = [row for row, twin in found if twin is not None]
+    twins = {twin.id: twin for _, twin in found if twin is not None}
+    (bad, n), (base_bad, base_n) = _gone_wrong(facts, rows), _gone_wrong(facts, [*twins.values()])
+    if not n or not base_n:
+        return None
+    p = _one_sided_p(bad, n, base_bad, base_n)
+    low, high = _difference_of_shares(bad, n, base_bad, base_n)
+    outcome = Holds.FAILS if p < (1 - CONFIDENCE) / 2 else Holds.HOLDS if high < MORE_OFTEN else Holds.UNDECIDED
+    worst = max(rows, key=lambda row: (row.reward_collapsed / max(1, sum(row.states.values())), -row.number))
+    where = f" Most in {worst.label}: {worst.reward_collapsed} of {sum(worst.states.values())}." if bad else ""
+    evidence = (
+        f"Diverged or lost more than half of their reward: {bad} of {count(n, 'trial')} with a beta above 0, "
+        f"{base_bad} of {base_n} with PPO clip and all else equal "
+        f"(Fisher's exact test, one-sided: p = {p:.2g}); share more: "
+        f"{signed((bad / n) - (base_bad / base_n), 2)} [{signed(low, 2)}, {signed(high, 2)}], "
+        f"holds if the whole interval lies below {MORE_OFTEN:g}.{where}"
+    )
+    return Claim(
+        code="NO_MORE_DIVERGENCES",
+        claim="training goes wrong no more often than with PPO clip (stability, Fig. 4)",
+        outcome=outcome,
+        evidence=evidence,
+        estimate=bad / n - base_bad / base_n,
+        low=low,
+        high=high,
+        num_pairs=0,
+    )
+
+
+def _gone_wrong(facts: Facts, rows: Sequence[ConfigRow]) -> tuple[int, int]:
+    """How many trials diverged or collapsed, of those that succeeded or diverged."""
+    ids = {row.id for row in rows}
+    kept = [t for t in facts.trials if t.config_id in ids and t.state in (TrialState.SUCCEEDED, TrialState.DIVERGED)]
+    return sum(trial.reward_collapsed for trial in kept), len(kept)
+
+
+@lru_cache
+def _one_sided_p(hits: int, n: int, others: int, m: int) -> float:
+    """Fisher's exact test of a larger share in the first sample."""
+    return float(stats.hypergeom.sf(hits - 1, n + m, hits + others, n))
+
+
+@lru_cache
+def _difference_of_shares(hits: int, n: int, others: int, m: int) -> tuple[float, float]:
+    """Newcombe's interval of hits/n - others/m, from Wilson's of both."""
+    mine, theirs = (stats.binomtest(k, of).proportion_ci(CONFIDENCE, "wilson") for k, of in ((hits, n), (others, m)))
+    share, other = hits / n, others / m
+    low = share - other - math.hypot(share - mine.low, theirs.high - other)
+    return low, share - other + math.hypot(mine.high - share, other - theirs.low)

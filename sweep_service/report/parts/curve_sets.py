@@ -1,0 +1,233 @@
+"""Curves for the report: a point a rollout, means over seeds, and every seed's curve thinned so that peaks stay."""
+
+import warnings
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from scipy import stats
+
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.model import ConfigRow, CurveSet, ReportCurve, SeedCurve
+from sweep_service.report.statistics.differences import CONFIDENCE, MIN_SEEDS
+from sweep_service.sweep.records import Config, Role, Trial
+from sweep_service.sweep.series import EVALUATION, Series, Values
+
+POINTS: Final = 60_000
+"""How many points the means of prominent configs may have together; as many the others' means, half of it the seeds."""
+MOST_POINTS: Final = 240
+FEWEST_POINTS: Final = 12
+FEW_CONFIGS: Final = 20
+"""So many configs are all prominent."""
+NUM_RANKED: Final = 5
+"""Of many configs, so many of the best by tune mean are prominent, confirmed or not."""
+EVERY_CONFIG: Final = frozenset(
+    {
+        "eval/avg_at_k",
+        "eval/pass_at_k",
+        "entropy",
+        "probe/entropy",
+        "reward/mean",
+        "completion/length_mean",
+        "clip_fraction/low",
+        "clip_fraction/high",
+        "ppo_kl",
+        "grad_norm",
+        "share/na_lp",
+        "share/pa_lp",
+    }
+)
+"""Metrics that are drawn for all configs; a sweep of very many has the others of prominent configs alone."""
+_DIGITS = 4
+_SUMMED: Final = "entropy_change/"
+"""Changes add up over a rollout's updates; everything else is averaged."""
+_PEAKED: Final = ("clip_fraction/", "grad_norm", "kl/", "ppo_kl", "probe/kl")
+"""Means thinned to the lowest and highest of a stretch. Other means are averaged over a stretch, with common steps,
+for they are stacked or drawn against each other; their bands keep the lowest and the highest bound."""
+
+
+@dataclass(frozen=True)
+class _SeedRun:
+    trial: Trial
+    series: Series
+
+
+@dataclass(frozen=True)
+class _Points:
+    """How many points a curve may have; 0 leaves it out."""
+
+    mean: int
+    seed: int
+    band: bool
+
+
+def prominent(rows: Sequence[ConfigRow]) -> frozenset[str]:
+    """Ids of the configs whose curves are drawn in full: all of a few; of many those that anyone will ask for.
+
+    These are the confirmed ones, the comparators, and by tune mean the best ones and the worst.
+    """
+    if len(rows) <= FEW_CONFIGS:
+        return frozenset(row.id for row in rows)
+    ranked = sorted((row.tune.mean, row.id) for row in rows if row.tune)
+    outer = {id_ for _, id_ in (*ranked[:1], *ranked[-NUM_RANKED:])}
+    return frozenset(row.id for row in rows if row.confirm or Role.SPACE not in row.roles or row.id in outer)
+
+
+def curve_sets(
+    configs: Sequence[Config], inputs: ReportInputs, keys: Mapping[str, bool], drawn: Collection[str] | None = None
+) -> list[CurveSet]:
+    """Return the metrics asked for, of every config that recorded them.
+
+    Args:
+        configs: in the order in which they are to be shown.
+        inputs: the curves of single trials.
+        keys: which metrics, and whether every seed's curve is wanted beside the mean.
+        drawn: ids of the prominent configs; by default all. The others have no band and fewer points.
+    """
+    updates = {config.id: config.updates_per_rollout for config in configs}
+    grouped: dict[tuple[str, str], list[_SeedRun]] = {}
+    for trial in inputs.trials:
+        for key in keys:
+            series = inputs.get(trial.id, key)
+            if series is not None and not np.isnan(series.values).all():
+                shown = series if key.startswith(EVALUATION) else by_rollout(series, updates[trial.config_id], key)
+                grouped.setdefault((key, trial.config_id), []).append(_SeedRun(trial, shown))
+    full = set(updates) if drawn is None else set(drawn)
+    points = _points({pair: len(runs) for pair, runs in grouped.items()}, keys, full)
+    sets = [
+        CurveSet(
+            key=key,
+            configs=[
+                _config_curve(config.id, grouped[key, config.id], key, points[key, config.id])
+                for config in configs
+                if (key, config.id) in grouped and points[key, config.id].mean
+            ],
+        )
+        for key in keys
+    ]
+    return [found for found in sets if found.configs]
+
+
+def _points(
+    counts: Mapping[tuple[str, str], int], keys: Mapping[str, bool], full: Collection[str]
+) -> dict[tuple[str, str], _Points]:
+    """Share the points among the curves of a kind: of prominent configs, of metrics drawn for all, of the rest.
+
+    Args:
+        counts: how many trials recorded a metric, by key and config.
+        keys: whether a key has seed curves.
+        full: ids of the prominent configs.
+    """
+    kinds = {pair: "full" if pair[1] in full else "common" if pair[0] in EVERY_CONFIG else "rest" for pair in counts}
+    means, seeds = Counter(kinds.values()), Counter[str]()
+    for pair, count in counts.items():
+        seeds[kinds[pair]] += count * keys[pair[0]]
+    least = {"full": (FEWEST_POINTS, FEWEST_POINTS), "common": (FEWEST_POINTS, 0), "rest": (0, 0)}
+    share = {kind: (_share(means[kind], mean), _share(2 * seeds[kind], seed)) for kind, (mean, seed) in least.items()}
+    return {
+        pair: _Points(mean=share[kind][0], seed=share[kind][1] * keys[pair[0]], band=kind == "full")
+        for pair, kind in kinds.items()
+    }
+
+
+def _share(curves: int, least: int) -> int:
+    """How many points each of so many curves may have; `least` where that would be too few to draw."""
+    share = min(MOST_POINTS, POINTS // max(1, curves))
+    return share if share >= FEWEST_POINTS else least
+
+
+def by_rollout(series: Series, updates: int, key: str) -> Series:
+    """Sum or average over each rollout's updates: within a rollout ratios move away from 1 and start anew after it."""
+    starts = np.flatnonzero(np.diff((series.steps - 1) // updates, prepend=-1))
+    known = ~np.isnan(series.values)
+    sums = np.add.reduceat(np.where(known, series.values, 0.0), starts)
+    counts = np.add.reduceat(known.astype(np.int64), starts)
+    divisor = np.minimum(counts, 1) if key.startswith(_SUMMED) else counts
+    ends = np.append(starts[1:], len(series.steps)) - 1
+    values = np.divide(sums, divisor, out=np.full(len(starts), np.nan), where=counts > 0)
+    return Series(series.steps[ends], values)
+
+
+def _config_curve(config_id: str, runs: Sequence[_SeedRun], key: str, points: _Points) -> ReportCurve:
+    steps, mean, half = _mean([run.series for run in runs])
+    low, high = mean - half, mean + half
+    if key.startswith(_PEAKED):
+        kept = _kept(mean, points.mean)
+        steps, mean, low, high = steps[kept], mean[kept], low[kept], high[kept]
+    else:
+        steps, mean, low, high = _averaged(steps, mean, low, high, points.mean)
+    in_order = sorted(runs, key=lambda run: (run.trial.stage, run.trial.seed)) if points.seed else []
+    band = points.band and not np.isnan(low).all()
+    return ReportCurve(
+        config_id=config_id,
+        steps=[int(step) for step in steps],
+        mean=_rounded(mean),
+        low=_rounded(low) if band else [],
+        high=_rounded(high) if band else [],
+        seeds=[_seed_curve(run, points.seed) for run in in_order],
+    )
+
+
+def _mean(curves: Sequence[Series]) -> tuple[Values, Values, Values]:
+    """Steps, mean and half width over trials, where at least half of them have a value."""
+    all_steps = np.unique(np.concatenate([curve.steps for curve in curves]))
+    table_TS = np.full((len(curves), len(all_steps)), np.nan)
+    for row, curve in zip(table_TS, curves, strict=True):
+        row[np.searchsorted(all_steps, curve.steps)] = curve.values
+    n_S = (~np.isnan(table_TS)).sum(axis=0)
+    kept = 2 * n_S >= len(curves)
+    table_TS, n_S, steps = table_TS[:, kept], n_S[kept], all_steps[kept].astype(float)
+    mean = np.nanmean(table_TS, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the spread of a single value
+        sd = np.nanstd(table_TS, axis=0, ddof=1)
+    critical = np.array([_critical(n) for n in range(len(curves) + 1)])[n_S]
+    return steps, mean, critical * sd / np.sqrt(n_S)
+
+
+@lru_cache
+def _critical(seeds: int) -> float:
+    """Of Student's t over so many seeds; NaN for too few."""
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, seeds - 1)) if seeds >= MIN_SEEDS else np.nan
+
+
+def _averaged(
+    steps: Values, mean: Values, low: Values, high: Values, points: int
+) -> tuple[Values, Values, Values, Values]:
+    """Steps and means averaged over equal stretches, with the lowest and highest bound of each."""
+    if len(steps) <= points:
+        return steps, mean, low, high
+    starts = np.linspace(0, len(steps), points, endpoint=False).astype(np.int64)
+    sizes = np.diff(starts, append=len(steps))
+    at, level = (np.add.reduceat(values, starts) / sizes for values in (steps, mean))
+    return at.round(), level, np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)
+
+
+def _seed_curve(run: _SeedRun, points: int) -> SeedCurve:
+    kept = _kept(run.series.values, points)
+    return SeedCurve(
+        trial_id=run.trial.id,
+        seed=run.trial.seed,
+        stage=run.trial.stage,
+        steps=[int(step) for step in run.series.steps[kept]],
+        values=_rounded(run.series.values[kept]),
+    )
+
+
+def _kept(values: Values, points: int) -> list[int]:
+    """Indices of the lowest and highest value of equal stretches: a spike of one step is still there."""
+    if len(values) <= points:
+        return list(range(len(values)))
+    kept = {0, len(values) - 1}
+    for part in np.array_split(np.arange(len(values)), points // 2):
+        present = part[~np.isnan(values[part])]
+        if present.size:
+            kept |= {int(present[values[present].argmin()]), int(present[values[present].argmax()])}
+    return sorted(kept)
+
+
+def _rounded(values: Values) -> list[float | None]:
+    return [None if np.isnan(value) else float(f"{value:.{_DIGITS}g}") for value in values]

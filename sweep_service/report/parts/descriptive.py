@@ -1,0 +1,83 @@
+"""Summaries of the confirm stage that claim nothing: interquartile means, performance profiles, improvement."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.facts.table_rows import in_order
+from sweep_service.report.model import Descriptive, Profile, StageResult
+from sweep_service.sweep.records import Stage
+
+THRESHOLDS: Final = 41
+
+
+def descriptive(facts: Facts) -> Descriptive | None:
+    """Sum up every confirmed config beside the verdict's comparator; None without one."""
+    if not facts.comparisons:
+        return None
+    comparison = facts.verdict.comparison or facts.comparisons[0]
+    arms = {row.id: row.confirm for row in in_order(facts.rows) if row.confirm is not None}
+    results = {id_: np.sort([seed.value for seed in stage.seeds]) for id_, stage in arms.items()}
+    everything = np.concatenate(list(results.values()))
+    thresholds = np.unique(np.linspace(everything.min(), everything.max(), THRESHOLDS))
+    comparator = arms[comparison.comparator_id]
+    deltas = {id_: _deltas(stage, comparator) for id_, stage in arms.items() if id_ != comparison.comparator_id}
+    return Descriptive(
+        comparator_id=comparison.comparator_id,
+        thresholds=thresholds.tolist(),
+        profiles=[
+            Profile(config_id=id_, shares=(1 - np.searchsorted(values, thresholds) / len(values)).tolist())
+            for id_, values in results.items()
+        ],
+        iqm={id_: interquartile_mean(found) for id_, found in deltas.items() if found},
+        improvement={id_: improvement(results[id_], results[comparison.comparator_id]) for id_ in deltas},
+        training_sd=_training_sd(facts, arms),
+        evaluation_se=_evaluation_se(facts, arms),
+    )
+
+
+def interquartile_mean(values: Sequence[float]) -> float:
+    """Mean of the middle half; values that a quartile cuts count in part, so that few ones are not all kept or lost."""
+    n = len(values)
+    at = np.arange(n)
+    weights = np.clip(np.minimum(at + 1, 0.75 * n) - np.maximum(at, 0.25 * n), 0, None)
+    return float(np.sort(values) @ weights / weights.sum())
+
+
+def improvement(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]) -> float:
+    """Share of pairs in which `mine` is higher; equal ones count half.
+
+    Args:
+        mine: results.
+        theirs: results, sorted.
+    """
+    below, up_to = np.searchsorted(theirs, mine, "left"), np.searchsorted(theirs, mine, "right")
+    return float((below + up_to).mean() / 2 / len(theirs))
+
+
+def _deltas(stage: StageResult, comparator: StageResult) -> list[float]:
+    other = {seed.seed: seed.value for seed in comparator.seeds}
+    return [seed.value - other[seed.seed] for seed in stage.seeds if seed.seed in other]
+
+
+def _training_sd(facts: Facts, arms: dict[str, StageResult]) -> float | None:
+    steady = [arm for id_, arm in arms.items() if id_ not in facts.unsteady and arm.sd is not None]
+    df = sum(arm.n - 1 for arm in steady)
+    return float(np.sqrt(sum((arm.n - 1) * (arm.sd or 0) ** 2 for arm in steady) / df)) if df else None
+
+
+def _evaluation_se(facts: Facts, arms: dict[str, StageResult]) -> float | None:
+    """Root mean square over the same configs' confirm trials."""
+    found = [
+        trial.evaluation_se
+        for trial in facts.trials
+        if trial.stage is Stage.CONFIRM
+        and trial.config_id in arms
+        and trial.config_id not in facts.unsteady
+        and trial.evaluation_se is not None
+    ]
+    return fmean(se**2 for se in found) ** 0.5 if found else None

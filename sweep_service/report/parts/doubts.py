@@ -1,0 +1,227 @@
+"""Warnings about the comparison of the best config with its comparator, and about where the best config lies."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+from typing import Final, TypeGuard
+
+from search_spaces.distributions import Categorical, Distribution, Float, Int
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.formatting import count, number, short_name, signed, value_text
+from sweep_service.report.model import Caution, Comparison, Outcome, StageResult, TrialRow, Verdict
+from sweep_service.report.statistics.critical_values import POWER
+from sweep_service.report.statistics.differences import MIN_SEEDS, RELEVANT
+from sweep_service.sweep.records import Role, Stage, TrialState
+
+APART: Final = 6.0
+"""Median absolute deviations (scaled to a normal's sd) that make one seed stand apart. With 3 to 6 pairs of normal
+noise at most 4 % of the sweeps have such a seed; 3 deviations would name one in every fifth."""
+UNEQUAL: Final = 0.2
+"""Share by which two budgets may differ."""
+_MAD_TO_SD: Final = 1.4826
+_EDGE: Final = 0.05
+"""Share of a continuous range that counts as its boundary."""
+_FEWEST_VALUES: Final = 3
+
+
+def underpowered(verdict: Verdict) -> Caution | None:
+    """TIED, with too few seeds to find what people care about."""
+    comparison = verdict.comparison
+    if verdict.outcome is not Outcome.TIED or comparison is None or comparison.detectable is None:
+        return None
+    if comparison.detectable <= RELEVANT:
+        return None
+    text = (
+        f"{count(comparison.num_seeds, 'confirm seed')} find a true difference of "
+        f"{number(comparison.detectable)} with 80 % probability, smaller ones more rarely."
+    )
+    more = verdict.next
+    if more is not None and (more.power or 0) >= POWER:
+        text += f" For {RELEVANT:g} it would take about {comparison.num_seeds + more.more_seeds} seeds."
+    rule = f"TIED, and a true difference of {RELEVANT:g} would be found with less than 80 % probability."
+    return Caution(code="UNDERPOWERED", rule=rule, text=text)
+
+
+def seed_disagreement(facts: Facts) -> Caution | None:
+    """Seeds that do not agree on who is ahead, or one whose difference stands apart from the other seeds'."""
+    comparison = facts.verdict.comparison
+    if comparison is None:
+        return None
+    deltas = _deltas(facts, comparison)
+    texts: list[str] = []
+    against = {seed: delta for seed, delta in deltas.items() if delta * comparison.difference < 0}
+    if against and comparison.outcome in (Outcome.BETTER, Outcome.WORSE):
+        figures = ", ".join(f"seed {seed}: {signed(delta)}" for seed, delta in against.items())
+        texts.append(f"{len(against)} of {count(len(deltas), 'pair')} of seeds point the other way ({figures})")
+    apart = _far_off(deltas, _typical_spread(facts, comparison))
+    if apart:
+        figures = ", ".join(f"seed {seed}: {signed(deltas[seed])}" for seed in apart)
+        texts.append(f"the median difference over seeds is {signed(median([*deltas.values()]))}, but {figures}")
+    if not texts:
+        return None
+    rule = (
+        "BETTER or WORSE while single seeds point the other way; or a seed whose paired difference is more than 6 "
+        "median absolute deviations away from the others'."
+    )
+    ids = {comparison.config_id, comparison.comparator_id}
+    seeds = {*apart, *(against if comparison.outcome is not Outcome.TIED else ())}
+    trials = [t.id for t in facts.trials if t.config_id in ids and t.stage is Stage.CONFIRM and t.seed in seeds]
+    return Caution(code="SEED_DISAGREEMENT", rule=rule, text=_sentence(texts), trials=trials)
+
+
+def _deltas(facts: Facts, comparison: Comparison) -> dict[int, float]:
+    """Config minus comparator by confirm seed."""
+    mine, theirs = (facts.rows[id_].confirm for id_ in (comparison.config_id, comparison.comparator_id))
+    if mine is None or theirs is None:
+        return {}
+    other = {seed.seed: seed.value for seed in theirs.seeds}
+    return {seed.seed: seed.value - other[seed.seed] for seed in mine.seeds if seed.seed in other}
+
+
+def _typical_spread(facts: Facts, comparison: Comparison) -> float:
+    """Scaled median absolute deviation of the differences from one comparator, each config about its own median."""
+    away: list[float] = []
+    for other in facts.comparisons:
+        if other.comparator_id == comparison.comparator_id:
+            deltas = [*_deltas(facts, other).values()]
+            away += [abs(delta - median(deltas)) for delta in deltas]
+    return _MAD_TO_SD * median(away) if away else 0.0
+
+
+def _far_off(deltas: Mapping[int, float], typical: float) -> list[int]:
+    """Seeds that stand apart from the others, whose spread is taken to be at least the typical one."""
+    if len(deltas) <= MIN_SEEDS:
+        return []
+    found: list[int] = []
+    for seed, delta in deltas.items():
+        others = [other for key, other in deltas.items() if key != seed]
+        middle = median(others)
+        spread = max(typical, _MAD_TO_SD * median([abs(other - middle) for other in others]))
+        if abs(delta - middle) > max(APART * spread, RELEVANT):
+            found.append(seed)
+    return found
+
+
+def _sentence(texts: Sequence[str]) -> str:
+    joined = "; ".join(texts)
+    return f"{joined[:1].upper()}{joined[1:]}."
+
+
+def evaluation_noise(facts: Facts) -> Caution | None:
+    """Whether sampling completions at evaluations alone could have made the difference."""
+    comparison = facts.verdict.comparison
+    if comparison is None or comparison.standard_error is None:
+        return None
+    trials = {trial.id: trial for trial in facts.trials}
+    errors = [_mean_error(facts.rows[id_].confirm, trials) for id_ in (comparison.config_id, comparison.comparator_id)]
+    if None in errors:
+        return None
+    noise = math.hypot(*(error for error in errors if error is not None))
+    if noise <= abs(comparison.difference) or noise < comparison.standard_error / 2:
+        return None
+    text = (
+        f"Sampling completions at evaluations alone gives the difference of {signed(comparison.difference)} a standard "
+        f"error of {number(noise)}; the whole one, estimated over seeds, is {number(comparison.standard_error)}. Raise "
+        "evaluation.samples_per_problem, or objective.last."
+    )
+    rule = (
+        "The standard error that evaluations give the difference is larger than the difference, and at least half of "
+        "its whole standard error."
+    )
+    return Caution(code="EVAL_NOISE", rule=rule, text=text)
+
+
+def _mean_error(stage: StageResult | None, trials: Mapping[str, TrialRow]) -> float | None:
+    """Standard error of the mean over seeds from evaluations alone."""
+    seeds = stage.seeds if stage else []
+    errors = [trials[seed.trial_id].evaluation_se for seed in seeds]
+    known = [error for error in errors if error is not None]
+    return math.sqrt(sum(error**2 for error in known)) / len(known) if known and len(known) == len(errors) else None
+
+
+def unequal_budget(facts: Facts) -> Caution | None:
+    """Best config and comparator that were not given the same training."""
+    comparison = facts.verdict.comparison
+    if facts.best is None:
+        return None
+    other = comparison.comparator_id if comparison else _baseline(facts)
+    if other is None:
+        return None
+    stage = Stage.CONFIRM if comparison else Stage.TUNE
+    mine, theirs = ([t for t in facts.trials_of(id_) if _counts(t, stage)] for id_ in (facts.best.id, other))
+    if not mine or not theirs:
+        return None
+    label, texts = facts.rows[other].label, list[str]()
+    steps, their_steps = (_average([trial.step for trial in trials]) for trials in (mine, theirs))
+    if steps != their_steps:
+        texts.append(f"{facts.best.label} was trained for {steps:.0f} steps and {label} for {their_steps:.0f}")
+    used, their_used = (_average([t.tokens for t in trials if t.tokens is not None]) for trials in (mine, theirs))
+    if used and their_used and max(used, their_used) > (1 + UNEQUAL) * min(used, their_used):
+        texts.append(
+            f"{facts.best.label} trained on {used:,.0f} completion tokens a trial and {label} on {their_used:,.0f}"
+        )
+    if not texts:
+        return None
+    rule = "Best config and comparator stopped at different steps, or their completion tokens differ by more than 20 %."
+    return Caution(code="UNEQUAL_BUDGET", rule=rule, text="; ".join(texts) + ".")
+
+
+def _baseline(facts: Facts) -> str | None:
+    return next((row.id for row in facts.rows.values() if Role.BASELINE in row.roles), None)
+
+
+def _counts(trial: TrialRow, stage: Stage) -> bool:
+    return trial.stage is stage and trial.state is TrialState.SUCCEEDED
+
+
+def _average(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0
+
+
+def edge_of_space(facts: Facts) -> Caution | None:
+    """Parameters in which the best config lies at the boundary of what was tried."""
+    if facts.best is None:
+        return None
+    params, texts = facts.configs[facts.best.id].params, list[str]()
+    for name, distribution in facts.inputs.sweep.spec.space.root.items():
+        value, bounds = params.get(name), _bounds(distribution)
+        if bounds is None or not _is_number(value) or value == 0:  # no setting takes less than 0
+            continue
+        low, high = bounds
+        log = isinstance(distribution, Float | Int) and distribution.log
+        place = _place(value, low, high, log=log)
+        if min(place, 1 - place) > (_EDGE if isinstance(distribution, Float | Int) else 0):
+            continue
+        side, way = ("lower", "down") if place < 0.5 else ("upper", "up")
+        tried = f"{value_text(low)} to {value_text(high)}"
+        texts.append(f"{short_name(name)}={value_text(value)} is at the {side} end of {tried}: extend it {way}wards")
+    if not texts:
+        return None
+    rule = (
+        "The best config has a numeric parameter at the boundary of the values tried, of which there are 3 or more; "
+        "0, below which no setting goes, is none."
+    )
+    return Caution(code="EDGE_OF_SPACE", rule=rule, text="; ".join(texts) + ".")
+
+
+def _bounds(distribution: Distribution) -> tuple[float, float] | None:
+    """Smallest and largest value; None for what is not numeric or has fewer than 3 values."""
+    if isinstance(distribution, Float | Int):
+        few = distribution.size is not None and distribution.size < _FEWEST_VALUES
+        return None if few else (distribution.low, distribution.high)
+    if not isinstance(distribution, Categorical):
+        return None
+    numbers = [float(choice) for choice in distribution.choices if _is_number(choice)]
+    enough = _FEWEST_VALUES <= len(numbers) == len(distribution.choices)
+    return (min(numbers), max(numbers)) if enough else None
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _place(value: float, low: float, high: float, *, log: bool) -> float:
+    """Where a value lies between bounds, from 0 to 1."""
+    if log:
+        value, low, high = math.log(value), math.log(low), math.log(high)
+    return (value - low) / (high - low)

@@ -1,0 +1,246 @@
+"""What the tune stage shows about parameters: main effects by analysis of variance, and a response surface.
+
+Each config counts once, by its mean over tune seeds (as if it had all of them). A parameter with at most 6 values is a
+factor; a numeric one with more is a quadratic trend. What main effects leave, interactions and noise, is the error.
+Every effect is adjusted for the others (type II), so designs may be unbalanced and have holes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from search_spaces.distributions import Distribution
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.facts.tuned_points import SeedFit, TunedPoint, fit_seeds, searched, tuned_points
+from sweep_service.report.formatting import count, number, short_name
+from sweep_service.report.model import Effect, EffectLevel, Exploration
+from sweep_service.report.parts.factors import Coding, Factor, code
+from sweep_service.report.parts.surface import surface
+from sweep_service.report.statistics.least_squares import Array, LinearFit, fit, p_of_f, p_of_t, p_text, t_critical
+
+MIN_CONFIGS: Final = 3
+_CODINGS: Final[tuple[Coding, ...]] = ("factor", "quadratic", "linear")
+_MIN_DF: Final = 2
+"""With fewer degrees of freedom for the error, numeric factors are fitted as trends."""
+_FEW_DF: Final = 8
+_MIN_STEADY: Final = 6
+_LEVEL: Final = 0.05
+
+
+@dataclass(frozen=True)
+class EffectNoise:
+    """What effects are held against."""
+
+    variance: float
+    """Of a config's mean."""
+    df: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One analysis of variance."""
+
+    effects: list[Effect]
+    """Strongest first, as the factors."""
+    factors: list[Factor]
+    means: Array
+    noise: EffectNoise | None
+    left_p: float | None
+    """Of main effects that leave no more than the spread over seeds; None with one seed."""
+
+
+def exploration(facts: Facts) -> Exploration | None:
+    """Main effects and response surface; None with fewer than 3 results or nothing varied."""
+    points = tuned_points(facts)
+    found = _analyse(points, facts)
+    if found is None:
+        return None
+    effects, noise = found.effects, found.noise
+    return Exploration(
+        effects=effects,
+        error_sd=None if noise is None else noise.variance**0.5,
+        error_df=0 if noise is None else noise.df,
+        surface=surface(found.factors, found.means),
+        text=[
+            *(_sentence(effect, noise) for effect in effects),
+            *_without_collapsed(points, facts),
+            *_context(points, found),
+        ],
+    )
+
+
+def _analyse(points: Sequence[TunedPoint], facts: Facts) -> Analysis | None:
+    if len(points) < MIN_CONFIGS or not (names := searched(facts, points)):
+        return None
+    seeds = fit_seeds([point.values for point in points])
+    noise = spread = _spread(points, seeds)
+    factors, whole = _design(points, names, facts.inputs.sweep.spec.space.root, seeds.means, spread)
+    left_p = None
+    if whole.variance:
+        left_p = p_of_f(whole.variance / spread.variance, whole.df, spread.df) if spread else None
+        noise = EffectNoise(whole.variance, whole.df, "interaction" if len(factors) > 1 else "lack of fit")
+    effects = _effects(factors, whole, seeds.means, noise)
+    order = sorted(range(len(names)), key=lambda i: (-effects[i][1], names[i]))
+    return Analysis([effects[i][0] for i in order], [factors[i] for i in order], seeds.means, noise, left_p)
+
+
+def _spread(points: Sequence[TunedPoint], seeds: SeedFit) -> EffectNoise | None:
+    """The error of a config's mean by its spread over seeds, for designs that leave nothing else."""
+    if not seeds.variance:
+        return None
+    per_config = len(points) / sum(1 / len(point.values) for point in points)
+    return EffectNoise(seeds.variance / per_config, seeds.df, "spread over seeds")
+
+
+def _design(
+    points: Sequence[TunedPoint],
+    names: Sequence[str],
+    space: Mapping[str, Distribution],
+    means: Array,
+    spread: EffectNoise | None,
+) -> tuple[list[Factor], LinearFit]:
+    """The richest coding that leaves degrees of freedom for the error; factors alone where none does."""
+    tried: list[tuple[list[Factor], LinearFit]] = []
+    for coding in _CODINGS:
+        factors = [code(name, [point.params.get(name) for point in points], space[name], coding) for name in names]
+        whole = fit(_matrix(factors, len(points)), means)
+        tried.append((factors, whole))
+        alone = len(names) == 1 and spread is not None  # its values are the configs, and seeds give the error
+        if whole.df >= _MIN_DF or alone:
+            return tried[-1]
+    return tried[0]
+
+
+def _matrix(factors: Sequence[Factor], n: int) -> Array:
+    return np.hstack([np.ones((n, 1)), *(factor.columns for factor in factors)])
+
+
+def _effects(
+    factors: Sequence[Factor], whole: LinearFit, means: Array, noise: EffectNoise | None
+) -> list[tuple[Effect, float]]:
+    """Each parameter's effect, with the sum of squares that it alone explains."""
+    found: list[tuple[Effect, float]] = []
+    start = 1
+    for factor in factors:
+        width = factor.columns.shape[1]
+        without = fit(_matrix([other for other in factors if other is not factor], len(means)), means)
+        df, explained = whole.rank - without.rank, max(without.rss - whole.rss, 0.0)
+        rows = np.zeros((len(factor.values), len(whole.beta)))
+        rows[:, 0] = 1
+        rows[:, start : start + width] = factor.levels
+        known = noise if df == width else None  # else levels are mixed up with other parameters
+        f = explained / df / noise.variance if noise and df else None
+        effect = Effect(
+            name=factor.name,
+            label=short_name(factor.name),
+            levels=_levels(factor, rows, whole, known) if df == width else _raw_levels(factor, means),
+            df=df,
+            f=f,
+            p=None if f is None or noise is None else p_of_f(f, df, noise.df),
+            trend_p=_trend_p(factor, rows, whole, known),
+            kind="trend" if factor.trend else "levels",
+        )
+        found.append((effect, explained))
+        start += width
+    return found
+
+
+def _levels(factor: Factor, rows: Array, whole: LinearFit, noise: EffectNoise | None) -> list[EffectLevel]:
+    """Means at each level with the other parameters at their average over configs."""
+    means, apart = rows @ whole.beta, rows - rows.mean(axis=0)
+    half = [noise and t_critical(noise.df) * noise.variance**0.5 * whole.scale(row) for row in apart]
+    return [
+        EffectLevel(
+            value=value,
+            text=text,
+            mean=float(mean),
+            low=None if width is None else float(mean - width),
+            high=None if width is None else float(mean + width),
+            configs=configs,
+        )
+        for value, text, mean, width, configs in zip(
+            factor.values, factor.texts, means, half, factor.counts, strict=True
+        )
+    ]
+
+
+def _raw_levels(factor: Factor, means: Array) -> list[EffectLevel]:
+    """Plain means of a parameter that the design cannot tell from others; none for a trend."""
+    if factor.trend:
+        return []
+    level_of = np.abs(factor.columns[:, None, :] - factor.levels).sum(axis=2).argmin(axis=1)
+    return [
+        EffectLevel(value=value, text=text, mean=float(means[level_of == i].mean()), low=None, high=None, configs=n)
+        for i, (value, text, n) in enumerate(zip(factor.values, factor.texts, factor.counts, strict=True))
+    ]
+
+
+def _trend_p(factor: Factor, rows: Array, whole: LinearFit, noise: EffectNoise | None) -> float | None:
+    """Of no linear trend over a numeric parameter's levels; the sharpest question with few configs."""
+    if noise is None or factor.places is None:
+        return None
+    contrast = (factor.places - factor.places.mean()) @ rows
+    error = noise.variance**0.5 * whole.scale(contrast)
+    return p_of_t(float(contrast @ whole.beta) / error, noise.df)
+
+
+def _sentence(effect: Effect, noise: EffectNoise | None) -> str:
+    if not effect.df or not effect.levels:
+        return f"{effect.label}: it changes together with other parameters, so its effect cannot be told from theirs."
+    means = [level.mean for level in effect.levels]
+    best, worst = max(effect.levels, key=lambda level: level.mean), min(effect.levels, key=lambda level: level.mean)
+    peaks = f"best at {best.text} ({number(best.mean)}), worst at {worst.text} ({number(worst.mean)})"
+    if effect.p is None or noise is None:
+        if number(best.mean) == number(worst.mean):
+            return f"{effect.label}: {number(best.mean)} at every value."
+        return f"{effect.label}: {peaks}; nothing is left to say how sure that is."
+    tests = p_text(effect.p)
+    if effect.trend_p is not None and effect.df > 1:
+        tests = f"trend {p_text(effect.trend_p)}, any difference {tests}"
+    how = f"({tests}, error: {noise.source} with {noise.df} df)"
+    if min(effect.p, 1.0 if effect.trend_p is None else effect.trend_p) >= _LEVEL:
+        apart = number(best.mean - worst.mean)
+        return f"{effect.label}: no effect can be told from noise; its means are at most {apart} apart {how}."
+    rising = means == sorted(means)
+    if effect.trend_p is None or effect.trend_p >= _LEVEL or not (rising or means == sorted(means, reverse=True)):
+        return f"{effect.label}: {peaks} {how}."
+    first, last = effect.levels[0], effect.levels[-1]
+    return (
+        f"{effect.label}: higher is {'better' if rising else 'worse'}: from {first.text} to {last.text} the mean "
+        f"{'rises' if rising else 'falls'} by {number(abs(last.mean - first.mean))} {how}."
+    )
+
+
+def _without_collapsed(points: Sequence[TunedPoint], facts: Facts) -> list[str]:
+    """The same once more where collapses would drown everything else."""
+    steady = [point for point in points if not point.collapsed]
+    if len(steady) == len(points) or len(steady) < _MIN_STEADY or (found := _analyse(steady, facts)) is None:
+        return []
+    read = " ".join(_sentence(effect, found.noise) for effect in found.effects)
+    return [f"Without the {count(len(points) - len(steady), 'config')} that had a collapsed or diverged trial: {read}"]
+
+
+def _context(points: Sequence[TunedPoint], analysis: Analysis) -> list[str]:
+    noise = analysis.noise
+    seeds = len({seed for point in points for seed in point.values})
+    read = f"Read from {count(len(points), 'config')} on {count(seeds, 'tune seed')}"
+    collapsed = sum(point.collapsed for point in points)
+    if collapsed:
+        read += f"; {collapsed} of them had a collapsed or diverged trial and {'counts' if collapsed == 1 else 'count'}"
+        read += " with what was scored"
+    found = [f"{read}."]
+    if noise and noise.df <= _FEW_DF:
+        found.append(f"With {noise.df} df only large effects show; one that does not show may still be there.")
+    if analysis.left_p is not None and analysis.left_p < _LEVEL:
+        found.append(
+            "Main effects do not say it all: they leave more than the spread over seeds explains "
+            f"({p_text(analysis.left_p)}), so what a value does depends on the others, and an effect is an average."
+            if len(analysis.effects) > 1
+            else f"The fitted trend misses more than the spread over seeds explains ({p_text(analysis.left_p)})."
+        )
+    if len(analysis.effects) > 1 and noise:
+        found.append("Each p value is for one parameter alone, not corrected for asking about several.")
+    return [*found, "This is a reason for the next sweep, not a verdict: nothing here was confirmed on fresh seeds."]

@@ -1,0 +1,152 @@
+"""What to train next: how many more seeds find a difference that people care about, by the spread seen so far."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from sweep_service.report.formatting import count, number
+from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
+from sweep_service.report.statistics.critical_values import POWER, power
+from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, RELEVANT, Arm, Pairs, lower_critical
+from sweep_service.sweep.records import Role
+
+_TOP_K: Final = 2
+"""Of the confirm stage that is proposed to a sweep without one."""
+_FIRST_SEEDS: Final = 6
+"""Proposed where nothing is known about the spread."""
+_MOST: Final = 1000
+_SURE_DF: Final = 10
+"""With fewer degrees of freedom a variance is hardly known: its 95 % interval spans more than a factor of 6."""
+
+
+def next_purchase(verdict: Verdict, rows: Mapping[str, ConfigRow], arms: Sequence[Arm]) -> Purchase | None:
+    """Say what to train next; None if the question is decided, or if seeds alone cannot decide it.
+
+    Args:
+        verdict: what the confirm stage says.
+        rows: all configs' results, by id.
+        arms: the confirmed configs.
+    """
+    if verdict.outcome is Outcome.EXPLORATORY:
+        return _confirm_stage(rows)
+    comparison = verdict.comparison
+    if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE):
+        return None
+    return _more_seeds(comparison, rows, arms)
+
+
+def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Sequence[Arm]) -> Purchase:
+    """More confirm seeds for the best config and its comparator."""
+    ids, n = [comparison.config_id, comparison.comparator_id], comparison.num_seeds
+    least = max(0, MIN_SEEDS - n)
+    if not least and comparison.standard_error is None:
+        text = f"{count(n, 'confirm seed')}: {EQUAL}, nor of what more seeds would show. First make results differ."
+        return Purchase(text=text, config_ids=ids, more_seeds=0, difference=RELEVANT, power=None)
+    spread = _spread_of_pair(comparison) or Pairs(arms).spread() or _tune_spread([rows[id_] for id_ in ids])
+    if spread is None:
+        text = f"An interval takes {_seeds(least)} on these two configs; how wide it will be cannot be estimated yet."
+        return Purchase(text=text, config_ids=ids, more_seeds=least, difference=RELEVANT, power=None)
+    variance, df = spread
+
+    def power_with(more: int) -> float:
+        return _power(variance, df + more, n + more, comparison.family)
+
+    more = _fewest(power_with, least)
+    if more is None:
+        return _out_of_reach(ids, power_with(_MOST))
+    reached = power_with(more)
+    found = f"a true difference of {RELEVANT:g} with {_percent(reached)} probability"
+    if more == 0:
+        text = f"These {count(n, 'confirm seed')} would show {found} already; more seeds would find smaller ones."
+    else:
+        verb = "finds" if more == 1 else "find"
+        text = f"{_seeds(more)} on these two configs {verb} {found}: {_estimate(variance, df)}."
+    return Purchase(text=text, config_ids=ids, more_seeds=more, difference=RELEVANT, power=reached)
+
+
+def _confirm_stage(rows: Mapping[str, ConfigRow]) -> Purchase | None:
+    """A confirm stage for a sweep that has none."""
+    tuned = sorted((row for row in rows.values() if row.tune), key=lambda row: (-_tune(row).mean, row.number))
+    leading = [row for row in tuned if Role.SPACE in row.roles and Role.BASELINE not in row.roles][:_TOP_K]
+    if not leading:
+        return None
+    baselines = [row for row in tuned if row not in leading and {Role.BASELINE, Role.DAPO} & set(row.roles)]
+    ids = [row.id for row in (*leading, *baselines)]
+    spread = _tune_spread([*leading, *baselines])
+    ask = f"Add a confirm stage (seeds.confirm: top_k {_TOP_K}, {{}} fresh seeds)"
+    if spread is None:
+        few = "a single tune seed" if max(_tune(row).n for row in tuned) == 1 else "results so few or so equal"
+        text = f"{ask.format(_FIRST_SEEDS)}. How small a difference that finds cannot be estimated from {few}."
+        return Purchase(text=text, config_ids=ids, more_seeds=_FIRST_SEEDS, difference=RELEVANT, power=None)
+    variance, df = spread
+    family, others = len(leading), max(1, len(ids) - 1)
+
+    def power_with(seeds: int) -> float:
+        return _power(variance, others * (seeds - 1), seeds, family)
+
+    seeds = _fewest(power_with, MIN_SEEDS)
+    if seeds is None:
+        return _out_of_reach(ids, power_with(_MOST))
+    reached = power_with(seeds)
+    text = (
+        f"{ask.format(seeds)}: it finds a true difference of {RELEVANT:g} with {_percent(reached)} probability, "
+        f"{_estimate(variance, df)} on the tune seeds."
+    )
+    return Purchase(text=text, config_ids=ids, more_seeds=seeds, difference=RELEVANT, power=reached)
+
+
+def _out_of_reach(ids: list[str], reached: float) -> Purchase:
+    text = (
+        f"Even {_MOST} more seeds would find a true difference of {RELEVANT:g} with only {_percent(reached)} "
+        "probability, by the spread so far: evaluate on more problems, or look for a larger difference."
+    )
+    return Purchase(text=text, config_ids=ids, more_seeds=_MOST, difference=RELEVANT, power=reached)
+
+
+def _power(variance: float, df: int, seeds: int, family: int) -> float:
+    """The probability that a true difference of `RELEVANT` will be found."""
+    return power(lower_critical(family, df), df, RELEVANT / math.sqrt(2 * variance / seeds))
+
+
+def _fewest(power_with: Callable[[int], float], least: int) -> int | None:
+    """The smallest number from `least` on that reaches `POWER`; None above `_MOST`."""
+    low, high = least, least + 1
+    while power_with(high) < POWER:
+        if high == _MOST:
+            return None
+        low, high = high + 1, min(_MOST, 2 * high)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power_with(middle) >= POWER else (middle + 1, high)
+    return low
+
+
+def _spread_of_pair(comparison: Comparison) -> tuple[float, int] | None:
+    """The variance that the comparison rests on, with its degrees of freedom."""
+    if comparison.standard_error is None or comparison.df is None:
+        return None
+    return comparison.standard_error**2 * comparison.num_seeds / 2, comparison.df
+
+
+def _tune_spread(rows: Sequence[ConfigRow]) -> tuple[float, int] | None:
+    """The error's variance on the tune seeds."""
+    values = {row.id: {seed.seed: seed.value for seed in row.tune.seeds} for row in rows if row.tune}
+    return Pairs([Arm(id_, found) for id_, found in values.items()]).spread()
+
+
+def _estimate(variance: float, df: int) -> str:
+    kind = "an estimate" if df >= _SURE_DF else "a rough estimate"
+    return f"{kind}, from an error sd of {number(math.sqrt(variance))}"
+
+
+def _percent(probability: float) -> str:
+    return "over 99 %" if probability > 0.99 else f"{probability:.0%}".replace("%", " %")
+
+
+def _tune(row: ConfigRow) -> StageResult:
+    assert row.tune is not None
+    return row.tune
+
+
+def _seeds(more: int) -> str:
+    return count(more, "more confirm seed")

@@ -1,0 +1,150 @@
+"""A quadratic response surface over numeric parameters."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from sweep_service.report.formatting import interval, number, short_name, value_text
+from sweep_service.report.model import Surface
+from sweep_service.report.parts.factors import Factor
+from sweep_service.report.statistics.least_squares import Array, LinearFit, fit, p_of_f, p_text, t_critical
+
+_MIN_VALUES: Final = 3
+_MIN_DF: Final = 3
+_MAX_NAMES: Final = 5
+"""Strongest first; each further one would cost as many terms as there are names already."""
+_LEVEL: Final = 0.05
+_EDGE: Final = 1e-9
+
+
+def surface(factors: Sequence[Factor], means: Array) -> Surface | None:
+    """Fit a quadratic in the numeric parameters that took at least 3 values; None for fewer than two of them, and
+    where fewer than 3 degrees of freedom would be left.
+
+    Args:
+        factors: all varied parameters, strongest first; those not in the surface are adjusted for.
+        means: (configs,) to fit.
+    """
+    inside = [factor for factor in factors if factor.numeric_levels >= _MIN_VALUES][:_MAX_NAMES]
+    if len(inside) < 2:
+        return None
+    x = np.column_stack([factor.x for factor in inside if factor.x is not None])
+    middle, half = (x.max(axis=0) + x.min(axis=0)) / 2, (x.max(axis=0) - x.min(axis=0)) / 2
+    u = (x - middle) / half
+    others = [factor.columns for factor in factors if not any(factor is one for one in inside)]
+    k = len(inside)
+    for pairs in (list(itertools.combinations(range(k), 2)), []):
+        X = np.hstack([_terms(u, pairs), *others])
+        found = fit(X, means)
+        if found.rank == X.shape[1] and found.df >= _MIN_DF and found.variance is not None:
+            rest = fit(np.hstack([np.ones((len(means), 1)), *others]), means)
+            return _surface(inside, found, rest, pairs, middle, half)
+    return None
+
+
+def _terms(u: Array, pairs: Sequence[tuple[int, int]]) -> Array:
+    """(rows, 1 + 2k + pairs): constant, linear, squares, products."""
+    products = [u[:, [i]] * u[:, [j]] for i, j in pairs]
+    return np.hstack([np.ones((len(u), 1)), u, u**2, *products])
+
+
+def _surface(
+    inside: Sequence[Factor],
+    found: LinearFit,
+    rest: LinearFit,
+    pairs: Sequence[tuple[int, int]],
+    middle: Array,
+    half: Array,
+) -> Surface:
+    k = len(inside)
+    constant, linear, bent = float(found.beta[0]), found.beta[1 : k + 1], np.diag(found.beta[k + 1 : 2 * k + 1])
+    for (i, j), value in zip(pairs, found.beta[2 * k + 1 :], strict=False):
+        bent[i, j] = bent[j, i] = value / 2
+    top = _highest(linear, bent)
+    row = np.zeros(len(found.beta))
+    row[: 2 * k + 1 + len(pairs)] = _terms(top[None, :], pairs)[0]
+    predicted = float(row @ found.beta)
+    assert found.variance is not None
+    error = t_critical(found.df) * found.variance**0.5 * found.scale(row)
+    at = middle + half * top
+    raw = {f.name: float(f"{10**value if f.log else value:.6g}") for f, value in zip(inside, at, strict=True)}
+    df = found.rank - rest.rank
+    p = p_of_f(max(rest.rss - found.rss, 0.0) / df / found.variance, df, found.df)
+    return Surface(
+        names=[factor.name for factor in inside],
+        terms=_raw_terms(inside, constant, linear, bent, pairs, middle, half),
+        r2=found.r2,
+        residual_df=found.df,
+        at=raw,
+        predicted=predicted,
+        low=predicted - error,
+        high=predicted + error,
+        text=_text(inside, raw, top, found, p, predicted, error),
+    )
+
+
+def _highest(linear: Array, bent: Array) -> Array:
+    """Where linear·u + u'·bent·u is highest for u within [-1, 1] each: it lies inside or on a face, so try them all."""
+    best, value = np.zeros(len(linear)), -np.inf
+    for face in itertools.product((None, -1.0, 1.0), repeat=len(linear)):
+        u = np.array([0.0 if side is None else side for side in face])
+        free = [i for i, side in enumerate(face) if side is None]
+        if any(bent[i, i] >= 0 for i in free):
+            continue  # bent upwards: higher still on the next face
+        if free:
+            inner = bent[np.ix_(free, free)]
+            if np.linalg.matrix_rank(inner) < len(free):
+                continue  # flat along a line, whose ends lie on other faces
+            u[free] = np.linalg.solve(-2 * inner, linear[free] + 2 * bent[free] @ u)
+        reached = float(linear @ u + u @ bent @ u)
+        if np.abs(u).max() <= 1 + _EDGE and reached > value:
+            best, value = u, reached
+    return best
+
+
+def _raw_terms(
+    inside: Sequence[Factor],
+    constant: float,
+    linear: Array,
+    bent: Array,
+    pairs: Sequence[tuple[int, int]],
+    middle: Array,
+    half: Array,
+) -> dict[str, float]:
+    """Coefficients of the parameters themselves instead of those scaled to [-1, 1]."""
+    names = [f"log10 {short_name(factor.name)}" if factor.log else short_name(factor.name) for factor in inside]
+    bent = bent / np.outer(half, half)
+    linear, slope = linear / half, linear / half - 2 * bent @ middle
+    terms = {"1": float(constant - linear @ middle + middle @ bent @ middle)}
+    terms |= {name: float(value) for name, value in zip(names, slope, strict=True)}
+    squares = [f"({name})²" if " " in name else f"{name}²" for name in names]
+    terms |= {name: float(value) for name, value in zip(squares, np.diag(bent), strict=True)}
+    return terms | {f"{names[i]} {names[j]}": float(2 * bent[i, j]) for i, j in pairs}
+
+
+def _text(
+    inside: Sequence[Factor],
+    at: dict[str, float],
+    top: Array,
+    found: LinearFit,
+    p: float,
+    predicted: float,
+    error: float,
+) -> str:
+    place = ", ".join(f"{short_name(name)} = {value_text(value)}" for name, value in at.items())
+    fitted = f"R² {found.r2:.2f}, {found.df} df left"
+    if p >= _LEVEL:
+        return f"The fitted quadratic surface cannot be told from a flat one ({p_text(p)}, {fitted})."
+    text = (
+        f"The fitted quadratic surface ({fitted}) is highest at {place}: {number(predicted)} "
+        f"{interval(predicted - error, predicted + error)}, if the surface holds; a highest point is picked, so this "
+        "flatters."
+    )
+    edge = ", ".join(short_name(f.name) for f, u in zip(inside, top, strict=True) if abs(u) >= 1 - _EDGE)
+    if edge:
+        text += (
+            f" That is on the edge of what was tried in {edge}: a wider range may hold better values, if there is one."
+        )
+    return text

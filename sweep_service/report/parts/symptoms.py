@@ -1,0 +1,273 @@
+"""Warnings about trials: what each one's curves show, one warning a code, with the worst trial's figures."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.facts.table_rows import in_order
+from sweep_service.report.facts.trial_health import Health, smooth, trial_health, window
+from sweep_service.report.formatting import count, number
+from sweep_service.report.model import Caution, TrialRow
+from sweep_service.sweep.records import Trial, TrialState
+from sweep_service.sweep.series import Values
+
+EXPLOSION: Final = 3.0
+"""An entropy above so many times its start is an explosion."""
+DRIFT: Final = 0.1
+"""Share of the start, or of the peak, by which entropy must rise and reward fall over two windows."""
+LONGER: Final = 1.5
+MUCH_CUT: Final = 0.3
+"""Share of completions cut at their limit that is too many."""
+REWARD_GAIN: Final = 0.1
+DEAD: Final = 0.8
+MUCH_CLIPPED: Final = 0.3
+_ERRORS: Final = 2.0
+"""Standard errors that make a change of the held-out accuracy more than noise."""
+_LISTED: Final = 6
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a rule looks at: one trial, its health, and its other curves."""
+
+    trial: Trial
+    health: Health
+    inputs: ReportInputs
+
+    def windows(self, key: str) -> Values:
+        """Moving means of a metric; empty if it was not recorded."""
+        return smooth(self.inputs.get(self.trial.id, key), self.trial.total_steps)
+
+    def mean(self, key: str) -> float:
+        """Over the whole trial; 0 if it was not recorded."""
+        series = self.inputs.get(self.trial.id, key)
+        values = series.present.values if series else np.empty(0)
+        return float(values.mean()) if values.size else 0.0
+
+
+@dataclass(frozen=True)
+class _Sign:
+    """That a trial met a rule."""
+
+    badness: float
+    """Larger is worse; compared within one rule only."""
+    words: str
+
+
+@dataclass(frozen=True)
+class _Rule:
+    code: str
+    words: str
+    look: Callable[[_Seen], _Sign | None]
+
+
+def symptoms(facts: Facts) -> list[Caution]:
+    """Warn of what curves show; the warnings that concern the verdict's own configs come first."""
+    raw = {trial.id: trial for trial in facts.inputs.trials}
+    found: dict[str, dict[str, _Sign]] = {}
+    for row in facts.trials:
+        if row.id not in facts.inputs.series and row.state is not TrialState.DIVERGED:
+            continue
+        seen = _Seen(raw[row.id], trial_health(raw[row.id], facts.inputs), facts.inputs)
+        for rule in _RULES:
+            if sign := rule.look(seen):
+                found.setdefault(rule.code, {})[row.id] = sign
+    cautions = [_caution(rule, found[rule.code], facts) for rule in _RULES if rule.code in found]
+    comparison = facts.verdict.comparison
+    judged = {facts.best.id if facts.best else "", comparison.comparator_id if comparison else ""}
+    own = {row.id for row in facts.trials if row.config_id in judged}
+    return sorted(cautions, key=lambda caution: own.isdisjoint(caution.trials))
+
+
+def _caution(rule: _Rule, signs: Mapping[str, _Sign], facts: Facts) -> Caution:
+    hit = [trial for trial in facts.trials if trial.id in signs]
+    worst = max(hit, key=lambda trial: (signs[trial.id].badness, -trial.number))
+    example = f"{worst.label}, {worst.stage} seed {worst.seed}: {signs[worst.id].words}"
+    lead = "Worst: trial" if len(hit) > 1 else "Trial"
+    text = f"{_by_config(facts, hit)}. {lead} {worst.number} ({example})."
+    return Caution(code=rule.code, rule=rule.words, text=text, trials=[trial.id for trial in hit])
+
+
+def _by_config(facts: Facts, hit: Sequence[TrialRow]) -> str:
+    """`β1=1 β2=1: 2 of 2 trials; …`, the best configs first."""
+    rows = [row for row in in_order(facts.rows) if any(trial.config_id == row.id for trial in hit)]
+    parts = [
+        f"{row.label}: {sum(trial.config_id == row.id for trial in hit)} of {count(sum(row.states.values()), 'trial')}"
+        for row in rows[:_LISTED]
+    ]
+    more = [f"and {count(len(rows) - _LISTED, 'more config')}"] if len(rows) > _LISTED else []
+    return "; ".join([*parts, *more])
+
+
+def _reward_collapse(seen: _Seen) -> _Sign | None:
+    health = seen.health
+    if not health.reward_collapsed:
+        return None
+    if health.diverged:
+        return _Sign(math.inf, "it diverged")
+    before, lowest = health.reward_before or 0.0, health.reward_lowest or 0.0
+    words = f"reward fell from {number(before)} to {number(lowest)}, and ended at {number(health.reward_final)}"
+    return _Sign(1 - lowest / before, words)
+
+
+def _entropy_collapse(seen: _Seen) -> _Sign | None:
+    health = seen.health
+    if not health.entropy_collapsed:
+        return None
+    start, lowest = health.entropy_start or 0.0, health.entropy_lowest or 0.0
+    words = f"entropy fell from {number(start)} to {number(lowest)} nats, and ended at {number(health.entropy_end)}"
+    return _Sign(1 - lowest / start, words)
+
+
+def _entropy_explosion(seen: _Seen) -> _Sign | None:
+    health = seen.health
+    start, highest = health.entropy_start, health.entropy_highest
+    if start is None or highest is None or start <= 0:
+        return None
+    if highest > EXPLOSION * start:
+        return _Sign(highest / start, f"entropy rose from {number(start)} to {number(highest)} nats")
+    risen = _rise_as_reward_falls(seen.windows("entropy"), seen.windows("reward/mean"), window(seen.trial.total_steps))
+    if risen is None or risen <= DRIFT * start:
+        return None
+    return _Sign(risen / start, f"entropy rose by {number(risen)} nats within two windows while reward fell")
+
+
+def _rise_as_reward_falls(entropy: Values, reward: Values, width: int) -> float | None:
+    """The largest rise of entropy over two windows in both of which entropy rose and reward fell, by `DRIFT` in all."""
+    if entropy.size != reward.size or entropy.size <= 2 * width:
+        return None
+    rise = np.stack([entropy[width:-width] - entropy[: -2 * width], entropy[2 * width :] - entropy[width:-width]])
+    fall = np.stack([reward[: -2 * width] - reward[width:-width], reward[width:-width] - reward[2 * width :]])
+    met = (rise > 0).all(axis=0) & (fall > 0).all(axis=0) & (fall.sum(axis=0) > DRIFT * reward.max())
+    return float(rise.sum(axis=0)[met].max()) if met.any() else None
+
+
+def _reward_hacking(seen: _Seen) -> _Sign | None:
+    found = seen.inputs.get(seen.trial.id, "reward/mean")
+    held_out = _held_out(seen) if found else None
+    if found is None or held_out is None or held_out.fallen <= 0:
+        return None
+    reward = found.present
+    at_peak, at_end = (
+        reward.values[(reward.steps > first) & (reward.steps <= last)] for first, last in (held_out.peak, held_out.end)
+    )
+    if not at_peak.size or not at_end.size or at_end.mean() - at_peak.mean() < REWARD_GAIN:
+        return None
+    words = (
+        f"held-out accuracy fell by {number(held_out.fallen)} since its best evaluations, around step "
+        f"{held_out.peak[1]}, while training reward rose by {number(at_end.mean() - at_peak.mean())}"
+    )
+    return _Sign(held_out.fallen, words)
+
+
+def _length_hacking(seen: _Seen) -> _Sign | None:
+    cut = seen.windows("completion/truncated_share")
+    if cut.size and (cut[-1] > MUCH_CUT or cut.max() > max(MUCH_CUT, cut[0] + 0.1)):
+        words = f"the share of completions cut at the limit went from {number(cut[0], 2)} to {number(cut.max(), 2)}"
+        return _Sign(float(cut.max()), words)
+    length = seen.windows("completion/length_ended")
+    if not length.size or length[-1] <= LONGER * length[0]:
+        return None
+    held_out = _held_out(seen)
+    if held_out is None or held_out.risen > 0:
+        return None
+    words = f"completions grew from {number(length[0], 1)} to {number(length[-1], 1)} tokens"
+    return _Sign(float(length[-1] / length[0]), f"{words} without a gain in held-out accuracy")
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """How the held-out accuracy moved, beyond what sampling explains."""
+
+    risen: float
+    """From the first evaluation to the last ones; 0 if not plainly."""
+    fallen: float
+    """From its peak to the last ones; 0 if not plainly."""
+    peak: tuple[int, int]
+    """Steps of the first and last of the best evaluations; as many in a row as the objective averages."""
+    end: tuple[int, int]
+    """Steps of the first and last of the last evaluations."""
+
+
+def _held_out(seen: _Seen) -> _HeldOut | None:
+    found = seen.inputs.get(seen.trial.id, "eval/avg_at_k")
+    series = found.present if found else None
+    if series is None or len(series.values) < 2:
+        return None
+    last = min(seen.inputs.sweep.spec.objective.last, len(series.values) - 1)
+    means = np.convolve(series.values, np.full(last, 1 / last), "valid")
+    errors = seen.inputs.get(seen.trial.id, "eval/avg_at_k_se")
+    typical = float(np.sqrt(np.mean(errors.present.values**2))) if errors and errors.present.values.size else 0.0
+    peak = int(means.argmax())
+    risen, fallen = float(means[-1] - series.values[0]), float(means[peak] - means[-1])
+    noise = _ERRORS * typical
+    first = series.steps[: len(means)]
+    return _HeldOut(
+        risen=risen if risen > noise * math.sqrt(1 + 1 / last) else 0.0,
+        fallen=fallen if fallen > max(0.01, 2 * noise * math.sqrt(2 / last)) else 0.0,  # a peak is picked: stricter
+        peak=(int(first[peak]), int(series.steps[peak + last - 1])),
+        end=(int(first[-1]), int(series.steps[-1])),
+    )
+
+
+def _dead_groups(seen: _Seen) -> _Sign | None:
+    share = seen.windows("group/zero_spread_share")
+    if not share.size or share.max() <= DEAD:
+        return None
+    words = f"in a window {share.max():.0%} of the groups had equal rewards, {share[-1]:.0%} at the end"
+    return _Sign(float(share.max()), words)
+
+
+def _clip_dominated(seen: _Seen) -> _Sign | None:
+    low, high = seen.mean("clip_fraction/low"), seen.mean("clip_fraction/high")
+    if max(low, high) <= MUCH_CLIPPED:
+        return None
+    return _Sign(max(low, high), f"{low:.0%} of the tokens lay below the clip range, {high:.0%} above")
+
+
+_RULES: Final = (
+    _Rule(
+        "REWARD_COLLAPSE",
+        "Reward below half of the trial's best so far for a window of 5 % of its steps (at least 4), in a trial whose "
+        "reward or held-out accuracy was ever above 0.05; or diverged.",
+        _reward_collapse,
+    ),
+    _Rule(
+        "ENTROPY_COLLAPSE",
+        "Entropy below a fifth of its start for a window of 5 % of the steps (at least 4).",
+        _entropy_collapse,
+    ),
+    _Rule(
+        "ENTROPY_EXPLOSION",
+        "Entropy above 3 times its start for a window, or rising by more than a tenth of its start in two windows in "
+        "which reward falls by more than a tenth of its peak.",
+        _entropy_explosion,
+    ),
+    _Rule(
+        "REWARD_HACKING_SUSPECT",
+        "Held-out accuracy at the end below its best by more than sampling explains, with a training reward that is "
+        "higher by 0.1 or more.",
+        _reward_hacking,
+    ),
+    _Rule(
+        "LENGTH_HACKING",
+        "Completions that end are longer by half while held-out accuracy has not risen, or more than 30 % of the "
+        "completions are cut at the limit (at the end, or for a window after fewer were).",
+        _length_hacking,
+    ),
+    _Rule(
+        "DEAD_GROUPS",
+        "More than 80 % of the groups have equal rewards for a window: they train nothing.",
+        _dead_groups,
+    ),
+    _Rule(
+        "CLIP_DOMINATED",
+        "Over the whole trial more than 30 % of the tokens lie below, or above, the clip range.",
+        _clip_dominated,
+    ),
+)

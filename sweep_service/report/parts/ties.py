@@ -1,0 +1,70 @@
+"""Which confirmed configs may be the best one: Hsu's multiple comparison with the best, on paired seeds."""
+
+from collections.abc import Mapping, Sequence
+
+from sweep_service.report.formatting import count
+from sweep_service.report.model import ConfigRow, TieMember, TieSet
+from sweep_service.report.statistics.differences import Arm, Contrast, Pairs, lower_critical
+
+_LISTED = 6
+
+
+def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None:
+    """Tell which configs cannot be told from the best; None with fewer than two, or without any interval.
+
+    A config leaves the set when some other one is better than it, by bounds as sure as the verdict's that hold for all
+    configs at once (one-sided, constrained: an interval always holds zero). A pair with too few seeds excludes nobody.
+
+    Args:
+        arms: all confirmed configs, comparators included.
+        rows: their results, by config id.
+    """
+    pairs = Pairs(arms)
+    ids = sorted((arm.config_id for arm in arms), key=lambda id_: (-_mean(rows[id_]), rows[id_].number))
+    contrasts = {(a, b): pairs.contrast(a, b) for a in ids for b in ids if a != b}
+    if all(found.standard_error is None for found in contrasts.values()):
+        return None
+    highs = {a: _bound([contrasts[a, b] for b in ids if b != a], 1, len(ids) - 1) for a in ids}
+    inside = [a for a in ids if (high := highs[a]) is None or high >= 0] or ids  # equal ones with equal results stay
+    members: list[TieMember] = []
+    for a in ids:
+        rivals = [contrasts[a, b] for b in inside if b != a]
+        low, high = _bound(rivals, -1, len(ids) - 1) if rivals else 0.0, highs[a]
+        members.append(
+            TieMember(
+                config_id=a,
+                label=rows[a].label,
+                mean=_mean(rows[a]),
+                in_set=a in inside,
+                low=None if low is None else min(0.0, low),
+                high=None if high is None else max(0.0, high),
+            )
+        )
+    return TieSet(members=members, text=_text(members))
+
+
+def _bound(contrasts: Sequence[Contrast], sign: int, family: int) -> float | None:
+    """The lowest of the bounds of (config minus each rival); None if a rival has too few seeds to be compared with."""
+    bounds = [
+        found.estimate + sign * lower_critical(family, found.df) * found.standard_error
+        for found in contrasts
+        if found.standard_error is not None and found.df is not None
+    ]
+    known = len(bounds) == len(contrasts) if sign < 0 else bool(bounds)
+    return min(bounds) if known else None
+
+
+def _mean(row: ConfigRow) -> float:
+    assert row.confirm is not None
+    return row.confirm.mean
+
+
+def _text(members: Sequence[TieMember]) -> str:
+    inside = [member.label for member in members if member.in_set]
+    of = count(len(members), "confirmed config")
+    if len(inside) == 1:
+        return f"Of {of} only {inside[0]} may be the best."
+    names = ", ".join(inside[:_LISTED]) + (f" and {len(inside) - _LISTED} more" if len(inside) > _LISTED else "")
+    if len(inside) == len(members):
+        return f"Each of the {of} may be the best: {names}."
+    return f"{len(inside)} of {of} may be the best: {names}."

@@ -1,0 +1,68 @@
+"""Objective against retained entropy."""
+
+from itertools import groupby
+from statistics import fmean
+
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.model import ConfigRow, TradeoffPoint, TrialRow
+from sweep_service.report.statistics.differences import mean_interval
+from sweep_service.sweep.records import Stage
+
+
+def tradeoff(facts: Facts) -> list[TradeoffPoint]:
+    """Every config with a result, by number; both coordinates from confirm trials, or from tuning without any."""
+    kept = kept_by_stage(facts)
+    points = [point for row in facts.rows.values() if (point := _point(row, kept)) is not None]
+    front = _front(points)
+    return [point.model_copy(update={"on_front": point.config_id in front}) for point in points]
+
+
+def _entropy_kept(trial: TrialRow) -> float | None:
+    """Entropy at the end divided by entropy at the start."""
+    if trial.entropy_kept is not None:
+        return trial.entropy_kept
+    if trial.entropy_start is None or trial.entropy_end is None or trial.entropy_start <= 0:
+        return None
+    return trial.entropy_end / trial.entropy_start
+
+
+def kept_by_stage(facts: Facts) -> dict[tuple[str, Stage], list[float]]:
+    """The share of entropy that is left in each trial with a result, by config id and stage."""
+    found: dict[tuple[str, Stage], list[float]] = {}
+    for trial in facts.trials:
+        value = _entropy_kept(trial)
+        if value is not None and trial.objective is not None:
+            found.setdefault((trial.config_id, trial.stage), []).append(value)
+    return found
+
+
+def _point(row: ConfigRow, kept: dict[tuple[str, Stage], list[float]]) -> TradeoffPoint | None:
+    stage, result = (Stage.CONFIRM, row.confirm) if row.confirm else (Stage.TUNE, row.tune)
+    values = kept.get((row.id, stage))
+    if result is None or values is None:
+        return None
+    entropy = mean_interval(values)
+    return TradeoffPoint(
+        config_id=row.id,
+        objective=result.mean,
+        objective_low=result.low,
+        objective_high=result.high,
+        entropy_kept=fmean(values),
+        entropy_low=entropy.low,
+        entropy_high=entropy.high,
+        n=len(values),
+        on_front=False,
+    )
+
+
+def _front(points: list[TradeoffPoint]) -> set[str]:
+    """Ids of those that no other beats in one coordinate without losing in the other."""
+    found: set[str] = set()
+    highest = float("-inf")
+    for _, equal in groupby(sorted(points, key=lambda point: -point.objective), key=lambda point: point.objective):
+        level = list(equal)
+        entropy = max(point.entropy_kept for point in level)
+        if entropy > highest:
+            highest = entropy
+            found |= {point.config_id for point in level if point.entropy_kept == entropy}
+    return found

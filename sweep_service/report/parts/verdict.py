@@ -1,0 +1,163 @@
+"""From confirm results to comparisons and the verdict's sentence."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Final
+
+from sweep_service.report.formatting import count, interval, number, signed
+from sweep_service.report.model import Comparison, ConfigRow, Outcome, StageResult, Verdict
+from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Difference, differences
+from sweep_service.sweep.records import Config, Role
+
+COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
+"""In the order in which they are asked for; the first one present is the verdict's."""
+_KIND: Final = {Role.BASELINE: "the baseline", Role.DAPO: "DAPO", Role.MATCHED: "its matched baseline"}
+
+
+def confirmed_arms(configs: Sequence[Config], rows: Mapping[str, ConfigRow], unsteady: frozenset[str]) -> list[Arm]:
+    """The confirm results of every config that has one.
+
+    Args:
+        configs: all configs.
+        rows: their results, by config id.
+        unsteady: ids of configs of which a confirm trial collapsed.
+    """
+    return [
+        Arm(config.id, {seed.seed: seed.value for seed in stage.seeds}, config.id not in unsteady)
+        for config in configs
+        if (stage := rows[config.id].confirm) is not None and stage.seeds
+    ]
+
+
+def compare(
+    arms: Sequence[Arm], configs: Sequence[Config], rows: Mapping[str, ConfigRow], candidates: Sequence[str]
+) -> list[Comparison]:
+    """Compare every candidate with every comparator on the confirm seeds, the best one first.
+
+    Args:
+        arms: the confirmed configs.
+        configs: all configs.
+        rows: their results, by config id.
+        candidates: ids of the configs that tuning chose.
+    """
+    present = {arm.config_id for arm in arms}
+    wanted = [id_ for id_ in candidates if id_ in present]
+    found: list[Comparison] = []
+    seen: set[str] = set()
+    for role in COMPARATORS:
+        comparator = next((config for config in configs if role in config.roles and config.id in present), None)
+        if comparator is None or comparator.id in seen:
+            continue
+        seen.add(comparator.id)
+        results = sorted(differences(arms, comparator.id, wanted), key=lambda result: -result.contrast.estimate)
+        found += [_comparison(result, role, rows, len(results)) for result in results]
+    return found
+
+
+def _comparison(result: Difference, role: Role, rows: Mapping[str, ConfigRow], family: int) -> Comparison:
+    found = result.contrast
+    outcome = Outcome.TIED
+    if result.low is None or result.high is None:
+        outcome = Outcome.INSUFFICIENT
+    elif result.low > 0:
+        outcome = Outcome.BETTER
+    elif result.high < 0:
+        outcome = Outcome.WORSE
+    return Comparison(
+        config_id=result.config_id,
+        label=rows[result.config_id].label,
+        comparator_id=result.comparator_id,
+        comparator_role=role,
+        comparator_label=rows[result.comparator_id].label,
+        outcome=outcome,
+        num_seeds=found.num_seeds,
+        difference=found.estimate,
+        low=result.low,
+        high=result.high,
+        standard_error=found.standard_error,
+        df=found.df,
+        variance=None if found.standard_error is None else "pooled" if found.pooled else "pair",
+        family=family,
+        detectable=result.detectable,
+    )
+
+
+def judge(
+    best: ConfigRow | None, rows: Mapping[str, ConfigRow], comparisons: Sequence[Comparison], *, confirming: bool
+) -> Verdict:
+    """Say what the numbers say about the best config.
+
+    Args:
+        best: the candidate that was picked; None if nothing succeeded.
+        rows: all configs' results, by id.
+        comparisons: of all candidates.
+        confirming: whether the sweep has a confirm stage.
+    """
+    if best is None:
+        return Verdict(
+            outcome=Outcome.INSUFFICIENT, sentence="INSUFFICIENT: no config of the space has a result to judge."
+        )
+    if best.confirm is None or not best.confirm.n:
+        return _unconfirmed(best, rows, confirming=confirming)
+    comparison = next((found for found in comparisons if found.config_id == best.id), None)
+    if comparison is None:
+        mean = f"{number(best.confirm.mean)} {interval(best.confirm.low, best.confirm.high)}".strip()
+        sentence = (
+            f"INSUFFICIENT: there is no confirmed baseline to compare with. {best.label} has a confirm mean of {mean}, "
+            f"{count(best.confirm.n, 'confirm seed')}."
+        )
+        return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
+    return Verdict(outcome=comparison.outcome, sentence=_sentence(comparison), comparison=comparison)
+
+
+def _unconfirmed(best: ConfigRow, rows: Mapping[str, ConfigRow], *, confirming: bool) -> Verdict:
+    assert best.tune is not None
+    leader = f"{best.label} leads on the tune seeds with {number(best.tune.mean)} ({count(best.tune.n, 'seed')})"
+    ahead = _ahead_in_tuning(best.tune, rows)
+    if confirming:
+        sentence = f"INSUFFICIENT: no confirm trial of a chosen config has a result. {leader}{ahead}: no finding."
+        return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
+    sentence = f"EXPLORATORY: {leader}{ahead}, but it was chosen on these seeds and confirmed on no others."
+    return Verdict(outcome=Outcome.EXPLORATORY, sentence=sentence)
+
+
+def _ahead_in_tuning(best: StageResult, rows: Mapping[str, ConfigRow]) -> str:
+    """How far the leader lies from its comparator on the tune seeds; without an interval, since these chose it."""
+    for role in COMPARATORS:
+        row = next((row for row in rows.values() if role in row.roles and row.tune), None)
+        if row is None or row.tune is None:
+            continue
+        other = {seed.seed: seed.value for seed in row.tune.seeds}
+        deltas = [seed.value - other[seed.seed] for seed in best.seeds if seed.seed in other]
+        if deltas:
+            return f", {signed(fmean(deltas))} from {_against(role, row.label)}"
+    return ""
+
+
+def _sentence(comparison: Comparison) -> str:
+    label, against = comparison.label, _against(comparison.comparator_role, comparison.comparator_label)
+    figures = " ".join(
+        part for part in (signed(comparison.difference), interval(comparison.low, comparison.high, sign=True)) if part
+    )
+    seeds = count(comparison.num_seeds, "confirm seed")
+    match comparison.outcome:
+        case Outcome.BETTER | Outcome.WORSE as outcome:
+            return f"{outcome}: {label} is {outcome.lower()} than {against}: {figures}, {seeds}."
+        case Outcome.TIED:
+            return f"TIED: {label} cannot be told apart from {against}: {figures}, {seeds}."
+        case _:
+            need = f"an interval needs at least {MIN_SEEDS}" if comparison.num_seeds < MIN_SEEDS else EQUAL
+            return f"INSUFFICIENT: {label} minus {against} is {figures} on {seeds}; {need}."
+
+
+def _against(role: Role, label: str) -> str:
+    """A comparator in a sentence: `the baseline (β1=0 β2=0)`, `DAPO`."""
+    kind = _KIND[role]
+    return kind if label in kind else f"{kind} ({_bare(label)})"
+
+
+def _bare(label: str) -> str:
+    """A comparator's parameters without the word that says what it is."""
+    for word in ("baseline ", "matched "):
+        label = label.removeprefix(word)
+    return label

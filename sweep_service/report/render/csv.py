@@ -1,0 +1,104 @@
+"""The report's tables as CSV, for spreadsheets and data frames.
+
+UTF-8, commas, a header, one record a line. Texts are quoted, numbers are not, and what is missing is an empty text.
+A text that a spreadsheet would take for a formula is led by an apostrophe.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from sweep_service.report.model import ConfigRow, Report, StageResult, TrialRow
+from sweep_service.report.render.views import Delta, deltas, reference, varied
+from sweep_service.sweep.records import Stage
+
+Table = Literal["trials", "configs"]
+
+_FORMULA: Final = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""What a formula may begin with, the full-width forms of the signs included."""
+
+
+def render_csv(report: Report, table: Table = "trials") -> bytes:
+    """Render one record a trial, or one a config. Equal reports give equal bytes."""
+    header, rows = _trials(report) if table == "trials" else _configs(report)
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerow([inert(name) for name in header])
+    writer.writerows([inert(value) for value in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def inert(value: Any) -> Any:
+    """A cell that no spreadsheet computes: numbers stay numbers, a text that could start a formula is led by `'`."""
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    text = str(value)
+    starts = text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA)
+    return f"'{text}" if starts and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text == text.strip()
+
+
+def _trials(report: Report) -> tuple[list[str], list[list[Any]]]:
+    names, configs = varied(report), {row.id: row for row in report.configs}
+    header = [
+        "trial_id", "trial", "config_id", "config", "roles", *names, "stage", "seed", "state", "attempts", "step",
+        "total_steps", "objective", "evaluation_se", "entropy_start", "entropy_end", "entropy_kept", "reward_peak",
+        "reward_final", "reward_collapsed", "entropy_collapsed", "length_start", "length_end", "tokens", "seconds",
+        "warnings", "message", "mlflow_url",
+    ]  # fmt: skip
+    return header, [_trial(trial, configs[trial.config_id], names) for trial in report.trials]
+
+
+def _trial(trial: TrialRow, config: ConfigRow, names: Sequence[str]) -> list[Any]:
+    return [
+        trial.id, trial.number, trial.config_id, trial.label, " ".join(config.roles),
+        *(config.params.get(name) for name in names), trial.stage, trial.seed, trial.state, trial.attempts, trial.step,
+        trial.total_steps, trial.objective, trial.evaluation_se, trial.entropy_start, trial.entropy_end,
+        trial.entropy_kept, trial.reward_peak, trial.reward_final, int(trial.reward_collapsed),
+        int(trial.entropy_collapsed), trial.length_start, trial.length_end, trial.tokens, trial.seconds,
+        " ".join(warning.code for warning in trial.warnings), trial.message, trial.mlflow_url,
+    ]  # fmt: skip
+
+
+def _configs(report: Report) -> tuple[list[str], list[list[Any]]]:
+    names, against = varied(report), reference(report)
+    confirm, tune = deltas(report, Stage.CONFIRM), deltas(report, Stage.TUNE)
+    header = [
+        "config_id", "config", "label", "roles", "loss", *names,
+        "confirm_mean", "confirm_low", "confirm_high", "confirm_sd", "confirm_n", "confirm_planned",
+        "tune_mean", "tune_sd", "tune_n", "tune_planned",
+        "reference_id", "confirm_delta", "confirm_delta_low", "confirm_delta_high", "tune_delta",
+        "entropy_start", "entropy_end", "entropy_kept", "reward_peak", "reward_final", "reward_collapsed",
+        "entropy_collapsed", "length_start", "length_end", "evaluation_se", "tokens", "hours",
+    ]  # fmt: skip
+    rows = [
+        [
+            row.id, row.number, row.label, " ".join(row.roles), row.loss, *(row.params.get(name) for name in names),
+            *_stage(row.confirm, interval=True), *_stage(row.tune, interval=False),
+            against.id if against else None, *_delta(confirm.get(row.id)), *_delta(tune.get(row.id))[:1],
+            row.entropy_start, row.entropy_end, row.entropy_kept, row.reward_peak, row.reward_final,
+            row.reward_collapsed, row.entropy_collapsed, row.length_start, row.length_end, row.evaluation_se,
+            row.tokens, row.hours,
+        ]
+        for row in report.configs
+    ]  # fmt: skip
+    return header, rows
+
+
+def _stage(result: StageResult | None, *, interval: bool) -> list[Any]:
+    if result is None:
+        return [None] * (6 if interval else 4)
+    bounds = [result.low, result.high] if interval else []
+    return [result.mean, *bounds, result.sd, result.n, result.planned]
+
+
+def _delta(found: Delta | None) -> list[Any]:
+    return [None, None, None] if found is None else [found.difference, found.low, found.high]

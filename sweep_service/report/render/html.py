@@ -1,0 +1,201 @@
+"""The report as one HTML file that opens offline: plotly is inside, nothing is loaded, only our own scripts run."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from sweep_service.report.figures import Figure, Section, looks, sections
+from sweep_service.report.formatting import count, interval, number, short_name, signed, value_text
+from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report
+from sweep_service.report.parts.best_config import FILE_NAME
+from sweep_service.report.render import views
+from sweep_service.report.render.csv import render_csv
+from sweep_service.report.render.embedding import embedded
+from sweep_service.sweep.records import Role, Stage
+
+_PAGE: Final = Path(__file__).parent / "page"
+_OUTCOMES: Final = {
+    Outcome.BETTER: "The whole 95 % interval lies above zero.",
+    Outcome.TIED: "The 95 % interval contains zero: with these seeds neither is shown to be better.",
+    Outcome.WORSE: "The whole 95 % interval lies below zero: prefer the comparator.",
+    Outcome.INSUFFICIENT: "There is not enough to say anything with a stated confidence.",
+    Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",
+}
+Places = dict[str, float]
+"""Where marks stand on an axis, in percent of its width."""
+
+
+def render_html(report: Report) -> bytes:
+    """Render the page. Equal reports give equal bytes."""
+    look = looks(report)
+    made = sections(report, look)
+    seeds = next((section for section in made if section.id == "seeds"), None)
+    figures = [section for section in made if section.id != "seeds"]
+    script = (_PAGE / "page.js").read_text()
+    context = {
+        "report": report,
+        "look": look,
+        "contents": _contents(report, seeds, figures),
+        "sentence": views.sentence(report),
+        "outcome_note": _OUTCOMES[report.verdict.outcome],
+        "scale": _scale(report.verdict.comparison),
+        "numbers": views.by_number(report.trials),
+        "varied": views.varied(report),
+        "reference": views.reference(report),
+        "against": views.reference_name(report),
+        "confirm_deltas": views.deltas(report, Stage.CONFIRM),
+        "tune_deltas": views.deltas(report, Stage.TUNE),
+        "forest": _forest(report.comparisons),
+        "forest_zero": views.place(0, *views.bounds(report.comparisons)),
+        "budgets": views.budgets(report),
+        "units": views.units(report),
+        "effects": _effects(report.exploration),
+        "seeds": seeds,
+        "sections": figures,
+        "legend": sorted(report.configs, key=lambda row: (not look[row.id].shown, row.number)),
+        "prompts": views.prompts(report.samples),
+        "failures": views.failures(report),
+        "file_name": FILE_NAME,
+        "files": _files(report),
+        "figures": Markup(embedded([figure for section in made for figure in section.figures])),
+        "style": Markup((_PAGE / "page.css").read_text()),
+        "script": Markup(script),
+        "plotly": Markup(get_plotlyjs()),
+        "policy": _policy(script),
+    }
+    return _environment().get_template("page.html.j2").render(context).encode()
+
+
+@lru_cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    cast("dict[str, Any]", environment.filters).update(
+        number=number,
+        signed=signed,
+        count=count,
+        short_name=short_name,
+        value_text=value_text,
+        utc=_utc,
+        amount=_amount,
+        spread=_spread,
+    )
+    cast("dict[str, Any]", environment.globals).update(interval=interval, SPACE=Role.SPACE, BASELINE=Role.BASELINE)
+    return environment
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _amount(value: float) -> str:
+    """`950`, `12.3 k`, `4.56 M`: three digits are enough for a cost."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g}"
+
+
+def _spread(figures: Sequence[Figure]) -> list[tuple[Figure, bool]]:
+    """Each figure with whether it takes a row of its own: it asks for it, or nothing would stand beside it."""
+    wide = [bool(figure.get("wide")) for figure in figures]
+    place = 0
+    while place < len(figures):
+        if wide[place]:
+            place += 1
+        elif place + 1 < len(figures) and not wide[place + 1]:
+            place += 2
+        else:
+            wide[place] = True
+    return list(zip(figures, wide, strict=True))
+
+
+def _contents(report: Report, seeds: Section | None, figures: Sequence[Section]) -> list[tuple[str, str]]:
+    """Anchor and name of every part that the page has, in its order."""
+    exploring = report.exploration is not None
+    early = report.verdict.outcome is Outcome.EXPLORATORY
+    parts = [
+        ("verdict", "Verdict", True),
+        ("warnings", f"Warnings {len(report.cautions)}", bool(report.cautions)),
+        ("exploration", "Parameters", exploring and early),
+        ("best", "Best config", report.best is not None),
+        ("configs", "Configs", True),
+        ("sure", "How sure", bool(report.comparisons or seeds)),
+        ("claims", "Claims", bool(report.claims)),
+        ("exploration", "Parameters", exploring and not early),
+        *((f"figures-{section.id}", section.title, section.open) for section in figures),
+        ("samples", "Samples", bool(report.samples)),
+        ("failures", "Failures", bool(views.failures(report))),
+        ("trials", "Trials", True),
+        ("method", "Method", True),
+        ("data", "Data", True),
+    ]
+    return [(anchor, name) for anchor, name, there in parts if there]
+
+
+def _scale(comparison: Comparison | None) -> Places | None:
+    """The verdict's interval on an axis with zero in the middle, with room for a label beyond either end."""
+    if comparison is None or comparison.low is None or comparison.high is None:
+        return None
+    reach = 1.7 * max(abs(comparison.low), abs(comparison.high)) or 1.0
+    values = {"low": comparison.low, "mean": comparison.difference, "high": comparison.high, "zero": 0.0}
+    return {name: views.place(value, -reach, reach, margin=0) for name, value in values.items()}
+
+
+def _forest(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, Places]]:
+    """Each comparison with its marks on an axis that all share."""
+    least, most = views.bounds(comparisons)
+    return [(c, _marks(c.low, c.difference, c.high, least, most)) for c in comparisons]
+
+
+def _marks(low: float | None, mean: float, high: float | None, least: float, most: float) -> Places:
+    """Places of a mean and its interval between the ends of an axis; without an interval its ends lie at the mean."""
+    values = {"low": mean if low is None else low, "mean": mean, "high": mean if high is None else high}
+    return {name: views.place(value, least, most) for name, value in values.items()}
+
+
+def _effects(exploration: Exploration | None) -> list[list[tuple[EffectLevel, Places]]]:
+    """Each effect's levels with their marks; all effects share one axis, so that strong ones look strong."""
+    if exploration is None:
+        return []
+    levels = [level for effect in exploration.effects for level in effect.levels]
+    values = [value for level in levels for value in (level.low, level.mean, level.high) if value is not None]
+    least, most = min(values, default=0.0), max(values, default=1.0)
+
+    return [
+        [(level, _marks(level.low, level.mean, level.high, least, most)) for level in effect.levels]
+        for effect in exploration.effects
+    ]
+
+
+def _files(report: Report) -> dict[str, str]:
+    """Links that hold a whole file each, by its name."""
+    contents = {"configs.csv": render_csv(report, "configs"), "trials.csv": render_csv(report, "trials")}
+    if report.best is not None:
+        contents[FILE_NAME] = report.best.yaml.encode()
+    return {name: f"data:text/plain;base64,{base64.b64encode(content).decode()}" for name, content in contents.items()}
+
+
+def _policy(script: str) -> str:
+    return (
+        f"default-src 'none'; script-src {_plotly_hash()} {_hash(script)}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+@lru_cache
+def _plotly_hash() -> str:
+    return _hash(get_plotlyjs())

@@ -1,0 +1,306 @@
+"""The report as Markdown: the page's story in text and tables. Curves are left to HTML and JSON."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+from sweep_service.report.formatting import NOTHING, ROLE_NAMES, count, interval, number, short_name, signed, value_text
+from sweep_service.report.model import (
+    BestConfig,
+    BudgetComparison,
+    Claim,
+    Comparison,
+    ConfigRow,
+    Effect,
+    Exploration,
+    Outcome,
+    Report,
+    SampledCompletion,
+    StageResult,
+    TrialRow,
+    Verdict,
+)
+from sweep_service.report.parts.best_config import FILE_NAME
+from sweep_service.report.render import views
+from sweep_service.sweep.records import Role, Stage
+
+_SPECIAL: Final = str.maketrans(
+    {char: f"\\{char}" for char in "\\`*_[]|#~$!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+)
+_MOST_CONFIGS: Final = 50
+_MOST_FAILURES: Final = 20
+_MOST_PROMPTS: Final = 3
+_MOST_LETTERS: Final = 240
+"""Of a sampled completion."""
+
+
+def render_markdown(report: Report) -> bytes:
+    """Render the summary, ending in a newline. Equal reports give equal bytes."""
+    exploring = report.verdict.outcome is Outcome.EXPLORATORY
+    exploration = _part("What the parameters do", _exploration(report.exploration) if report.exploration else [])
+    parts = [
+        *_head(report),
+        *_verdict(report.verdict),
+        *_part("Warnings", _cautions(report)),
+        *(exploration if exploring else []),
+        *_part("Best config of the space", _best(report.best) if report.best else []),
+        *_part("How sure", _comparisons(report)),
+        *_part("What the CE-GPPO paper says, in this sweep", _claims(report.claims)),
+        *([] if exploring else exploration),
+        *_part("Configs", _configs(report)),
+        *_part("What the policies write", _samples(report)),
+        *_part("Failures", _failures(views.failures(report))),
+        *_part("How this was computed", [bullets([plain(line) for line in report.method])]),
+        _origin(report),
+    ]
+    return ("\n\n".join(parts) + "\n").encode()
+
+
+def plain(value: str) -> str:
+    """A user's text on one line, with nothing in it that Markdown or HTML would act on."""
+    return " ".join(value.split()).translate(_SPECIAL)
+
+
+def _part(title: str, blocks: Sequence[str]) -> list[str]:
+    return [f"## {title}", *blocks] if blocks else []
+
+
+def bullets(lines: Sequence[str]) -> str:
+    """Lines that are Markdown already, as a list."""
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells that are Markdown already, as a table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A block of code that no backtick inside can end."""
+    fence = "`" * max(3, 1 + max((len(list(run)) for char, run in groupby(text) if char == "`"), default=0))
+    return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
+
+
+def _code(text: str) -> str:
+    """Text in one line of code, or as plain text if a reader of Markdown could act on it there."""
+    line = " ".join(text.split())
+    return plain(line) if set(line) & set("`<>&|[]") else f"`{line}`"
+
+
+def _head(report: Report) -> list[str]:
+    parts = [f"# Sweep {plain(report.sweep.name)}"]
+    if report.interim:
+        parts.append(
+            f"**Interim report.** The sweep is {report.sweep.state.lower()}; every number may still change, "
+            "and the intervals do not allow for looking early."
+        )
+    parts.append(f"**{report.verdict.outcome}**: {plain(views.sentence(report))}")
+    parts.append(f"Objective: {plain(report.objective)}.")
+    return [*parts, plain(report.sweep.message)] if report.sweep.message else parts
+
+
+def _verdict(verdict: Verdict) -> list[str]:
+    ties = [f"**Which may be the best.** {plain(verdict.ties.text)}"] if verdict.ties else []
+    return [*ties, *([f"**What to train next.** {plain(verdict.next.text)}"] if verdict.next else [])]
+
+
+def _cautions(report: Report) -> list[str]:
+    numbers = views.by_number(report.trials)
+    lines = [
+        f"{_code(item.code)} {plain(item.text)}{f' *Rule: {plain(item.rule)}*' if item.rule else ''}"
+        f"{_trials([numbers[id_] for id_ in item.trials])}"
+        for item in report.cautions
+    ]
+    return [bullets(lines)] if lines else []
+
+
+def _trials(numbers: Sequence[int], most: int = 12) -> str:
+    if not numbers:
+        return ""
+    more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
+    return f" ({'trial' if len(numbers) == 1 else 'trials'} {', '.join(str(n) for n in numbers[:most])}{more})"
+
+
+def _exploration(found: Exploration) -> list[str]:
+    parts = [bullets([plain(line) for line in found.text])] if found.text else []
+    rows = [row for effect in found.effects for row in _effect(effect)]
+    if rows:
+        parts.append(table(["parameter", "value", "adjusted mean, 95 %", "configs"], rows))
+    return [*parts, plain(found.surface.text)] if found.surface else parts
+
+
+def _effect(effect: Effect) -> list[list[str]]:
+    return [
+        [
+            plain(effect.label),
+            plain(level.text),
+            f"{number(level.mean)} {interval(level.low, level.high)}".strip(),
+            str(level.configs),
+        ]
+        for level in effect.levels
+    ]
+
+
+def _best(best: BestConfig) -> list[str]:
+    stages = [["tune", *_stage(best.tune)], ["confirm", *_stage(best.confirm)]]
+    parts = [f"**{plain(best.label)}** {plain(best.why)}", table(["stage", "mean", "95 % interval", "seeds"], stages)]
+    if best.optimism is not None:
+        parts.append(f"Winner's optimism (tune minus confirm): {signed(best.optimism)}.")
+    if best.evidence:
+        parts.append(bullets([plain(line) for line in best.evidence]))
+    if best.others:
+        parts += ["Why not the others:", bullets([plain(line) for line in best.others])]
+    parts += [f"{_code(best.command)} with `{FILE_NAME}`:", fenced(best.yaml, "yaml")]
+    if best.checkpoints:
+        lines = [
+            f"{point.stage} seed {point.seed}, step {point.step}: {_code(point.path)}" for point in best.checkpoints
+        ]
+        parts += ["Checkpoints:", bullets(lines)]
+    if best.provenance:
+        parts += [
+            "Provenance:",
+            bullets([f"{plain(name)}: {plain(value)}" for name, value in best.provenance.items()]),
+        ]
+    return parts
+
+
+def _stage(result: StageResult | None) -> list[str]:
+    if result is None:
+        return [NOTHING, NOTHING, "0"]
+    return [number(result.mean), interval(result.low, result.high) or NOTHING, str(result.n)]
+
+
+def _comparisons(report: Report) -> list[str]:
+    if not report.comparisons:
+        return []
+    units, budgets = views.units(report), views.budgets(report)
+    rows = [
+        [
+            plain(found.label),
+            plain(found.comparator_label),
+            found.outcome,
+            _difference(found),
+            *(_difference(budgets.get((found.config_id, found.comparator_id), {}).get(unit)) for unit in units),
+            str(found.num_seeds),
+        ]
+        for found in report.comparisons
+    ]
+    header = ["config", "minus", "", "at equal steps, 95 %", *(f"at equal {unit}" for unit in units), "seeds"]
+    parts = [table(header, rows)]
+    spread = report.descriptive
+    if spread and spread.training_sd is not None:
+        of_it = f"; sampling at evaluations accounts for {number(spread.evaluation_se)} of it"
+        parts.append(
+            f"Training seeds spread the objective with a standard deviation of {number(spread.training_sd)}"
+            f"{of_it if spread.evaluation_se is not None else ''}."
+        )
+    return parts
+
+
+def _difference(found: Comparison | BudgetComparison | views.Delta | None) -> str:
+    if found is None:
+        return NOTHING
+    return f"{signed(found.difference)} {interval(found.low, found.high, sign=True)}".strip()
+
+
+def _claims(claims: Sequence[Claim]) -> list[str]:
+    rows = [
+        [
+            f"**{claim.outcome}**",
+            plain(claim.claim),
+            plain(claim.evidence),
+            f"{number(claim.estimate)} {interval(claim.low, claim.high)}".strip()
+            if claim.estimate is not None
+            else NOTHING,
+        ]
+        for claim in claims
+    ]
+    return [table(["", "claim", "evidence here", "estimate, 95 %"], rows)] if rows else []
+
+
+def _configs(report: Report) -> list[str]:
+    if not report.configs:
+        return ["No config has been tried."]
+    names, against = views.varied(report), views.reference_name(report)
+    confirm, tune = views.deltas(report, Stage.CONFIRM), views.deltas(report, Stage.TUNE)
+    header = [
+        "config", *(plain(short_name(name)) for name in names),
+        "confirm mean, 95 %", *([f"Δ {against}"] if confirm else []), "sd", "n",
+        "tune mean", *([f"Δ {against}"] if tune else []), "n",
+        "entropy", "reward peak → final", "collapsed",
+    ]  # fmt: skip
+    rows = [
+        [
+            _name(row, report.best),
+            *(_value(row, name) for name in names),
+            " ".join(_stage(row.confirm)[:2]) if row.confirm else NOTHING,
+            *([_difference(confirm.get(row.id))] if confirm else []),
+            number(row.confirm.sd) if row.confirm else NOTHING,
+            str(row.confirm.n) if row.confirm else "0",
+            number(row.tune.mean) if row.tune else NOTHING,
+            *([_difference(tune.get(row.id))] if tune else []),
+            str(row.tune.n) if row.tune else "0",
+            f"{number(row.entropy_start, 2)} → {number(row.entropy_end, 2)}",
+            f"{number(row.reward_peak, 2)} → {number(row.reward_final, 2)}",
+            f"{row.reward_collapsed} of {sum(row.states.values())}",
+        ]
+        for row in report.configs[:_MOST_CONFIGS]
+    ]
+    more = len(report.configs) - _MOST_CONFIGS
+    return [table(header, rows), *([f"… and {count(more, 'more config')} in the JSON."] if more > 0 else [])]
+
+
+def _name(row: ConfigRow, best: BestConfig | None) -> str:
+    """`3 **best**`, `0 baseline`: the parameters have columns of their own."""
+    roles = [ROLE_NAMES[role] for role in row.roles if role is not Role.SPACE]
+    marks = ["**best**"] if best and best.config_id == row.id else []
+    return " ".join([str(row.number), *marks, *roles])
+
+
+def _value(row: ConfigRow, name: str) -> str:
+    value = row.params.get(name)
+    return NOTHING if value is None else plain(value_text(value))
+
+
+def _samples(report: Report) -> list[str]:
+    """The first problems with one completion of each group."""
+    if not report.samples:
+        return []
+    parts = [
+        bullets(
+            [f"{group.role}: {plain(group.label)}, seed {group.seed}, step {group.step}" for group in report.samples]
+        )
+    ]
+    for prompt in views.prompts(report.samples)[:_MOST_PROMPTS]:
+        answers = [
+            f"{group.role}: {_answer(items[0])}"
+            for group, items in zip(report.samples, prompt.completions, strict=True)
+            if items
+        ]
+        parts += [f"Prompt: {plain(_shortened(prompt.text))}", bullets(answers)]
+    return parts
+
+
+def _answer(item: SampledCompletion) -> str:
+    return f"{plain(_shortened(item.completion))} (reward {number(item.reward, 2)})"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]} …"
+
+
+def _failures(trials: Sequence[TrialRow]) -> list[str]:
+    lines = [
+        f"trial {trial.number}, {plain(trial.label)}, {trial.stage} seed {trial.seed}: {trial.state.lower()} at step "
+        f"{trial.step} of {trial.total_steps}: {plain(trial.message or 'no message')}"
+        for trial in trials[:_MOST_FAILURES]
+    ]
+    more = [f"and {len(trials) - _MOST_FAILURES} more in the JSON"] if len(trials) > _MOST_FAILURES else []
+    return [bullets([*lines, *more])] if lines else []
+
+
+def _origin(report: Report) -> str:
+    versions = "".join(f", {plain(name)} {plain(version)}" for name, version in report.versions.items())
+    sweep = report.sweep
+    return f"Sweep `{sweep.id}`, spec `{sweep.spec_digest[:12]}`, inputs `{report.inputs_digest[:12]}`{versions}."

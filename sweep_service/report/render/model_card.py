@@ -1,0 +1,251 @@
+"""The README.md of an exported model: what was trained, what is known of it, and how to check that.
+
+Made from the report and the exported trial. Whatever users wrote is escaped.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from sweep_service.report.formatting import interval, number
+from sweep_service.report.model import BestConfig, ConfigRow, Report
+from sweep_service.report.render import views
+from sweep_service.report.render.markdown import bullets, fenced, plain, table
+from sweep_service.schemas import TrialView
+from sweep_service.sweep.records import Stage
+from trainers.catalog.entries import ModelEntry
+
+CONFIG_FILE: Final = "best.yaml"
+_LOSS_FIRST: Final = ("name", "beta1", "beta2", "epsilon", "epsilon_low", "epsilon_high")
+
+
+class Exported(NamedTuple):
+    """A trial whose policy was exported."""
+
+    trial: TrialView
+    why: str
+    """Why this trial and not another one of its config, in a sentence."""
+    training: Mapping[str, Any]
+    """Its complete configuration but the seed."""
+    evaluation: float | None
+    """eval/avg_at_k of its last evaluation."""
+    facts: Mapping[str, Any]
+    """What `trainers.export` printed."""
+    processes: int
+    """That trained it together."""
+    base: ModelEntry | None
+    """The catalog's record of the model that it started from, where that is at hand."""
+
+
+def model_card(report: Report, best: BestConfig, exported: Exported) -> str:
+    """The card, with the head that the Hugging Face Hub reads."""
+    parts = [
+        _head(exported),
+        f"# {plain(report.sweep.name)}: {plain(best.label)}",
+        _summary(report, exported),
+        "## What the sweep found",
+        _finding(report),
+        table(*_results(report, best, exported)),
+        "## This model",
+        _this_model(exported),
+        "## What was trained",
+        table(("setting", "value"), [(plain(name), plain(value)) for name, value in _settings(exported)]),
+        "## Train it again",
+        _again(exported),
+        table(("what", "which"), [(plain(name), plain(text)) for name, text in _origin(report, best, exported)]),
+        "## Limits",
+        bullets(_limits(report, exported)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def trial_yaml(report: Report, best: BestConfig, exported: Exported) -> str:
+    """The configuration that trained the exported model, for `python -m trainers`."""
+    trial = exported.trial
+    lines = [
+        f"{best.label}: config {best.config_id} of sweep {report.sweep.name} ({report.sweep.id})",
+        f"The {trial.stage} trial {trial.id}, whose policy is in this folder.",
+        f"Train it again: {_command(exported)}",
+        f"Evaluate this folder: {_command(exported, '--evaluate .')}",
+    ]
+    comment = "".join(f"# {' '.join(line.split())}\n" for line in lines)
+    return comment + yaml.safe_dump({"seed": trial.seed, **exported.training}, sort_keys=False, allow_unicode=True)
+
+
+def _command(exported: Exported, *options: str) -> str:
+    """With the trial's threads and processes, on which results depend."""
+    threads, several = max(1, exported.trial.threads // exported.processes), exported.processes > 1
+    words = [f"OMP_NUM_THREADS={threads}", "python -m trainers", CONFIG_FILE, *options, "--cache CACHE"]
+    return " ".join([*words, f"--processes {exported.processes}"] if several else words)
+
+
+def _head(exported: Exported) -> str:
+    base, adapters = exported.base, _is_adapter(exported)
+    head: dict[str, Any] = {
+        "library_name": "peft" if adapters else "transformers",
+        "pipeline_tag": "text-generation",
+        "tags": ["reinforcement-learning", "trl", exported.training["loss"]["name"]],
+    }
+    if base is not None and base.origin.repository:
+        head["base_model"] = base.origin.repository
+        head["base_model_relation"] = "adapter" if adapters else "finetune"
+    return f"---\n{yaml.safe_dump(head, sort_keys=False)}---"
+
+
+def _is_adapter(exported: Exported) -> bool:
+    return "base" in exported.facts and not exported.facts["merged"]
+
+
+def _summary(report: Report, exported: Exported) -> str:
+    trial, kind = exported.trial, "The LoRA adapters of" if _is_adapter(exported) else "The policy of"
+    merged = " Its LoRA adapters are merged into the base model." if exported.facts["merged"] else ""
+    return (
+        f"{kind} the {trial.stage} trial with seed {trial.seed} of the best configuration of a hyperparameter sweep, "
+        f"after {trial.step} updates of reinforcement learning from {plain(_base_name(exported))}.{merged} "
+        f"{plain(exported.why)}"
+    )
+
+
+def _base_name(exported: Exported) -> str:
+    model, entry = exported.training["model"], exported.base
+    if model["name"] != "pretrained":
+        return "a small model that the code makes and warm-starts"
+    if entry is None or not entry.origin.repository:
+        return f"{model['model']}, a model of the local catalog"
+    return f"{entry.origin.repository}@{entry.origin.revision or 'unknown revision'}"
+
+
+def _finding(report: Report) -> str:
+    parts = [f"**{report.verdict.outcome}**: {plain(views.sentence(report))}"]
+    if report.verdict.ties is not None:
+        parts.append(plain(report.verdict.ties.text))
+    parts.append(f"Objective: {plain(report.objective)}.")
+    if report.cautions:
+        parts.append("Warnings of the report:")
+        parts.append(bullets([f"{plain(item.code)}: {plain(item.text)}" for item in report.cautions]))
+    return "\n\n".join(parts)
+
+
+def _results(report: Report, best: BestConfig, exported: Exported) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """The objective of the config and of its comparator, by seed."""
+    stage = exported.trial.stage
+    rows = {row.id: row for row in report.configs}
+    against = _comparator(report, best, rows)
+    mine, theirs = _by_seed(rows[best.config_id], stage), _by_seed(against, stage) if against else {}
+    name = against.label if against else ""
+    lines: list[Sequence[str]] = [
+        (
+            f"{seed}{' (this model)' if seed == exported.trial.seed else ''}",
+            number(mine.get(seed)),
+            number(theirs.get(seed)),
+        )
+        for seed in sorted(mine | theirs)
+    ]
+    ours, other = _mean(rows[best.config_id], stage), _mean(against, stage) if against else ""
+    lines.append(("mean, 95 % interval", ours, other))
+    header = (f"{stage} seed", plain(best.label), plain(name))
+    return (header, lines) if against else (header[:2], [line[:2] for line in lines])
+
+
+def _comparator(report: Report, best: BestConfig, rows: Mapping[str, ConfigRow]) -> ConfigRow | None:
+    if report.verdict.comparison is not None:
+        return rows[report.verdict.comparison.comparator_id]
+    reference = views.reference(report)
+    return None if reference is None or reference.id == best.config_id else reference
+
+
+def _by_seed(row: ConfigRow, stage: Stage) -> dict[int, float]:
+    result = row.confirm if stage is Stage.CONFIRM else row.tune
+    return {seed.seed: seed.value for seed in result.seeds} if result else {}
+
+
+def _mean(row: ConfigRow, stage: Stage) -> str:
+    result = row.confirm if stage is Stage.CONFIRM else row.tune
+    return f"{number(result.mean)} {interval(result.low, result.high)}".strip() if result else number(None)
+
+
+def _this_model(exported: Exported) -> str:
+    trial, facts = exported.trial, exported.facts
+    evaluated = (
+        f"Its last evaluation, after {trial.step} updates, gave an avg@k of {exported.evaluation!r} on the validation "
+        f"problems; its objective is {number(trial.objective)}."
+        if exported.evaluation is not None
+        else f"Its objective is {number(trial.objective)}."
+    )
+    parts = [f"{evaluated} {facts['parameters']:,} parameters, stored as {plain(str(facts['dtype']))}.", "To check it:"]
+    parts.append(fenced(_command(exported, "--evaluate ."), "sh"))
+    parts.append(
+        "With the weights in float32, on the same kind of CPU, with the same versions and not merged, this gives the "
+        "same digits. Otherwise single tokens may be sampled differently, and with them the number moves a little. "
+        "`generation_config.json` has the temperature and top_p of the evaluations."
+    )
+    return "\n\n".join(parts)
+
+
+def _settings(exported: Exported) -> list[tuple[str, str]]:
+    training, trial = exported.training, exported.trial
+    loss, rollout = training["loss"], training["rollout"]
+    first = [f"{name} {_value(loss[name])}" for name in _LOSS_FIRST if loss.get(name) is not None]
+    rest = [f"{name} {_value(v)}" for name, v in loss.items() if name not in _LOSS_FIRST and v not in (None, [], {})]
+    tokens = trial.summary.get("tokens/total")
+    found = {
+        "base model": _base_name(exported),
+        "LoRA": _named(training["model"].get("lora")) or "no: all weights were trained",
+        "task": _named(training["task"]),
+        "loss": ", ".join([*first, *rest]),
+        "advantage": _named(training["advantage"]),
+        "rollouts": f"{rollout['prompts_per_rollout']} prompts x {rollout['completions_per_prompt']} completions of at "
+        f"most {rollout['max_completion_tokens']} tokens, {rollout['prompts_per_minibatch']} prompts an update",
+        "optimizer": _named(training["optimizer"]),
+        "updates": str(trial.step),
+        "completion tokens": "" if tokens is None else f"{tokens:,.0f}",
+        "seed": str(trial.seed),
+        "CPU threads": str(trial.threads),
+    }
+    return [(name, value) for name, value in found.items() if value]
+
+
+def _named(settings: Mapping[str, Any] | None) -> str:
+    return ", ".join(
+        f"{name} {_value(value)}" for name, value in (settings or {}).items() if value not in (None, [], {})
+    )
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else json.dumps(value)
+
+
+def _again(exported: Exported) -> str:
+    text = (
+        f"`{CONFIG_FILE}` is the whole configuration with this seed; CACHE is a folder with the same catalog entries."
+    )
+    return f"{text}\n\n{fenced(_command(exported), 'sh')}"
+
+
+def _origin(report: Report, best: BestConfig, exported: Exported) -> list[tuple[str, str]]:
+    found = {
+        "sweep": f"{report.sweep.name}, {report.sweep.id}",
+        "trial": exported.trial.id,
+        **best.provenance,
+        "report": f"inputs sha256:{report.inputs_digest}, version {report.report_version}",
+    }
+    if exported.base is not None:
+        found["base model's files"] = f"sha256:{exported.base.digest}"
+    return list(found.items())
+
+
+def _limits(report: Report, exported: Exported) -> list[str]:
+    said = [
+        "Measured on this sweep's validation problems only, which also chose the configuration; nothing is known of "
+        "other tasks, of safety or of bias.",
+        "Licence: as the base model's and the data's; this card knows neither.",
+    ]
+    if exported.trial.stage is Stage.TUNE:
+        said.insert(0, "Exploratory: the configuration was chosen on these very seeds and confirmed on no others.")
+    else:
+        said.insert(0, "The interval is of the configuration over seeds; this model is one of them.")
+    if report.interim:
+        said.insert(0, "The sweep was still going on; its findings may have changed since.")
+    return said

@@ -1,0 +1,1 @@
+"""Intervals, tests and fits of the report. Pure numbers: knows no sweep."""

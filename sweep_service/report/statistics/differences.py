@@ -1,0 +1,254 @@
+"""Means and paired differences of configs over training seeds, with intervals that hold for the best of several.
+
+Model of the confirm stage: result(config, seed) = config + seed + error. The seeds are the same for every config, so a
+difference of two configs is free of the seeds' part. The error's variance is estimated from all configs that did not
+collapse and are not plainly noisier than the others. An estimate of 0, from results that are all equal, is taken for no
+knowledge of it: no interval is given. Simulations behind the choices: docs/statistics.md.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from sweep_service.report.statistics.critical_values import CONFIDENCE, detectable_effect, dunnett_critical
+
+MIN_SEEDS: Final = 3
+"""With fewer seeds no interval is given."""
+EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
+"""Why `MIN_SEEDS` seeds or more have no interval."""
+RELEVANT: Final = 0.02
+"""A difference that people care about: about what the CE-GPPO paper reports between methods."""
+NOISIER: Final = 0.05
+"""Level of the F tests that call a config, or a pair, plainly noisier than the others."""
+FAR_NOISIER: Final = 0.01
+"""Level of the F test after which a config's differences stand on their own degrees of freedom, which costs power."""
+BOUND: Final = (1 + CONFIDENCE) / 2
+"""Confidence of each of an interval's two bounds."""
+_NO_VARIANCE: Final = 1e-18  # at most what rounding leaves of equal scores
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Squares = tuple[float, int]
+"""A sum of squares and its degrees of freedom."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """The results of one config."""
+
+    config_id: str
+    values: Mapping[int, float]
+    """By seed; a seed whose trial failed is missing."""
+    steady: bool = True
+    """False for a config that collapsed: its spread says nothing about the others'."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its confidence interval; the bounds are None for equal values, and for fewer than `MIN_SEEDS`."""
+
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Mean over paired seeds of (one config minus another), with its standard error."""
+
+    num_seeds: int
+    estimate: float
+    standard_error: float | None = None
+    """None for fewer than `MIN_SEEDS` seeds, and where results do not vary."""
+    df: int | None = None
+    pooled: bool = False
+    """Whether the variance comes from all steady configs, not from this pair alone."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A config minus its comparator; the bounds are None where there is no standard error."""
+
+    config_id: str
+    comparator_id: str
+    contrast: Contrast
+    low: float | None = None
+    high: float | None = None
+    detectable: float | None = None
+    """The true difference that would be told from zero with 80 % probability."""
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """Mean over seeds with Student's interval."""
+    data, n = np.asarray(values, dtype=float), len(values)
+    sd = float(data.std(ddof=1)) if n > 1 else None
+    mean = float(data.mean())
+    if sd is None or n < MIN_SEEDS or sd**2 <= _NO_VARIANCE:
+        return Interval(mean, sd, None, None)
+    half = student_critical(n - 1) * sd / math.sqrt(n)
+    return Interval(mean, sd, mean - half, mean + half)
+
+
+def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[str]) -> list[Difference]:
+    """Compare configs with one comparator.
+
+    The lower bounds hold for all configs at once (Dunnett, one-sided): choosing the best of them can only push its
+    difference up. The upper bounds hold each by itself.
+
+    Args:
+        arms: all confirmed configs; each steady one may add to the pooled variance.
+        comparator_id: the arm to subtract.
+        config_ids: the arms to compare, chosen without looking at `arms`; ones that share no seed are left out.
+    """
+    pairs = Pairs(arms)
+    compared = [id_ for id_ in config_ids if id_ != comparator_id and pairs.seeds(id_, comparator_id).any()]
+    shared = [pairs.seeds(id_, comparator_id) for id_ in compared]
+    correlation = min((_correlation(a, b) for index, a in enumerate(shared) for b in shared[:index]), default=0.5)
+    return [
+        _difference(id_, comparator_id, pairs.contrast(id_, comparator_id), len(compared), correlation)
+        for id_ in compared
+    ]
+
+
+def _difference(config_id: str, comparator_id: str, found: Contrast, family: int, correlation: float) -> Difference:
+    if found.standard_error is None or found.df is None:
+        return Difference(config_id, comparator_id, found)
+    below = lower_critical(family, found.df, correlation)
+    return Difference(
+        config_id,
+        comparator_id,
+        found,
+        low=found.estimate - below * found.standard_error,
+        high=found.estimate + student_critical(found.df) * found.standard_error,
+        detectable=detectable_effect(below, found.df) * found.standard_error,
+    )
+
+
+def lower_critical(family: int, df: int, correlation: float = 0.5) -> float:
+    """How many standard errors the lower bound lies below the estimate."""
+    return dunnett_critical(family, df, correlation, BOUND, one_sided=True)
+
+
+@lru_cache(maxsize=1024)
+def student_critical(df: int) -> float:
+    """Half the width of Student's interval in standard errors."""
+    return float(stats.t.ppf(BOUND, df))
+
+
+def _correlation(one_S: Flags, other_S: Flags) -> float:
+    """Correlation of two differences from the same comparator: 1/2 when both have the same seeds."""
+    return int((one_S & other_S).sum()) / (2 * math.sqrt(int(one_S.sum()) * int(other_S.sum())))
+
+
+class Pairs:
+    """All confirmed configs, for differences between any two of them."""
+
+    def __init__(self, arms: Sequence[Arm]) -> None:
+        seeds = sorted({seed for arm in arms for seed in arm.values})
+        self._row = {arm.config_id: row for row, arm in enumerate(arms)}
+        self._steady = [row for row, arm in enumerate(arms) if arm.steady]
+        values = [[arm.values.get(seed, math.nan) for seed in seeds] for arm in arms]
+        self._values_AS = np.array(values, dtype=float).reshape(len(arms), len(seeds))
+        self._pools: dict[frozenset[int], Squares] = {}
+
+    def seeds(self, config_id: str, other_id: str) -> Flags:
+        """On which seeds both have a result."""
+        one_S, other_S = self._values_AS[self._row[config_id]], self._values_AS[self._row[other_id]]
+        return ~(np.isnan(one_S) | np.isnan(other_S))
+
+    def contrast(self, config_id: str, other_id: str) -> Contrast:
+        """Compare two configs that share a seed or more.
+
+        The variance is the pooled one, or the pair's own where that is plainly larger. With a config that collapsed or
+        is far noisier than the others, the pair also stands on its own degrees of freedom.
+        """
+        one, other = self._row[config_id], self._row[other_id]
+        deltas = (self._values_AS[one] - self._values_AS[other])[self.seeds(config_id, other_id)]
+        n, estimate = len(deltas), float(deltas.mean()) if len(deltas) else 0.0
+        if n < MIN_SEEDS:
+            return Contrast(n, estimate)
+        variance, df, pooled = float(deltas.var(ddof=1)) / 2, n - 1, False
+        pool = self._pool(one, other)
+        if pool is not None and pool[1] >= df:
+            own = variance * df, df
+            pooled = not _plainly_larger(own, (pool[0] - own[0], pool[1] - df), NOISIER)
+            variance, df = pool[0] / pool[1] if pooled else variance, pool[1]
+        if variance <= _NO_VARIANCE:
+            return Contrast(n, estimate)
+        return Contrast(n, estimate, math.sqrt(2 * variance / n), df, pooled)
+
+    def spread(self) -> tuple[float, int] | None:
+        """The error's pooled variance and its degrees of freedom, from any number of seeds.
+
+        None if nothing is left, or if what is left does not vary.
+        """
+        squares, df = self._residual_of(self._calm)
+        return (squares / df, df) if df and squares / df > _NO_VARIANCE else None
+
+    def _pool(self, one: int, other: int) -> tuple[float, int] | None:
+        """Squares and degrees of freedom of the configs that a pair may be pooled with; None if it stands alone."""
+        return None if {one, other} & self._alone else self._residual_of(self._calm | {one, other})
+
+    def _residual_of(self, rows: frozenset[int]) -> Squares:
+        if rows not in self._pools:
+            self._pools[rows] = _residual(self._values_AS[sorted(rows)])
+        return self._pools[rows]
+
+    @cached_property
+    def _calm(self) -> frozenset[int]:
+        """The steady configs that are not plainly noisier than the other steady ones."""
+        return frozenset(self._against_others) - self._noisier(NOISIER)
+
+    @cached_property
+    def _alone(self) -> frozenset[int]:
+        """The configs that collapsed or are far noisier than the others."""
+        return self._noisier(FAR_NOISIER) | frozenset(self._row.values()) - frozenset(self._against_others)
+
+    def _noisier(self, level: float) -> frozenset[int]:
+        found = self._against_others.items()
+        return frozenset(row for row, (own, rest) in found if _plainly_larger(own, rest, level))
+
+    @cached_property
+    def _against_others(self) -> dict[int, tuple[Squares, Squares]]:
+        """What each steady config adds to the residual of the steady ones, and what is left without it."""
+        every = frozenset(self._steady)
+        squares, df = self._residual_of(every)
+        rests = {row: self._residual_of(every - {row}) for row in self._steady}
+        return {row: ((squares - rest[0], df - rest[1]), rest) for row, rest in rests.items()}
+
+
+def _plainly_larger(one: Squares, other: Squares, level: float) -> bool:
+    """Whether one variance is larger than another (F test)."""
+    (squares, df), (rest, rest_df) = one, other
+    if df < 1 or rest_df < 1 or rest <= _NO_VARIANCE:  # equal to the last digit: coarse scores, not a small spread
+        return False
+    return squares / df > _f_critical(df, rest_df, level) * rest / rest_df
+
+
+@lru_cache(maxsize=4096)
+def _f_critical(df: int, rest_df: int, level: float) -> float:
+    return float(stats.f.ppf(1 - level, df, rest_df))
+
+
+def _residual(values_AS: Floats) -> Squares:
+    """Residual squares and degrees of freedom of the config + seed model; NaN for a missing result."""
+    known_AS = ~np.isnan(values_AS)
+    arms, seeds = values_AS.shape
+    if known_AS.all():
+        if arms < 2 or seeds < 2:
+            return 0.0, 0
+        left_AS = values_AS - values_AS.mean(axis=1, keepdims=True) - values_AS.mean(axis=0) + values_AS.mean()
+        return float((left_AS**2).sum()), (arms - 1) * (seeds - 1)
+    rows, columns = np.nonzero(known_AS)
+    design = np.zeros((len(rows), arms + seeds))
+    design[np.arange(len(rows)), rows] = design[np.arange(len(rows)), arms + columns] = 1
+    results = values_AS[known_AS]
+    solution, _, rank, _ = np.linalg.lstsq(design, results, rcond=None)
+    return float(((results - design @ solution) ** 2).sum()), len(rows) - int(rank)

@@ -1,0 +1,84 @@
+"""Least squares with the tests and intervals that follow from it."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from sweep_service.report.statistics.differences import CONFIDENCE
+
+Array = npt.NDArray[np.float64]
+
+_EXACT = 1e-20
+"""A residual sum of squares below this share of the total is rounding, not noise."""
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """y = X·beta + error."""
+
+    beta: Array
+    inverse: Array
+    """Pseudo-inverse of X'X."""
+    rank: int
+    rss: float
+    """Residual sum of squares; 0 where it is only rounding."""
+    total: float
+    """Sum of squares about the mean."""
+    df: int
+    """Residual degrees of freedom."""
+
+    @property
+    def variance(self) -> float | None:
+        """Of the error; None without degrees of freedom, and for a fit without any error, which says nothing of it."""
+        return self.rss / self.df if self.df > 0 and self.rss > 0 else None
+
+    @property
+    def r2(self) -> float:
+        """Share of the variance that the fit explains."""
+        return 1 - self.rss / self.total if self.total > 0 else 0.0
+
+    def scale(self, row: Array) -> float:
+        """Standard error of `row`·beta, in units of the error's sd."""
+        return math.sqrt(max(float(row @ self.inverse @ row), 0.0))
+
+
+def fit(X: Array, y: Array) -> LinearFit:
+    """Fit by least squares; a column that others make up does no harm.
+
+    Args:
+        X: (configs, columns), the constant included.
+        y: (configs,).
+    """
+    u, s, vt = np.linalg.svd(X, full_matrices=False)
+    keep = s > s[0] * max(X.shape) * np.finfo(float).eps
+    u, s, vt = u[:, keep], s[keep], vt[keep]
+    parts = u.T @ y
+    rest = y - u @ parts
+    total, rss = float(((y - y.mean()) ** 2).sum()), float(rest @ rest)
+    rss = 0.0 if rss <= _EXACT * float(y @ y) else rss
+    return LinearFit(
+        vt.T @ (parts / s), vt.T @ (vt / s[:, None] ** 2), int(keep.sum()), rss, total, len(y) - int(keep.sum())
+    )
+
+
+def t_critical(df: int) -> float:
+    """Half the width of a 95 % interval, in standard errors."""
+    return float(special.stdtrit(df, (1 + CONFIDENCE) / 2))
+
+
+def p_of_t(t: float, df: int) -> float:
+    """Two-sided p value."""
+    return 2 * float(special.stdtr(df, -abs(t)))
+
+
+def p_of_f(f: float, df: int, error_df: int) -> float:
+    """Its p value: how often noise alone gives an F as high."""
+    return float(special.fdtrc(df, error_df, f))
+
+
+def p_text(p: float) -> str:
+    """`p = 0.031`, `p < 0.001`."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"

@@ -1,0 +1,242 @@
+"""The cost probe of a sweep: one trainer that measures, in an actor as a trial has it, before the first trial."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import ray
+from ray.exceptions import OutOfMemoryError, RayError
+
+from sweep_service.processes.child_processes import terminate, this_host
+from sweep_service.runner.lease import Lease
+from sweep_service.runner.ledger import MARK_EVERY_S
+from sweep_service.runner.trainer_process import Job
+from sweep_service.runner.trial_actor import TrialActor
+from sweep_service.settings import Settings
+from sweep_service.store import Fence, Store
+from sweep_service.sweep.budget import left_s
+from sweep_service.sweep.cost import above_budget, costliest, measured, probe_shape
+from sweep_service.sweep.plan import make_plan
+from sweep_service.sweep.records import AttemptOutcome, CostProbe, ProbeState, Sweep, SweepState
+from trainers.config import TrainingConfig
+from trainers.cost.cost_figures import CostFigures
+from trainers.training import out_of_memory
+
+_WAIT_S: Final = 1.0
+_STOP_S: Final = 15.0
+_KILLED: Final = "the trainer was ended by signal 9"
+
+
+class ProbeVerdict(NamedTuple):
+    """What a probe means for its sweep."""
+
+    ends: SweepState | None
+    """The state in which the sweep ends without a trial; None: its trials follow."""
+    message: str | None = None
+
+
+class ProbeActor(TrialActor):
+    """The actor of a trial, without the folder that Ray makes where no Tuner names one."""
+
+    def _setup_logdir(self) -> None:
+        self._logdir = Job.model_validate_json(self.config["job"]).directory
+
+
+class ProbeStage:
+    """The stage of a sweep before its first trial.
+
+    Args:
+        cancelled: asked again and again; once it is true the probe is ended.
+    """
+
+    def __init__(
+        self, store: Store, settings: Settings, fence: Fence, lease: Lease, cancelled: Callable[[], bool]
+    ) -> None:
+        self._store, self._settings, self._fence, self._lease = store, settings, fence, lease
+        self._cancelled = cancelled
+        self._process: tuple[str, int, float] | None = None
+
+    def run(self) -> ProbeVerdict:
+        """Measure, unless that is not asked for or was done before, and judge.
+
+        Raises: StaleEpoch.
+        """
+        sweep = self._store.get_sweep(self._fence.sweep_id)
+        if sweep.spec.probes == "off" or self._store.list_attempts(sweep.id):
+            return ProbeVerdict(None)
+        training = costliest(sweep.spec)
+        shape, machines = probe_shape(training, sweep.spec.resources), _machines()
+        probe = self._known(sweep, shape, machines)
+        while probe is None or probe.state in (ProbeState.CRASHED, ProbeState.LOST):
+            if self._store.crashed_probes(sweep.id) > sweep.spec.retries.max_crashes:
+                why = probe.message if probe else "its actor died"
+                return ProbeVerdict(SweepState.FAILED, f"the probe crashed again and again: {why}")
+            if self._cancelled():
+                return ProbeVerdict(SweepState.CANCELLED)
+            probe = self._measure(sweep, training, shape, machines)
+        return self._judged(sweep, probe)
+
+    def kill_trainer(self) -> None:
+        """Kill this host's trainer without a word in the store: the sweep is somebody else's now."""
+        if self._process is not None and self._process[0] == this_host():
+            terminate(*self._process)
+
+    def _known(self, sweep: Sweep, shape: str, machines: str) -> CostProbe | None:
+        """Return what an earlier runner of this sweep has measured, or another sweep if that is as good."""
+        own = self._store.last_probe(sweep.id)
+        if own is not None and own.state in (ProbeState.SUCCEEDED, ProbeState.FAILED):
+            return own
+        found = self._store.find_probe(shape, machines) if sweep.spec.probes == "first" else None
+        if found is not None:
+            self._store.reuse_probe(self._fence, found)
+        return found
+
+    def _judged(self, sweep: Sweep, probe: CostProbe) -> ProbeVerdict:
+        if probe.state is ProbeState.CANCELLED:
+            return ProbeVerdict(SweepState.CANCELLED)
+        found = measured(probe)
+        if found is None:
+            return ProbeVerdict(SweepState.FAILED, f"the probe failed: {probe.message}")
+        cost = make_plan(sweep.spec, None, found).cost
+        assert cost is not None
+        if message := above_budget(sweep.spec, cost, self._store.spent(sweep.id).probe_gpu_hours):
+            return ProbeVerdict(SweepState.FAILED, message)
+        if sweep.spec.probes == "only":
+            unit = "GPU-hours" if sweep.spec.resources.gpus else "CPU-hours"
+            trial = _span(cost.trial_hours)
+            told = f"probed only: a trial takes up to {trial}, the sweep up to {cost.hours:.2g} {unit}"
+            return ProbeVerdict(SweepState.FINALIZING, f"{told} ({cost.basis})")
+        return ProbeVerdict(None)
+
+    def _measure(self, sweep: Sweep, training: TrainingConfig, shape: str, machines: str) -> CostProbe:
+        gpus = sweep.spec.resources.gpus
+        probe = self._store.start_probe(self._fence, shape, machines, training.model_dump(mode="json"), gpus)
+        heard = _Heard(self._store, self._fence, probe)
+        outcome, message = AttemptOutcome.CRASHED, "its actor could not be started"
+        actor: Any = None
+        try:
+            job = probe_job(sweep, self._settings, probe, training, self._store.spent(sweep.id).probe_gpu_hours)
+            remote: Any = ray.remote(num_cpus=sweep.spec.resources.cpus, num_gpus=gpus)(ProbeActor)
+            actor = remote.remote({"job": job.model_dump_json()})
+            for result in self._results(actor):
+                heard.take(result)
+                if "process" in result:
+                    self._process = tuple(json.loads(result["process"]))
+                outcome, message = AttemptOutcome(result.get("outcome", outcome)), result.get("message")
+                if result.get("timed_out"):
+                    outcome, message = AttemptOutcome.FAILED, _too_slow(sweep)
+            if self._cancelled():
+                outcome = AttemptOutcome.CANCELLED
+        except OutOfMemoryError as error:
+            outcome, message = AttemptOutcome.FAILED, out_of_memory.message(heard.phase, training, str(error))
+        except RayError as error:
+            outcome, message = AttemptOutcome.CRASHED, f"its actor died: {str(error).strip().partition(chr(10))[0]}"
+        finally:
+            self._end(actor)
+        if outcome is AttemptOutcome.CRASHED and message and message.startswith(_KILLED):
+            said = "killed by signal 9, as Linux does when the machine's memory is used up"
+            outcome, message = AttemptOutcome.FAILED, out_of_memory.message(heard.phase, training, said)
+        return heard.finish(outcome, message)
+
+    def _results(self, actor: Any) -> Iterator[dict[str, Any]]:
+        """Yield what the actor says, second by second, to the end or until the sweep is cancelled."""
+        while not self._cancelled():
+            asked = actor.step.remote()
+            while not ray.wait([asked], timeout=_WAIT_S)[0]:
+                self._lease.beat()
+                if self._cancelled():
+                    return
+            self._lease.beat()
+            result: dict[str, Any] = ray.get(asked)
+            yield result
+            if result["done"]:
+                return
+
+    def _end(self, actor: Any) -> None:
+        """End the actor, and its trainer with it, before anything else starts."""
+        if actor is None:
+            return
+        try:
+            ray.wait([actor.stop.remote()], timeout=_STOP_S)
+        finally:
+            ray.kill(actor)
+            self._process = None
+
+
+class _Heard:
+    """What a probe's trainer has told so far, and the store of it."""
+
+    def __init__(self, store: Store, fence: Fence, probe: CostProbe) -> None:
+        self._store, self._fence, self._probe = store, fence, probe
+        self._figures: CostFigures | None = None
+        self._held_s, self._marked_at = 0.0, time.monotonic()
+        self.phase = "loading"
+
+    def take(self, result: dict[str, Any]) -> None:
+        """Note what it did and for how long."""
+        self._held_s = result.get("held_s", self._held_s)
+        news: list[str] = []
+        for line in result["events"].splitlines():
+            event = json.loads(line)
+            if event["type"] == "progress" and event["phase"] != self.phase:
+                self.phase = event["phase"]
+                news.append(self.phase)
+            elif event["type"] == "cost":
+                self._figures = CostFigures.model_validate(event["figures"])
+        if news or time.monotonic() - self._marked_at >= MARK_EVERY_S:
+            self._marked_at = time.monotonic()
+            self._store.mark_probe(self._fence, self._probe, self._held_s, news)
+
+    def finish(self, outcome: AttemptOutcome, message: str | None) -> CostProbe:
+        """Store how it ended."""
+        if outcome is AttemptOutcome.SUCCEEDED and self._figures is None:
+            outcome, message = AttemptOutcome.CRASHED, "it ended without figures"
+        if outcome is AttemptOutcome.DIVERGED:
+            outcome, message = AttemptOutcome.FAILED, "a loss or gradient was not finite within the first updates"
+        figures = self._figures if outcome is AttemptOutcome.SUCCEEDED else None
+        state = ProbeState(outcome.value)
+        return self._store.finish_probe(self._fence, self._probe, state, self._held_s, message=message, figures=figures)
+
+
+def probe_job(sweep: Sweep, settings: Settings, probe: CostProbe, training: TrainingConfig, gpu_hours: float) -> Job:
+    """Return what the probe's actor does.
+
+    Args:
+        gpu_hours: that earlier probes of the sweep took: as a trial's attempts, they have one limit together.
+    """
+    resources = sweep.spec.resources
+    held_s = gpu_hours * 3600 / resources.gpus if resources.gpus else 0.0
+    return Job(
+        trial_id="probe",
+        attempt=probe.number,
+        directory=str(settings.storage / sweep.id / "probe" / str(probe.number)),
+        config=training.model_dump(mode="json"),
+        threads=max(1, int(resources.cpus)),
+        gpus=resources.gpus,
+        processes=resources.processes_for(training),
+        resume_from=None,
+        cache=str(settings.cache),
+        limit_s=left_s(sweep.spec, held_s),
+        probe=True,
+    )
+
+
+def _too_slow(sweep: Sweep) -> str:
+    hours = sweep.spec.budget.max_trial_hours or 0.0
+    return (
+        f"a few updates at full length took longer than budget.max_trial_hours {hours:g}: no trial could end; raise "
+        "it, or shorten rollout.max_completion_tokens"
+    )
+
+
+def _span(hours: float) -> str:
+    if hours < 0.05:
+        return f"{3600 * hours:.0f} s"
+    return f"{60 * hours:.0f} min" if hours < 2 else f"{hours:.1f} hours"
+
+
+def _machines() -> str:
+    """What kind of accelerators the cluster has, in Ray's words; the same for clusters without."""
+    found = {name for node in ray.nodes() if node["Alive"] for name in node["Resources"]}
+    return " ".join(sorted(name for name in found if name.startswith("accelerator_type:")))[:255] or "CPU"

@@ -1,0 +1,158 @@
+"""Two ways to start a trainer process: a fresh interpreter, or a fork of one that has its imports behind it."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from sweep_service.processes.child_processes import LIFELINE, stop
+
+STOP_GRACE_S: Final = 3.0
+
+
+class Running(Protocol):
+    """A trainer's process. It ends when the process that started it does."""
+
+    @property
+    def pid(self) -> int | None:
+        """None until it is there."""
+        ...
+
+    @property
+    def exit_code(self) -> int | None:
+        """None until it has ended; negative: the signal that ended it."""
+        ...
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when it has ended, or after so many seconds."""
+        ...
+
+    def stop(self) -> None:
+        """End it within a few seconds."""
+        ...
+
+
+class Spawned:
+    """`python -m trainers` in an interpreter of its own: with a GPU, or several processes, always this.
+
+    Args:
+        processes: that train the policy together; the one started here starts them, and its end is theirs.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], processes: int = 1
+    ) -> None:
+        with (directory / "stderr.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "trainers", *arguments),
+                    *("--processes", str(processes), "--parent-fd", str(LIFELINE)),
+                ],
+                env=dict(environment),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=directory,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int | None:
+        """Known at once."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """As Popen has it."""
+        return self._process.returncode
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when it has ended, or after so many seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+
+    def stop(self) -> None:
+        """SIGTERM, then SIGKILL to its process group."""
+        stop(self._process, STOP_GRACE_S)
+
+
+class Preloaded:
+    """Owns a `sweep_service.runner.preloaded` and forks one trainer at a time from it.
+
+    Args:
+        environment: of all its trainers.
+        log: what it says itself is appended there.
+    """
+
+    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+        self.environment = dict(environment)
+        with log.open("ab") as output:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "sweep_service.runner.preloaded"],
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can fork."""
+        return self._server.poll() is None
+
+    def start(self, arguments: Sequence[str], directory: Path) -> "Forked":
+        """Ask for a trainer; it starts as soon as the imports are done."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        request = {"arguments": list(arguments), "directory": str(directory)}
+        with suppress(BrokenPipeError):  # it has died; the trainer will be seen to have crashed
+            os.write(self._server.stdin.fileno(), json.dumps(request).encode() + b"\n")
+        return Forked(self, self._server.stdout.fileno())
+
+    def close(self) -> int:
+        """End it, and the trainer that it may have; return its exit code."""
+        stop(self._server, 0)
+        assert self._server.stdout is not None
+        self._server.stdout.close()
+        return self._server.returncode
+
+
+class Forked:
+    """A trainer forked by a `Preloaded`."""
+
+    def __init__(self, owner: Preloaded, answers: int) -> None:
+        self._owner, self._answers, self._pending = owner, answers, b""
+        self.pid: int | None = None
+        self.exit_code: int | None = None
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when it has ended, or after so many seconds. A server that dies counts as the trainer's crash."""
+        deadline = time.monotonic() + timeout_s
+        while self.exit_code is None:
+            ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return
+            chunk = os.read(self._answers, 1 << 12)
+            if not chunk:
+                self.exit_code = self._owner.close() or -signal.SIGKILL
+                return
+            *lines, self._pending = (self._pending + chunk).split(b"\n")
+            for answer in map(json.loads, lines):
+                self.pid, self.exit_code = answer.get("pid", self.pid), answer.get("exit_code")
+
+    def stop(self) -> None:
+        """SIGTERM, then the end of the server and everything with it."""
+        if self.exit_code is None and self.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+            self.wait(STOP_GRACE_S)
+        if self.exit_code is None:
+            self._owner.close()

@@ -1,0 +1,218 @@
+"""One trainer process as its owner sees it: start it, read its events, say how it ended. Knows no Ray."""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict
+
+import trainers
+from sweep_service.processes.child_processes import started_at
+from sweep_service.runner.trainer_launch import Running
+from sweep_service.settings import without_hub_tokens
+from sweep_service.sweep.records import AttemptOutcome
+from trainers.process.environment import ENVIRONMENT
+
+EVENTS_FILE: Final = "events.jsonl"
+MAX_PART: Final = 1 << 20
+"""Bytes of events that are passed on at a time, unless one line is longer."""
+_MESSAGE_LENGTH: Final = 2000
+_THREAD_VARIABLES: Final = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+Start = Callable[[Sequence[str], Path], Running]
+"""Starts a trainer with these arguments in that folder, whose `stderr.log` gets what it says."""
+
+
+class Job(BaseModel):
+    """All that an actor needs to run one attempt."""
+
+    model_config = ConfigDict(frozen=True)
+
+    trial_id: str
+    attempt: int
+    directory: str
+    config: dict[str, Any]
+    """A complete `TrainingConfig`, with its seed."""
+    threads: int
+    """Of all its processes together."""
+    gpus: float
+    processes: int = 1
+    resume_from: str | None
+    cache: str
+    limit_s: float | None = None
+    """Seconds after which it is stopped; None: never."""
+    probe: bool = False
+    """Whether it only measures what such a trial costs."""
+
+
+@dataclass(frozen=True)
+class EventChunk:
+    """Whole lines of an events file: the bytes from `start` to `end`."""
+
+    start: int
+    end: int
+    lines: str
+
+    @classmethod
+    def read(cls, path: Path, start: int, limit: int = MAX_PART) -> Self:
+        """Read the next lines from byte `start`; a line that is still being written is left out."""
+        try:
+            with path.open("rb") as file:
+                file.seek(start)
+                content = file.read(limit)
+                if len(content) == limit and b"\n" not in content:
+                    content += file.readline()
+        except FileNotFoundError:
+            content = b""
+        whole = content[: content.rfind(b"\n") + 1]
+        return cls(start, start + len(whole), whole.decode(errors="replace"))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The lines, parsed."""
+        return [json.loads(line) for line in self.lines.splitlines()]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an attempt ended."""
+
+    outcome: AttemptOutcome
+    message: str | None = None
+
+
+class Trainer:
+    """A trainer at work on a job. It ends with the process that made this object."""
+
+    def __init__(self, job: Job, start: Start) -> None:
+        self._directory = Path(job.directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        config = self._directory / "config.yaml"
+        config.write_text(json.dumps(job.config, indent=1))  # JSON is YAML
+        arguments = [str(config), "--output", job.directory, "--cache", job.cache, "--model-only-at-end"]
+        if job.resume_from:
+            arguments += ["--resume-from", job.resume_from]
+        if job.probe:
+            arguments.append("--probe")
+        self._offset, self._started_at = 0, None
+        self._process = start(arguments, self._directory)
+
+    @property
+    def pid(self) -> int | None:
+        """Its pid; None until it has one."""
+        return self._process.pid
+
+    @property
+    def started_at(self) -> float | None:
+        """When it started, in seconds since this machine booted; None until then."""
+        if self._started_at is None and self.pid is not None:
+            self._started_at = started_at(self.pid)
+        return self._started_at
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the process has ended, or for so many seconds; return whether it has."""
+        self._process.wait(timeout_s)
+        return self._process.exit_code is not None
+
+    def next_part(self) -> EventChunk:
+        """Return the next lines that it wrote; an empty part if there are none now."""
+        part = EventChunk.read(self._directory / EVENTS_FILE, self._offset)
+        self._offset = part.end
+        return part
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended, once it has."""
+        return ending_of(self._process.exit_code, self._directory)
+
+    def stop(self) -> None:
+        """End it within a few seconds."""
+        self._process.stop()
+
+
+def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return a trainer's variables: threads of each process, its GPUs as Ray gave them to its actor, no network.
+
+    Tokens for the Hub stay behind: a trainer reads the catalog only.
+    """
+    packages = str(Path(trainers.__file__).parent.parent)
+    paths = [packages, *filter(None, [environment.get("PYTHONPATH")])]
+    threads = max(1, job.threads // job.processes)
+    changed = dict.fromkeys(_THREAD_VARIABLES, str(threads)) | {
+        **ENVIRONMENT,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
+        "DO_NOT_TRACK": "1",
+    }
+    if not job.gpus:
+        changed["CUDA_VISIBLE_DEVICES"] = ""
+    return without_hub_tokens(environment) | changed
+
+
+def ending_of(exit_code: int | None, directory: Path) -> Ending:
+    """Say how a trainer ended.
+
+    Args:
+        exit_code: negative, or above 128: the signal that killed it; None: unknown, what it wrote must tell.
+        directory: where its events and its standard error are.
+    """
+    match exit_code:
+        case 0:
+            return Ending(AttemptOutcome.SUCCEEDED)
+        case 3:
+            return Ending(AttemptOutcome.DIVERGED)
+        case 4 | 5:
+            return Ending(AttemptOutcome.LOST, "the trainer was told to stop, or its owner ended")
+        case 1 | 2:
+            return Ending(AttemptOutcome.FAILED, _failure(directory))
+        case None:
+            return _recorded_ending(directory)
+        case _:
+            killed = -exit_code if exit_code < 0 else exit_code - 128  # as a launcher of several processes says it
+            what = f"signal {killed}" if killed > 0 else f"exit code {exit_code}"
+            said = _tail(directory / "stderr.log")
+            return Ending(AttemptOutcome.CRASHED, f"the trainer was ended by {what}" + (f": {said}" if said else ""))
+
+
+def _recorded_ending(directory: Path) -> Ending:
+    last = _last_event(directory)
+    match last.get("type"), last.get("outcome"):
+        case "finished", ("SUCCEEDED" | "DIVERGED") as outcome:
+            return Ending(AttemptOutcome(outcome))
+        case "failed", _:
+            return Ending(AttemptOutcome.FAILED, _failure(directory))
+        case _:
+            return Ending(AttemptOutcome.LOST, "the trainer's owner ended")
+
+
+def _failure(directory: Path) -> str:
+    last = _last_event(directory)
+    message = str(last.get("message", "")) if last.get("type") == "failed" else ""
+    return (message or _tail(directory / "stderr.log") or "the trainer said nothing")[:_MESSAGE_LENGTH]
+
+
+def _last_event(directory: Path) -> dict[str, Any]:
+    path = directory / EVENTS_FILE
+    if not path.exists():
+        return {}
+    lines = path.read_bytes().split(b"\n")[:-1]
+    try:
+        return json.loads(lines[-1]) if lines else {}
+    except ValueError:  # the machine went down while it was written
+        return {}
+
+
+def _tail(path: Path) -> str:
+    if not path.exists():
+        return ""
+    lines = path.read_bytes()[-_MESSAGE_LENGTH:].decode(errors="replace").strip().split("\n")
+    return "\n".join(line.rpartition("\r")[2] for line in lines)  # of a progress bar only its last state

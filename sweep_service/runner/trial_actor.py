@@ -1,0 +1,121 @@
+"""The actor around one trainer: thin, without torch. It ends with its raylet, and its trainer with it."""
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from ray import tune
+
+from sweep_service.processes.child_processes import die_with_parent, this_host
+from sweep_service.runner.deadline import Deadline
+from sweep_service.runner.leftovers import remove_leftovers
+from sweep_service.runner.trainer_launch import Preloaded, Spawned
+from sweep_service.runner.trainer_process import Job, Start, Trainer, trainer_environment
+from sweep_service.sweep.records import AttemptOutcome
+
+STEP_S: Final = 1.0
+
+
+class TrialActor(tune.Trainable):
+    """Runs one attempt after another. Every ending is a result; nothing is raised.
+
+    Its configuration is `{"job": JSON of a Job}`. A result has `events` (JSON lines), the bytes `start` and `end`
+    between which they lie in `events.jsonl`, `process` (host, pid, start), and `held_s`, for how long the attempt has
+    held its resources; with `done` an `outcome` and a `message`, and `timed_out` if the job's limit ended it.
+    """
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Start the trainer."""
+        _end_with_raylet()
+        self._preloaded: Preloaded | None = None
+        self._start(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take the next job in the same process."""
+        self._end_trainer()
+        self._start(new_config)
+        return True
+
+    def _start(self, config: dict[str, Any]) -> None:
+        job = self._job = Job.model_validate_json(config["job"])
+        self._held_since = time.monotonic()
+        self._trainer: Trainer | None = None
+        self._deadline: Deadline | None = None
+        self._problem = ""
+        try:
+            Path(job.directory).mkdir(parents=True, exist_ok=True)
+            _tidy(job)
+            self._trainer = Trainer(job, self._starter(job))
+            if job.limit_s is not None:
+                self._deadline = Deadline(self._trainer, job.limit_s)
+        except OSError as error:
+            self._problem = f"the trainer could not be started in {job.directory}: {error}"
+
+    def _starter(self, job: Job) -> Start:
+        """Fork from a preloaded process on CPUs; with a GPU or several processes always fresh ones."""
+        environment = trainer_environment(job, os.environ)
+        if job.gpus or job.processes > 1:
+            return lambda arguments, directory: Spawned(arguments, directory, environment, job.processes)
+        known = self._preloaded
+        if known is None or not known.alive or known.environment != environment:
+            if known is not None:
+                known.close()
+            known = self._preloaded = Preloaded(environment, Path(job.directory) / "stderr.log")
+        return known.start
+
+    def step(self) -> dict[str, Any]:
+        """Return what the trainer wrote in the next second, or until it ended."""
+        trainer = self._trainer
+        if trainer is None:
+            return {"events": "", "start": 0, "end": 0, "done": True, "outcome": "FAILED", "message": self._problem}
+        ended = trainer.wait(STEP_S)
+        part = trainer.next_part()
+        result: dict[str, Any] = {"events": part.lines, "start": part.start, "end": part.end, "done": False}
+        result["held_s"] = time.monotonic() - self._held_since
+        if trainer.started_at is not None:
+            result["process"] = json.dumps([this_host(), trainer.pid, trainer.started_at])
+        if ended and not part.lines:  # only once everything it wrote has been passed on
+            ending = trainer.ending
+            if ending.outcome is AttemptOutcome.SUCCEEDED:
+                _tidy(self._job, ended=True)
+            killed = ending.outcome in (AttemptOutcome.LOST, AttemptOutcome.CRASHED)
+            timed_out = killed and self._deadline is not None and self._deadline.passed
+            result |= {"done": True, "outcome": ending.outcome.value, "message": ending.message, "timed_out": timed_out}
+        return result
+
+    def cleanup(self) -> None:
+        """End the trainer and wait for it."""
+        self._end_trainer()
+        if self._preloaded is not None:
+            self._preloaded.close()
+
+    def _end_trainer(self) -> None:
+        if self._deadline is not None:
+            self._deadline.lift()
+            self._deadline = None
+        if self._trainer is not None:
+            self._trainer.stop()
+            self._trainer = None
+
+
+def _tidy(job: Job, *, ended: bool = False) -> None:
+    remove_leftovers(Path(job.directory), Path(job.resume_from) if job.resume_from else None, ended=ended)
+
+
+def _end_with_raylet() -> None:
+    """Have this process killed when the raylet that started it ends; Ray itself takes a minute and more."""
+    raylet = int(os.environ["RAY_RAYLET_PID"])
+    die_with_parent()
+    if os.getppid() != raylet:
+        os._exit(1)
+    threading.Thread(target=_watch_parent, args=(raylet,), name="raylet-watch", daemon=True).start()
+
+
+def _watch_parent(raylet: int) -> None:
+    """The death signal is lost if the raylet's thread that started this process ends early; this is not."""
+    while os.getppid() == raylet:
+        time.sleep(1)
+    os._exit(1)

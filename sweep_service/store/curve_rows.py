@@ -1,0 +1,142 @@
+"""Reading what trials recorded: curves and sampled completions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from pydantic_core import from_json
+from sqlalchemy import Text, cast, select
+
+from sweep_service.store import tables as t
+from sweep_service.store.base import Rows, one_sweep
+from sweep_service.sweep.records import Curve, Sample, Stage
+from sweep_service.sweep.series import EVALUATION, Columns, TrialSeries
+from sweep_service.sweep.spec import Resources
+
+
+class CurveRows(Rows):
+    """Curves and samples."""
+
+    def list_samples(self, sweep_id: str, after: tuple[str, int] = ("", -1), limit: int = 100) -> list[Sample]:
+        """Return sampled completions, ordered by trial and step, from the (trial, step) after `after`.
+
+        Args:
+            limit: how many (trial, step) pairs; each has several samples.
+        """
+        s = t.samples.c
+        joined = t.samples.join(t.trials, s.trial_id == t.trials.c.id)
+        query = select(t.samples).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        query = query.where((s.trial_id > after[0]) | ((s.trial_id == after[0]) & (s.step > after[1])))
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            rows = connection.execute(query.order_by(s.trial_id, s.step).limit(limit)).mappings().all()
+        return [
+            Sample(trial_id=row["trial_id"], step=row["step"], **sample) for row in rows for sample in row["samples"]
+        ]
+
+    def curves(self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] | None = None) -> list[Curve]:
+        """Return metrics over their steps, ordered by trial number, then key: of the trials named, or of all.
+
+        A step that several attempts recorded appears once, as the newest attempt has it. A trial that recorded a key
+        never is left out.
+        """
+        joined = t.curves.join(t.trials, t.curves.c.trial_id == t.trials.c.id)
+        query = select(t.curves, t.trials.c.config_id, t.trials.c.seed, t.trials.c.stage).select_from(joined)
+        query = query.where(t.trials.c.sweep_id == sweep_id)
+        if trial_ids is not None:
+            query = query.where(t.trials.c.id.in_(trial_ids))
+        c = t.curves.c
+        kinds = {"evaluation" if key.startswith("eval/") else "step" for key in keys}
+        query = query.where(c.kind.in_(kinds)).order_by(t.trials.c.number, c.attempt, c.first_step)
+        found: dict[tuple[str, str], dict[int, tuple[float, float | None]]] = {}
+        of_trial: dict[str, Mapping[str, Any]] = {}
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            for row in connection.execute(query).mappings():
+                of_trial.setdefault(row["trial_id"], row)
+                points = row["points"]
+                for key in keys:
+                    if key in points["metrics"]:
+                        values = zip(points["times"], points["metrics"][key], strict=True)
+                        found.setdefault((row["trial_id"], key), {}).update(zip(points["steps"], values, strict=True))
+        result: list[Curve] = []
+        for trial_id, row in of_trial.items():
+            for key in keys:
+                if by_step := found.get((trial_id, key)):
+                    steps = sorted(by_step)
+                    result.append(
+                        Curve(
+                            trial_id=trial_id,
+                            config_id=row["config_id"],
+                            seed=row["seed"],
+                            stage=Stage(row["stage"]),
+                            key=key,
+                            steps=steps,
+                            times=[by_step[step][0] for step in steps],
+                            values=[by_step[step][1] for step in steps],
+                        )
+                    )
+        return result
+
+    def series(self, sweep_id: str, keys: Sequence[str]) -> Iterator[TrialSeries]:
+        """Yield what each trial recorded of these metrics, as arrays, trial by trial in the order of their numbers.
+
+        A step that several attempts recorded appears once, as the newest attempt has it. A metric that never had a
+        value is left out, and so is a trial that recorded nothing.
+        """
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            c = t.trials.c
+            query = select(c.id).where(c.sweep_id == sweep_id).order_by(c.number)
+            ids = list(connection.execute(query).scalars())
+        for trial_id in ids:
+            if found := self._trial_series(trial_id, keys):
+                yield found
+
+    def _trial_series(self, trial_id: str, keys: Sequence[str]) -> TrialSeries | None:
+        """A large sweep has gigabytes of points: they are parsed once, and only what was asked for becomes objects."""
+        kinds = {
+            "step": Columns([key for key in keys if not key.startswith(EVALUATION)]),
+            "evaluation": Columns([key for key in keys if key.startswith(EVALUATION)]),
+        }
+        c = t.curves.c
+        query = select(c.kind, cast(c.points, Text)).where(c.trial_id == trial_id)
+        wanted = [kind for kind, columns in kinds.items() if columns.values]
+        with self._read() as connection:
+            for kind, points in connection.execute(query.where(c.kind.in_(wanted)).order_by(c.attempt, c.first_step)):
+                kinds[kind].add(from_json(points))
+        updates, evaluations = kinds["step"].arrays(), kinds["evaluation"].arrays()
+        if not updates.steps.size and not evaluations.steps.size:
+            return None
+        return TrialSeries(
+            trial_id=trial_id,
+            steps=updates.steps,
+            eval_steps=evaluations.steps,
+            eval_times=evaluations.times,
+            metrics=updates.values | evaluations.values,
+        )
+
+    def seconds_per_step(self, training: Mapping[str, Any], resources: Resources) -> float | None:
+        """Return the median seconds per update of earlier successful trials of the same shape, None if there are none.
+
+        Args:
+            training: a training configuration; its loss and optimizer do not matter for its speed.
+            resources: that a trial has.
+        """
+        shape = {key: training[key] for key in ("task", "model", "rollout", "compute", "evaluation", "device_batch")}
+        c = t.trials.c
+        joined = t.trials.join(t.configs, (c.config_id == t.configs.c.id) & (c.sweep_id == t.configs.c.sweep_id))
+        joined = joined.join(t.sweeps, c.sweep_id == t.sweeps.c.id)
+        took = (c.held_s / c.total_steps).label("took")  # not from start to end: it may have waited
+        query = select(took, t.configs.c.training, t.sweeps.c.spec).select_from(joined)
+        query = query.where(c.state == "SUCCEEDED", c.held_s > 0).order_by(c.ended_at.desc()).limit(100)
+        with self._read() as connection:
+            rows = connection.execute(query).all()
+        held = resources.model_dump(include={"cpus", "gpus", "processes"})
+        same = [
+            row.took
+            for row in rows
+            if all(row.training.get(key) == value for key, value in shape.items())
+            and all(row.spec["resources"].get(key) == value for key, value in held.items())
+        ]
+        return median(same) if same else None

@@ -1,0 +1,105 @@
+"""Connections: SQLite (WAL, durable commits) or PostgreSQL, the schema's version, and the clock of leases."""
+
+import sqlite3
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config as AlembicConfig
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def open_engine(url: str) -> Engine:
+    """Open the database; make the folder of a SQLite file if it is missing."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)
+    if parsed.database:
+        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(url, connect_args={"timeout": 30})
+    event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # the driver says no BEGIN of its own; _begin_sqlite does
+    for pragma in ("busy_timeout=30000", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    _use_wal(connection)
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Use a write-ahead log. SQLite does not wait, whatever its timeout, while others make the same switch."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
+
+
+@contextmanager
+def writing(engine: Engine) -> Generator[Connection]:
+    """A transaction that writes: on SQLite it takes the write lock first, so it cannot fail half-way for it."""
+    with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
+def reading(engine: Engine) -> Generator[Connection]:
+    """A transaction that reads one consistent state."""
+    snapshot = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+    with engine.connect().execution_options(**snapshot) as connection, connection.begin():
+        yield connection
+
+
+def upgrade(engine: Engine, version: str = "head") -> None:
+    """Bring the schema to a version, the newest by default; several processes may do so at once."""
+    config = _migrations()
+    with writing(engine) as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(727274)"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, version)
+
+
+def schema_versions(engine: Engine) -> tuple[str | None, str | None]:
+    """Return the schema's version in the database, and the one this code needs."""
+    with reading(engine) as connection:
+        present = MigrationContext.configure(connection).get_current_revision()
+    return present, ScriptDirectory.from_config(_migrations()).get_current_head()
+
+
+def _migrations() -> AlembicConfig:
+    config = AlembicConfig()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    return config
+
+
+def now_for_leases(connection: Connection) -> tuple[float, str]:
+    """Seconds on a clock that nobody sets, and that clock's name.
+
+    One host with SQLite: time since boot, named by the boot. PostgreSQL: the database's own clock.
+    """
+    if connection.dialect.name == "sqlite":
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return time.clock_gettime(time.CLOCK_BOOTTIME), boot
+    seconds = connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one()
+    return float(seconds), "database"

@@ -1,0 +1,124 @@
+"""Cost probes of sweeps: measurements before the first trial."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import and_, func, select, update
+
+from sweep_service.store import tables as t
+from sweep_service.store.base import Fence, Rows, append_event, insert_records, one_sweep
+from sweep_service.sweep.records import CostProbe, ProbeState
+from trainers.cost.cost_figures import CostFigures
+
+
+class ProbeRows(Rows):
+    """Probes. A sweep has more than one where its runner was replaced meanwhile, or one crashed."""
+
+    def start_probe(
+        self, fence: Fence, shape: str, machines: str, training: Mapping[str, Any], gpus: float
+    ) -> CostProbe:
+        """Begin a probe.
+
+        Raises: StaleEpoch.
+        """
+        p = t.probes.c
+        with self._fenced(fence) as connection:
+            last = connection.execute(select(func.max(p.number)).where(p.sweep_id == fence.sweep_id)).scalar_one()
+            probe = CostProbe(
+                sweep_id=fence.sweep_id,
+                number=(last or 0) + 1,
+                shape=shape,
+                machines=machines,
+                state=ProbeState.RUNNING,
+                training=dict(training),
+                gpus=gpus,
+                started_at=time.time(),
+            )
+            insert_records(connection, t.probes, [probe])
+            append_event(connection, fence.sweep_id, "probe.started", {"number": probe.number})
+        return probe
+
+    def lose_probe(self, fence: Fence, more_held_s: float) -> None:
+        """End the probe that an earlier runner left, if there is one.
+
+        Args:
+            more_held_s: seconds for which it held its resources beyond what `mark_probe` has noted.
+        Raises: StaleEpoch.
+        """
+        left = self.last_probe(fence.sweep_id)
+        if left is not None and left.state is ProbeState.RUNNING:
+            held_s = left.held_s + more_held_s
+            self.finish_probe(fence, left, ProbeState.LOST, held_s, message="its runner ended")
+
+    def mark_probe(self, fence: Fence, probe: CostProbe, held_s: float, phases: Sequence[str] = ()) -> None:
+        """Note for how long a probe has held its resources, and which phases it has begun since.
+
+        Raises: StaleEpoch.
+        """
+        with self._fenced(fence) as connection:
+            connection.execute(update(t.probes).where(_is(probe)).values(held_s=held_s))
+            for phase in phases:
+                append_event(connection, fence.sweep_id, "probe.progress", {"number": probe.number, "phase": phase})
+
+    def finish_probe(
+        self,
+        fence: Fence,
+        probe: CostProbe,
+        state: ProbeState,
+        held_s: float,
+        *,
+        message: str | None = None,
+        figures: CostFigures | None = None,
+    ) -> CostProbe:
+        """End a probe.
+
+        Raises: StaleEpoch.
+        """
+        changes: dict[str, Any] = {"state": state, "ended_at": time.time(), "held_s": held_s}
+        ended = probe.model_copy(update=changes | {"message": message, "figures": figures})
+        with self._fenced(fence) as connection:
+            connection.execute(update(t.probes).where(_is(probe)).values(ended.model_dump(mode="json")))
+            data = {"number": probe.number, "state": state, "message": message}
+            append_event(connection, fence.sweep_id, "probe.finished", data)
+        return ended
+
+    def reuse_probe(self, fence: Fence, probe: CostProbe) -> None:
+        """Note that another sweep's probe serves this one, too.
+
+        Raises: StaleEpoch.
+        """
+        with self._fenced(fence) as connection:
+            append_event(connection, fence.sweep_id, "probe.reused", {"sweep_id": probe.sweep_id})
+
+    def last_probe(self, sweep_id: str) -> CostProbe | None:
+        """Return a sweep's newest probe.
+
+        Raises: NotFound.
+        """
+        query = select(t.probes).where(t.probes.c.sweep_id == sweep_id).order_by(t.probes.c.number.desc()).limit(1)
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            row = connection.execute(query).mappings().one_or_none()
+            return CostProbe.model_validate(dict(row)) if row else None
+
+    def find_probe(self, shape: str, machines: str | None = None) -> CostProbe | None:
+        """Return the newest probe of a shape that has measured something, on such machines if they are given."""
+        p = t.probes.c
+        query = select(t.probes).where(p.shape == shape, p.state == ProbeState.SUCCEEDED.value)
+        if machines is not None:
+            query = query.where(p.machines == machines)
+        with self._read() as connection:
+            row = connection.execute(query.order_by(p.ended_at.desc()).limit(1)).mappings().one_or_none()
+            return CostProbe.model_validate(dict(row)) if row else None
+
+    def crashed_probes(self, sweep_id: str) -> int:
+        """Return how many of a sweep's probes have crashed."""
+        p = t.probes.c
+        query = select(func.count()).where(p.sweep_id == sweep_id, p.state == ProbeState.CRASHED.value)
+        with self._read() as connection:
+            return connection.execute(query).scalar_one()
+
+
+def _is(probe: CostProbe) -> Any:
+    return and_(t.probes.c.sweep_id == probe.sweep_id, t.probes.c.number == probe.number)

@@ -1,0 +1,102 @@
+"""What the projection to MLflow has already carried over: run ids and how far each trial's curves are."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from sqlalchemy import select, text, update
+
+from sweep_service.store import tables as t
+from sweep_service.store.base import Rows
+from sweep_service.store.database import writing
+from sweep_service.sweep.records import Record, Sweep, Trial
+
+
+class Chunk(Record):
+    """Some steps of one trial's metrics: `metrics[key][i]` was recorded at `steps[i]` and `times[i]`."""
+
+    id: int
+    kind: Literal["step", "evaluation"]
+    steps: list[int]
+    times: list[float]
+    metrics: dict[str, list[float | None]]
+
+
+class ProjectionRows(Rows):
+    """The projection's own marks; losing them costs a repeat, never a point."""
+
+    @contextmanager
+    def projecting(self) -> Generator[bool]:
+        """Whether this process may carry over now: with PostgreSQL one at a time, or runs would be made twice.
+
+        SQLite has one host and one worker.
+        """
+        if self.engine.dialect.name == "sqlite":
+            yield True
+            return
+        with self.engine.begin() as connection:
+            yield connection.execute(text("SELECT pg_try_advisory_xact_lock(727275)")).scalar_one()
+
+    def sweeps_behind(self) -> list[Sweep]:
+        """Return sweeps whose state or report MLflow does not show yet, oldest first."""
+        s, r = t.sweeps.c, t.reports.c
+        newest = select(r.inputs_digest).where(r.sweep_id == s.id, ~r.interim).order_by(r.created_at.desc()).limit(1)
+        reported = s.mlflow_report.is_distinct_from(newest.scalar_subquery())
+        query = select(t.sweeps).where(s.mlflow_state.is_distinct_from(s.state) | reported).order_by(s.id)
+        with self._read() as connection:
+            return [Sweep.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+
+    def sweep_runs(self) -> dict[str, str]:
+        """Return the parent run of each sweep that has one, by sweep id."""
+        query = select(t.sweeps.c.id, t.sweeps.c.mlflow_run_id).where(t.sweeps.c.mlflow_run_id.is_not(None))
+        with self._read() as connection:
+            return {row.id: row.mlflow_run_id for row in connection.execute(query)}
+
+    def behind(self) -> list[tuple[Trial, str | None]]:
+        """Return started trials whose curves or state MLflow does not have yet, with the state it has."""
+        newest = select(t.curves.c.id).where(t.curves.c.trial_id == t.trials.c.id)
+        newest = newest.order_by(t.curves.c.id.desc()).limit(1).scalar_subquery()
+        c = t.trials.c
+        lagging = (c.mlflow_curve_id < newest) | (c.mlflow_state.is_distinct_from(c.state))
+        query = select(t.trials).where(c.attempts > 0, lagging).order_by(c.sweep_id, c.number)
+        with self._read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [(Trial.model_validate(dict(row)), row["mlflow_state"]) for row in rows]
+
+    def chunks_behind(self, trial_id: str, limit: int) -> list[Chunk]:
+        """Return the next chunks of a trial's curves that MLflow does not have, in the order in which they came."""
+        c = t.curves.c
+        done = select(t.trials.c.mlflow_curve_id).where(t.trials.c.id == trial_id).scalar_subquery()
+        query = select(c.id, c.kind, c.points).where(c.trial_id == trial_id, c.id > done).order_by(c.id).limit(limit)
+        with self._read() as connection:
+            return [Chunk(id=row.id, kind=row.kind, **row.points) for row in connection.execute(query)]
+
+    def set_sweep_run(self, sweep_id: str, experiment_id: str, run_id: str) -> None:
+        """Note the sweep's parent run."""
+        self._set(t.sweeps, sweep_id, {"mlflow_experiment_id": experiment_id, "mlflow_run_id": run_id})
+
+    def set_trial_run(self, trial_id: str, run_id: str) -> None:
+        """Note the trial's run."""
+        self._set(t.trials, trial_id, {"mlflow_run_id": run_id})
+
+    def set_sweep_projected(self, sweep_id: str, state: str, report: str | None) -> None:
+        """Note what MLflow shows of a sweep: its state and the digest of its report."""
+        self._set(t.sweeps, sweep_id, {"mlflow_state": state, "mlflow_report": report})
+
+    def forget_projection(self, sweep_id: str) -> None:
+        """Forget all marks of a sweep, its trials' included: everything is carried over again."""
+        nothing: Mapping[str, Any] = {"mlflow_run_id": None, "mlflow_state": None}
+        with writing(self.engine) as connection:
+            sweep = update(t.sweeps).where(t.sweeps.c.id == sweep_id)
+            connection.execute(sweep.values(**nothing, mlflow_experiment_id=None, mlflow_report=None))
+            trials = update(t.trials).where(t.trials.c.sweep_id == sweep_id)
+            connection.execute(trials.values(**nothing, mlflow_curve_id=0))
+
+    def set_projected(self, trial_id: str, *, curve_id: int | None = None, state: str | None = None) -> None:
+        """Note how far MLflow is: the last chunk it has, or the trial state it shows."""
+        marks = {"mlflow_curve_id": curve_id, "mlflow_state": state}
+        self._set(t.trials, trial_id, {name: mark for name, mark in marks.items() if mark is not None})
+
+    def _set(self, table: Any, row_id: str, values: dict[str, Any]) -> None:
+        with writing(self.engine) as connection:
+            connection.execute(update(table).where(table.c.id == row_id).values(values))

@@ -1,0 +1,179 @@
+"""Sweeps: their rows, states, leases and events."""
+
+import time
+from collections.abc import Sequence
+
+from sqlalchemy import or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from sweep_service.errors import Conflict, IdempotencyKeyReused
+from sweep_service.store import tables as t
+from sweep_service.store.base import Fence, Rows, append_event, insert_records, one_sweep
+from sweep_service.store.database import now_for_leases, writing
+from sweep_service.sweep.records import Config, DesiredState, Event, Sweep, SweepState, Trial
+
+TRANSITIONS: dict[SweepState, frozenset[SweepState]] = {
+    SweepState.QUEUED: frozenset({SweepState.RUNNING, SweepState.CANCELLED, SweepState.FAILED}),
+    SweepState.RUNNING: frozenset({SweepState.FINALIZING, SweepState.CANCELLED, SweepState.FAILED}),
+    SweepState.FINALIZING: frozenset({SweepState.SUCCEEDED, SweepState.CANCELLED, SweepState.FAILED}),
+    SweepState.SUCCEEDED: frozenset(),
+    SweepState.FAILED: frozenset(),
+    SweepState.CANCELLED: frozenset(),
+}
+"""From which state a sweep may go to which."""
+
+
+class SweepRows(Rows):
+    """Sweeps, leases, events."""
+
+    def create_sweep(
+        self,
+        sweep: Sweep,
+        configs: Sequence[Config],
+        trials: Sequence[Trial],
+        idempotency: tuple[str, str] | None = None,
+    ) -> Sweep:
+        """Store a sweep with its first configs and trials, all or nothing.
+
+        Args:
+            sweep, configs, trials: what to store.
+            idempotency: a key chosen by the client, and the fingerprint of its request.
+        Returns: the stored sweep; with a key that was used before for the same request, that earlier sweep.
+        Raises: IdempotencyKeyReused, if the key was used for another request.
+        """
+        try:
+            with writing(self.engine) as connection:
+                row = sweep.model_dump(mode="json")
+                connection.execute(t.sweeps.insert().values(row | {"last_seq": 0}))
+                if idempotency:
+                    key, fingerprint = idempotency
+                    connection.execute(
+                        t.idempotency_keys.insert().values(
+                            key=key, fingerprint=fingerprint, sweep_id=sweep.id, created_at=time.time()
+                        )
+                    )
+                insert_records(connection, t.configs, configs)
+                insert_records(connection, t.trials, trials)
+                append_event(connection, sweep.id, "sweep.created", {"name": sweep.name, "trials": len(trials)})
+        except IntegrityError:
+            earlier = self._replayed(idempotency)
+            if earlier is None:
+                raise
+            return earlier
+        return sweep
+
+    def _replayed(self, idempotency: tuple[str, str] | None) -> Sweep | None:
+        if idempotency is None:
+            return None
+        key, fingerprint = idempotency
+        keys = t.idempotency_keys
+        with self._read() as connection:
+            row = connection.execute(select(keys).where(keys.c.key == key)).mappings().one_or_none()
+        if row is None:
+            return None
+        if row["fingerprint"] != fingerprint:
+            raise IdempotencyKeyReused(f"the Idempotency-Key {key!r} was used with another request; use a new key")
+        return self.get_sweep(row["sweep_id"])
+
+    def get_sweep(self, sweep_id: str) -> Sweep:
+        """Return a sweep.
+
+        Raises: NotFound.
+        """
+        with self._read() as connection:
+            return Sweep.model_validate(dict(one_sweep(connection, sweep_id)))
+
+    def list_sweeps(self, limit: int, before: str | None = None, states: Sequence[SweepState] = ()) -> list[Sweep]:
+        """Return sweeps, newest first; `before` is the last id of the page before."""
+        query = select(t.sweeps).order_by(t.sweeps.c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(t.sweeps.c.id < before)
+        if states:
+            query = query.where(t.sweeps.c.state.in_([state.value for state in states]))
+        with self._read() as connection:
+            return [Sweep.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+
+    def request_cancel(self, sweep_id: str) -> Sweep:
+        """Note that the user wants the sweep stopped. Repeating it changes nothing.
+
+        Raises: NotFound; Conflict, if the sweep has ended otherwise.
+        """
+        with writing(self.engine) as connection:
+            row = one_sweep(connection, sweep_id, lock=True)
+            state = SweepState(row["state"])
+            if state.terminal and state is not SweepState.CANCELLED:
+                raise Conflict(f"sweep {sweep_id} has already ended as {state}; there is nothing to cancel")
+            if row["desired_state"] != DesiredState.CANCEL:
+                wanted = {"desired_state": DesiredState.CANCEL.value}
+                connection.execute(update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(wanted))
+                append_event(connection, sweep_id, "sweep.cancel_requested", {})
+        return self.get_sweep(sweep_id)
+
+    def claim(self, holder: str, lease_s: float, *, to_cancel: bool = False) -> Sweep | None:
+        """Take over the oldest sweep that needs work and that no live lease holds; its epoch rises by one.
+
+        Args:
+            holder: who takes it, for people to read.
+            lease_s: seconds until the lease ends unless it is renewed.
+            to_cancel: take only a sweep that the user wants stopped.
+        """
+        open_states = [state.value for state in SweepState if not state.terminal]
+        with writing(self.engine) as connection:
+            now, clock = now_for_leases(connection)
+            s = t.sweeps.c
+            free = or_(s.lease_until.is_(None), s.lease_clock != clock, s.lease_until < now)
+            query = select(s.id).where(s.state.in_(open_states), free).order_by(s.id).limit(1)
+            if to_cancel:
+                query = query.where(s.desired_state == DesiredState.CANCEL.value)
+            sweep_id = connection.execute(query.with_for_update(skip_locked=True)).scalar_one_or_none()
+            if sweep_id is None:
+                return None
+            lease = {"lease_until": now + lease_s, "lease_clock": clock, "lease_holder": holder}
+            connection.execute(update(t.sweeps).where(s.id == sweep_id).values(epoch=s.epoch + 1, **lease))
+            append_event(connection, sweep_id, "sweep.claimed", {"holder": holder})
+            return Sweep.model_validate(dict(one_sweep(connection, sweep_id)))
+
+    def renew_lease(self, fence: Fence, lease_s: float) -> None:
+        """Hold the sweep for `lease_s` more seconds.
+
+        Raises: StaleEpoch.
+        """
+        with self._fenced(fence) as connection:
+            now, clock = now_for_leases(connection)
+            lease = {"lease_until": now + lease_s, "lease_clock": clock}
+            connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(lease))
+
+    def release_lease(self, fence: Fence) -> None:
+        """Let the sweep go at once: its runner has ended. Does nothing if another has taken over."""
+        with writing(self.engine) as connection:
+            mine = update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id, t.sweeps.c.epoch == fence.epoch)
+            connection.execute(mine.values(lease_until=None))
+
+    def set_sweep_state(self, fence: Fence, state: SweepState, message: str | None = None) -> None:
+        """Move the sweep to another state, if its runner or worker still holds it. The same state is no change.
+
+        Raises: StaleEpoch; Conflict, if the transition is not allowed.
+        """
+        with self._fenced(fence) as connection:
+            row = one_sweep(connection, fence.sweep_id)
+            before = SweepState(row["state"])
+            if state is before:
+                return
+            if state not in TRANSITIONS[before]:
+                raise Conflict(f"sweep {fence.sweep_id} cannot go from {before} to {state}")
+            values: dict[str, object] = {"state": state.value, "message": message}
+            if row["started_at"] is None and state is SweepState.RUNNING:
+                values["started_at"] = time.time()
+            if state.terminal:
+                values["ended_at"] = time.time()
+            connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(values))
+            append_event(connection, fence.sweep_id, "sweep.state_changed", {"state": state, "message": message})
+
+    def list_events(self, sweep_id: str, after: int = 0, limit: int = 1000) -> list[Event]:
+        """Return events with a number above `after`, in order."""
+        events = t.events
+        query = select(events).where(events.c.sweep_id == sweep_id, events.c.seq > after)
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            rows = connection.execute(query.order_by(events.c.seq).limit(limit)).mappings()
+            return [Event.model_validate(dict(row)) for row in rows]

@@ -1,0 +1,278 @@
+"""Configs, trials, attempts, and what their trainers report: curves, samples, checkpoints."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, func, select, update
+
+from sweep_service.errors import NotFound
+from sweep_service.store import tables as t
+from sweep_service.store.base import Fence, Rows, append_event, insert_records, one_sweep
+from sweep_service.store.ingest import store_event, store_points
+from sweep_service.sweep.records import (
+    Attempt,
+    AttemptOutcome,
+    Checkpoint,
+    Config,
+    Sample,
+    Trial,
+    TrialState,
+)
+
+
+def state_after(outcome: AttemptOutcome, crashes: int, max_crashes: int) -> TrialState:
+    """Say where a trial goes when an attempt ends.
+
+    Args:
+        outcome: how the attempt ended.
+        crashes: CRASHED attempts of the trial, this one included.
+        max_crashes: how many are forgiven. LOST attempts are not the trial's fault and always forgiven.
+    """
+    match outcome:
+        case AttemptOutcome.CRASHED:
+            return TrialState.FAILED if crashes > max_crashes else TrialState.PENDING
+        case AttemptOutcome.LOST:
+            return TrialState.PENDING
+        case _:
+            return TrialState(outcome.value)
+
+
+class TrialRows(Rows):
+    """Configs, trials, attempts."""
+
+    def add_configs(self, fence: Fence, configs: Sequence[Config], trials: Sequence[Trial]) -> None:
+        """Store new configs (a suggestion is stored before anyone acts on it) and trials.
+
+        A config that the sweep has already gets the union of both roles.
+        """
+        with self._fenced(fence) as connection:
+            c = t.configs.c
+            for config in configs:
+                key = and_(c.sweep_id == fence.sweep_id, c.id == config.id)
+                present = connection.execute(select(c.roles).where(key)).scalar_one_or_none()
+                if present is None:
+                    insert_records(connection, t.configs, [config])
+                    data = {"config_id": config.id, "roles": config.roles, "params": config.params}
+                    append_event(connection, fence.sweep_id, "config.added", data)
+                elif missing := [role for role in config.roles if role not in present]:
+                    connection.execute(update(t.configs).where(key).values(roles=[*present, *missing]))
+            insert_records(connection, t.trials, trials)
+            if trials:
+                data = {"trials": len(trials), "stages": sorted({trial.stage for trial in trials})}
+                append_event(connection, fence.sweep_id, "trials.added", data)
+
+    def list_configs(self, sweep_id: str, after: int = -1, limit: int | None = None) -> list[Config]:
+        """Return a sweep's configs by number, from the one after `after`."""
+        query = select(t.configs).where(t.configs.c.sweep_id == sweep_id, t.configs.c.number > after)
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            rows = connection.execute(query.order_by(t.configs.c.number).limit(limit)).mappings()
+            return [Config.model_validate(dict(row)) for row in rows]
+
+    def list_trials(
+        self, sweep_id: str, after: int = -1, limit: int | None = None, states: Sequence[TrialState] = ()
+    ) -> list[Trial]:
+        """Return a sweep's trials by number, from the one after `after`."""
+        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, t.trials.c.number > after)
+        if states:
+            query = query.where(t.trials.c.state.in_([state.value for state in states]))
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            rows = connection.execute(query.order_by(t.trials.c.number).limit(limit)).mappings()
+            return [Trial.model_validate(dict(row)) for row in rows]
+
+    def get_trial(self, trial_id: str) -> Trial:
+        """Return a trial.
+
+        Raises: NotFound.
+        """
+        with self._read() as connection:
+            return Trial.model_validate(dict(_one_trial(connection, trial_id)))
+
+    def count_trials(self, sweep_ids: Sequence[str]) -> dict[str, dict[TrialState, int]]:
+        """Return for each sweep how many trials are in which state; states without trials are left out."""
+        c = t.trials.c
+        query = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids)).group_by(c.sweep_id, c.state)
+        counts: dict[str, dict[TrialState, int]] = {sweep_id: {} for sweep_id in sweep_ids}
+        with self._read() as connection:
+            for sweep_id, state, number in connection.execute(query):
+                counts[sweep_id][TrialState(state)] = number
+        return counts
+
+    def list_attempts(self, sweep_id: str, running_only: bool = False) -> list[Attempt]:
+        """Return the attempts of a sweep's trials, in the order in which they were started."""
+        joined = t.attempts.join(t.trials, t.attempts.c.trial_id == t.trials.c.id)
+        query = select(t.attempts).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        if running_only:
+            query = query.where(t.attempts.c.outcome.is_(None))
+        with self._read() as connection:
+            rows = connection.execute(query.order_by(t.attempts.c.started_at)).mappings()
+            return [Attempt.model_validate(dict(row)) for row in rows]
+
+    def start_attempt(self, fence: Fence, trial_id: str, directory: str) -> Attempt:
+        """Give a pending trial to a new attempt. `{attempt}` in the directory becomes its number, from 1.
+
+        Raises: StaleEpoch.
+        """
+        with self._fenced(fence) as connection:
+            trial = _one_trial(connection, trial_id)
+            assert trial["state"] == TrialState.PENDING, f"trial {trial_id} is {trial['state']}"
+            number, now = trial["attempts"] + 1, time.time()
+            attempt = Attempt(
+                trial_id=trial_id,
+                number=number,
+                epoch=fence.epoch,
+                directory=directory.format(attempt=number),
+                events_offset=0,
+                started_at=now,
+            )
+            insert_records(connection, t.attempts, [attempt])
+            values = {"state": TrialState.RUNNING.value, "attempts": number, "started_at": trial["started_at"] or now}
+            connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
+            append_event(connection, fence.sweep_id, "trial.started", {"trial_id": trial_id, "attempt": number})
+        return attempt
+
+    def set_process(self, fence: Fence, attempt: Attempt, host: str, pid: int, pid_started_at: float) -> None:
+        """Note which process an attempt's trainer is."""
+        with self._fenced(fence) as connection:
+            values = {"host": host, "pid": pid, "pid_started_at": pid_started_at}
+            connection.execute(update(t.attempts).where(_is(attempt)).values(values))
+
+    def ingest(self, fence: Fence, attempt: Attempt, start: int, end: int, events: Sequence[Mapping[str, Any]]) -> None:
+        """Store what a trainer wrote to its `events.jsonl` between two byte offsets; the same part again is no change.
+
+        Raises: StaleEpoch; ValueError, if bytes before `start` are missing in the store.
+        """
+        with self._fenced(fence) as connection:
+            offset = connection.execute(select(t.attempts.c.events_offset).where(_is(attempt))).scalar_one()
+            if end <= offset:
+                return
+            if start != offset:
+                raise ValueError(f"{attempt.directory}: events from byte {start} came, but the store ends at {offset}")
+            store_points(connection, attempt, "step", [event for event in events if event["type"] == "step"])
+            evaluations = [event for event in events if event["type"] == "evaluation"]
+            store_points(connection, attempt, "evaluation", evaluations)
+            for event in events:
+                store_event(connection, fence, attempt, event)
+            connection.execute(update(t.attempts).where(_is(attempt)).values(events_offset=end))
+
+    def events_offset(self, attempt: Attempt) -> int:
+        """Return how many bytes of the attempt's `events.jsonl` the store has."""
+        with self._read() as connection:
+            return connection.execute(select(t.attempts.c.events_offset).where(_is(attempt))).scalar_one()
+
+    def set_held(self, fence: Fence, trial_id: str, held_s: float) -> None:
+        """Note for how many seconds a trial's attempts have held their resources, all together."""
+        with self._fenced(fence) as connection:
+            connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(held_s=held_s))
+
+    def finish_attempt(
+        self,
+        fence: Fence,
+        attempt: Attempt,
+        outcome: AttemptOutcome,
+        message: str | None,
+        max_crashes: int,
+        more_held_s: float = 0.0,
+    ) -> TrialState:
+        """End an attempt and move its trial on. Ending it again changes nothing.
+
+        Args:
+            more_held_s: seconds for which it held its resources beyond what `set_held` has noted.
+        Returns: the trial's new state.
+        Raises: StaleEpoch.
+        """
+        with self._fenced(fence) as connection:
+            trial = _one_trial(connection, attempt.trial_id)
+            ended = update(t.attempts).where(_is(attempt), t.attempts.c.outcome.is_(None))
+            values = {"outcome": outcome.value, "message": message, "ended_at": time.time()}
+            if connection.execute(ended.values(values)).rowcount == 0:
+                return TrialState(trial["state"])
+            held = update(t.trials).where(t.trials.c.id == attempt.trial_id)
+            connection.execute(held.values(held_s=t.trials.c.held_s + more_held_s))
+            a = t.attempts.c
+            crashed = select(func.count()).where(
+                a.trial_id == attempt.trial_id, a.outcome == AttemptOutcome.CRASHED.value
+            )
+            state = state_after(outcome, connection.execute(crashed).scalar_one(), max_crashes)
+            self._move_trial(connection, fence, attempt.trial_id, state, message)
+            data = {"trial_id": attempt.trial_id, "attempt": attempt.number, "outcome": outcome, "message": message}
+            append_event(connection, fence.sweep_id, "attempt.finished", data)
+            return state
+
+    def cancel_pending(self, fence: Fence, message: str | None = None) -> None:
+        """Mark every trial that waits as cancelled."""
+        pending = select(t.trials.c.id).where(
+            t.trials.c.sweep_id == fence.sweep_id, t.trials.c.state == TrialState.PENDING.value
+        )
+        with self._fenced(fence) as connection:
+            for trial_id in connection.execute(pending).scalars().all():
+                self._move_trial(connection, fence, trial_id, TrialState.CANCELLED, message)
+
+    def fail_pending(self, fence: Fence, trial_id: str, message: str) -> None:
+        """End a trial that waits as failed: it is not tried again."""
+        with self._fenced(fence) as connection:
+            trial = _one_trial(connection, trial_id)
+            assert trial["state"] == TrialState.PENDING, f"trial {trial_id} is {trial['state']}"
+            self._move_trial(connection, fence, trial_id, TrialState.FAILED, message)
+
+    def _move_trial(
+        self, connection: Connection, fence: Fence, trial_id: str, state: TrialState, message: str | None
+    ) -> None:
+        values = {
+            "state": state.value,
+            "message": message,
+            "ended_at": time.time() if state.terminal else None,
+        }
+        connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
+        data = {"trial_id": trial_id, "state": state, "message": message}
+        append_event(connection, fence.sweep_id, "trial.state_changed", data)
+
+    def newest_checkpoint(self, trial_id: str) -> Checkpoint | None:
+        """Return the recorded checkpoint with the highest step, of the newest attempt that has it."""
+        c = t.checkpoints.c
+        query = select(t.checkpoints).where(c.trial_id == trial_id).order_by(c.step.desc(), c.attempt.desc()).limit(1)
+        with self._read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+            return Checkpoint.model_validate(dict(row)) if row else None
+
+    def newest_checkpoints(self, sweep_id: str) -> list[Checkpoint]:
+        """Return each trial's `newest_checkpoint`, by trial number; a trial without one is left out."""
+        c = t.checkpoints.c
+        newest_first = func.row_number().over(partition_by=c.trial_id, order_by=(c.step.desc(), c.attempt.desc()))
+        joined = t.checkpoints.join(t.trials, c.trial_id == t.trials.c.id)
+        ranked = select(t.checkpoints, t.trials.c.number, newest_first.label("place")).select_from(joined)
+        rows = ranked.where(t.trials.c.sweep_id == sweep_id).subquery()
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            newest = connection.execute(select(rows).where(rows.c.place == 1).order_by(rows.c.number)).mappings()
+            return [Checkpoint.model_validate(dict(row)) for row in newest]
+
+    def last_samples(self, sweep_id: str, trial_ids: Sequence[str]) -> list[Sample]:
+        """Return the completions that these trials sampled at their last evaluation that has any, by trial number."""
+        s = t.samples.c
+        last = select(s.trial_id, func.max(s.step).label("step")).where(s.trial_id.in_(trial_ids))
+        last = last.group_by(s.trial_id).subquery()
+        joined = t.samples.join(last, (s.trial_id == last.c.trial_id) & (s.step == last.c.step))
+        joined = joined.join(t.trials, s.trial_id == t.trials.c.id)
+        query = select(t.samples).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            rows = connection.execute(query.order_by(t.trials.c.number)).mappings()
+            return [
+                Sample(trial_id=row["trial_id"], step=row["step"], **sample)
+                for row in rows
+                for sample in row["samples"]
+            ]
+
+
+def _is(attempt: Attempt) -> Any:
+    return and_(t.attempts.c.trial_id == attempt.trial_id, t.attempts.c.number == attempt.number)
+
+
+def _one_trial(connection: Connection, trial_id: str) -> Any:
+    row = connection.execute(select(t.trials).where(t.trials.c.id == trial_id)).mappings().one_or_none()
+    if row is None:
+        raise NotFound("trial", trial_id)
+    return row

@@ -1,0 +1,126 @@
+"""The one number by which configs are ranked, computed from the store's rows. Pure.
+
+A trial's objective is the mean of its last evaluations, never a maximum over time. A diverged trial counts 0, a
+failed one is missing. A config's objective is the mean over its seeds.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from sweep_service.sweep.records import Config, Curve, Role, Stage, Trial, TrialState
+from sweep_service.sweep.spec import Confirm, Objective
+
+
+def trial_objectives(
+    trials: Sequence[Trial], evaluations: Sequence[Curve], objective: Objective
+) -> dict[str, float | None]:
+    """Return each trial's objective by trial id; None while it has none.
+
+    Args:
+        trials: the trials asked about.
+        evaluations: their curves of `objective.metric` (others are ignored).
+        objective: which metric, and over how many last evaluations.
+    """
+    curves = {curve.trial_id: curve for curve in evaluations if curve.key == objective.metric}
+    values = {trial_id: [value for value in curve.values if value is not None] for trial_id, curve in curves.items()}
+    return {trial.id: trial_objective(trial, values.get(trial.id, ()), objective) for trial in trials}
+
+
+def trial_objective(trial: Trial, evaluations: Sequence[float], objective: Objective) -> float | None:
+    """Return one trial's objective; None while it has none.
+
+    Args:
+        evaluations: the values of `objective.metric` that its evaluations recorded, in order.
+    """
+    if trial.state is TrialState.DIVERGED:
+        return 0.0
+    if trial.state is not TrialState.SUCCEEDED or len(evaluations) == 0:
+        return None
+    return fmean(evaluations[-objective.last :])
+
+
+def config_objectives(
+    trials: Sequence[Trial], objectives: Mapping[str, float | None], stage: Stage
+) -> dict[str, float]:
+    """Return each config's mean over the seeds of one stage that have an objective, by config id."""
+    by_config: dict[str, list[float]] = {}
+    for trial in trials:
+        value = objectives.get(trial.id)
+        if trial.stage is stage and value is not None:
+            by_config.setdefault(trial.config_id, []).append(value)
+    return {config_id: fmean(values) for config_id, values in by_config.items()}
+
+
+def selection_objectives(trials: Sequence[Trial], objectives: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the means by which tuning chooses, by config id: each over the same seeds.
+
+    They differ from `config_objectives` only where the tune stage was cut short, so that some configs never ran on
+    some seeds: the mean of fewer seeds varies more, and the best of them would be lucky rather than good.
+    """
+    seeds, whole = compared(trials)
+    mine = [trial for trial in trials if trial.seed in seeds and trial.config_id in whole]
+    return config_objectives(mine, objectives, Stage.TUNE)
+
+
+def compared(trials: Sequence[Trial]) -> tuple[set[int], set[str]]:
+    """Return the tune seeds on which configs are compared, and the ids of the configs that can be.
+
+    Without a cancelled trial that is all of them. Else it is the first seeds, as many as leave the most trials to
+    compare, with the configs that were cut on none of these. Among equal numbers of trials more configs win.
+    """
+    tune = [trial for trial in trials if trial.stage is Stage.TUNE]
+    seeds = list(dict.fromkeys(trial.seed for trial in sorted(tune, key=lambda trial: trial.number)))
+    configs = {trial.config_id for trial in tune}
+    found: list[tuple[set[int], set[str]]] = []
+    for count in range(1, len(seeds) + 1):
+        first = set(seeds[:count])
+        cut = {t.config_id for t in tune if t.seed in first and t.state is TrialState.CANCELLED}
+        found.append((first, configs - cut))
+    return max(found, key=lambda pair: len(pair[0]) * len(pair[1]), default=(set(), set()))
+
+
+def choose(configs: Sequence[Config], objectives: Mapping[str, float], count: int) -> list[Config]:
+    """Return the `count` best points of the space; equal ones in their order. A baseline is never among them."""
+    contenders = [
+        config
+        for config in configs
+        if Role.SPACE in config.roles and Role.BASELINE not in config.roles and config.id in objectives
+    ]
+    return sorted(contenders, key=lambda config: (-objectives[config.id], config.number))[:count]
+
+
+class Leader(NamedTuple):
+    """The best config so far."""
+
+    config: Config
+    stage: Stage
+    """CONFIRM once a config that tuning chose has such a result."""
+    objective: float
+    """Mean over the stage's seeds."""
+
+
+def leader(
+    configs: Sequence[Config],
+    trials: Sequence[Trial],
+    objectives: Mapping[str, float | None],
+    confirm: Confirm | None,
+) -> Leader | None:
+    """Return the best config, as the report picks it: of those that tuning chose and that have a confirm result the
+    one with the highest mean over all its trials; while there is none, the best by tune results.
+    """
+    tune, confirmed = (
+        selection_objectives(trials, objectives),
+        config_objectives(trials, objectives, Stage.CONFIRM),
+    )
+    contenders = choose(configs, tune, confirm.top_k if confirm else 1)
+    over_all = {id_: _mean_of_all(id_, trials, objectives) for id_ in confirmed}
+    for stage, ranking, means in ((Stage.CONFIRM, over_all, confirmed), (Stage.TUNE, tune, tune)):
+        for config in choose(contenders, ranking, 1):
+            return Leader(config, stage, means[config.id])
+    return None
+
+
+def _mean_of_all(config_id: str, trials: Sequence[Trial], objectives: Mapping[str, float | None]) -> float:
+    found = [objectives[trial.id] for trial in trials if trial.config_id == config_id]
+    return fmean(value for value in found if value is not None)

@@ -1,0 +1,240 @@
+"""From a spec to its configs and trials, and to what they will cost. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sweep_service.sweep.baselines import clip_higher, clipped
+from sweep_service.sweep.budget import BudgetPlan, StageCounts, budget_plan, budget_warnings
+from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
+from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
+from sweep_service.sweep.spec import SweepSpec, config_id, setting
+from trainers.config import TrainingConfig
+from trainers.tasks.data_record import DataRecord, Prompt
+
+
+class SweepPlan(BaseModel):
+    """What a sweep would run. Hours are an estimate, not a promise."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    spec_digest: str
+    configs: int = Field(description="Configs of the tune stage, baselines included.")
+    baselines: list[str] = Field(description="Roles of the baselines that are added.")
+    first_configs: list[dict[str, Any]] = Field(description="Parameters of the first configs.")
+    first_roles: list[list[Role]] = Field(description="Roles of the first configs; a baseline may be a point besides.")
+    trials: dict[str, int] = Field(description="Trials by stage, at most.")
+    steps_per_trial: int
+    hours: float = Field(description="CPU-hours, or GPU-hours if a trial has GPUs.")
+    hours_unit: str
+    wall_hours: float | None = Field(description="At max_parallel trials at a time, if that is given.")
+    seconds_per_step: float
+    basis: str = Field(description="Where seconds_per_step comes from.")
+    cost: SweepCost | None = Field(default=None, description="At full length, if a probe has measured it.")
+    budget: BudgetPlan | None = Field(default=None, description="With GPUs and budget.max_trial_hours.")
+    prompts: tuple[Prompt, ...] = Field(
+        default=(), description="Three of the base configuration, as a pretrained model reads them."
+    )
+    data: DataRecord | None = Field(default=None, description="Of a pretrained model: the problems, counted.")
+    warnings: list[str]
+
+
+def first_records(spec: SweepSpec, sweep_id: str) -> tuple[list[Config], list[Trial]]:
+    """Return the configs and tune trials that a sweep begins with: the baselines, and for a grid all its points.
+
+    Trials go seed by seed, so that every config has its first seed before any has its second.
+    """
+    configs: dict[str, Config] = {}
+    for role, training in baselines(spec):
+        add_config(configs, spec, sweep_id, role, training)
+    if spec.search.strategy == "grid":
+        for point in spec.space.grid():
+            add_config(configs, spec, sweep_id, Role.SPACE, spec.bind(point))
+    return list(configs.values()), make_trials(spec, sweep_id, configs.values(), Stage.TUNE, first_number=0)
+
+
+def baselines(spec: SweepSpec) -> list[tuple[Role, TrainingConfig]]:
+    """Return what every sweep is compared with from the start."""
+    found: list[tuple[Role, TrainingConfig]] = []
+    if spec.baselines.ppo_clip:
+        found.append((Role.BASELINE, clipped(spec.base)))
+    if spec.baselines.dapo:
+        found.append((Role.DAPO, clip_higher(spec.base)))
+    return found
+
+
+def add_config(
+    configs: dict[str, Config], spec: SweepSpec, sweep_id: str, role: Role, training: TrainingConfig
+) -> Config:
+    """Add a config to `configs` (by id, in order); one that is there already gets the role besides."""
+    id_ = config_id(training)
+    known = configs.get(id_)
+    if known is not None:
+        roles = known.roles if role in known.roles else (*known.roles, role)
+        config = known.model_copy(update={"roles": roles})
+    else:
+        config = Config(
+            id=id_,
+            sweep_id=sweep_id,
+            number=len(configs),
+            roles=(role,),
+            params={name: setting(training, name) for name in spec.space.names},
+            training=training.model_dump(mode="json", exclude={"seed"}),
+        )
+    configs[id_] = config
+    return config
+
+
+def make_trials(
+    spec: SweepSpec, sweep_id: str, configs: Iterable[Config], stage: Stage, first_number: int
+) -> list[Trial]:
+    """Return a trial for every config and seed of a stage, seed by seed."""
+    seeds = spec.seeds.tune if stage is Stage.TUNE else (spec.seeds.confirm.seeds if spec.seeds.confirm else ())
+    pairs = [(seed, config) for seed in seeds for config in configs]
+    return [
+        Trial(
+            id=new_id("trl"),
+            sweep_id=sweep_id,
+            config_id=config.id,
+            seed=seed,
+            stage=stage,
+            number=first_number + index,
+            state=TrialState.PENDING,
+            threads=max(1, int(spec.resources.cpus)),
+            total_steps=config.training["steps"],
+        )
+        for index, (seed, config) in enumerate(pairs)
+    ]
+
+
+def confirm_records(
+    spec: SweepSpec, sweep_id: str, configs: Sequence[Config], chosen: Sequence[Config], first_number: int
+) -> tuple[list[Config], list[Trial]]:
+    """Return the confirm stage: the chosen configs, the baselines, and the best one's matched baseline.
+
+    Args:
+        configs: all configs of the sweep so far.
+        chosen: the best ones, best first.
+        first_number: number of the first new trial.
+    Returns: configs that are new or have a new role, and the trials.
+    """
+    known = {config.id: config for config in configs}
+    baseline = [config for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles)]
+    confirmed = list({config.id: config for config in (*chosen, *baseline)}.values())  # a point may be DAPO itself
+    changed: list[Config] = []
+    if chosen and spec.baselines.matched:
+        training = TrainingConfig.model_validate(chosen[0].training)
+        matched = add_config(known, spec, sweep_id, Role.MATCHED, clipped(training))
+        if matched.id not in {config.id for config in confirmed}:
+            confirmed.append(matched)
+        changed.append(matched)
+    return changed, make_trials(spec, sweep_id, confirmed, Stage.CONFIRM, first_number)
+
+
+def stage_counts(spec: SweepSpec, configs: Sequence[Config] | None = None) -> StageCounts:
+    """Return how many trials a sweep has at most.
+
+    Args:
+        configs: those it begins with, if they are made already.
+    """
+    configs = first_records(spec, "plan")[0] if configs is None else configs
+    proposed = spec.search.num_configs or 0
+    tune = (len(configs) + proposed) * len(spec.seeds.tune)
+    if spec.seeds.confirm is None:
+        return StageCounts(tune, 0)
+    contenders = sum(Role.BASELINE not in config.roles and Role.SPACE in config.roles for config in configs)
+    arms = min(spec.seeds.confirm.top_k, contenders + proposed) + len(baselines(spec)) + _needs_matched(spec)
+    return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
+
+
+def make_plan(spec: SweepSpec, seconds_per_step: float | None, measured: Measured | None = None) -> SweepPlan:
+    """Say what a sweep would run and cost.
+
+    Args:
+        seconds_per_step: measured on earlier trials of the same shape, the best basis; None: there are none.
+        measured: by a probe of the same shape; without both a shipped guess is used.
+    """
+    configs, _ = first_records(spec, "plan")
+    tune, confirm = counts = stage_counts(spec, configs)
+    cost = sweep_cost(spec, measured, [config.training for config in configs], counts) if measured else None
+    estimate = _estimate(spec, counts, seconds_per_step, cost)
+    warnings = _warnings(spec, guessed=seconds_per_step is None and cost is None)
+    if cost is not None and shapes(spec) > 1:
+        warnings.append(_SCALED)
+    return SweepPlan(
+        name=spec.name,
+        spec_digest=spec.digest,
+        configs=len(configs) + (spec.search.num_configs or 0),
+        baselines=[role for role, _ in baselines(spec)],
+        first_configs=[config.params for config in configs[:20]],
+        first_roles=[list(config.roles) for config in configs[:20]],
+        trials={"tune": tune, "confirm": confirm},
+        steps_per_trial=spec.base.steps,
+        hours=estimate.hours,
+        hours_unit="GPU-hours" if spec.resources.gpus else "CPU-hours",
+        wall_hours=estimate.wall_hours,
+        seconds_per_step=estimate.seconds_per_step,
+        basis=estimate.basis,
+        cost=cost,
+        budget=budget_plan(spec, counts),
+        warnings=warnings + budget_warnings(spec, counts, estimate.trial_s),
+    )
+
+
+class _Estimate(NamedTuple):
+    seconds_per_step: float
+    trial_s: float
+    hours: float
+    wall_hours: float | None
+    basis: str
+
+
+def _estimate(
+    spec: SweepSpec, counts: StageCounts, seconds_per_step: float | None, cost: SweepCost | None
+) -> _Estimate:
+    """Take the best basis that there is: earlier trials, a probe, the shipped guess."""
+    if seconds_per_step is None and cost is not None:
+        trial_s = cost.trial_hours * 3600
+        return _Estimate(trial_s / spec.base.steps, trial_s, cost.hours, cost.wall_hours, cost.basis)
+    basis = "earlier trials of the same shape" if seconds_per_step else "the shipped guess for the tiny policy"
+    per_step = seconds_per_step or _GUESSED_SECONDS_PER_STEP
+    slots, parallel = spec.resources.gpus or spec.resources.cpus, spec.resources.max_parallel
+    trial_s = per_step * spec.base.steps + _START_S
+    all_hours = sum(counts) * trial_s / 3600
+    return _Estimate(per_step, trial_s, all_hours * slots, all_hours / parallel if parallel else None, basis)
+
+
+def _needs_matched(spec: SweepSpec) -> bool:
+    """Whether the chosen config's matched baseline differs from the baselines that are there anyway."""
+    if not spec.baselines.matched:
+        return False
+    present = {config_id(training) for _, training in baselines(spec)}
+    return any(config_id(clipped(spec.bind(point))) not in present for point in spec.space.corners())
+
+
+_GUESSED_SECONDS_PER_STEP = 0.04
+_START_S = 6.0
+_SCALED = (
+    "points of the space differ in lengths or batches: the probe is of the most expensive one, the cost of the others "
+    "is scaled by their tokens"
+)
+
+
+def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
+    found: list[str] = []
+    if guessed and spec.base.model.name != "tiny_qwen2":
+        found.append(
+            "no trial of this shape has run yet: the cost is that of the tiny policy, and far too low; measure it: "
+            "sweeps probe -f SPEC"
+        )
+    if len(spec.seeds.tune) < 2:
+        found.append("one tune seed: the winner of a single seed is mostly luck")
+    if spec.seeds.confirm is None:
+        found.append("no confirm stage: the report can rank configs but not say how sure it is; add seeds.confirm")
+    elif len(spec.seeds.confirm.seeds) < 3:
+        found.append("fewer than 3 confirm seeds: no interval can be given")
+    if not spec.baselines.ppo_clip:
+        found.append("no PPO-clip baseline: the report has nothing to compare with")
+    return found

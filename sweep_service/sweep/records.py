@@ -1,0 +1,270 @@
+"""The words of the service as frozen records: Sweep, Config, Trial, Attempt, Event, and their states.
+
+Times are seconds since the Unix epoch. Ids sort by creation. The store hands out these records and nothing else.
+"""
+
+import os
+import time
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from sweep_service.sweep.spec import SweepSpec
+from trainers.cost.cost_figures import CostFigures
+
+_CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_id(prefix: str) -> str:
+    """Return a new id such as `swp_01jd…`: 48 bits of milliseconds, then 80 random bits, in base 32."""
+    number = (int(time.time() * 1000) << 80) | int.from_bytes(os.urandom(10))
+    return f"{prefix}_" + "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5))
+
+
+class SweepState(StrEnum):
+    """Where a sweep is in its life."""
+
+    QUEUED = "QUEUED"  # accepted; no runner has it yet
+    RUNNING = "RUNNING"  # a runner works on its trials
+    FINALIZING = "FINALIZING"  # all trials have ended; the report is being built
+    SUCCEEDED = "SUCCEEDED"  # the report stands
+    FAILED = "FAILED"  # it cannot go on; `message` says why
+    CANCELLED = "CANCELLED"  # stopped on request
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a sweep never leaves this state."""
+        return self in (SweepState.SUCCEEDED, SweepState.FAILED, SweepState.CANCELLED)
+
+
+class DesiredState(StrEnum):
+    """What the user wants of a sweep; written before anything is signalled."""
+
+    RUN = "RUN"
+    CANCEL = "CANCEL"
+
+
+class Stage(StrEnum):
+    """What a trial is for."""
+
+    TUNE = "tune"  # selects the best configs
+    CONFIRM = "confirm"  # measures the selected ones on seeds that selection never saw
+
+
+class Role(StrEnum):
+    """Why a config is in a sweep; one config may have several roles."""
+
+    SPACE = "space"  # a point of the search space
+    BASELINE = "baseline"  # the spec's own base parameters with beta1 = beta2 = 0: PPO-clip's gradient
+    DAPO = "dapo"  # clip-higher
+    MATCHED = "matched"  # the chosen config with beta1 = beta2 = 0
+
+
+class TrialState(StrEnum):
+    """Where a trial is."""
+
+    PENDING = "PENDING"  # waits for a slot, the first time or again after a crash
+    RUNNING = "RUNNING"  # an attempt is under way
+    SUCCEEDED = "SUCCEEDED"  # trained to the last step
+    DIVERGED = "DIVERGED"  # loss or gradient became non-finite; counts as objective 0
+    FAILED = "FAILED"  # ended by an error or too many crashes; its objective is missing
+    CANCELLED = "CANCELLED"  # stopped with its sweep
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a trial never leaves this state."""
+        return self not in (TrialState.PENDING, TrialState.RUNNING)
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "SUCCEEDED"
+    DIVERGED = "DIVERGED"
+    FAILED = "FAILED"  # the trainer said why; trying again would fail again
+    CRASHED = "CRASHED"  # the trainer or its actor died: tried again
+    LOST = "LOST"  # its runner or node went away: tried again
+    CANCELLED = "CANCELLED"
+
+
+class ProbeState(StrEnum):
+    """Where a cost probe is."""
+
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"  # it has figures
+    FAILED = "FAILED"  # the trainer said why, such as that memory ran out
+    CRASHED = "CRASHED"  # its process or actor died: tried again
+    LOST = "LOST"  # its runner went away: tried again
+    CANCELLED = "CANCELLED"
+
+
+class Record(BaseModel):
+    """Base of all records: immutable."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Sweep(Record):
+    """A sweep and its life."""
+
+    id: str
+    name: str
+    state: SweepState
+    desired_state: DesiredState
+    created_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    message: str | None = None
+    epoch: int = 0
+    spec: SweepSpec
+    spec_digest: str
+    mlflow_experiment_id: str | None = None
+    mlflow_run_id: str | None = None
+
+
+class Config(Record):
+    """One point: training parameters without the seed, named by the hash of their canonical form."""
+
+    id: str
+    sweep_id: str
+    number: int
+    """Position within the sweep, from 0; baselines first."""
+    roles: tuple[Role, ...]
+    params: dict[str, Any]
+    """The dotted names in which this config may differ from the others."""
+    training: dict[str, Any]
+    """The complete `TrainingConfig` as JSON, its seed left out."""
+
+    @property
+    def updates_per_rollout(self) -> int:
+        """Optimizer updates made from one rollout."""
+        rollout = self.training["rollout"]
+        return rollout["prompts_per_rollout"] // rollout["prompts_per_minibatch"]
+
+
+class TrialWarning(Record):
+    """Something a trainer noticed that weakens what its trial shows."""
+
+    code: str
+    """The reason as a word, such as BETAS_NEARLY_INERT."""
+    message: str
+    evidence: dict[str, Any]
+    """The figures behind it, by name."""
+    step: int
+
+
+class Trial(Record):
+    """A config on one seed in one stage."""
+
+    id: str
+    sweep_id: str
+    config_id: str
+    seed: int
+    stage: Stage
+    number: int
+    """Order of hand-out within the sweep, from 0."""
+    state: TrialState
+    threads: int
+    """CPU threads of its trainer; fixed when the trial is made, for results depend on it."""
+    step: int = 0
+    """Last optimizer update recorded."""
+    total_steps: int
+    attempts: int = 0
+    held_s: float = 0.0
+    """Seconds for which its attempts have held their CPUs and GPUs, by their actors' clocks; waiting is left out."""
+    started_at: float | None = None
+    """When it was first handed out; it may have waited for a slot after that."""
+    ended_at: float | None = None
+    message: str | None = None
+    mlflow_run_id: str | None = None
+    summary: dict[str, float | None] = {}
+    """The trainer's closing figures."""
+    warnings: tuple[TrialWarning, ...] = ()
+    """What its trainer warned of: the newest warning of each code."""
+
+
+class Attempt(Record):
+    """One execution of a trial by one trainer process."""
+
+    trial_id: str
+    number: int
+    epoch: int
+    directory: str
+    events_offset: int
+    """Bytes of `events.jsonl` that are in the store."""
+    host: str | None = None
+    pid: int | None = None
+    pid_started_at: float | None = None
+    """Start time of the process, which with the pid names it for good."""
+    outcome: AttemptOutcome | None = None
+    started_at: float
+    ended_at: float | None = None
+    message: str | None = None
+
+
+class Event(Record):
+    """Something that happened to a sweep; `seq` counts from 1 without gaps within the sweep."""
+
+    sweep_id: str
+    seq: int
+    time: float
+    type: str
+    data: dict[str, Any]
+
+
+class Curve(Record):
+    """One metric of one trial over its optimizer updates; a step with no value has None."""
+
+    trial_id: str
+    config_id: str
+    seed: int
+    stage: Stage
+    key: str
+    steps: list[int]
+    times: list[float]
+    values: list[float | None]
+
+
+class Sample(Record):
+    """A completion that a trial's policy wrote at an evaluation."""
+
+    trial_id: str
+    step: int
+    prompt: str
+    completion: str
+    reward: float | None
+    """None where the judge failed."""
+
+
+class Checkpoint(Record):
+    """A complete checkpoint of an attempt."""
+
+    trial_id: str
+    attempt: int
+    step: int
+    path: str
+    time: float
+
+
+class CostProbe(Record):
+    """A measurement of what a sweep's trials cost; no trial, and in no report."""
+
+    sweep_id: str
+    number: int
+    """Of the sweep's probes, from 1."""
+    shape: str
+    """Digest of all that the figures follow from but the machine."""
+    machines: str
+    """What kind of machines the cluster had, in Ray's words."""
+    state: ProbeState
+    training: dict[str, Any]
+    """The `TrainingConfig` that was measured, as JSON."""
+    gpus: float
+    """That it held."""
+    held_s: float = 0.0
+    """For how long it held them, as far as is known."""
+    started_at: float
+    ended_at: float | None = None
+    message: str | None = None
+    figures: CostFigures | None = None

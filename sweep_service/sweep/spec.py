@@ -1,0 +1,200 @@
+"""What a sweep is: one `SweepSpec` for REST, CLI and Python."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from search_spaces.presets import PRESETS
+from search_spaces.space import SearchSpace
+from trainers.config import TrainingConfig, VLLMEngine, with_params
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+def preset_or_space(value: object) -> object:
+    """Replace `{preset: NAME}` by that preset."""
+    if isinstance(value, Mapping) and set(cast("Mapping[str, object]", value)) == {"preset"}:
+        name = str(cast("Mapping[str, object]", value)["preset"])
+        if name not in PRESETS:
+            raise ValueError(f"there is no preset {name!r}; there are {', '.join(sorted(PRESETS))}")
+        return PRESETS[name]
+    return cast("object", value)
+
+
+class SpecPart(BaseModel):
+    """Base of every part of a spec: immutable, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Search(SpecPart):
+    """Who proposes the next config."""
+
+    strategy: Literal["grid", "random", "tpe"] = "grid"
+    num_configs: int | None = Field(default=None, ge=1, le=10_000, description="For random and tpe: how many to try.")
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _count(self) -> Self:
+        if self.strategy == "grid" and self.num_configs is not None:
+            raise ValueError("a grid tries every point; leave num_configs out, or use strategy random or tpe")
+        if self.strategy != "grid" and self.num_configs is None:
+            raise ValueError(f"strategy {self.strategy} needs num_configs: how many configs to try")
+        return self
+
+
+class Confirm(SpecPart):
+    """The stage that measures the best configs and the baselines on fresh seeds."""
+
+    top_k: int = Field(default=2, ge=1, le=100, description="How many of the tuned configs are confirmed.")
+    seeds: tuple[Seed, ...] = Field(min_length=1, max_length=1000)
+
+
+class Seeds(SpecPart):
+    """Training seeds of each stage; every config gets the same ones, so that differences are paired."""
+
+    tune: tuple[Seed, ...] = Field(default=(0, 1), min_length=1, max_length=1000)
+    confirm: Confirm | None = None
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> Self:
+        confirm = self.confirm.seeds if self.confirm else ()
+        for stage, seeds in (("tune", self.tune), ("confirm", confirm)):
+            if len(set(seeds)) < len(seeds):
+                raise ValueError(f"{stage} seeds repeat: {list(seeds)}")
+        if shared := sorted(set(self.tune) & set(confirm)):
+            raise ValueError(f"seeds {shared} are in both stages; a config chosen on a seed cannot be confirmed on it")
+        return self
+
+
+class Baselines(SpecPart):
+    """What every sweep is compared with, beside its own configs."""
+
+    ppo_clip: bool = Field(
+        default=True,
+        description="The base parameters with PPO-clip's gradient (ce_gppo: beta1 = beta2 = 0).",
+    )
+    dapo: bool = Field(default=True, description="The base parameters with DAPO's clip-higher loss.")
+    matched: bool = Field(default=True, description="In the confirm stage: the chosen config with PPO-clip's gradient.")
+
+
+class Objective(SpecPart):
+    """The one number by which configs are ranked, from a trial's evaluations on validation problems."""
+
+    metric: Literal["eval/avg_at_k", "eval/pass_at_k"] = "eval/avg_at_k"
+    last: int = Field(default=3, ge=1, le=100, description="Mean over the last so many evaluations; never a maximum.")
+
+
+class Resources(SpecPart):
+    """What one trial gets."""
+
+    cpus: float = Field(default=1, gt=0, le=1024)
+    gpus: float = Field(default=0, ge=0, le=1024, description="Whole GPUs, or a fraction of one.")
+    processes: int | None = Field(
+        default=None, ge=1, le=1024, description="Processes that train one policy; default: one for each whole GPU."
+    )
+    max_parallel: int | None = Field(
+        default=None, ge=1, le=10_000, description="Trials at a time; default: as many as fit."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.gpus > 1 and self.gpus != int(self.gpus):
+            raise ValueError(f"gpus {self.gpus}: above 1 only whole GPUs can be given to a trial")
+        return self
+
+    def processes_for(self, training: TrainingConfig) -> int:
+        """Return how many processes train one policy: one for each whole GPU that vLLM has not for itself."""
+        engine = training.rollout.engine
+        served = engine.server_gpus if isinstance(engine, VLLMEngine) and engine.mode == "server" else 0
+        return self.processes or max(1, int(self.gpus) - served)
+
+
+class Budget(SpecPart):
+    """What a sweep may use at most. Nothing starts that could pass it."""
+
+    max_gpu_hours: float | None = Field(default=None, gt=0, description="GPUs x hours of all trials together.")
+    max_trial_hours: float | None = Field(
+        default=None,
+        gt=0,
+        le=100_000,
+        description="Hours of one trial, its attempts together; then it is stopped, as failed.",
+    )
+
+
+class Retries(SpecPart):
+    """What happens after a crash."""
+
+    max_crashes: int = Field(default=3, ge=0, le=100, description="Crashes after which a trial is given up as failed.")
+
+
+class SweepSpec(SpecPart):
+    """A sweep: what to train, which parameters to vary, on which seeds, with which resources."""
+
+    schema_version: Literal[1] = 1
+    name: Name
+    labels: dict[Name, Annotated[str, StringConstraints(max_length=200)]] = Field(default={}, max_length=50)
+    training: dict[str, Any] = Field(default={}, description="TrainingConfig: what differs from its defaults.")
+    space: Annotated[SearchSpace, BeforeValidator(preset_or_space)] = Field(
+        description="Dotted names of the training configuration and the values they take; or {preset: NAME}."
+    )
+    search: Search = Search()
+    seeds: Seeds = Seeds()
+    baselines: Baselines = Baselines()
+    objective: Objective = Objective()
+    resources: Resources = Resources()
+    budget: Budget = Budget()
+    probe: Literal["off", "first", "only"] | None = Field(
+        default=None,
+        description="Measure a few updates at full length before the first trial; default: first, if trials have GPUs.",
+    )
+    retries: Retries = Retries()
+
+    @property
+    def base(self) -> TrainingConfig:
+        """The training configuration before the space's values are set."""
+        return TrainingConfig.model_validate(self.training)
+
+    def bind(self, params: Mapping[str, Any]) -> TrainingConfig:
+        """Return the training configuration of one point of the space."""
+        return TrainingConfig.model_validate(with_params(self.training, params))
+
+    @property
+    def probes(self) -> Literal["off", "first", "only"]:
+        """What `probe` means for this sweep."""
+        return self.probe or ("first" if self.resources.gpus else "off")
+
+    @property
+    def digest(self) -> str:
+        """Hash of the canonical spec."""
+        return _digest(self.model_dump(mode="json"))
+
+
+def setting(training: TrainingConfig, name: str) -> Any:
+    """Read a dotted name; None where this training has no such setting (a DAPO baseline has no beta1)."""
+    if name == "loss.epsilon":  # sets both bounds, and is read back where they are equal
+        low, high = setting(training, "loss.epsilon_low"), setting(training, "loss.epsilon_high")
+        return low if low == high else None
+    node: Any = training.model_dump(mode="json")
+    for key in name.split("."):
+        node = node.get(key) if isinstance(node, dict) else None
+    return node
+
+
+def last_part(name: str) -> str:
+    """Shorten a dotted name to what tells it from others: `loss.beta1` to `beta1`, but `loss.name` to `loss`."""
+    *path, last = name.split(".")
+    return path[-1] if path and last in ("name", "mode") else last
+
+
+def config_id(training: TrainingConfig) -> str:
+    """Name a point: the hash of all training parameters but the seed. The same point has one name everywhere."""
+    return "cfg_" + _digest(training.model_dump(mode="json", exclude={"seed"}))[:12]
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

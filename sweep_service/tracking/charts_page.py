@@ -1,0 +1,88 @@
+"""The page of charts that MLflow shows for a sweep: a line per config, the mean over its seeds, entropy first.
+
+MLflow collapses child runs and so draws nothing until somebody expands them; sorted by name, entropy and reward come
+late. Its own remedy is a shared view: the page's settings as JSON in a tag of the experiment, named in the page's
+address. The settings are those of MLflow 3.17's page; a server that does not understand them shows its usual page.
+"""
+
+import json
+from typing import Any, Final
+
+from sweep_service.report import Report
+from sweep_service.sweep.links import curves_link
+from sweep_service.sweep.records import Sweep
+from sweep_service.tracking.config_colors import GROUP_TAG
+
+TAG: Final = "mlflow.sharedViewState."
+"""Prefix of the experiment's tag; the rest names the view. We name it by the sweep."""
+
+FIRST: Final = ("entropy", "reward/mean", "eval/avg_at_k", "entropy/na_lp", "entropy/pa_lp", "completion/length_mean")
+"""What a researcher looks at first: is entropy kept, does reward rise, does it hold on problems not trained on."""
+
+OF_CONFIGS: Final = ("entropy", "reward/mean", "eval/avg_at_k", "share/na_lp", "share/pa_lp", "completion/length_mean")
+"""The same of the configs' own runs, which have fewer curves."""
+
+_SECTION: Final = "main"
+
+
+def shared_view(sweep: Sweep, *, by_config: bool = False) -> str:
+    """Return the page's settings: a line per config, other metrics in sections by name.
+
+    Args:
+        by_config: show the configs' own runs, which exist once there is a final report; before that the trials,
+            which MLflow then averages in groups.
+    """
+    groups = {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP_TAG}]}
+    view = {
+        "searchFilter": f"tags.kind = '{'config' if by_config else 'trial'}' AND tags.sweep_id = '{sweep.id}'",
+        "orderByKey": "tags.`number`",  # any order but the usual one keeps runs apart from their parents
+        "orderByAsc": True,
+        "groupBy": None if by_config else groups,
+        "runsHiddenMode": "FIRST_20_RUNS",  # counts groups here
+        "isAccordionReordered": True,  # or sections are sorted by name again
+        "compareRunSections": [{"uuid": _SECTION, "name": "Main curves", "display": True, "isReordered": True}],
+        "compareRunCharts": [_line(key) for key in (OF_CONFIGS if by_config else FIRST)],
+    }
+    return json.dumps(view, separators=(",", ":"))
+
+
+def _line(key: str) -> dict[str, Any]:
+    return {
+        "type": "LINE",
+        "uuid": key,
+        "metricSectionId": _SECTION,
+        "metricKey": key,
+        "xAxisKey": "step",
+        "yAxisKey": "metric",
+        "yAxisExpressions": [],
+        "scaleType": "linear",
+        "xAxisScaleType": "linear",
+        "range": {},
+        "useGlobalXaxisKey": True,
+        "useGlobalLineSmoothing": True,
+    }
+
+
+def sweep_note(sweep: Sweep, report: Report | None) -> str:
+    """Return the description of a sweep's run, in Markdown: how it came out, and what to look at."""
+    parts = [f"**{report.verdict.sentence}**" if report else f"Sweep `{sweep.id}`: {sweep.state}."]
+    if report and report.interim:
+        parts.append("This is an interim report: every number may still change.")
+    if sweep.message:
+        parts.append(sweep.message)
+    if report and report.cautions:
+        parts.append("Warnings: " + ", ".join(f"`{caution.code}`" for caution in report.cautions) + ".")
+    parts.append(
+        f"[**Curves of this sweep**]({curves_link('.', sweep)}): a line per config, the mean over its seeds. "
+        "`entropy` in nats: a config that loses it early stops exploring. `reward/mean` on training problems and "
+        "`eval/avg_at_k` on validation problems: they should rise together and stay. Names that end in `na_lp` and "
+        "`pa_lp`: the tokens that beta1 and beta2 weigh."
+    )
+    parts.append(
+        "Child runs are trials (`kind = trial`) and, once the report is final, configs (`kind = config`: mean curves "
+        "over seeds). A trial's `final/objective` ranks configs; its run state is FAILED for diverged trials too, the "
+        "tag `state` tells which."
+    )
+    if report:
+        parts.append("Under Artifacts: `report.html` with intervals over seeds, `report.json`, and `figures/`.")
+    return "\n\n".join(parts)

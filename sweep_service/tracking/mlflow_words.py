@@ -1,0 +1,182 @@
+"""How sweeps and trials are said in MLflow's words: names, params, tags, states, metrics. Pure."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sweep_service.report import Report
+from sweep_service.store.projection_rows import Chunk
+from sweep_service.sweep.labels import config_label, names_to_show
+from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState
+from sweep_service.tracking.config_colors import GROUP_TAG, config_color, group_name
+from sweep_service.tracking.mlflow_api import MetricPoint
+
+MAX_PARAM: Final = 500
+"""Longest value of a param that every MLflow server takes, in characters."""
+MAX_TAG: Final = 5000
+
+SWEEP_STATUS: Final = {
+    SweepState.QUEUED: "SCHEDULED",
+    SweepState.RUNNING: "RUNNING",
+    SweepState.FINALIZING: "RUNNING",
+    SweepState.SUCCEEDED: "FINISHED",
+    SweepState.FAILED: "FAILED",
+    SweepState.CANCELLED: "KILLED",
+}
+TRIAL_STATUS: Final = {
+    TrialState.PENDING: "SCHEDULED",
+    TrialState.RUNNING: "RUNNING",
+    TrialState.SUCCEEDED: "FINISHED",
+    TrialState.DIVERGED: "FAILED",
+    TrialState.FAILED: "FAILED",
+    TrialState.CANCELLED: "KILLED",
+}
+"""MLflow's run status; the tag `state` keeps our own word."""
+
+EVERY_UPDATE: Final = frozenset(
+    {
+        "loss",
+        "grad_norm",
+        "entropy",
+        "entropy/na_lp",
+        "entropy/pa_lp",
+        "entropy_change/predicted",
+        "share/na_lp",
+        "share/pa_lp",
+        "clip_fraction/low",
+        "clip_fraction/high",
+        "ratio/max",
+        "ppo_kl",
+        "reward/mean",
+        "completion/length_mean",
+        "time/generation_s",
+        "time/step_s",
+    }
+)
+"""The metrics that MLflow gets of every update."""
+
+EXPERIMENT_TAGS: Final = {
+    "mlflow.experimentKind": "custom_model_development",
+    "mlflow.note.content": "Each run at the top is a sweep; its description leads to its curves.",
+}
+
+
+def milliseconds(seconds: float) -> int:
+    """Return a time as MLflow wants it."""
+    return round(seconds * 1000)
+
+
+def label(sweep: Sweep, config: Config) -> str:
+    """Name a config as the report does, such as `β1=0.5 β2=1`; the same whichever configs are known yet."""
+    space = sweep.spec.space
+    return config_label(config, names_to_show(space.varied or space.names))
+
+
+def trial_name(sweep: Sweep, trial: Trial, config: Config) -> str:
+    """Name a trial's run, such as `β1=0.5 β2=1 seed 0 tune`."""
+    return f"{label(sweep, config)} seed {trial.seed} {trial.stage}"[:MAX_PARAM]
+
+
+def sweep_tags(sweep: Sweep) -> dict[str, str]:
+    """Return the tags by which a sweep's run is found."""
+    return {
+        "kind": "sweep",
+        "sweep": sweep.name,
+        "sweep_id": sweep.id,
+        "state": sweep.state.value,
+        "spec_digest": sweep.spec_digest,
+        **{f"label.{name}": value for name, value in sweep.spec.labels.items()},
+    }
+
+
+def answer_tags(report: Report | None, note: str) -> dict[str, str]:
+    """Return the tags that tell how a sweep came out: the verdict, and a tag for each warning."""
+    tags = {"mlflow.note.content": note[:MAX_TAG]}
+    if report is None:
+        return tags
+    tags |= {"verdict": report.verdict.sentence[:MAX_TAG], "outcome": report.verdict.outcome.value}
+    return tags | {f"warning.{caution.code}": caution.text[:MAX_TAG] for caution in report.cautions}
+
+
+def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
+    """Return the tags by which a trial's run is found, grouped and filtered."""
+    name = label(sweep, config)[:MAX_TAG]
+    return {
+        "mlflow.parentRunId": sweep.mlflow_run_id or "",
+        "kind": "trial",
+        "sweep": sweep.name,
+        "sweep_id": sweep.id,
+        "trial_id": trial.id,
+        "number": f"{trial.number:05}",  # sorts as text
+        "config": name,
+        GROUP_TAG: group_name(name, config.number),
+        "mlflow.runColor": config_color(config.number),
+        "config_id": config.id,
+        "role": ",".join(config.roles),
+        "seed": str(trial.seed),
+        "stage": trial.stage.value,
+        "loss": config.training["loss"]["name"],
+        **progress_tags(trial),
+    }
+
+
+def progress_tags(trial: Trial) -> dict[str, str]:
+    """Return the tags that change as a trial goes on."""
+    note = "\n\n".join([trial.message or "", *(f"{found.code}: {found.message}" for found in trial.warnings)]).strip()
+    tags = {"state": trial.state.value, "attempt": str(trial.attempts), "mlflow.note.content": note[:MAX_TAG]}
+    codes = ",".join(found.code for found in trial.warnings)
+    return tags | ({"warnings": codes[:MAX_TAG]} if codes else {})
+
+
+def trial_params(trial: Trial, config: Config) -> dict[str, str]:
+    """Return the complete training configuration under dotted names."""
+    return flat({**config.training, "seed": trial.seed, "threads": trial.threads})
+
+
+def sweep_params(sweep: Sweep) -> dict[str, str]:
+    """Return the spec under dotted names."""
+    return flat(sweep.spec.model_dump(mode="json", exclude={"labels"}))
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return nested mappings as one with dotted names; lists as JSON; values cut at the server's limit."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping) and value:
+            found |= flat(value, f"{key}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            found[metric_key(key)] = text if len(text) <= MAX_PARAM else text[: MAX_PARAM - 1] + "…"
+    return found
+
+
+def metric_key(name: str) -> str:
+    """Return a name with what MLflow does not allow in keys (such as @) replaced by `_`."""
+    return re.sub(r"[^\w/. :-]", "_", name)[:250]
+
+
+def chunk_points(chunk: Chunk, updates_per_rollout: int) -> list[MetricPoint]:
+    """Return a chunk's values as metrics; a step without a value has none.
+
+    Of training metrics outside `EVERY_UPDATE` only the value at each rollout's last update, when ratios are furthest
+    from 1, or MLflow could take more of a CPU's time than training a small policy.
+    """
+    return [
+        MetricPoint(metric_key(key), value, milliseconds(time), step)
+        for key, values in chunk.metrics.items()
+        for step, time, value in zip(chunk.steps, chunk.times, values, strict=True)
+        if value is not None and (chunk.kind == "evaluation" or key in EVERY_UPDATE or step % updates_per_rollout == 0)
+    ]
+
+
+def final_points(trial: Trial, objective: float | None) -> list[MetricPoint]:
+    """Return an ended trial's closing figures as `final/…`, at step 0, which MLflow draws as bars."""
+    figures: dict[str, float | None] = {"objective": objective, **trial.summary}
+    timestamp = milliseconds(trial.ended_at or 0)
+    return [
+        MetricPoint("final/" + metric_key(name.removeprefix("eval/").replace("/", "_")), value, timestamp, 0)
+        for name, value in figures.items()
+        if value is not None
+    ]

@@ -1,0 +1,97 @@
+"""From the store to a built report. Knows no Ray, MLflow or torch."""
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import trainers
+from sweep_service.report import CURVE_KEYS, ReportInputs, build, render_csv, render_html, render_markdown, report_json
+from sweep_service.report.facts.provenance import data_parts
+from sweep_service.settings import Settings
+from sweep_service.store import Store
+from sweep_service.sweep.records import Config, Stage, Trial, TrialState
+from trainers.errors import ConfigError
+from trainers.tasks.dataset_rows import dataset_file
+
+_PACKAGES: Final = ("torch", "transformers", "trl", "optuna", "ray", "sweep-service")
+_CODE: Final = Path(trainers.__file__).parent
+
+
+def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
+    """Read everything that a sweep's report is built from.
+
+    Raises: NotFound.
+    """
+    configs, trials = store.list_configs(sweep_id), store.list_trials(sweep_id)
+    return ReportInputs(
+        sweep=store.get_sweep(sweep_id),
+        configs=tuple(configs),
+        trials=tuple(trials),
+        series={series.trial_id: series for series in store.series(sweep_id, CURVE_KEYS)},
+        samples=tuple(store.last_samples(sweep_id, _shown(trials))),
+        checkpoints=tuple(store.newest_checkpoints(sweep_id)),
+        mlflow_url=settings.mlflow_public_url or None,
+        versions={name: metadata.version(name) for name in _PACKAGES},
+        provenance=_provenance(configs, settings),
+        probe_gpu_hours=store.spent(sweep_id).probe_gpu_hours,
+    )
+
+
+def _shown(trials: Sequence[Trial]) -> list[str]:
+    """Ids of the trials whose completions may be shown: of each config and stage the lowest seed that trained."""
+    trained = [trial for trial in trials if trial.state in (TrialState.SUCCEEDED, TrialState.DIVERGED)]
+    lowest: dict[tuple[str, Stage], Trial] = {}
+    for trial in sorted(trained, key=lambda trial: (trial.state is not TrialState.SUCCEEDED, trial.seed)):
+        lowest.setdefault((trial.config_id, trial.stage), trial)
+    return [trial.id for trial in lowest.values()]
+
+
+def _provenance(configs: Sequence[Config], settings: Settings) -> dict[str, str]:
+    commit = settings.commit or _checked_out(_CODE.parent / ".git")
+    found = {"commit": commit} if commit else {}
+    for ref, split in sorted({part for config in configs for part in data_parts(config.training["task"])}):
+        with suppress(ConfigError, OSError):  # no longer there: its digest is not known
+            content = dataset_file(ref, split, settings.cache).read_bytes()
+            found[f"{ref}/{split}"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return found
+
+
+def _checked_out(git: Path) -> str | None:
+    """The commit that a checkout is on; changes made since are not seen. None if this is no checkout."""
+    try:
+        head = (git / "HEAD").read_text().strip()
+        name = head.removeprefix("ref: ")
+        if name == head:
+            return head
+        if (git / name).exists():
+            return (git / name).read_text().strip()
+        packed = (line.split() for line in (git / "packed-refs").read_text().splitlines())
+        return next((words[0] for words in packed if words[1:] == [name]), None)
+    except OSError:
+        return None
+
+
+def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, dict[str, bytes]]:
+    """Build a sweep's report as it stands; an interim one while the sweep goes on.
+
+    Returns: the digest of what it was built from, and its contents by format (html, json, md, csv, png, svg, and yaml,
+    the best config's file, if there is one).
+    Raises: NotFound.
+    """
+    from sweep_service.report.render.picture import render_png, render_svg  # brings matplotlib
+
+    report = build(gather(store, sweep_id, settings))
+    contents = {
+        "html": render_html(report),
+        "json": report_json(report),
+        "md": render_markdown(report),
+        "csv": render_csv(report),
+        "png": render_png(report),
+        "svg": render_svg(report),
+    }
+    if report.best is not None:
+        contents["yaml"] = report.best.yaml.encode()
+    return report.inputs_digest, contents

@@ -1,0 +1,80 @@
+"""Real small sweeps through the real runner, on a real Ray, with the real trainer."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from sweep_service.processes.child_processes import is_alive
+from sweep_service.settings import Settings
+from sweep_service.store import Store, open_store
+from sweep_service.sweep.records import AttemptOutcome, Stage, SweepState, TrialState
+from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim, wait_until
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    store = open_store(settings.database_url)
+    yield store
+    store.close()
+
+
+def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
+    settings: Settings, store: Store, ray: Mapping[str, str]
+) -> None:
+    space = {"loss.beta1": {"type": "float", "low": 0.1, "high": 1}, "loss.beta2": 0}
+    seeds = {"tune": [0], "confirm": {"top_k": 1, "seeds": [5]}}
+    raw = small_sweep("both", space=space, search={"strategy": "tpe", "num_configs": 1}, seeds=seeds)
+    fence = submit_and_claim(store, raw)
+    with runner(settings, fence, ray) as process:
+        assert process.wait(150) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+    assert store.get_sweep(fence.sweep_id).state is SweepState.FINALIZING
+    trials = store.list_trials(fence.sweep_id)
+    assert [(trial.stage, trial.state, trial.attempts) for trial in trials] == [
+        (Stage.TUNE, TrialState.SUCCEEDED, 1),
+        (Stage.TUNE, TrialState.SUCCEEDED, 1),
+        (Stage.CONFIRM, TrialState.SUCCEEDED, 1),
+        (Stage.CONFIRM, TrialState.SUCCEEDED, 1),
+    ]
+    baseline, proposed = store.list_configs(fence.sweep_id)
+    assert baseline.params["loss.beta1"] == 0
+    assert 0.1 <= proposed.params["loss.beta1"] <= 1
+    assert {trial.seed for trial in trials if trial.stage is Stage.CONFIRM} == {5}
+    for attempt in store.list_attempts(fence.sweep_id):
+        assert attempt.events_offset == (Path(attempt.directory) / "events.jsonl").stat().st_size
+        assert not is_alive(attempt.host, attempt.pid, attempt.pid_started_at)
+    assert [curve.steps for curve in store.curves(fence.sweep_id, ["loss"])] == [list(range(1, 17))] * 4
+    assert {path.name for path in (settings.storage / fence.sweep_id).iterdir()} == {
+        "runner.log",
+        *(trial.id for trial in trials),
+    }
+
+
+def test_cancel_ends_the_trainers_within_seconds(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
+    raw = small_sweep("cancelled", training=SMALL_TRAINING | {"steps": 96000})
+    fence = submit_and_claim(store, raw)
+    with runner(settings, fence, ray) as process:
+        wait_until("a trainer runs", lambda: any(a.pid for a in store.list_attempts(fence.sweep_id)))
+        store.request_cancel(fence.sweep_id)
+        assert process.wait(15) == 0
+    assert store.get_sweep(fence.sweep_id).state is SweepState.CANCELLED
+    assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.CANCELLED}
+    attempts = store.list_attempts(fence.sweep_id)
+    assert {attempt.outcome for attempt in attempts} == {AttemptOutcome.CANCELLED}
+    assert not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts)
+
+
+def test_a_runner_without_a_lease_changes_nothing(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
+    fence = submit_and_claim(store, small_sweep("stale"))
+    store.release_lease(fence)
+    taken_over = store.claim("another", 60)
+    assert taken_over is not None
+    with runner(settings, fence, ray) as process:
+        assert process.wait(60) == 3
+    assert store.get_sweep(fence.sweep_id).state is SweepState.QUEUED
+    assert store.list_attempts(fence.sweep_id) == []

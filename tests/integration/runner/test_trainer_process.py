@@ -1,0 +1,117 @@
+"""A real trainer process as its actor sees it."""
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep_service.processes.child_processes import started_at
+from sweep_service.runner.trainer_launch import Preloaded, Running, Spawned
+from sweep_service.runner.trainer_process import Job, Trainer
+from sweep_service.sweep.records import AttemptOutcome
+from tests.integration.trainers.trainer_runs import OF_THE_MACHINE
+from tests.sweep_stack import SMALL_TRAINING, wait_until
+from trainers.config import TrainingConfig
+
+
+def spawn(arguments: Sequence[str], directory: Path) -> Running:
+    return Spawned(arguments, directory, os.environ)
+
+
+def job(folder: Path, **changes: object) -> Job:
+    config = TrainingConfig.model_validate(SMALL_TRAINING).model_dump(mode="json") | changes
+    directory, cache = str(folder / "run"), str(folder / "cache")
+    return Job(
+        trial_id="t", attempt=1, directory=directory, config=config, threads=1, gpus=0, resume_from=None, cache=cache
+    )
+
+
+def test_a_configuration_that_cannot_run_has_failed_with_its_reason(tmp_path: Path) -> None:
+    trainer = Trainer(job(tmp_path, steps=3), spawn)
+    assert trainer.wait(30)
+    assert trainer.ending.outcome is AttemptOutcome.FAILED
+    assert "not a multiple" in (trainer.ending.message or "")
+    trainer.stop()
+
+
+@pytest.mark.parametrize(
+    ("number", "outcome"), [(signal.SIGKILL, AttemptOutcome.CRASHED), (signal.SIGTERM, AttemptOutcome.LOST)]
+)
+def test_a_killed_trainer_has_crashed_and_one_told_to_stop_is_lost(
+    tmp_path: Path, number: signal.Signals, outcome: AttemptOutcome
+) -> None:
+    trainer = Trainer(job(tmp_path, steps=96000), spawn)
+    events = tmp_path / "run" / "events.jsonl"
+    wait_until("it trains", lambda: events.exists() and b'"type":"step"' in events.read_bytes())
+    assert trainer.pid is not None
+    os.kill(trainer.pid, number)
+    assert trainer.wait(30)
+    assert trainer.ending.outcome is outcome
+    assert trainer.next_part().events[0]["type"] == "started"
+    trainer.stop()
+
+
+def test_stop_ends_it_while_it_is_still_importing(tmp_path: Path) -> None:
+    trainer = Trainer(job(tmp_path), spawn)
+    assert trainer.pid is not None
+    trainer.stop()
+    assert started_at(trainer.pid) is None
+
+
+def events_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
+
+
+def values_of(folder: Path) -> list[dict[str, Any]]:
+    """What a run computed, without how long and how much memory it took."""
+    return [
+        {name: value for name, value in event["metrics"].items() if not name.startswith(OF_THE_MACHINE)}
+        for event in events_of(folder)
+        if event["type"] in ("step", "evaluation")
+    ]
+
+
+def test_forked_runs_equal_a_spawned_one(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("spawned", "forked", "forked-again")]
+    for folder in folders:
+        folder.mkdir()
+    spawned = Trainer(job(folders[0]), spawn)
+    assert spawned.wait(90)
+    spawned.stop()
+    preloaded = Preloaded(os.environ, tmp_path / "log")
+    for folder in folders[1:]:
+        forked = Trainer(job(folder), preloaded.start)
+        assert forked.wait(90)
+        assert forked.ending.outcome is AttemptOutcome.SUCCEEDED, (folder / "run" / "stderr.log").read_text()
+        forked.stop()
+    preloaded.close()
+    assert (tmp_path / "log").read_text() == ""
+    first, *others = (values_of(folder) for folder in folders)
+    assert len(first) == 16 + 3
+    assert others == [first, first]
+    weights, *copies = ((folder / "run" / "step-16" / "model.safetensors").read_bytes() for folder in folders)
+    assert copies == [weights, weights]
+
+
+def test_a_forked_trainer_ends_in_every_way_that_a_spawned_one_does(tmp_path: Path) -> None:
+    preloaded = Preloaded(os.environ, tmp_path / "log")
+    refused = Trainer(job(tmp_path / "a", steps=3), preloaded.start)
+    assert refused.wait(60)
+    assert refused.ending.outcome is AttemptOutcome.FAILED
+    assert "not a multiple" in (refused.ending.message or "")
+    killed = Trainer(job(tmp_path / "b", steps=96000), preloaded.start)
+    wait_until("it trains", lambda: not killed.wait(0.05) and '"type":"step"' in killed.next_part().lines)
+    assert killed.pid is not None
+    os.kill(killed.pid, signal.SIGKILL)
+    assert killed.wait(10)
+    assert killed.ending.outcome is AttemptOutcome.CRASHED
+    stopped = Trainer(job(tmp_path / "c", steps=96000), preloaded.start)
+    wait_until("it trains", lambda: not stopped.wait(0.05) and '"type":"step"' in stopped.next_part().lines)
+    pid = stopped.pid
+    assert pid is not None
+    preloaded.close()
+    wait_until("it ends with what it was forked from", lambda: started_at(pid) is None)

@@ -1,0 +1,184 @@
+"""Two trainer processes of one policy: whatever is killed, nothing is left, and the outcome is the right one."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from sweep_service.runner.trainer_launch import Running, Spawned
+from sweep_service.runner.trainer_process import Job, Trainer
+from sweep_service.settings import Settings
+from sweep_service.store import Store, open_store
+from sweep_service.sweep.records import AttemptOutcome, TrialState
+from sweep_service.worker.reports import build_report
+from tests.integration.trainers.trainer_runs import SMALL, run_so_far
+from tests.sweep_stack import SMALL_TRAINING, ray_head, runner, small_sweep, submit_and_claim, wait_until
+from trainers.config import TrainingConfig, with_params
+
+TWO = TrainingConfig.model_validate(with_params(SMALL, {"device_batch": 8, "model.warm_start_steps": 20}))
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def job(folder: Path, cache: Path, **changes: Any) -> Job:
+    return Job(
+        trial_id="t",
+        attempt=1,
+        directory=str(folder),
+        config=TWO.model_dump(mode="json") | changes,
+        threads=2,
+        gpus=0,
+        processes=2,
+        resume_from=None,
+        cache=str(cache),
+    )
+
+
+@contextmanager
+def trained(job: Job) -> Iterator[tuple[Trainer, list[psutil.Process]]]:
+    """A trainer whose updates have begun, and its two processes."""
+
+    def start(arguments: Any, directory: Path) -> Running:
+        return Spawned(arguments, directory, os.environ, job.processes)
+
+    trainer = Trainer(job, start)
+    try:
+        wait_until("it trains", lambda: run_so_far(Path(job.directory)).steps_done > 0 or trainer.wait(0))
+        assert trainer.pid is not None
+        ranks = psutil.Process(trainer.pid).children()
+        assert len(ranks) == 2, (Path(job.directory) / "stderr.log").read_text()
+        yield trainer, sorted(ranks, key=lambda rank: rank.environ()["RANK"])
+    finally:
+        trainer.stop()
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
+
+
+def test_a_killed_process_is_a_crash_and_takes_the_other_with_it(cache: Path, tmp_path: Path) -> None:
+    with trained(job(tmp_path, cache, steps=96000)) as (trainer, ranks):
+        ranks[1].kill()
+        assert trainer.wait(10)
+        assert gone(ranks)
+        assert trainer.ending.outcome is AttemptOutcome.CRASHED
+        assert "signal 9" in (trainer.ending.message or "")
+        assert not run_so_far(tmp_path).of("failed")
+
+
+def test_the_recorded_process_ends_all(cache: Path, tmp_path: Path) -> None:
+    with trained(job(tmp_path, cache, steps=96000)) as (trainer, ranks):
+        assert trainer.pid is not None
+        os.kill(trainer.pid, signal.SIGKILL)
+        assert trainer.wait(5)
+        wait_until("its processes end", lambda: gone(ranks), 5)
+        assert trainer.ending.outcome is AttemptOutcome.CRASHED
+
+
+def test_sigterm_saves_once_for_all(cache: Path, tmp_path: Path) -> None:
+    with trained(job(tmp_path, cache, steps=96000)) as (trainer, ranks):
+        assert trainer.pid is not None
+        os.kill(trainer.pid, signal.SIGTERM)
+        assert trainer.wait(20)
+        assert gone(ranks)
+        assert trainer.ending.outcome is AttemptOutcome.LOST
+        record = run_so_far(tmp_path)
+        assert record.events[-1]["outcome"] == "STOPPED"
+        assert Path(record.of("checkpoint")[-1]["path"], "model.safetensors").exists()
+
+
+def test_the_model_that_runs_start_from_is_evaluated_once_for_all_of_them(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    with trained(job(tmp_path / "first", cache, steps=96000)):
+        evaluated = run_so_far(tmp_path / "first").of("evaluation")[0]["metrics"]
+    (kept,) = cache.glob("evaluations/*.json")
+    content = json.loads(kept.read_text())
+    assert content["metrics"] == evaluated
+    kept.write_text(json.dumps(content | {"metrics": evaluated | {"eval/avg_at_k": 0.123}}))
+    with trained(job(tmp_path / "second", cache, steps=96000)):
+        assert run_so_far(tmp_path / "second").of("evaluation")[0]["metrics"]["eval/avg_at_k"] == 0.123
+
+
+RESOURCES = {"cpus": 2, "processes": 2}
+TRAINING = SMALL_TRAINING | {"device_batch": 4}
+
+
+def test_a_sweep_of_trials_of_two_processes_is_what_torchrun_makes_by_hand(
+    tmp_path: Path, ray: Mapping[str, str]
+) -> None:
+    settings = Settings(home=tmp_path)
+    with contextlib.closing(open_store(settings.database_url)) as store:
+        space = {"loss.beta1": 0, "loss.beta2": 0}
+        fence = submit_and_claim(store, small_sweep("two", training=TRAINING, space=space, resources=RESOURCES))
+        with runner(settings, fence, ray) as process:
+            wait_until("its trainer runs", lambda: bool(running(store, fence.sweep_id)))
+            (launcher,) = running(store, fence.sweep_id)
+            wait_until("two processes train", lambda: len(launcher.children()) == 2)
+            assert {rank.environ()["OMP_NUM_THREADS"] for rank in launcher.children()} == {"1"}
+            assert process.wait(150) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+        (trial,), (config,) = store.list_trials(fence.sweep_id), store.list_configs(fence.sweep_id)
+        assert trial.state is TrialState.SUCCEEDED
+        (attempt,) = store.list_attempts(fence.sweep_id)
+        _, contents = build_report(store, fence.sweep_id, settings)
+        assert [row["state"] for row in json.loads(contents["json"])["trials"]] == ["SUCCEEDED"]
+    written = tmp_path / "by-hand.yaml"
+    written.write_text(json.dumps(config.training | {"seed": trial.seed}))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "trainers"]
+    command += [str(written), "--output", str(tmp_path / "by-hand"), "--cache", str(settings.cache)]
+    done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    by_hand = run_so_far(tmp_path / "by-hand")
+    assert len(by_hand.metrics()) == 16
+    assert by_hand.metrics() == run_so_far(Path(attempt.directory)).metrics()
+    evaluations = [event["metrics"] for event in by_hand.of("evaluation")]
+    assert evaluations == [event["metrics"] for event in run_so_far(Path(attempt.directory)).of("evaluation")]
+
+
+def running(store: Store, sweep_id: str) -> list[psutil.Process]:
+    """The recorded processes of a sweep's running trials."""
+    pids = [attempt.pid for attempt in store.list_attempts(sweep_id, running_only=True)]
+    return [psutil.Process(pid) for pid in pids if pid is not None and psutil.pid_exists(pid)]
+
+
+def test_processes_end_with_their_actor_their_runner_and_their_raylet(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    raw = small_sweep("kills", training=TRAINING | {"steps": 96000}, resources={"cpus": 1, "processes": 2})
+    alone = raw | {"space": {"loss.beta1": 0, "loss.beta2": 0}}
+
+    def started(sweep_id: str, trials: int) -> list[list[psutil.Process]]:
+        """Each trial's launcher and ranks."""
+
+        def families() -> list[list[psutil.Process]]:
+            return [[launcher, *launcher.children(recursive=True)] for launcher in running(store, sweep_id)]
+
+        wait_until("they run", lambda: [len(family) >= 3 for family in families()] == [True] * trials, 120)
+        return families()
+
+    with contextlib.closing(open_store(settings.database_url)) as store, contextlib.ExitStack() as stack:
+        ray = stack.enter_context(ray_head(tmp_path, cpus=3, gpus=0))
+        two, one = submit_and_claim(store, raw), submit_and_claim(store, alone)
+        driver = stack.enter_context(runner(settings, two, ray))
+        stack.enter_context(runner(settings, one, ray))
+        (first, second), (third,) = started(two.sweep_id, 2), started(one.sweep_id, 1)
+        actors = [family[0].parent() for family in (first, second, third)]
+        assert None not in actors
+        actors[0].kill()
+        wait_until("an actor's processes end", lambda: gone(first), 5)
+        assert not gone(second)
+        driver.kill()
+        wait_until("a runner's processes end", lambda: gone(second), 10)
+        assert not gone(third)
+        actors[2].parent().kill()
+        wait_until("a raylet's processes end", lambda: gone(third), 5)

@@ -1,0 +1,86 @@
+"""Weights, gradients and optimizer state in parts: on CPUs, by torch's own FSDP2, the numbers of whole copies."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from transformers import AutoModelForCausalLM
+
+from tests.integration.trainers.trainer_runs import SMALL, Run, run_so_far
+from trainers.config import with_params
+from trainers.process.launch import process_environment, reserved_port
+
+SHARDED = "tests.integration.trainers.sharded_on_cpus"
+
+
+def two(*arguments: str) -> list[str]:
+    """Run `python -m ARGUMENTS` as two processes; what each of them printed."""
+    with reserved_port() as port:
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                env=os.environ | process_environment(rank, 2, port),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
+        try:
+            said = [process.communicate(timeout=120) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(errors for _, errors in said)
+    return [out for out, _ in said]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("sharding")
+    config = with_params(SMALL, {"device_batch": 8, "model.warm_start_steps": 100})
+    (found / "run.yaml").write_text(yaml.safe_dump(config))
+    return found
+
+
+def run(folder: Path, program: str, output: str, arguments: Sequence[str]) -> Run:
+    two(
+        program,
+        str(folder / "run.yaml"),
+        *arguments,
+        "--output",
+        str(folder / output),
+        "--cache",
+        str(folder / "cache"),
+    )
+    return run_so_far(folder / output)
+
+
+@pytest.fixture(scope="module")
+def copies(folder: Path) -> Run:
+    return run(folder, "trainers", "copies", [])
+
+
+def test_a_sharded_run_is_that_of_copies_and_goes_on_from_its_checkpoint(folder: Path, copies: Run) -> None:
+    sharding = ["compute.sharding=fsdp", "compute.gradient_checkpointing=true"]
+    run(folder, SHARDED, "parts", [*sharding, "steps=8"])
+    parts = run(folder, SHARDED, "parts", [*sharding, "--resume"])
+    assert [event["step"] for event in parts.of("step")] == list(range(1, 17))
+    for found, expected in zip(parts.metrics(), copies.metrics(), strict=True):
+        for name in ("loss", "grad_norm", "entropy", "reward/mean", "tokens/step"):
+            assert found[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-5), name
+    evaluations = [[event["metrics"] for event in run.of("evaluation")] for run in (parts, copies)]
+    assert evaluations[0][0] == evaluations[1][0]  # of the same weights
+    models = [AutoModelForCausalLM.from_pretrained(run.output / "step-16") for run in (parts, copies)]
+    for mine, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-4)
+
+
+def test_processes_need_not_sample_equally_many_tokens() -> None:
+    said = two("tests.integration.trainers.uneven_sampling")
+    assert float(said[0]) == float(said[1]) > 0

@@ -1,0 +1,283 @@
+"""One training run in this process: its record, and that it can be repeated, resumed and looked at without harm."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.integration.trainers.trainer_runs import Run, run, run_so_far, small_config
+from tests.unit.trainers.tasks.chats import add_dataset
+from trainers.config import TrainingConfig, WordProblemsTask
+from trainers.errors import CheckpointError
+from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, SUMMARY_METRICS
+
+# TRL 1.16 uses names that transformers 5.23 changed.
+pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def straight(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """32 updates without a break."""
+    return run(small_config(steps=32), tmp_path_factory.mktemp("straight"), cache)
+
+
+def assert_same_weights(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert [name for name in one if not torch.equal(one[name], other[name])] == []
+
+
+def test_events_tell_the_run_from_start_to_end(straight: Run) -> None:
+    assert straight.outcome == "SUCCEEDED"
+    (started,) = straight.of("started")
+    assert started["config"] == small_config(steps=32).model_dump(mode="json")
+    assert started["versions"].keys() == {"python", "torch", "transformers", "trl"}
+    assert started["resumed_from_step"] is None
+    assert straight.events[0] is started
+    assert [event["phase"] for event in straight.of("progress")][-1] == "warm start"
+    assert [event["step"] for event in straight.of("step")] == list(range(1, 33))
+    assert [event["step"] for event in straight.of("evaluation")] == [0, 8, 16, 24, 32]
+    assert [event["step"] for event in straight.of("samples")] == [0, 8, 16, 24, 32]
+    assert [event["step"] for event in straight.of("checkpoint")] == [8, 16, 24, 32]
+    assert {path.name for path in straight.output.glob("step-*")} == {"step-24", "step-32"}
+    last = straight.events[-1]
+    assert (last["type"], last["outcome"], last["step"]) == ("finished", "SUCCEEDED", 32)
+    assert last["summary"].keys() == SUMMARY_METRICS.keys()
+
+
+def test_every_metric_of_the_table_is_emitted_and_no_other(straight: Run) -> None:
+    for event in straight.of("step"):
+        assert event["metrics"].keys() == STEP_METRICS.keys()
+    for event in straight.of("evaluation"):
+        assert event["metrics"].keys() == EVALUATION_METRICS.keys()
+
+
+def test_ratios_leave_one_only_after_the_first_update_of_a_rollout(straight: Run) -> None:
+    for event in straight.of("step"):
+        metrics = event["metrics"]
+        fresh = event["step"] % 4 == 1
+        assert (metrics["time/generation_s"] > 0) == fresh
+        assert math.isclose(metrics["ratio/max"], 1, rel_tol=1e-4) == fresh
+    assert sum(event["metrics"]["share/na_lp"] for event in straight.of("step")) > 0
+
+
+def test_tokens_add_up(straight: Run) -> None:
+    steps = [event["metrics"] for event in straight.of("step")]
+    assert steps[-1]["tokens/total"] == sum(step["tokens/step"] for step in steps)
+    rollout = steps[:4]
+    assert sum(step["tokens/step"] for step in rollout) / 64 == pytest.approx(rollout[0]["completion/length_mean"])
+
+
+def test_resuming_continues_bit_for_bit(straight: Run, cache: Path, tmp_path: Path) -> None:
+    first = run(small_config(steps=16), tmp_path / "first", cache)
+    second = run(small_config(steps=32), tmp_path / "second", cache, resume_from=first.output / "step-16")
+    assert second.of("started")[0]["resumed_from_step"] == 16
+    assert [event["step"] for event in second.of("evaluation")] == [24, 32]
+    assert second.metrics() == straight.metrics(after=16)
+    assert [e["metrics"] for e in second.of("evaluation")] == [e["metrics"] for e in straight.of("evaluation")][3:]
+    assert_same_weights(second.weights(32), straight.weights(32))
+    assert second.events[-1]["summary"]["eval/avg_at_k_last3"] == straight.events[-1]["summary"]["eval/avg_at_k_last3"]
+
+
+def test_resuming_after_the_last_update_only_ends_the_run(straight: Run, cache: Path, tmp_path: Path) -> None:
+    rest = run(small_config(steps=32), tmp_path, cache, resume_from=straight.output / "step-32")
+    assert [event["type"] for event in rest.events] == ["started", "data", "finished"]
+    assert rest.of("data")[0] == {**straight.of("data")[0], "time": rest.of("data")[0]["time"]}
+    ends = [
+        {**one.events[-1], "time": 0, "summary": one.events[-1]["summary"] | {"time/train_s": 0}}
+        for one in (straight, rest)
+    ]
+    assert ends[0] == ends[1]
+
+
+def test_evaluating_does_not_change_training(straight: Run, cache: Path, tmp_path: Path) -> None:
+    often = run(
+        small_config(
+            steps=32, evaluation__every_steps=1, evaluation__samples_per_problem=7, evaluation__temperature=0.5
+        ),
+        tmp_path,
+        cache,
+    )
+    assert len(often.of("evaluation")) == 33
+    assert often.metrics() == straight.metrics()
+    assert_same_weights(often.weights(32), straight.weights(32))
+
+
+@pytest.mark.parametrize("device_batch", [16, 8])
+def test_a_stop_saves_after_the_update_and_the_rest_of_the_rollout_follows(
+    device_batch: int, cache: Path, tmp_path: Path
+) -> None:
+    config = small_config(steps=16, device_batch=device_batch)
+    whole = run(config, tmp_path / "whole", cache)
+    output = tmp_path / "stopped"
+    stopped = run(config, output, cache, stopping=lambda: run_so_far(output).steps_done >= 6)
+    assert stopped.outcome == stopped.events[-1]["outcome"] == "STOPPED"
+    assert stopped.events[-1]["step"] == 7  # asked between the end of step 6's record and the next
+    checkpoint = Path(stopped.of("checkpoint")[-1]["path"])
+    assert checkpoint == stopped.output / "step-7"
+    rest = run(config, tmp_path / "rest", cache, resume_from=checkpoint)
+    assert rest.metrics() == whole.metrics(after=7)
+    assert_same_weights(rest.weights(16), whole.weights(16))
+
+
+def test_a_stop_while_sampling_saves_the_state_before_it(cache: Path, tmp_path: Path) -> None:
+    config = small_config(steps=16)
+    whole = run(config, tmp_path / "whole", cache)
+    output = tmp_path / "stopped"
+    stopped = run(config, output, cache, stopping=lambda: run_so_far(output).steps_done >= 8)
+    assert (stopped.outcome, stopped.events[-1]["step"]) == ("STOPPED", 8)
+    assert [event["step"] for event in stopped.of("evaluation")] == [0]  # that of step 8 was interrupted
+    rest = run(config, tmp_path / "rest", cache, resume_from=output / "step-8")
+    assert [event["step"] for event in rest.of("evaluation")] == [8, 16]
+    assert [e["metrics"] for e in rest.of("evaluation")] == [e["metrics"] for e in whole.of("evaluation")][1:]
+    assert rest.metrics() == whole.metrics(after=8)
+    assert_same_weights(rest.weights(16), whole.weights(16))
+
+
+def test_a_stop_while_sampling_saves_no_step_twice(straight: Run, cache: Path, tmp_path: Path) -> None:
+    output = tmp_path / "stopped"
+    stopped = run(small_config(steps=32), output, cache, stopping=lambda: (output / "step-8").exists())
+    assert (stopped.outcome, stopped.events[-1]["step"]) == ("STOPPED", 8)
+    assert [event["step"] for event in stopped.of("checkpoint")] == [8]
+    rest = run(small_config(steps=32), tmp_path / "rest", cache, resume_from=output / "step-8")
+    assert rest.metrics() == straight.metrics(after=8)
+
+
+def test_checkpoints_hold_a_rollout_only_while_it_has_updates_to_come(cache: Path, tmp_path: Path) -> None:
+    run(small_config(steps=8), tmp_path, cache, stopping=lambda: run_so_far(tmp_path).steps_done >= 5)
+    run(small_config(steps=8), tmp_path, cache, resume_from=tmp_path / "step-6")
+    rollouts = [torch.load(tmp_path / f"step-{step}" / "rollout-0.pt", weights_only=True) for step in (6, 8)]
+    assert [rollout["device_batches"] is None for rollout in rollouts] == [False, True]
+
+
+def test_a_checkpoint_of_another_number_of_processes_is_refused(straight: Run, cache: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "step-24"
+    shutil.copytree(straight.output / "step-24", checkpoint)
+    content = json.loads((checkpoint / "run_state.json").read_text(encoding="utf-8"))
+    assert content["state"].pop("processes") == 1
+    content["state"]["processes"] = 2
+    (checkpoint / "run_state.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"the checkpoint is of 2 process\(es\).* and this run has 1; start 2"):
+        run(small_config(steps=32), tmp_path / "run", cache, resume_from=checkpoint)
+
+
+def test_a_stop_before_the_first_update_leaves_nothing(cache: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    stopped = run(small_config(), output, cache, stopping=lambda: bool(run_so_far(output).of("evaluation")))
+    assert (stopped.outcome, stopped.events[-1]["step"]) == ("STOPPED", 0)
+    assert list(output.glob("step-*")) == []
+
+
+def test_accumulating_gives_the_same_update(straight: Run, cache: Path, tmp_path: Path) -> None:
+    """Two device batches an update instead of one: the same tokens, sums and gradient up to rounding."""
+    parts = run(small_config(steps=4, device_batch=8), tmp_path, cache)
+    for part, whole in zip(parts.metrics(), straight.metrics()[:4], strict=True):
+        assert part["tokens/step"] == whole["tokens/step"]
+        for name in ("loss", "entropy", "grad_norm", "ratio/mean", "ratio/max", "ppo_kl", "share/na_lp"):
+            assert part[name] == pytest.approx(whole[name], rel=1e-3, abs=1e-5), name
+
+
+def test_seeds_differ_and_beta_decides_only_outside_the_clip_bounds(straight: Run, cache: Path, tmp_path: Path) -> None:
+    other_seed = run(small_config(steps=4, seed=1), tmp_path / "seed", cache)
+    other_beta = run(small_config(steps=32, loss__beta1=0.0), tmp_path / "beta", cache)
+    assert other_seed.metrics()[0] != straight.metrics()[0]
+    assert without_schedule(other_beta.metrics()[0]) == without_schedule(straight.metrics()[0])
+    assert without_schedule(other_beta.metrics()[-1]) != without_schedule(straight.metrics()[-1])
+
+
+def without_schedule(metrics: dict[str, float | None]) -> dict[str, float | None]:
+    return {name: value for name, value in metrics.items() if not name.startswith("schedule/")}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"model__lora": {"rank": 4}},
+        {"compute__autocast": "bfloat16"},
+        {"loss": {"name": "clip_cov", "selected_share": 0.2, "covariance_low": 0.0, "covariance_high": 9.0}},
+        {"terms": {"entropy_bonus": {"target": 1.5, "coefficient": 0.01}, "positive_nll": 0.1}},
+        {
+            "rollout__dynamic_sampling": {"prompts_per_round": 6, "max_rounds": 3},
+            "aggregation": {"denominator": "active"},
+        },
+    ],
+    ids=["lora", "autocast", "clip_cov", "terms", "dynamic_sampling"],
+)
+def test_every_kind_of_run_resumes_bit_for_bit_in_the_middle_of_a_rollout(
+    params: dict[str, Any], cache: Path, tmp_path: Path
+) -> None:
+    config = small_config(steps=12, device_batch=8, **params)
+    whole = run(config, tmp_path / "whole", cache)
+    output = tmp_path / "stopped"
+    run(config, output, cache, stopping=lambda: run_so_far(output).steps_done >= 5)
+    rest = run(config, tmp_path / "rest", cache, resume_from=output / "step-6")
+    assert rest.metrics() == whole.metrics(after=6)
+    assert all(
+        math.isfinite(step["grad_norm"] or math.nan) and (step["reward/std"] or 0) >= 0 for step in whole.metrics()
+    )
+
+
+def test_gradient_checkpointing_changes_no_number(straight: Run, cache: Path, tmp_path: Path) -> None:
+    recomputed = run(small_config(steps=8, compute__gradient_checkpointing=True), tmp_path, cache)
+    assert recomputed.metrics() == straight.metrics()[:8]
+
+
+def test_adapters_train_and_are_all_that_a_checkpoint_holds(cache: Path, tmp_path: Path) -> None:
+    adapted = run(small_config(model__lora={"rank": 4}), tmp_path, cache)
+    assert adapted.outcome == "SUCCEEDED"
+    weights = load_file(adapted.output / "step-16" / "adapter_model.safetensors")
+    assert {name.rpartition(".lora_")[2] for name in weights} == {"A.weight", "B.weight"}
+    assert any(tensor.abs().max() > 0 for name, tensor in weights.items() if "lora_B" in name)
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
+
+
+def test_a_policy_that_is_not_finite_ends_as_diverged(cache: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "cache"
+    shutil.copytree(next(cache.glob("*/")), broken / next(cache.glob("*/")).name)
+    (weights,) = broken.glob("*/model.safetensors")
+    save_file({name: tensor * math.nan for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
+    diverged = run(small_config(), tmp_path / "run", broken)
+    assert diverged.outcome == diverged.events[-1]["outcome"] == "DIVERGED"
+    assert diverged.events[-1]["step"] == 0
+
+
+def test_a_checkpoint_of_another_configuration_is_refused(straight: Run, cache: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"loss.beta1 0.5 \(now 0.1\); only"):
+        run(small_config(loss__beta1=0.1), tmp_path, cache, resume_from=straight.output / "step-32")
+
+
+def test_a_checkpoint_of_other_problems_is_refused(tmp_path: Path) -> None:
+    """The file has the same name and other lines: the run would go on with other prompts than it began with."""
+    data = tmp_path / "cache" / "datasets" / "sums" / "train.jsonl"
+    add_dataset(tmp_path / "cache", "sums", {"train": [{"problem": "1?", "answer": "1"}]})
+
+    def config(steps: int) -> TrainingConfig:
+        short = small_config(steps=steps, model__warm_start_steps=1)
+        return short.model_copy(update={"task": WordProblemsTask(data="sums", reward="exact")})
+
+    def write(first: int) -> None:
+        lines = [{"problem": f"{n} + {n}?", "answer": str(n + n)} for n in range(first, first + 20)]
+        data.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+
+    write(0)
+    run(config(8), tmp_path / "run", tmp_path / "cache")
+    assert run(config(12), tmp_path / "same", tmp_path / "cache", resume_from=tmp_path / "run" / "step-8").steps_done
+    write(1)
+    with pytest.raises(CheckpointError, match=r"the checkpoint is of other problems .* or start a new run"):
+        run(config(12), tmp_path / "other", tmp_path / "cache", resume_from=tmp_path / "run" / "step-8")
+
+
+def test_ce_gppo_without_betas_trains_exactly_as_ppo_clip(cache: Path, tmp_path: Path) -> None:
+    bounds = {"epsilon": 0.05, "dual_clip": 10.0}
+    ours = run(small_config(loss={"name": "ce_gppo", "beta1": 0, "beta2": 0, **bounds}), tmp_path / "ours", cache)
+    ppo = run(small_config(loss={"name": "grpo", **bounds}), tmp_path / "ppo", cache)
+    assert_same_weights(ours.weights(16), ppo.weights(16))

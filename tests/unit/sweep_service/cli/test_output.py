@@ -1,0 +1,94 @@
+"""Numbers, times and parameters as people read them; specs as people write them."""
+
+from pathlib import Path
+
+import pytest
+
+from sweep_service.cli.exits import ExitCode, code_of_state, exit_code
+from sweep_service.cli.output import counts_text, number, params_text, span
+from sweep_service.cli.spec_file import SpecFileError, parse_yaml, read_spec
+from sweep_service.cli.sweep_print import print_plan
+from sweep_service.client.sse import Message, read_messages
+from sweep_service.errors import Conflict, InvalidSpec, NotFound, NotReady, ServiceError
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.sweep.plan import make_plan
+from sweep_service.sweep.records import SweepState, TrialState
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (99, "99 s"), (100, "2 min"), (5900, "98 min"), (6000, "1.7 h"), (200_000, "2 d")]
+)
+def test_a_length_of_time_is_short(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+def test_parameters_are_named_by_their_last_part() -> None:
+    assert params_text({"loss.beta1": 0.5, "loss.beta2": 1.0, "loss.name": "dapo", "loss.epsilon": None}) == (
+        "beta1=0.5 beta2=1 loss=dapo"
+    )
+    assert params_text({"optimizer.learning_rate": 1e-6, "steps": 480}) == "learning_rate=1e-06 steps=480"
+
+
+def test_a_baseline_with_another_loss_has_words_for_its_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = parse_spec({"name": "a", "space": {"loss.beta1": [0.25, 0.5]}, "training": {"loss": {"name": "ce_gppo"}}})
+    print_plan(make_plan(spec, None))
+    shown = capsys.readouterr().out
+    assert "   another loss  (dapo)\n" in shown
+    assert "   -" not in shown
+
+
+def test_counts_name_what_matters() -> None:
+    counts = {TrialState.SUCCEEDED: 3, TrialState.FAILED: 1, TrialState.RUNNING: 2, TrialState.PENDING: 4}
+    assert counts_text(counts) == "4 of 10 done, 1 failed, 2 running"
+    assert counts_text({}) == "0 of 0 done"
+    assert (number(None), number(0.12345)) == ("-", "0.123")
+
+
+def test_every_error_has_its_exit_code() -> None:
+    assert exit_code(InvalidSpec([])) == 3
+    assert exit_code(NotFound("sweep", "x")) == 5
+    assert exit_code(Conflict("")) == exit_code(NotReady("")) == 6
+    assert exit_code(ServiceError("")) == ExitCode.ERROR
+    assert [code_of_state(state) for state in (SweepState.SUCCEEDED, SweepState.FAILED, SweepState.CANCELLED)] == [
+        0,
+        7,
+        8,
+    ]
+
+
+def test_yaml_means_what_people_think() -> None:
+    text = "a: 1e-5\nb: [1.0, 2, .5, 1E3, yes]\nc: 2024-01-01\nd: {loss.beta1: {low: 1e-6}}\ne: -3\n"
+    assert parse_yaml(text) == {
+        "a": 1e-5,
+        "b": [1.0, 2, 0.5, 1000.0, True],
+        "c": "2024-01-01",
+        "d": {"loss.beta1": {"low": 1e-6}},
+        "e": -3,
+    }
+    assert parse_yaml('{"name": "json", "space": {"loss.beta1": [0, 1e-3]}}')["space"] == {"loss.beta1": [0, 1e-3]}
+
+
+@pytest.mark.parametrize(
+    "text", ["a: 1\na: 2", "a: [1", "a: !!python/object:os.system x", "? [a]\n: b", "\t- a", "\x00"]
+)
+def test_what_is_not_plain_yaml_is_refused(text: str) -> None:
+    with pytest.raises(SpecFileError, match=r"the text"):
+        parse_yaml(text)
+
+
+@pytest.mark.parametrize("text", ["a: .nan", "a: [-.inf]", "&a [*a]", "{1: 2, [1]: 3}", "a: !!binary aGk="])
+def test_what_json_cannot_say_is_refused(text: str) -> None:
+    with pytest.raises((InvalidSpec, SpecFileError)):
+        parse_yaml(text)
+
+
+def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    (tmp_path / "latin1").write_bytes(b"name: \xff")
+    for path in (tmp_path / "missing", tmp_path, tmp_path / "latin1"):
+        with pytest.raises(SpecFileError, match=f"cannot read {path}"):
+            read_spec(str(path))
+
+
+def test_server_sent_events_are_read_by_the_standard() -> None:
+    lines = [": ping", "", "retry: 10", "", "event: a", "id: 1", "data: {", "data:  }", "", "data:x", "", "data: cut"]
+    assert list(read_messages(lines)) == [Message("a", "{\n }"), Message("message", "x")]

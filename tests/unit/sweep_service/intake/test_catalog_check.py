@@ -1,0 +1,154 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep_service.errors import InvalidSpec
+from sweep_service.intake.catalog_check import check_catalog, named_entries
+from sweep_service.intake.spec_check import parse_spec
+from tests.model_folders import model_files, write_model
+from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, add_local_dataset, add_local_model
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models, a dataset with two splits."""
+    folder = tmp_path_factory.mktemp("catalog")
+    add_local_model(write_model(folder / "base"), folder / "cache", "base")
+    chat = model_files(chat=True, max_position_embeddings=1024)
+    add_local_model(write_model(folder / "chat", chat), folder / "cache", "chat")
+    rows = folder / "rows"
+    rows.mkdir()
+    for split in ("train", "test"):
+        (rows / f"{split}.jsonl").write_text('{"question": "a", "answer": {"value": "b"}, "level": 1}\n')
+    add_local_dataset(rows, folder / "cache", "exam")
+    return folder / "cache"
+
+
+def spec(data: Any = None, space: Any = None, task: Any = None, **training: Any) -> dict[str, Any]:
+    exam = {"ref": "exam", "prompt": "question", "answer": "answer.value"}
+    words = {"name": "word_problems", "data": exam | data if isinstance(data, dict) else data or exam}
+    return {
+        "name": "x",
+        "training": {
+            "task": words | (task or {}),
+            "model": {"name": "pretrained", "model": "base"},
+            "rollout": {"max_completion_tokens": 512},
+        }
+        | training,
+        "space": space or {"loss.beta1": [0, 1]},
+        "baselines": {"dapo": False},
+    }
+
+
+def refusals(raw: dict[str, Any], cache: Path) -> dict[str, str]:
+    with pytest.raises(InvalidSpec) as refused:
+        check_catalog(parse_spec(raw), cache)
+    return {error.pointer: error.detail for error in refused.value.errors}
+
+
+def test_a_spec_that_fits_passes(cache: Path) -> None:
+    check_catalog(parse_spec(spec()), cache)
+    validation = {"validation": {"split": "test", "filter": {"level": [1]}}, "apart_from": ["arithmetic"]}
+    check_catalog(parse_spec(spec(task=validation, space={"model.model": ["base", "chat"]})), cache)
+    check_catalog(parse_spec({"name": "x", "space": {"loss.beta1": [0, 1]}}), cache)
+    check_catalog(parse_spec(spec(data="shop-sums")), cache)
+
+
+CHAT = {"name": "pretrained", "model": "chat"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "pointer", "detail"),
+    [
+        (
+            spec(model={"name": "pretrained", "model": "chad"}),
+            "/training/model/model",
+            "chad is not in the catalog of models (`sweeps models add` adds it); did you mean 'chat'?",
+        ),
+        (
+            spec(space={"model.model": ["base", "qwen"]}),
+            "/space/model.model",
+            "qwen is not in the catalog of models (`sweeps models add` adds it); there are base, chat",
+        ),
+        (
+            spec(data="gsm8k"),
+            "/training/task/data",
+            "gsm8k is not in the catalog of datasets (`sweeps datasets add` adds it); there are exam, shop-sums",
+        ),
+        (
+            spec(data={"prompt": "problem"}),
+            "/training/task/data/prompt",
+            "exam has no column 'problem'; there are question, answer, level",
+        ),
+        (
+            spec(data={"filter": {"levle": [1]}}),
+            "/training/task/data/filter",
+            "exam has no column 'levle'; did you mean 'level'?",
+        ),
+        (spec(data={"split": "tset"}), "/training/task/data/split", "exam has no split 'tset'; did you mean 'test'?"),
+        (
+            spec(space={"task.data.split": ["train", "validation"]}),
+            "/space/task.data.split",
+            "exam has no split 'validation'; there are test, train",
+        ),
+        (
+            spec(task={"apart_from": ["aime24"]}),
+            "/training/task/apart_from",
+            "aime24 is not in the catalog of benchmarks (`sweeps benchmarks add` adds it); there are arithmetic",
+        ),
+        (
+            spec(data={"template": "chat"}),
+            "/training/task/data/template",
+            "base has no chat template; use raw, or a model that was made for chats",
+        ),
+        (
+            spec(model=CHAT, rollout={"max_completion_tokens": 513}, evaluation={"max_completion_tokens": 4}),
+            "/training/rollout/max_completion_tokens",
+            "513, with task.max_prompt_tokens 512, exceeds the context of 1024 tokens that chat has; lower either, "
+            "together to at most 1024",
+        ),
+        (
+            spec(model=CHAT, evaluation={"max_completion_tokens": 600}),
+            "/training/evaluation/max_completion_tokens",
+            "600, with task.max_prompt_tokens 512, exceeds the context of 1024 tokens that chat has; lower either, "
+            "together to at most 1024",
+        ),
+        (
+            spec(model=CHAT | {"lora": {"rank": 8}}),
+            "/training/model/lora/rank",
+            "8 is more than chat's width of 4",
+        ),
+    ],
+)
+def test_what_is_not_there_or_does_not_fit_is_refused(
+    cache: Path, raw: dict[str, Any], pointer: str, detail: str
+) -> None:
+    assert refusals(raw, cache) == {pointer: detail}
+
+
+def test_everything_is_said_at_once(cache: Path) -> None:
+    task = {"validation": {"ref": "shop-sums"}, "apart_from": ["aime24"]}
+    assert list(refusals(spec(task=task, model={"name": "pretrained", "model": "large"}), cache)) == [
+        "/training/model/model",
+        "/training/task/validation/split",
+        "/training/task/validation/prompt",
+        "/training/task/apart_from",
+    ]
+
+
+def test_an_empty_catalog_says_so(tmp_path: Path) -> None:
+    found = refusals(spec(data="shop-sums"), tmp_path)
+    assert found["/training/model/model"].endswith("(`sweeps models add` adds it); there are no models yet")
+
+
+def test_what_a_spec_names_is_known(cache: Path) -> None:
+    named = named_entries(
+        parse_spec(spec(task={"apart_from": ["arithmetic"]}, space={"model.model": ["base", "chat"]}))
+    )
+    assert named == {
+        (ModelEntry, "base"),
+        (ModelEntry, "chat"),
+        (DatasetEntry, "exam"),
+        (BenchmarkEntry, "arithmetic"),
+    }

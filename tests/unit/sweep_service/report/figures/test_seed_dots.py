@@ -1,0 +1,86 @@
+"""Every seed as a dot, a row a config."""
+
+from typing import Any
+
+import pytest
+
+from sweep_service.report import Report, build
+from sweep_service.report.figures import looks
+from sweep_service.report.figures.config_axis import wrapped
+from sweep_service.report.figures.seed_dots import MOST_ROWS, seed_figures
+from sweep_service.sweep.records import Role
+from tests.unit.sweep_service.report.figure_checks import check, hostile
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return build(sweep_inputs(advantage=0.05))
+
+
+@pytest.fixture(scope="module")
+def hundred() -> Report:
+    betas = [i / 10 for i in range(10)]
+    spec = {
+        "space": {"loss.beta1": betas, "loss.beta2": betas},
+        "training": {"loss": {"name": "ce_gppo"}, "steps": 40},
+        "seeds": {"tune": [0]},
+    }
+    return build(sweep_inputs(spec, confirmed=False))
+
+
+def _figure(report: Report) -> dict[str, Any]:
+    (figure,) = seed_figures(report, looks(report))
+    return figure
+
+
+def test_every_seed_is_a_dot_and_comparators_come_first(report: Report) -> None:
+    figure = _figure(report)
+    check([figure])
+    dots = [trace for trace in figure["data"] if trace["mode"] == "markers"]
+    confirmed = [row for row in report.configs if row.confirm]
+    seeds = [(row.label, seed.value) for row in confirmed for r in (row.tune, row.confirm) if r for seed in r.seeds]
+    assert sorted((trace["text"], x) for trace in dots for x in trace["x"]) == sorted(seeds)
+    assert figure["layout"]["yaxis"]["ticktext"][0] == "baseline β1=0 β2=0"
+    assert len(figure["layout"]["yaxis"]["tickvals"]) == len(confirmed)
+
+
+def test_a_line_joins_the_same_confirm_seed(report: Report) -> None:
+    figure = _figure(report)
+    line = figure["data"][0]
+    confirmed = [row for row in report.configs if row.confirm]
+    assert line["x"].count(None) == line["y"].count(None) == 3
+    first = line["x"][: line["x"].index(None)]
+    wanted = {seed.value for row in confirmed if row.confirm for seed in row.confirm.seeds if seed.seed == 10}
+    assert set(first) == wanted
+
+
+def test_user_text_is_escaped(report: Report) -> None:
+    check([_figure(hostile(report))])
+
+
+def test_without_confirmation_the_best_of_many_are_shown(hundred: Report) -> None:
+    figure = _figure(hundred)
+    check([figure])
+    comparators = [row for row in hundred.configs if row.tune and Role.SPACE not in row.roles]
+    assert len(figure["layout"]["yaxis"]["tickvals"]) == MOST_ROWS + len(comparators)
+    left = len([row for row in hundred.configs if row.tune]) - MOST_ROWS - len(comparators)
+    assert f"{left} configs with a lower tune mean left out" in figure["note"]
+    assert hundred.best is not None
+    assert hundred.best.label in {trace.get("text") for trace in figure["data"]}
+    assert not [trace for trace in figure["data"] if trace["mode"] == "lines" and None in trace["x"]]
+
+
+def test_the_figure_grows_with_its_rows(report: Report, hundred: Report) -> None:
+    assert _figure(report)["height"] < _figure(hundred)["height"] < 1000
+
+
+def test_without_results_there_is_no_figure(report: Report) -> None:
+    rows = [row.model_copy(update={"tune": None, "confirm": None}) for row in report.configs]
+    assert seed_figures(report.model_copy(update={"configs": rows}), looks(report)) == []
+
+
+def test_labels_break_between_parameters() -> None:
+    assert wrapped("β1=0.5 β2=1") == ["β1=0.5 β2=1"]
+    assert wrapped("baseline β1=0 β2=0 lr=1e-5") == ["baseline β1=0 β2=0", "lr=1e-5"]
+    assert wrapped("model=" + "x" * 40 + " β1=0") == ["model=" + "x" * 13 + "…", "β1=0"]

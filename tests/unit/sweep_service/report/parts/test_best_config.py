@@ -1,0 +1,196 @@
+"""The card of the best config: why it, why not the others, and what it takes to run it again."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sweep_service.report import ReportInputs, build
+from sweep_service.report.model import BestConfig
+from sweep_service.settings import Settings
+from sweep_service.store import Store
+from sweep_service.sweep.records import Checkpoint, Config, Role, Stage, Trial, TrialState
+from sweep_service.worker.reports import gather
+from tests import stored_sweeps as sweeps
+from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
+from trainers.__main__ import load_config
+
+
+def card(inputs: ReportInputs) -> BestConfig:
+    best = build(inputs).best
+    assert best is not None
+    return best
+
+
+def test_the_command_trains_the_first_confirm_trial(tmp_path: Path) -> None:
+    inputs = sweep_inputs()
+    best = card(inputs)
+    assert best.seeds == [10, 11, 12, 13]
+    (tmp_path / "best.yaml").write_text(best.yaml)
+    threads, *python, file, setting = best.command.split()
+    assert python == ["python", "-m", "trainers"]
+    config = load_config(tmp_path / file, [setting])
+    trial = next(t for t in inputs.trials if t.config_id == best.config_id and t.seed == 10)
+    assert threads == f"OMP_NUM_THREADS={trial.threads}"
+    stored = next(config for config in inputs.configs if config.id == best.config_id)
+    assert config.model_dump(mode="json") == {**stored.training, "seed": 10}
+    assert yaml.safe_load(best.yaml)["seed"] == 10
+    assert f"# This is the confirm trial {trial.id}." in best.yaml
+
+
+def test_without_a_confirm_stage_it_trains_the_first_tune_trial() -> None:
+    best = card(sweep_inputs({"seeds": {"tune": [3, 5]}}))
+    assert best.command.endswith("seed=3")
+    assert best.seeds == []
+
+
+def test_it_trains_with_as_many_processes_and_threads_as_the_trial() -> None:
+    training = {"rollout": {"prompts_per_minibatch": 8}}
+    best = card(sweep_inputs({"resources": {"cpus": 4, "processes": 2}, "training": training}))
+    assert best.command == "OMP_NUM_THREADS=2 python -m trainers best.yaml seed=10 --processes 2"
+
+
+def test_a_tie_prefers_the_simpler_one_and_a_win_does_not() -> None:
+    assert "prefer the simpler one: baseline β1=0 β2=0." in card(sweep_inputs()).why
+    assert "simpler" not in card(sweep_inputs(advantage=0.08)).why
+
+
+def test_a_win_that_may_come_from_another_parameter_says_so() -> None:
+    spec = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]}}
+    inputs = sweep_inputs(spec, advantage=0.08)
+    assert "not shown to come from" not in card(inputs).why
+    series = dict(inputs.series)
+    for trial in inputs.trials:
+        config = next(config for config in inputs.configs if config.id == trial.config_id)
+        if config.roles == (Role.MATCHED,):
+            own = series[trial.id]
+            higher = {"eval/avg_at_k": own.metrics["eval/avg_at_k"] + 0.08}
+            series[trial.id] = replace(own, metrics={**own.metrics, **higher})
+    assert "The gain is not shown to come from its loss: with PPO clip" in card(replace(inputs, series=series)).why
+
+
+def test_evidence_has_the_difference_the_optimism_health_and_cost() -> None:
+    report = build(sweep_inputs())
+    best, comparison = report.best, report.verdict.comparison
+    assert best is not None
+    assert comparison is not None
+    difference, _, optimism, health, cost, evaluation = best.evidence
+    assert difference.startswith(f"Minus baseline β1=0 β2=0: {comparison.difference:+.3f} [{comparison.low:+.3f}, ")
+    assert best.optimism is not None
+    assert f"an optimism of {best.optimism:+.3f}" in optimism
+    assert health.startswith("Of its 6 trials none collapsed, diverged or failed; on average 30% of the entropy")
+    assert cost.startswith("A trial takes 20.0 seconds and 100,")
+    assert "(baseline: 10" in cost
+    assert "standard error of 0.003" in evaluation  # 0.006 / sqrt(3)
+
+
+def test_why_not_the_others() -> None:
+    report = build(sweep_inputs())
+    assert report.best is not None
+    rows = {row.label: row for row in report.configs}
+    dapo, baseline, half, collapsed = report.best.others
+    assert rows["DAPO"].confirm is not None
+    assert report.best.confirm is not None
+    gap = rows["DAPO"].confirm.mean - report.best.confirm.mean
+    assert dapo.startswith(f"DAPO: {rows['DAPO'].confirm.mean:.3f} on 4 confirm seeds, {gap:.3f} higher")
+    assert baseline.startswith("baseline β1=0 β2=0: ")
+    assert half.startswith("β1=0.5 β2=1: 0.67")
+    assert " lower" in half
+    assert collapsed.startswith("β1=1 β2=1: ")
+    assert collapsed.endswith("not confirmed, the first below the line; 2 of 2 trials collapsed.")
+
+
+def test_a_candidate_without_a_confirm_result_is_not_said_to_be_below_the_line() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        lost = trial.stage is Stage.CONFIRM and config.params.get("loss.beta1") == 0.5
+        return trial.model_copy(update={"state": TrialState.FAILED}) if lost else succeed(config, trial)
+
+    *_, half, collapsed = card(sweep_inputs(fate=fate)).others
+    assert half.startswith("β1=0.5 β2=1: ")
+    assert half.endswith("; chosen too, without a confirm result so far.")
+    assert "; not confirmed, the first below the line" in collapsed
+
+
+def test_at_most_eight_others() -> None:
+    spec = {"space": {"loss.beta1": [0.0, 0.1, 0.2, 0.3, 0.4], "loss.beta2": [0.5, 0.75, 1.0]}}
+    assert len(card(sweep_inputs(spec)).others) == 8
+
+
+def test_checkpoints_are_those_of_its_confirm_trials() -> None:
+    inputs = sweep_inputs()
+    best = card(inputs)
+    checkpoints = tuple(
+        Checkpoint(trial_id=trial.id, attempt=1, step=240, path=f"/storage/{trial.id}/step-240", time=1e9)
+        for trial in inputs.trials
+    )
+    found = card(replace(inputs, checkpoints=checkpoints)).checkpoints
+    assert best.checkpoints == []
+    assert [(checkpoint.seed, checkpoint.stage, checkpoint.step) for checkpoint in found] == [
+        (seed, Stage.CONFIRM, 240) for seed in (10, 11, 12, 13)
+    ]
+    assert found[0].path == f"/storage/{found[0].trial_id}/step-240"
+
+
+def test_mlflow_links_are_those_of_its_confirm_trials() -> None:
+    inputs = sweep_inputs()
+    best = card(inputs)
+    runs = {trial.mlflow_run_id for trial in inputs.trials if trial.config_id == best.config_id and trial.seed >= 10}
+    assert {url.rpartition("/")[2] for url in best.mlflow_urls} == runs
+    assert card(replace(inputs, mlflow_url=None)).mlflow_urls == []
+
+
+def test_provenance_says_what_is_known_and_what_is_not() -> None:
+    versions = {"torch": "2.13.0", "sweep-service": "0.1.0"}
+    found = card(replace(sweep_inputs(), versions=versions, provenance={"commit": "abc123"})).provenance
+    assert found["code"] == "sweep-service 0.1.0, commit abc123 (as installed where this report was built)"
+    assert found["packages"] == "torch 2.13.0"
+    assert found["spec"] == f"sha256:{sweep_inputs().sweep.spec_digest}"
+    assert found["data"].startswith("made by the code from the task's settings, sha256:")
+    assert found["machine"].startswith("1 CPU thread, no GPU a trial")
+    assert "no commit known" in card(sweep_inputs()).provenance["code"]
+
+
+def test_the_digest_of_a_data_file_is_given_where_it_was_found() -> None:
+    spec: dict[str, Any] = {
+        "training": {"task": {"name": "word_problems"}, "model": {"name": "pretrained", "model": "m"}, "steps": 240}
+    }
+    known = replace(sweep_inputs(spec), provenance={"shop-sums/train": "sha256:12"})
+    assert card(known).provenance["data"] == "shop-sums/train, sha256:12 (when this report was built)"
+    assert card(sweep_inputs(spec)).provenance["data"] == "shop-sums/train; its digest is not recorded"
+    assert card(known).provenance["model"].startswith("models/m of the cache; the digest")
+
+
+def test_other_provenance_is_another_report() -> None:
+    inputs = sweep_inputs()
+    assert replace(inputs, provenance={"commit": "abc"}).digest != inputs.digest
+
+
+# What is read from the store and from the installation
+
+
+def test_gather_reads_samples_checkpoints_and_provenance(store: Store, tmp_path: Path) -> None:
+    sweep, fence = sweeps.start(store, training={"steps": 16, "task": {"name": "word_problems"}})
+    for trial in store.list_trials(sweep.id):
+        attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
+        sample = {"prompt": "7=", "completion": f"seed {trial.seed}", "reward": None}
+        events: list[dict[str, Any]] = [
+            {"type": "samples", "time": 1.0, "step": 16, "samples": [sample]},
+            {"type": "checkpoint", "time": 1.0, "step": 16, "path": "/data/1/step-16"},
+            *sweeps.training_events(1, 16),
+        ]
+        sweeps.ingest(store, fence, attempt, events)
+        store.finish_attempt(fence, attempt, sweeps.AttemptOutcome.SUCCEEDED, None, 3)
+    inputs = gather(store, sweep.id, Settings(home=tmp_path, commit="abc"))
+    assert len(inputs.checkpoints) == len(inputs.trials)
+    assert {sample.completion for sample in inputs.samples} == {"seed 0"}
+    assert len(inputs.samples) == len(inputs.configs)
+    assert inputs.provenance["commit"] == "abc"
+    assert inputs.provenance["shop-sums/train"].startswith("sha256:")
+    assert build(inputs).samples[0].items[0].reward is None
+
+
+def test_the_commit_is_the_one_checked_out(store: Store, tmp_path: Path) -> None:
+    sweep, _ = sweeps.start(store)
+    commit = gather(store, sweep.id, Settings(home=tmp_path)).provenance.get("commit")
+    assert commit is None or len(commit) == 40

@@ -1,0 +1,255 @@
+"""Each warning fires where its rule is met, and nowhere on a healthy sweep."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sweep_service.report import ReportInputs, build
+from sweep_service.report.facts.report_inputs import CURVE_KEYS
+from sweep_service.report.model import Caution, Outcome, Report
+from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState, TrialWarning
+from sweep_service.sweep.series import Values
+from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
+
+HEALTHY: dict[str, Any] = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0}}
+Change = Callable[[Values], Values]
+
+
+def found(report: Report, code: str) -> Caution:
+    (caution,) = [caution for caution in report.cautions if caution.code == code]
+    return caution
+
+
+def codes(report: Report) -> list[str]:
+    return [caution.code for caution in report.cautions]
+
+
+def changed(
+    inputs: ReportInputs, changes: Mapping[str, Change], *, where: Callable[[Config, Trial], bool]
+) -> ReportInputs:
+    """The same sweep with other curves in some trials."""
+    configs = {config.id: config for config in inputs.configs}
+    series = dict(inputs.series)
+    for trial in inputs.trials:
+        if where(configs[trial.config_id], trial):
+            own = series[trial.id]
+            other = {key: change(own.metrics[key]) for key, change in changes.items()}
+            series[trial.id] = replace(own, metrics={**own.metrics, **other})
+    return replace(inputs, series=series)
+
+
+def is_first(config: Config, trial: Trial) -> bool:
+    return trial.number == 3
+
+
+def in_part(low: float, high: float, factor: float) -> Change:
+    """Multiply a stretch of the curve."""
+
+    def change(values: Values) -> Values:
+        share = np.arange(len(values)) / len(values)
+        return np.where((share >= low) & (share < high), values * factor, values)
+
+    return change
+
+
+def rising(start: float, end: float) -> Change:
+    return lambda values: np.linspace(start, end, len(values))
+
+
+@pytest.mark.parametrize("advantage", [0.0, 0.08, -0.08])
+def test_a_healthy_sweep_has_no_warning_but_of_its_power(advantage: float) -> None:
+    assert set(codes(build(sweep_inputs(HEALTHY, advantage=advantage)))) <= {"UNDERPOWERED"}
+
+
+def test_every_warning_says_its_rule() -> None:
+    report = build(sweep_inputs({"seeds": {"tune": [0]}}, state=SweepState.CANCELLED))
+    assert len(report.cautions) > 3
+    assert all(caution.rule and caution.text for caution in report.cautions)
+
+
+@pytest.mark.parametrize(
+    ("code", "changes", "words"),
+    [
+        ("ENTROPY_COLLAPSE", {"entropy": in_part(0.4, 0.5, 0.1)}, "entropy fell from 1.0"),
+        ("ENTROPY_EXPLOSION", {"entropy": in_part(0.4, 0.5, 6.0)}, "entropy rose from 1.0"),
+        ("ENTROPY_EXPLOSION", {"entropy": rising(1.0, 2.9), "reward/mean": in_part(0.5, 1, 0.6)}, "while reward fell"),
+        ("REWARD_COLLAPSE", {"reward/mean": in_part(0.8, 0.9, 0.3)}, "reward fell from 0.8"),
+        ("LENGTH_HACKING", {"completion/truncated_share": rising(0.0, 0.5)}, "cut at the limit went from 0.01 to 0.49"),
+        (
+            "LENGTH_HACKING",
+            {"completion/length_ended": rising(6.0, 12.0), "eval/avg_at_k": rising(0.4, 0.41)},
+            "from 6.1 to 11.9 tokens without a gain",
+        ),
+        (
+            "REWARD_HACKING_SUSPECT",
+            {"reward/mean": rising(0.4, 0.9), "eval/avg_at_k": rising(0.5, 0.3)},
+            "while training reward rose by",
+        ),
+        ("DEAD_GROUPS", {"group/zero_spread_share": in_part(0.5, 0.6, 3.0)}, "of the groups had equal rewards"),
+        ("CLIP_DOMINATED", {"clip_fraction/high": rising(0.3, 0.4)}, "35% above"),
+    ],
+)
+def test_a_symptom_of_one_trial_is_named_with_its_figures(code: str, changes: dict[str, Change], words: str) -> None:
+    report = build(changed(sweep_inputs(HEALTHY), changes, where=is_first))
+    caution = found(report, code)
+    trial = next(trial for trial in report.trials if trial.number == 3)
+    assert caution.trials == [trial.id]
+    assert (
+        f"{trial.label}: 1 of {len([t for t in report.trials if t.config_id == trial.config_id])} trials"
+        in caution.text
+    )
+    assert f"Trial 3 ({trial.label}, tune seed {trial.seed}: " in caution.text
+    assert words in caution.text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"entropy": in_part(0.4, 0.42, 0.01)},  # shorter than a window
+        {"entropy": rising(1.0, 2.9)},  # entropy rises, and so does reward
+        {"reward/mean": lambda values: in_part(0.1, 0.2, 0.1)(rising(0.0, 0.9)(values))},  # falls before it has risen
+        {"completion/length_ended": rising(6.0, 12.0)},  # longer, and better on held-out problems
+        {"completion/truncated_share": rising(0.6, 0.1)},  # cut less and less
+        {"group/zero_spread_share": in_part(0.5, 0.51, 3.0)},
+        {"clip_fraction/low": in_part(0.5, 0.6, 20.0)},
+    ],
+)
+def test_what_looks_alike_is_no_symptom(changes: dict[str, Change]) -> None:
+    assert set(codes(build(changed(sweep_inputs(HEALTHY), changes, where=is_first)))) <= {"UNDERPOWERED"}
+
+
+def test_the_worst_trial_is_the_example_and_the_verdicts_own_configs_come_first() -> None:
+    inputs = changed(sweep_inputs(), {"entropy": in_part(0.4, 0.6, 0.1)}, where=lambda c, t: t.seed == 10)
+    worst = changed(inputs, {"entropy": in_part(0.4, 0.6, 0.5)}, where=lambda c, t: t.number == 10)
+    report = build(worst)
+    assert f"Worst: trial {10} (" in found(report, "ENTROPY_COLLAPSE").text
+    order = codes(report)
+    assert order.index("ENTROPY_COLLAPSE") < order.index("REWARD_COLLAPSE")  # which only a config that lost has
+
+
+def test_a_diverged_trial_is_the_worst_of_collapses() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        if trial.number == 3:
+            return trial.model_copy(update={"state": TrialState.DIVERGED, "step": 40})
+        return succeed(config, trial)
+
+    report = build(sweep_inputs(fate=fate))
+    assert ": it diverged)" in found(report, "REWARD_COLLAPSE").text
+
+
+def test_a_seed_that_stands_apart_is_named() -> None:
+    inputs = sweep_inputs(HEALTHY, advantage=0.08)
+    drop = changed(inputs, {"eval/avg_at_k": lambda values: values - 0.1}, where=lambda c, t: t.seed == 12 and wins(c))
+    report = build(drop)
+    caution = found(report, "SEED_DISAGREEMENT")
+    assert "but seed 12: -0." in caution.text
+    seeds = {trial.seed for trial in report.trials if trial.id in caution.trials}
+    assert seeds == {12}
+
+
+def wins(config: Config) -> bool:
+    return config.params.get("loss.beta1") == 0 and config.params.get("loss.beta2") == 1
+
+
+def test_a_better_config_with_a_seed_that_is_worse() -> None:
+    seeds = {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [*range(10, 20)]}}
+    inputs = sweep_inputs({**HEALTHY, "seeds": seeds}, advantage=0.08)
+    lower = changed(inputs, {"eval/avg_at_k": lambda values: values - 0.1}, where=lambda c, t: wins(c) and t.seed == 11)
+    report = build(lower)
+    assert report.verdict.outcome is Outcome.BETTER
+    assert "of 10 pairs of seeds point the other way (seed 11: -0." in found(report, "SEED_DISAGREEMENT").text
+
+
+def test_evaluation_noise_above_the_effect() -> None:
+    inputs = sweep_inputs(HEALTHY)
+    noisy = changed(inputs, {"eval/avg_at_k_se": lambda values: values + 0.03}, where=lambda c, t: True)
+    caution = found(build(noisy), "EVAL_NOISE")
+    # 3 evaluations a trial, 4 trials a config, 2 configs
+    assert f"standard error of {0.036 / 3**0.5 / 4**0.5 * 2**0.5:.3f}" in caution.text
+    assert "EVAL_NOISE" not in codes(
+        build(changed(noisy, {"eval/avg_at_k": lambda v: v + 0.1}, where=lambda c, t: wins(c)))
+    )
+
+
+def test_tokens_that_differ_by_more_than_a_fifth_are_an_unequal_budget() -> None:
+    inputs = sweep_inputs(HEALTHY)
+    longer = changed(inputs, {"tokens/total": lambda values: values * 1.3}, where=lambda c, t: Role.BASELINE in c.roles)
+    assert "completion tokens a trial and baseline" in found(build(longer), "UNEQUAL_BUDGET").text
+    a_bit = changed(inputs, {"tokens/total": lambda values: values * 1.15}, where=lambda c, t: Role.BASELINE in c.roles)
+    assert "UNEQUAL_BUDGET" not in codes(build(a_bit))
+
+
+def test_other_numbers_of_steps_are_an_unequal_budget() -> None:
+    spec = {"space": {"loss.beta1": 0.0, "loss.beta2": 1.0, "steps": 320}}
+    assert "trained for 320 steps and baseline" in found(build(sweep_inputs(spec)), "UNEQUAL_BUDGET").text
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        ({"loss.beta1": [0.0, 0.5, 1.0], "loss.beta2": 1.0}, None),  # 0 is where betas end
+        (
+            {"loss.beta1": 0.0, "loss.beta2": [0.5, 0.75, 1.0]},
+            "β2=1 is at the upper end of 0.5 to 1: extend it upwards",
+        ),
+        ({"loss.beta1": 0.0, "loss.beta2": [1.0, 1.5, 2.0]}, "β2=1 is at the lower end of 1 to 2: extend it downwards"),
+        ({"loss.beta1": 0.0, "loss.beta2": [0.5, 1.0, 1.5]}, None),
+        ({"loss.beta1": 0.0, "loss.beta2": [0.5, 1.0]}, None),  # of two values one is always at an end
+        (
+            {"loss.beta1": 0.0, "loss.beta2": {"type": "float", "low": 0.2, "high": 1.0, "step": 0.4}},
+            "extend it upwards",
+        ),
+    ],
+)
+def test_the_edge_of_the_space(space: dict[str, Any], words: str | None) -> None:
+    inputs = sweep_inputs({"space": space}, advantage=0.1)
+    if words is None:
+        assert "EDGE_OF_SPACE" not in codes(build(inputs))
+    else:
+        assert words in found(build(inputs), "EDGE_OF_SPACE").text
+
+
+def test_what_weakens_the_verdict_most_comes_first() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        if trial.stage is Stage.CONFIRM and trial.seed == 13 and Role.BASELINE in config.roles:
+            return trial.model_copy(update={"state": TrialState.FAILED, "step": 40, "message": "out of memory"})
+        warning = TrialWarning(code="BETAS_NEARLY_INERT", message="0.01 %", evidence={}, step=12)
+        return succeed(config, trial.model_copy(update={"warnings": (warning,)}))
+
+    order = codes(build(sweep_inputs(fate=fate)))
+    expected = ["FEW_SEEDS", "FAILED_TRIALS", "UNDERPOWERED", "REWARD_COLLAPSE", "BETAS_NEARLY_INERT"]
+    assert [code for code in order if code in expected] == expected
+
+
+def test_a_trial_that_was_warned_twice_counts_once() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        warned = [TrialWarning(code="ODD", message=f"at {step}", evidence={}, step=step) for step in (12, 24)]
+        return succeed(config, trial.model_copy(update={"warnings": tuple(warned)} if trial.number == 3 else {}))
+
+    caution = found(build(sweep_inputs(HEALTHY, fate=fate)), "ODD")
+    assert len(caution.trials) == 1
+    assert caution.text.startswith("1 of ")
+    assert caution.text.endswith(": at 12")
+
+
+@pytest.mark.parametrize(
+    ("confirm", "words"),
+    [({"top_k": 2, "seeds": [10, 11, 12]}, "which configs were confirmed"), (None, "which config leads")],
+)
+def test_a_single_tune_seed_is_doubted_in_the_words_of_its_stage(confirm: dict[str, Any] | None, words: str) -> None:
+    seeds = {"tune": [0]} | ({"confirm": confirm} if confirm else {"confirm": None})
+    caution = found(build(sweep_inputs({**HEALTHY, "seeds": seeds})), "FEW_SEEDS")
+    assert caution.text == f"1 tune seed: {words} may well be chance."
+
+
+def test_trials_without_curves_have_no_symptoms() -> None:
+    inputs = sweep_inputs(HEALTHY)
+    bare = {
+        trial_id: replace(own, metrics={"eval/avg_at_k": own.metrics["eval/avg_at_k"]})
+        for trial_id, own in inputs.series.items()
+    }
+    assert "eval/avg_at_k" in CURVE_KEYS
+    assert set(codes(build(replace(inputs, series=bare)))) <= {"UNDERPOWERED"}

@@ -1,0 +1,213 @@
+"""The paper's claims against sweeps in which they are made to hold, to fail, or to stay open."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sweep_service.report import ReportInputs, build
+from sweep_service.report.model import Claim, Holds
+from sweep_service.sweep.records import Config, Role, Trial, TrialState
+from sweep_service.sweep.series import Values
+from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
+
+GRID: dict[str, Any] = {
+    "space": {"loss.beta1": [0.0, 0.25, 0.5], "loss.beta2": [0.5, 1.0]},
+    "seeds": {"tune": [0, 1, 2, 3], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}},
+}
+Curve = Callable[[Config, Trial, Values], Values]
+
+
+def with_curves(inputs: ReportInputs, **curves: Curve) -> ReportInputs:
+    """The same sweep with other curves; `__` in a name stands for its slash."""
+    configs = {config.id: config for config in inputs.configs}
+    series = dict(inputs.series)
+    for trial in inputs.trials:
+        if trial.id in series:
+            own, config = series[trial.id], configs[trial.config_id]
+            other = {
+                name.replace("__", "/"): curve(config, trial, own.metrics[name.replace("__", "/")])
+                for name, curve in curves.items()
+            }
+            series[trial.id] = replace(own, metrics={**own.metrics, **other})
+    return replace(inputs, series=series)
+
+
+def claim(inputs: ReportInputs, code: str) -> Claim:
+    (found,) = [found for found in build(inputs).claims if found.code == code]
+    return found
+
+
+def is_baseline(config: Config) -> bool:
+    return Role.BASELINE in config.roles
+
+
+def beta(config: Config, name: str) -> float:
+    return float(config.training["loss"].get(name, 0.0))
+
+
+def entropy_with_slope(slope: Callable[[Config], float]) -> Curve:
+    """Entropy that falls exponentially, with a little noise of its own for every trial."""
+
+    def curve(config: Config, trial: Trial, values: Values) -> Values:
+        noise = np.random.default_rng(trial.number).normal(0, 0.01, len(values))
+        return np.exp(slope(config) * np.arange(1, len(values) + 1) / len(values) + noise)
+
+    return curve
+
+
+def test_all_claims_of_a_sweep_over_both_betas() -> None:
+    assert [found.code for found in build(sweep_inputs(GRID)).claims] == [
+        "ENTROPY_STEADIER",
+        "NO_WORSE_FINAL",
+        "NO_MORE_DIVERGENCES",
+        "KL_IN_RANGE",
+        "GRAD_NORM_IN_RANGE",
+        "BETA1_ENTROPY_FALLS_FASTER",
+        "BETA2_SLOWER",
+    ]
+
+
+def test_a_sweep_without_ce_gppo_has_no_claims() -> None:
+    spec = {"training": {"loss": {"name": "grpo"}, "steps": 240}, "space": {"loss.epsilon_high": [0.2, 0.25]}}
+    assert build(sweep_inputs(spec)).claims == []
+
+
+def test_a_sweep_over_losses_has_the_claims_that_need_no_range_of_betas() -> None:
+    found = {claim.code for claim in build(sweep_inputs({"space": {"loss.name": ["grpo", "ce_gppo", "cispo"]}})).claims}
+    assert {"ENTROPY_STEADIER", "NO_WORSE_FINAL", "NO_MORE_DIVERGENCES"} <= found
+    assert not any("cispo" in claim.evidence for claim in build(sweep_inputs(GRID)).claims)
+
+
+def test_without_a_baseline_only_the_betas_are_judged() -> None:
+    baselines = {"ppo_clip": False, "dapo": True, "matched": False}
+    codes = [found.code for found in build(sweep_inputs({**GRID, "baselines": baselines})).claims]
+    assert codes == ["BETA1_ENTROPY_FALLS_FASTER", "BETA2_SLOWER"]
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(0.3, Holds.HOLDS), (3.0, Holds.FAILS), (1.0, Holds.UNDECIDED)])
+def test_steadier_entropy_is_a_smaller_variance_about_the_line(factor: float, outcome: Holds) -> None:
+    def curve(config: Config, trial: Trial, values: Values) -> Values:
+        share = np.arange(len(values)) / len(values)
+        size = 0.1 * np.random.default_rng(trial.number).uniform(0.8, 1.2) * (1 if is_baseline(config) else factor)
+        return 1 - 0.5 * share + size * np.sin(20 * share)
+
+    found = claim(with_curves(sweep_inputs(), entropy=curve), "ENTROPY_STEADIER")
+    assert found.outcome is outcome
+    assert found.num_pairs == 4
+    assert found.estimate == pytest.approx(factor**2, rel=0.5)
+    assert "4 confirm seeds" in found.evidence
+
+
+@pytest.mark.parametrize(("advantage", "outcome"), [(0.08, Holds.HOLDS), (0.0, Holds.UNDECIDED), (-0.08, Holds.FAILS)])
+def test_no_worse_is_non_inferiority(advantage: float, outcome: Holds) -> None:
+    report = build(sweep_inputs(advantage=advantage))
+    (found,) = [found for found in report.claims if found.code == "NO_WORSE_FINAL"]
+    comparison = report.verdict.comparison
+    assert found.outcome is outcome
+    assert comparison is not None
+    assert (found.low, found.high) == (comparison.low, comparison.high)
+
+
+def test_on_the_seeds_that_chose_the_config_no_worse_is_never_shown() -> None:
+    found = claim(sweep_inputs({"seeds": {"tune": [0, 1, 2, 3]}}, advantage=0.08), "NO_WORSE_FINAL")
+    assert found.low is not None
+    assert found.low > 0
+    assert found.outcome is Holds.UNDECIDED
+    assert "The same seeds chose it" in found.evidence
+
+
+@pytest.mark.parametrize(("bad_share", "outcome"), [(1.0, Holds.FAILS), (0.0, Holds.HOLDS)])
+def test_divergences_are_counted_against_the_baselines(bad_share: float, outcome: Holds) -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        if not is_baseline(config) and trial.seed < 40 * bad_share:
+            return trial.model_copy(update={"state": TrialState.DIVERGED, "step": 40})
+        return succeed(config, trial)
+
+    spec = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0}, "seeds": {"tune": [*range(40)]}}
+    found = claim(sweep_inputs(spec, fate=fate), "NO_MORE_DIVERGENCES")
+    assert found.outcome is outcome
+    assert f"{80 if bad_share else 0} of 80 trials" in found.evidence
+    assert "0 of 40 with PPO clip and all else equal" in found.evidence
+
+
+def test_the_comparison_is_with_ppo_clip_and_all_else_equal() -> None:
+    rates = {"loss.beta1": 0.0, "loss.beta2": 1.0, "optimizer.learning_rate": [1e-4, 3e-4]}
+    inputs = sweep_inputs({"space": rates})
+    best = build(inputs).best
+    assert best is not None
+    rate = best.label.partition(" lr=")[2]
+    evidence = claim(inputs, "ENTROPY_STEADIER").evidence
+    assert evidence.startswith(f"{best.label} divided by matched β2=0 lr={rate}, ")
+    assert "0 of 4 with PPO clip and all else equal" in claim(inputs, "NO_MORE_DIVERGENCES").evidence
+    tune_only = build(sweep_inputs({"space": rates, "seeds": {"tune": [0, 1, 2]}}))
+    assert not {"ENTROPY_STEADIER", "NO_MORE_DIVERGENCES"} & {found.code for found in tune_only.claims}
+
+
+def test_few_trials_leave_divergences_open() -> None:
+    assert claim(sweep_inputs(), "NO_MORE_DIVERGENCES").outcome is Holds.UNDECIDED
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.5, Holds.HOLDS), (3.0, Holds.FAILS), (2.0, Holds.UNDECIDED)])
+@pytest.mark.parametrize(("code", "key"), [("KL_IN_RANGE", "kl__k3"), ("GRAD_NORM_IN_RANGE", "grad_norm")])
+def test_in_range_is_a_factor_of_two_at_most(code: str, key: str, factor: float, outcome: Holds) -> None:
+    def curve(config: Config, trial: Trial, values: Values) -> Values:
+        own = np.random.default_rng(trial.number).uniform(0.9, 1.1)
+        return np.full(len(values), 0.01 * own * (1 if is_baseline(config) else factor))
+
+    found = claim(with_curves(sweep_inputs(), **{key: curve}), code)
+    assert found.outcome is outcome
+    assert found.estimate == pytest.approx(factor, rel=0.15)
+
+
+@pytest.mark.parametrize(("effect", "outcome"), [(-0.5, Holds.HOLDS), (0.5, Holds.FAILS), (0.0, Holds.UNDECIDED)])
+def test_what_beta1_does_to_the_slope_of_log_entropy(effect: float, outcome: Holds) -> None:
+    curve = entropy_with_slope(lambda config: -1 + effect * beta(config, "beta1") + 0.3 * beta(config, "beta2"))
+    found = claim(with_curves(sweep_inputs(GRID), entropy=curve), "BETA1_ENTROPY_FALLS_FASTER")
+    assert found.outcome is outcome
+    assert found.estimate == pytest.approx(effect, abs=0.02)
+
+
+@pytest.mark.parametrize(("effect", "outcome"), [(0.5, Holds.HOLDS), (-0.5, Holds.FAILS)])
+def test_what_beta2_does_to_the_slope_of_log_entropy(effect: float, outcome: Holds) -> None:
+    curve = entropy_with_slope(lambda config: -1 + effect * beta(config, "beta2") - 0.3 * beta(config, "beta1"))
+    found = claim(with_curves(sweep_inputs(GRID), entropy=curve), "BETA2_SLOWER")
+    assert found.outcome is outcome
+    assert found.estimate == pytest.approx(effect, abs=0.02)
+
+
+def test_collapsed_trials_are_left_out_of_the_slopes_and_said_so() -> None:
+    found = claim(sweep_inputs(), "BETA1_ENTROPY_FALLS_FASTER")  # beta1 = 1 collapses in it
+    assert "Left out: 2 trials of 20 whose reward collapsed" in found.evidence
+    assert "with them +" in found.evidence
+
+
+def test_slopes_of_collapsed_trials_alone_decide_nothing() -> None:
+    inputs = with_curves(
+        sweep_inputs(GRID),
+        entropy=entropy_with_slope(lambda config: -beta(config, "beta1")),
+        reward__mean=lambda config, trial, values: np.linspace(0.8, 0.1, len(values)),
+    )
+    found = claim(inputs, "BETA1_ENTROPY_FALLS_FASTER")
+    assert found.high is not None
+    assert found.high < 0
+    assert found.outcome is Holds.UNDECIDED
+    assert "whose reward collapsed, in which entropy follows the collapse, so nothing is decided." in found.evidence
+
+
+def test_beta2_is_not_judged_where_only_other_things_vary() -> None:
+    spec = {"space": {"loss.beta1": [0.25, 0.5], "loss.beta2": 1.0}}
+    assert "BETA2_SLOWER" not in {found.code for found in build(sweep_inputs(spec)).claims}
+
+
+def test_a_seed_without_its_pair_is_left_out_and_said_so() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        if trial.seed == 12 and is_baseline(config):
+            return trial.model_copy(update={"state": TrialState.FAILED, "step": 80})
+        return succeed(config, trial)
+
+    found = claim(sweep_inputs(fate=fate), "ENTROPY_STEADIER")
+    assert found.num_pairs == 3
+    assert found.evidence.endswith("Left out: 1 seed on which one of them did not train to its end.")

@@ -1,0 +1,192 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sweep_service.report import build
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.facts.trial_health import trial_health
+from sweep_service.report.parts.curve_sets import FEWEST_POINTS, MOST_POINTS, curve_sets, prominent
+from sweep_service.sweep.records import Curve, Role, Stage, Trial, TrialState
+from tests.unit.sweep_service.report.report_sweeps import series_of, sweep_inputs
+
+
+def curve(key: str, values: list[float | None], trial_id: str = "trl_0", config_id: str = "cfg_0") -> Curve:
+    steps = list(range(1, len(values) + 1))
+    times = [float(step) for step in steps]
+    where = {"trial_id": trial_id, "config_id": config_id, "seed": 0, "stage": Stage.TUNE}
+    return Curve(**where, key=key, steps=steps, times=times, values=values)
+
+
+def trial(steps: int, state: TrialState = TrialState.SUCCEEDED) -> Trial:
+    names = {"id": "trl_0", "sweep_id": "swp_0", "config_id": "cfg_0"}
+    return Trial(**names, seed=0, stage=Stage.TUNE, number=0, state=state, threads=1, total_steps=steps)
+
+
+def inputs_of(*curves: Curve) -> ReportInputs:
+    """A sweep that recorded these curves and no others."""
+    made = sweep_inputs()
+    by_trial = {curve.trial_id: curve for curve in curves}
+    trials = [
+        trial(len(curve.steps)).model_copy(update={"id": id_, "config_id": curve.config_id})
+        for id_, curve in by_trial.items()
+    ]
+    return replace(made, configs=made.configs[:1], trials=tuple(trials), series=series_of(list(curves)))
+
+
+@pytest.mark.parametrize(("end", "collapsed"), [(0.41, False), (0.39, True)])
+def test_a_reward_below_half_of_its_own_peak_has_collapsed(end: float, collapsed: bool) -> None:
+    values = [0.2] * 40 + [0.8] * 20 + [end] * 40
+    health = trial_health(trial(100), inputs_of(curve("reward/mean", values)))
+    assert (health.reward_peak, health.reward_final) == (pytest.approx(0.8), pytest.approx(end))
+    assert health.reward_collapsed is collapsed
+
+
+def test_a_reward_that_was_never_above_noise_cannot_collapse() -> None:
+    noise = curve("reward/mean", [0.016] * 20 + [0.0] * 80)
+    assert not trial_health(trial(100), inputs_of(noise)).reward_collapsed
+
+
+def test_a_small_reward_of_a_policy_that_is_right_can_collapse() -> None:
+    reward, right = curve("reward/mean", [0.016] * 20 + [0.0] * 80), curve("eval/avg_at_k", [0.5] * 20 + [0.0] * 80)
+    assert trial_health(trial(100), inputs_of(reward, right)).reward_collapsed
+
+
+def test_one_poor_batch_of_a_short_trial_is_no_collapse() -> None:
+    one, four = ([0.6] * 12 + [0.1] * poor + [0.6] * (8 - poor) for poor in (1, 4))
+    assert not trial_health(trial(20), inputs_of(curve("reward/mean", one))).reward_collapsed
+    assert trial_health(trial(20), inputs_of(curve("reward/mean", four))).reward_collapsed
+
+
+def test_one_lucky_step_is_no_peak() -> None:
+    values = [0.3] * 50 + [1.0] + [0.3] * 49
+    health = trial_health(trial(100), inputs_of(curve("reward/mean", values)))
+    assert not health.reward_collapsed
+
+
+@pytest.mark.parametrize(("end", "collapsed"), [(0.22, False), (0.18, True)])
+def test_an_entropy_below_a_fifth_of_its_start_has_collapsed(end: float, collapsed: bool) -> None:
+    health = trial_health(trial(100), inputs_of(curve("entropy", [1.0] * 50 + [end] * 50)))
+    assert health.entropy_collapsed is collapsed
+
+
+def test_a_diverged_trial_has_collapsed_and_an_empty_one_has_not() -> None:
+    assert trial_health(trial(100, TrialState.DIVERGED), inputs_of()).reward_collapsed
+    assert not trial_health(trial(100), inputs_of()).reward_collapsed
+    assert not trial_health(trial(100), inputs_of(curve("entropy", [None, None]))).entropy_collapsed
+
+
+def test_thinning_keeps_a_spike_of_one_step() -> None:
+    values: list[float | None] = [1.0] * 10_000
+    values[7_777] = 42.0
+    values[3_333] = None
+    configs = sweep_inputs().configs[:1]
+    (found,) = curve_sets(
+        configs, inputs_of(curve("eval/avg_at_k", values, config_id=configs[0].id)), {"eval/avg_at_k": True}
+    )
+    (seed,) = found.configs[0].seeds
+    assert len(seed.steps) <= MOST_POINTS + 2
+    assert 7_778 in seed.steps
+    assert seed.values[seed.steps.index(7_778)] == 42.0
+    assert seed.steps == sorted(set(seed.steps))
+
+
+def test_the_mean_stops_where_fewer_than_half_of_the_trials_go_on() -> None:
+    configs = sweep_inputs().configs[:1]
+    lengths = (10, 6, 4, 4)
+    curves = [
+        curve("eval/avg_at_k", [float(i)] * length, trial_id=f"trl_{i}", config_id=configs[0].id)
+        for i, length in enumerate(lengths)
+    ]
+    (found,) = curve_sets(configs, inputs_of(*curves), {"eval/avg_at_k": False})
+    assert found.configs[0].steps == [1, 2, 3, 4, 5, 6]
+    assert found.configs[0].mean == [1.5, 1.5, 1.5, 1.5, 0.5, 0.5]
+    assert found.configs[0].seeds == []
+
+
+def test_metrics_that_nobody_recorded_are_left_out() -> None:
+    silent = curve("grad_norm", [None] * 8, config_id=sweep_inputs().configs[0].id)
+    recorded = inputs_of(silent)
+    assert curve_sets(recorded.configs, recorded, {"grad_norm": False, "entropy": False}) == []
+
+
+def test_a_thousand_trials_stay_within_the_budget_of_points() -> None:
+    configs = sweep_inputs().configs[:1]
+    values: list[float | None] = list(np.linspace(1, 0, 300))
+    curves = [curve("eval/avg_at_k", values, trial_id=f"trl_{i}", config_id=configs[0].id) for i in range(3000)]
+    (found,) = curve_sets(configs, inputs_of(*curves), {"eval/avg_at_k": True})
+    assert sum(len(seed.steps) for seed in found.configs[0].seeds) <= 130_000
+
+
+def test_training_metrics_have_a_point_a_rollout() -> None:
+    configs = sweep_inputs().configs[:1]
+    sawtooth: list[float | None] = [float(i) for i in range(8)] * 3
+    sawtooth[-4:] = [None] * 4
+    (found,) = curve_sets(
+        configs, inputs_of(curve("share/na_lp", sawtooth, config_id=configs[0].id)), {"share/na_lp": True}
+    )
+    (seed,) = found.configs[0].seeds
+    assert seed.steps == [8, 16, 24]
+    assert seed.values == [3.5, 3.5, 1.5]
+
+
+def spiky(at: int, of: int) -> list[float | None]:
+    values: list[float | None] = [1.0] * of
+    values[at] = 42.0
+    return values
+
+
+@pytest.mark.parametrize("key", ["grad_norm", "ppo_kl", "clip_fraction/low"])
+def test_a_thinned_mean_keeps_a_spike_of_one_rollout(key: str) -> None:
+    configs = sweep_inputs().configs[:1]
+    updates = configs[0].updates_per_rollout
+    values: list[float | None] = [value for value in spiky(777, 2000) for _ in range(updates)]
+    (found,) = curve_sets(configs, inputs_of(curve(key, values, config_id=configs[0].id)), {key: False})
+    assert len(found.configs[0].steps) <= MOST_POINTS + 2
+    assert dict(zip(found.configs[0].steps, found.configs[0].mean, strict=True))[778 * updates] == 42.0
+
+
+def test_means_that_are_drawn_against_each_other_have_common_steps_and_a_band_around_every_peak() -> None:
+    configs = sweep_inputs().configs[:1]
+    updates = configs[0].updates_per_rollout
+    curves = [
+        curve(key, [v for v in spiky(at, 2000) for _ in range(updates)], f"trl_{i}", configs[0].id)
+        for key, at in (("entropy", 700), ("reward/mean", 1400))
+        for i in range(3)
+    ]
+    entropy, reward = curve_sets(configs, inputs_of(*curves), {"entropy": False, "reward/mean": False})
+    assert entropy.configs[0].steps == reward.configs[0].steps
+    assert len(entropy.configs[0].steps) == MOST_POINTS
+    assert max(value or 0 for value in entropy.configs[0].mean) < 10
+    assert max(value or 0 for value in entropy.configs[0].high) == 42.0
+    assert np.mean([value or 0 for value in entropy.configs[0].mean]) == pytest.approx(1 + 41 / 2000, rel=0.01)
+
+
+def test_of_many_configs_those_that_anyone_will_ask_for_are_drawn_in_full() -> None:
+    betas = [round(0.02 * i, 2) for i in range(30)]
+    report = build(sweep_inputs({"space": {"loss.beta1": betas, "loss.beta2": [1.0, 0.5]}}))
+    chosen = prominent(report.configs)
+    ranked = sorted((row.tune.mean, row.id) for row in report.configs if row.tune)
+    assert {ranked[0][1], *(id_ for _, id_ in ranked[-5:])} <= chosen
+    assert {row.id for row in report.configs if row.confirm or Role.SPACE not in row.roles} <= chosen
+    assert len(chosen) < 15
+    assert prominent(report.configs[:20]) == {row.id for row in report.configs[:20]}
+    (entropy,) = (found for found in report.curves if found.key == "entropy")
+    points = {curve.config_id: (len(curve.steps), len(curve.seeds[0].steps)) for curve in entropy.configs}
+    assert set(points) == {row.id for row in report.configs}
+    assert {points[id_] for id_ in chosen} == {(30, 30)}
+
+
+def test_a_very_large_sweep_has_the_lesser_metrics_of_prominent_configs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweep_service.report.parts.curve_sets.POINTS", 50)
+    inputs = sweep_inputs({"space": {"loss.beta1": [0.0, 0.25, 0.5, 0.75], "loss.beta2": 1.0}})
+    first = inputs.configs[0].id
+    sets = curve_sets(inputs.configs, inputs, {"entropy": True, "grad_norm": False, "kl/k3": False}, {first})
+    found = {(curves.key, curve.config_id): curve for curves in sets for curve in curves.configs}
+    assert 16 <= len(found[("kl/k3", first)].steps) <= 18
+    assert {config_id for key, config_id in found if key == "kl/k3"} == {first}
+    assert {config_id for key, config_id in found if key == "grad_norm"} == {config.id for config in inputs.configs}
+    others = [curve for (_, config_id), curve in found.items() if config_id != first]
+    assert {len(curve.steps) for curve in others} <= {FEWEST_POINTS, FEWEST_POINTS + 1, FEWEST_POINTS + 2}
+    assert all(curve.seeds == [] for curve in others)
+    assert len(found[("entropy", first)].seeds) > 0

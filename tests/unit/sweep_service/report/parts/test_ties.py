@@ -1,0 +1,100 @@
+import math
+
+import numpy as np
+import pytest
+
+from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TieSet
+from sweep_service.report.parts.ties import tie_set
+from sweep_service.report.statistics.critical_values import dunnett_critical
+from sweep_service.report.statistics.differences import Arm
+
+NAN = math.nan
+
+
+def ties_of(results: dict[str, list[float]]) -> TieSet | None:
+    arms: list[Arm] = []
+    rows: dict[str, ConfigRow] = {}
+    for number, (name, values) in enumerate(results.items()):
+        known = {seed: value for seed, value in enumerate(values) if not math.isnan(value)}
+        arms.append(Arm(name, known))
+        seeds = [SeedValue(seed=seed, trial_id=f"{name}{seed}", value=value) for seed, value in known.items()]
+        mean = float(np.mean(list(known.values())))
+        stage = StageResult(n=len(known), planned=len(values), mean=mean, sd=None, low=None, high=None, seeds=seeds)
+        rows[name] = row(name, number, stage)
+    return tie_set(arms, rows)
+
+
+def row(name: str, number: int, confirm: StageResult) -> ConfigRow:
+    return ConfigRow(
+        id=name,
+        number=number,
+        label=name,
+        roles=[],
+        loss="ce_gppo",
+        params={},
+        tune=None,
+        confirm=confirm,
+        entropy_start=None,
+        entropy_end=None,
+        reward_peak=None,
+        reward_final=None,
+        reward_collapsed=0,
+        entropy_collapsed=0,
+        states={},
+    )
+
+
+def test_a_config_that_is_plainly_worse_leaves_the_set() -> None:
+    found = ties_of({"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82], "low": [0.40, 0.41, 0.43]})
+    assert found is not None
+    assert {member.config_id: member.in_set for member in found.members} == {"a": True, "b": True, "low": False}
+    assert found.text == "2 of 3 confirmed configs may be the best: b, a."
+
+
+def test_one_clear_best_stands_alone() -> None:
+    found = ties_of({"a": [0.50, 0.52, 0.51], "best": [0.80, 0.83, 0.81], "b": [0.51, 0.52, 0.50]})
+    assert found is not None
+    best, *others = found.members
+    assert best.config_id == "best"
+    assert best.in_set
+    assert best.low == 0.0
+    assert best.high is not None
+    assert best.high > 0.25
+    assert all(not member.in_set and member.high == 0.0 for member in others)
+    assert found.text == "Of 3 confirmed configs only best may be the best."
+
+
+def test_bounds_are_hsus() -> None:
+    results = {"a": [0.60, 0.52, 0.55, 0.59], "b": [0.58, 0.54, 0.53, 0.57], "c": [0.55, 0.51, 0.56, 0.58]}
+    found = ties_of(results)
+    assert found is not None
+    table = np.array(list(results.values()))
+    left = table - table.mean(1, keepdims=True) - table.mean(0) + table.mean()
+    error = math.sqrt(2 * float((left**2).sum()) / 6 / 4)
+    critical = dunnett_critical(2, 6, confidence=0.975, one_sided=True)
+    means = table.mean(1)
+    for place, (name, mean) in enumerate(zip(results, means, strict=True)):
+        member = next(member for member in found.members if member.config_id == name)
+        rivals = np.delete(means, place)
+        assert member.high == pytest.approx(max(0.0, min(mean - rivals) + critical * error))
+        assert member.low == pytest.approx(min(0.0, min(mean - rivals) - critical * error))
+    assert found.text == "Each of the 3 confirmed configs may be the best: a, b, c."
+
+
+def test_equal_results_say_nothing() -> None:
+    assert ties_of({"a": [0.5, 0.5, 0.5], "b": [0.5, 0.5, 0.5]}) is None
+
+
+def test_a_config_that_shares_too_few_seeds_is_not_ruled_out() -> None:
+    found = ties_of({"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82], "late": [NAN, 0.1, 0.1]})
+    assert found is not None
+    late = next(member for member in found.members if member.config_id == "late")
+    assert late.in_set
+    assert (late.low, late.high) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "results", [{}, {"a": [0.5, 0.6, 0.7]}, {"a": [0.5, 0.6], "b": [0.7, 0.8]}, {"a": [0.5, NAN], "b": [NAN, 0.8]}]
+)
+def test_without_an_interval_there_is_no_set(results: dict[str, list[float]]) -> None:
+    assert ties_of(results) is None

@@ -1,0 +1,218 @@
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from sweep_service.report import ReportInputs, build
+from sweep_service.report.model import Holds, Outcome, SeedValue, StageResult
+from sweep_service.report.parts.best_config import pick
+from sweep_service.report.render.markdown import render_markdown
+from sweep_service.report.statistics.differences import RELEVANT, lower_critical
+from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState
+from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs
+
+PLAN: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}}}
+
+
+def failing(condition: Any, state: TrialState = TrialState.FAILED) -> Fate:
+    def fate(config: Config, trial: Trial) -> Trial:
+        return trial.model_copy(update={"state": state}) if condition(config, trial) else succeed(config, trial)
+
+    return fate
+
+
+def test_the_sentence_names_comparator_difference_interval_and_seeds() -> None:
+    report = build(sweep_inputs(PLAN, advantage=0.2))
+    found = report.verdict.comparison
+    assert report.verdict.outcome is Outcome.BETTER
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    figures = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}], 4 confirm seeds."
+    assert report.verdict.sentence == f"BETTER: β1=0 β2=1 is better than the baseline (β1=0 β2=0): {figures}"
+
+
+def test_what_tuning_saw_does_not_move_the_verdicts_figures() -> None:
+    one = build(sweep_inputs(PLAN)).verdict.comparison
+    other_tune = {"seeds": {"tune": [2, 3, 4], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}}}
+    assert one == build(sweep_inputs(other_tune)).verdict.comparison
+
+
+@pytest.mark.parametrize("tune", [[0], [0, 1], [0, 1, 2, 3, 4]])
+def test_without_confirmation_nothing_is_ever_better(tune: list[int]) -> None:
+    report = build(sweep_inputs({"seeds": {"tune": tune}}, advantage=0.5))
+    assert report.verdict.outcome is Outcome.EXPLORATORY
+    assert report.verdict.comparison is None
+    assert report.verdict.ties is None
+    assert "from the baseline (β1=0 β2=0), but it was chosen on these seeds" in report.verdict.sentence
+    assert "[" not in report.verdict.sentence
+
+
+def test_one_tune_seed_with_a_confirm_stage_gives_a_verdict() -> None:
+    spec = {"seeds": {"tune": [0], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}
+    assert build(sweep_inputs(spec, advantage=0.3)).verdict.outcome is Outcome.BETTER
+
+
+def test_the_tie_set_holds_comparators_too() -> None:
+    report = build(sweep_inputs(PLAN))
+    assert report.verdict.ties is not None
+    confirmed = {row.id for row in report.configs if row.confirm}
+    assert {member.config_id for member in report.verdict.ties.members} == confirmed
+    baseline = next(row for row in report.configs if Role.BASELINE in row.roles)
+    assert next(member for member in report.verdict.ties.members if member.config_id == baseline.id).in_set
+    assert "confirmed configs may be the best" in report.verdict.ties.text
+
+
+def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
+    report = build(sweep_inputs(PLAN))
+    comparison, purchase = report.verdict.comparison, report.verdict.next
+    assert report.verdict.outcome is Outcome.TIED
+    assert comparison is not None
+    assert comparison.standard_error is not None
+    assert comparison.df is not None
+    assert purchase is not None
+    assert purchase.config_ids == [comparison.config_id, comparison.comparator_id]
+    variance = comparison.standard_error**2 * comparison.num_seeds / 2
+
+    def power(more: int) -> float:
+        assert comparison.df is not None
+        n, df = comparison.num_seeds + more, comparison.df + more
+        return float(stats.nct.sf(lower_critical(2, df), df, RELEVANT / math.sqrt(2 * variance / n)))
+
+    assert power(purchase.more_seeds - 1) < 0.8 <= power(purchase.more_seeds)
+    assert purchase.power == pytest.approx(power(purchase.more_seeds))
+    assert purchase.text.startswith(f"{purchase.more_seeds} more confirm seeds on these two configs find")
+    assert "estimate" in purchase.text
+
+
+def test_a_decided_question_needs_no_purchase() -> None:
+    assert build(sweep_inputs(PLAN, advantage=0.2)).verdict.next is None
+    worse = build(sweep_inputs(PLAN, advantage=-0.4))
+    assert worse.verdict.outcome is Outcome.WORSE
+    assert worse.verdict.next is None
+
+
+def never_learned(inputs: ReportInputs) -> ReportInputs:
+    series = {
+        id_: replace(own, metrics={**own.metrics, "eval/avg_at_k": own.metrics["eval/avg_at_k"] * 0})
+        for id_, own in inputs.series.items()
+    }
+    return replace(inputs, series=series)
+
+
+def test_policies_that_never_learned_get_neither_power_nor_a_claim_that_holds() -> None:
+    report = build(never_learned(sweep_inputs({"space": {"loss.beta1": [0.25, 0.5], "loss.beta2": 1.0}})))
+    said = "all of them gave the same, so nothing can be said of their spread"
+    assert report.verdict.outcome is Outcome.INSUFFICIENT
+    assert f"is 0.000 on 4 confirm seeds; {said}." in report.verdict.sentence
+    assert report.verdict.next is not None
+    assert report.verdict.next.power is None
+    assert said in report.verdict.next.text
+    (claim,) = [claim for claim in report.claims if claim.code == "NO_WORSE_FINAL"]
+    assert claim.outcome is Holds.UNDECIDED
+    assert said in claim.evidence
+    assert "[0.000, 0.000]" not in render_markdown(report).decode()
+
+
+def test_equal_results_of_tuning_buy_no_power() -> None:
+    inputs = sweep_inputs({"seeds": {"tune": [0, 1, 2]}}, confirmed=False)
+    bought = build(never_learned(inputs)).verdict.next
+    assert bought is not None
+    assert bought.power is None
+    assert "cannot be estimated from results so few or so equal" in bought.text
+
+
+def test_enough_seeds_for_a_relevant_difference_say_so() -> None:
+    seeds = {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 40))}}
+    report = build(sweep_inputs({"seeds": seeds}))
+    assert report.verdict.outcome is Outcome.TIED
+    assert report.verdict.next is not None
+    assert report.verdict.next.more_seeds == 0
+    assert "30 confirm seeds would show" in report.verdict.next.text
+
+
+def test_too_few_pairs_buy_at_least_three() -> None:
+    spec = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11]}}}
+    report = build(sweep_inputs(spec, advantage=0.3))
+    assert report.verdict.outcome is Outcome.INSUFFICIENT
+    assert report.verdict.next is not None
+    assert report.verdict.next.more_seeds >= 1
+    assert report.verdict.next.power is not None
+
+
+def test_an_exploratory_sweep_is_advised_to_confirm() -> None:
+    purchase = build(sweep_inputs({"seeds": {"tune": [0, 1, 2]}})).verdict.next
+    assert purchase is not None
+    assert purchase.more_seeds >= 3
+    assert purchase.power is not None
+    assert purchase.power >= 0.8
+    assert purchase.text.startswith(f"Add a confirm stage (seeds.confirm: top_k 2, {purchase.more_seeds} fresh seeds)")
+    assert len(purchase.config_ids) == 4
+
+
+def test_one_tune_seed_gives_no_estimate_of_power() -> None:
+    purchase = build(sweep_inputs({"seeds": {"tune": [0]}})).verdict.next
+    assert purchase is not None
+    assert purchase.power is None
+    assert "cannot be estimated from a single tune seed" in purchase.text
+
+
+def test_an_interim_report_buys_nothing() -> None:
+    assert build(sweep_inputs(PLAN, state=SweepState.RUNNING)).verdict.next is None
+
+
+def test_the_best_is_picked_by_all_its_trials() -> None:
+    """A small lead on the confirm seeds does not outweigh a large one on the tune seeds."""
+    rows = {row.id: row for row in build(sweep_inputs(PLAN)).configs}
+    one, other = [row for row in rows.values() if row.confirm and row.roles == [Role.SPACE]]
+    rows[one.id] = one.model_copy(update={"tune": stage([0.9, 0.9]), "confirm": stage([0.50, 0.51])})
+    rows[other.id] = other.model_copy(update={"tune": stage([0.6, 0.6]), "confirm": stage([0.55, 0.56])})
+    for candidates in ([one.id, other.id], [other.id, one.id]):
+        best = pick(candidates, rows)
+        assert best is not None
+        assert best.id == one.id
+    rows[one.id] = rows[one.id].model_copy(update={"confirm": None})
+    unconfirmed_loses = pick([one.id, other.id], rows)
+    assert unconfirmed_loses is not None
+    assert unconfirmed_loses.id == other.id
+
+
+def stage(values: list[float]) -> StageResult:
+    seeds = [SeedValue(seed=seed, trial_id=str(seed), value=value) for seed, value in enumerate(values)]
+    mean = sum(values) / len(values)
+    return StageResult(n=len(values), planned=len(values), mean=mean, sd=None, low=None, high=None, seeds=seeds)
+
+
+FATES = {
+    "a seed of the baseline missing": failing(lambda config, trial: config.number == 0 and trial.seed == 12),
+    "every config misses another seed": failing(lambda config, trial: trial.seed == 10 + config.number % 4),
+    "one seed left": failing(lambda config, trial: trial.stage is Stage.CONFIRM and trial.seed > 10),
+    "two seeds left": failing(lambda config, trial: trial.stage is Stage.CONFIRM and trial.seed > 11),
+    "no pair left": failing(lambda c, t: t.stage is Stage.CONFIRM and (t.seed > 11) == (Role.BASELINE in c.roles)),
+    "every trial diverged": failing(lambda config, trial: True, TrialState.DIVERGED),
+    "the confirm stage failed": failing(lambda config, trial: trial.stage is Stage.CONFIRM),
+    "the baseline diverged": failing(lambda config, trial: Role.BASELINE in config.roles, TrialState.DIVERGED),
+    "half of all diverged": failing(lambda config, trial: (trial.seed + config.number) % 2, TrialState.DIVERGED),
+}
+
+
+@pytest.mark.parametrize("name", FATES)
+@pytest.mark.parametrize("tune", [[0], [0, 1]])
+@pytest.mark.parametrize("confirm", [None, [10], [10, 11], [10, 11, 12, 13]])
+def test_whatever_happened_numbers_are_finite(name: str, tune: list[int], confirm: list[int] | None) -> None:
+    spec = {"seeds": {"tune": tune, "confirm": confirm and {"top_k": 2, "seeds": confirm}}}
+    report = build(sweep_inputs(spec, fate=FATES[name]))
+    verdict = report.verdict
+    assert verdict.sentence.startswith(f"{verdict.outcome}: ")
+    numbers = [value for found in report.comparisons for value in found.model_dump().values()]
+    numbers += (
+        [value for member in verdict.ties.members for value in member.model_dump().values()] if verdict.ties else []
+    )
+    numbers += list(verdict.next.model_dump().values()) if verdict.next else []
+    assert all(math.isfinite(value) for value in numbers if isinstance(value, float))
+    if confirm is None:
+        assert verdict.outcome in (Outcome.EXPLORATORY, Outcome.INSUFFICIENT)
+    elif len(confirm) < 3:
+        assert verdict.outcome is Outcome.INSUFFICIENT

@@ -1,0 +1,308 @@
+"""The renderings against hostile text and the outside world."""
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from sweep_service.report import Report, build, render_html, render_markdown
+from sweep_service.report.model import Outcome
+from sweep_service.report.parts.best_config import FILE_NAME
+from sweep_service.report.render.csv import Table, inert, render_csv
+from sweep_service.report.render.embedding import embedded
+from sweep_service.report.render.html import _scale
+from sweep_service.report.render.picture import render_png
+from sweep_service.report.render.views import deltas, reference
+from sweep_service.sweep.records import Stage, SweepState
+from tests.unit.sweep_service.report.report_parts import CANARIES, hostile_report, with_every_part
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+
+
+class Page(HTMLParser):
+    """What a browser would see in the page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.texts: list[str] = []
+        self._inside: dict[str, str | None] | None = None
+        self._styling = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside = dict(attrs) if tag == "script" else None
+        self._styling = tag == "style"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside is not None:
+            self.scripts.append((self._inside, data))
+            self._inside = None
+        elif not self._styling:
+            self.texts.append(data)
+
+
+def unpacked(text: str) -> list[dict[str, Any]]:
+    """The figures inside a page, as its script sees them."""
+    packed = json.loads(text)
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, dict):
+            return whole(packed["shared"][value["$"]]) if "$" in value else {k: whole(v) for k, v in value.items()}
+        return [whole(item) for item in value] if isinstance(value, list) else value
+
+    return whole(packed["figures"])
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Report:
+    return hostile_report()
+
+
+@pytest.fixture(scope="module")
+def plain() -> Report:
+    """The same with harmless texts."""
+    return with_every_part(build(sweep_inputs()))
+
+
+def test_hostile_text_makes_no_element_and_no_script(hostile: Report, plain: Report) -> None:
+    found, usual = Page(render_html(hostile).decode()), Page(render_html(plain).decode())
+    assert {tag for tag, _ in found.elements} <= {tag for tag, _ in usual.elements}
+    assert len(found.scripts) == 3
+    assert not [attrs for _, attrs in found.elements if any(name.startswith("on") for name in attrs)]
+    for _, attrs in found.elements:
+        assert (attrs.get("href") or "#").startswith(("#", "http://127.0.0.1:5000/", "data:")), attrs
+    assert "<script" not in found.scripts[0][1]
+
+
+@pytest.mark.parametrize("canary", CANARIES)
+def test_hostile_text_is_shown_as_it_is(hostile: Report, canary: str) -> None:
+    page = Page(render_html(hostile).decode())
+    assert " ".join(canary.split()) in " ".join("".join(page.texts).split())
+
+
+def test_plotly_shows_hostile_labels_as_they_are(hostile: Report) -> None:
+    figures = unpacked(Page(render_html(hostile).decode()).scripts[0][1])
+    names = {trace["name"] for figure in figures for trace in figure["data"] if "name" in trace}
+    assert any("&lt;" in name for name in names)
+    assert not [name for name in names if "<" in name.replace("<br>", "").replace("<b>", "").replace("</b>", "")]
+
+
+def test_hostile_text_is_inert_in_markdown(hostile: Report) -> None:
+    text = render_markdown(hostile).decode()
+    outside = re.sub(r"(?ms)^(`{3,})yaml.*?^\1$", "", text)
+    assert outside.count("## ") == len(re.findall(r"(?m)^## ", outside))
+    for raw in ("<script", "<img", "<svg", "<!--"):
+        assert raw not in outside
+    assert "](" not in outside.replace("\\](", "").replace("\\]\\(", "")
+    assert not re.search(r"(?m)^\s*(```|~~~|=)", outside)
+    tables = [block for block in outside.split("\n\n") if block.startswith("|")]
+    assert len(tables) >= 5
+    for table in tables:
+        assert len({line.count("|") - line.count("\\|") for line in table.splitlines()}) == 1, table
+
+
+@pytest.mark.parametrize("table", ["trials", "configs"])
+def test_hostile_text_is_inert_in_csv(hostile: Report, table: Table) -> None:
+    content = render_csv(hostile, table).decode()
+    header, *rows = csv.reader(io.StringIO(content))
+    assert len(rows) == len(hostile.trials if table == "trials" else hostile.configs)
+    assert {len(row) for row in rows} == {len(header)}
+    assert "alert(1)" in content
+    for cell in (cell for row in [header, *rows] for cell in row):
+        assert not cell.lstrip().startswith(("=", "+", "@")), cell
+        if cell.startswith("-"):
+            float(cell)
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        (-0.5, -0.5),
+        (3, 3),
+        (None, None),
+        (True, "True"),
+        ("-0.25", "-0.25"),
+        ("+1e-3", "+1e-3"),
+        ("plain", "plain"),
+        ("", ""),
+        ("=1+1", "'=1+1"),
+        ("-1+1", "'-1+1"),
+        ("+cmd", "'+cmd"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
+        ("  =1", "'  =1"),
+        ("\uff1d1", "'\uff1d1"),
+        (["=1"], "['=1']"),
+    ],
+)
+def test_no_cell_is_a_formula(value: object, cell: object) -> None:
+    assert inert(value) == cell
+
+
+def test_csv_has_the_report_s_numbers() -> None:
+    report = build(sweep_inputs())
+    configs = list(csv.DictReader(io.StringIO(render_csv(report, "configs").decode())))
+    assert [row["config_id"] for row in configs] == [row.id for row in report.configs]
+    comparison = report.verdict.comparison
+    assert comparison is not None
+    chosen = next(row for row in configs if row["config_id"] == comparison.config_id)
+    assert float(chosen["confirm_delta"]) == comparison.difference
+    assert float(chosen["loss.beta2"]) == 1
+    trials = list(csv.DictReader(io.StringIO(render_csv(report).decode())))
+    assert [float(row["objective"]) for row in trials] == [trial.objective for trial in report.trials]
+
+
+def test_the_page_s_files_are_the_tables() -> None:
+    report = build(sweep_inputs())
+    links = {
+        attrs["download"]: attrs["href"] or ""
+        for _, attrs in Page(render_html(report).decode()).elements
+        if "download" in attrs
+    }
+    files = {name: base64.b64decode(link.partition(",")[2]) for name, link in links.items()}
+    assert report.best is not None
+    assert files == {
+        "configs.csv": render_csv(report, "configs"),
+        "trials.csv": render_csv(report, "trials"),
+        FILE_NAME: report.best.yaml.encode(),
+    }
+
+
+def test_deltas_are_the_verdict_s_and_paired_by_seed() -> None:
+    report = build(sweep_inputs())
+    against, comparison = reference(report), report.verdict.comparison
+    assert against is not None
+    assert comparison is not None
+    assert against.id == comparison.comparator_id
+    confirm = deltas(report, Stage.CONFIRM)[comparison.config_id]
+    assert (confirm.difference, confirm.low, confirm.high) == (comparison.difference, comparison.low, comparison.high)
+    tune = deltas(report, Stage.TUNE)
+    assert against.id not in tune
+    for row in report.configs:
+        if row.id != against.id and row.tune and against.tune:
+            assert tune[row.id].difference == pytest.approx(row.tune.mean - against.tune.mean)
+            assert tune[row.id].low is None
+
+
+def test_every_part_is_rendered_in_html_and_markdown(plain: Report) -> None:
+    page = Page(render_html(plain).decode())
+    anchors = {attrs["id"] for _, attrs in page.elements if attrs.get("id")}
+    jumps = {
+        (attrs["href"] or "")[1:] for tag, attrs in page.elements if tag == "a" and attrs.get("href", "#")[:1] == "#"
+    }
+    assert jumps <= anchors
+    assert {"verdict", "warnings", "best", "configs", "sure", "claims", "exploration", "samples", "data"} <= anchors
+    shown, text = " ".join("".join(page.texts).split()), render_markdown(plain).decode()
+    for rendering in (shown, text):
+        for word in ("UNDECIDED", "+0.012", "[-0.046, +0.079]", "0.021", "sentence 4", "Why not the others"):
+            assert word in rendering, word
+
+
+def test_warnings_come_right_after_the_verdict_and_exploration_first_where_there_is_no_verdict(plain: Report) -> None:
+    explored = plain.model_copy(update={"verdict": plain.verdict.model_copy(update={"outcome": Outcome.EXPLORATORY})})
+    for report, order in (
+        (plain, ("verdict", "warnings", "best", "configs", "sure", "claims", "exploration", "samples", "method")),
+        (explored, ("verdict", "warnings", "exploration", "best", "configs")),
+    ):
+        page = render_html(report).decode()
+        places = [page.index(f'id="{name}"') for name in order]
+        assert places == sorted(places)
+
+
+def test_a_report_without_any_optional_part_renders() -> None:
+    report = build(sweep_inputs(confirmed=False, state=SweepState.RUNNING))
+    bare = report.model_copy(
+        update={"best": None, "configs": [], "trials": [], "curves": [], "comparisons": [], "cautions": []}
+        | {"budgets": [], "claims": [], "exploration": None, "descriptive": None, "grid": None, "tradeoff": []}
+        | {"importance": None, "samples": []}
+    )
+    assert b"No config has been tried" in render_html(bare)
+    assert b"No config has been tried" in render_markdown(bare)
+
+
+@pytest.mark.parametrize(
+    ("low", "mean", "high"), [(0.0, 0.0, 0.0), (0.01, 0.01, 0.01), (-1e-9, 0.0, 1e-9), (-0.2, 0.3, 0.8)]
+)
+def test_the_verdict_s_scale_leaves_room_for_its_labels(low: float, mean: float, high: float) -> None:
+    found = build(sweep_inputs()).verdict.comparison
+    assert found is not None
+    scale = _scale(found.model_copy(update={"low": low, "difference": mean, "high": high}))
+    assert scale is not None
+    assert 20 <= scale["low"] <= scale["mean"] <= scale["high"] <= 80
+    assert scale["zero"] == 50
+
+
+def test_the_page_loads_nothing() -> None:
+    found = Page(render_html(build(sweep_inputs())).decode())
+    for tag, attrs in found.elements:
+        assert "src" not in attrs, tag
+        if tag == "link":
+            assert attrs["href"] == "data:,"
+        if tag == "a":
+            inside = ("#", "data:text/plain;base64,") if "download" in attrs else ("#", "http://127.0.0.1:5000/")
+            assert (attrs["href"] or "").startswith(inside)
+
+
+def test_only_our_own_scripts_may_run() -> None:
+    found = Page(render_html(build(sweep_inputs())).decode())
+    policy = next(attrs["content"] for tag, attrs in found.elements if attrs.get("http-equiv"))
+    assert policy is not None
+    assert "default-src 'none'" in policy
+    assert "unsafe-eval" not in policy
+    code = [text for attrs, text in found.scripts if attrs.get("type") != "application/json"]
+    assert len(code) == 2
+    for text in code:
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
+
+
+def test_the_page_is_below_ten_megabytes_and_has_every_figure() -> None:
+    page = render_html(build(sweep_inputs()))
+    assert len(page) < 10_000_000
+    found = Page(page.decode())
+    places = {attrs["data-figure"] for _, attrs in found.elements if "data-figure" in attrs}
+    figures = {figure["id"]: figure for figure in unpacked(found.scripts[0][1])}
+    assert places == set(figures)
+    assert {"seeds", "entropy", "eval/avg_at_k", "reward/mean", "share/na_lp", "share/pa_lp"} <= places
+    seeds = [trace for trace in figures["entropy"]["data"] if trace.get("meta", {}).get("seed")]
+    assert sum(trace["x"].count(None) + 1 for trace in seeds) == 26
+
+
+def test_figures_are_packed_without_loss() -> None:
+    line = {"color": "@c0", "width": 2.5, "dash": "solid", "$note": "<b>"}
+    steps, first, second = list(range(20)), [0.123456789] * 20, [n / 3 for n in range(20)]
+    one = {"id": "a", "data": [{"x": steps, "y": first, "line": line}, {"x": steps, "y": second, "line": line}]}
+    figures = [one, {"id": "b", "data": [{"x": steps, "y": [None, 1234567.8], "marker": {"line": line}}], "empty": []}]
+    text = embedded(figures)
+    assert text.count('"@c0"') == 1
+    assert text.count("[0,1,2,3") == 1
+    assert "<" not in text
+    found = unpacked(text)
+    assert found[0]["data"][1]["line"] == line
+    assert found[0]["data"][0]["y"] == [0.12346] * 20
+    assert found[0]["data"][1]["y"] == pytest.approx(second, rel=1e-4)
+    assert found[1] == {"id": "b", "data": [{"x": steps, "y": [None, 1234568], "marker": {"line": line}}], "empty": []}
+
+
+def test_every_colour_of_a_figure_is_a_variable_of_the_style_sheet() -> None:
+    page = render_html(build(sweep_inputs())).decode()
+    figures = Page(page).scripts[0][1]
+    names = set(re.findall(r'"@(\w+)"', figures))
+    assert names
+    assert names <= set(re.findall(r"--(\w+):", page))
+
+
+def test_the_picture_is_a_png_and_equal_for_equal_reports(hostile: Report) -> None:
+    report = build(sweep_inputs())
+    first = render_png(report)
+    assert first.startswith(b"\x89PNG")
+    assert first == render_png(report)
+    assert render_png(hostile).startswith(b"\x89PNG")

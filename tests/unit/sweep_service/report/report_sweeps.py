@@ -1,0 +1,218 @@
+"""Sweeps made up for the report's tests: real records, with curves drawn to look like the embedded task's."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from sweep_service.report import ReportInputs
+from sweep_service.sweep.objective import choose, selection_objectives, trial_objectives
+from sweep_service.sweep.plan import confirm_records, first_records
+from sweep_service.sweep.records import Config, Curve, DesiredState, Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.series import EVALUATION, TrialSeries, Values
+from sweep_service.sweep.spec import SweepSpec
+
+SPEC: dict[str, Any] = {
+    "name": "beta-grid",
+    "labels": {"note": "made up"},
+    "training": {"loss": {"name": "ce_gppo"}, "steps": 240},
+    "space": {"loss.beta1": [0.0, 0.5, 1.0], "loss.beta2": 1.0},
+    "seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}},
+}
+
+Fate = Callable[[Config, Trial], Trial]
+
+
+def succeed(config: Config, trial: Trial) -> Trial:
+    """Every trial trains to its end."""
+    return trial.model_copy(update={"state": TrialState.SUCCEEDED, "step": trial.total_steps})
+
+
+def sweep_inputs(
+    spec: dict[str, Any] | None = None,
+    *,
+    fate: Fate = succeed,
+    state: SweepState = SweepState.FINALIZING,
+    confirmed: bool = True,
+    advantage: float = 0.0,
+) -> ReportInputs:
+    """Run a made-up sweep through both stages.
+
+    Args:
+        spec: what differs from `SPEC`.
+        fate: what becomes of each trial.
+        state: of the sweep.
+        confirmed: whether the confirm stage ran.
+        advantage: added to the accuracy of beta1 = 0, beta2 = 1.
+    """
+    parsed = SweepSpec.model_validate(SPEC | (spec or {}))
+    configs, planned = first_records(parsed, "swp_test")
+    trials, curves = _train(configs, planned, fate, advantage)
+    if confirmed and parsed.seeds.confirm:
+        values = trial_objectives(trials, curves, parsed.objective)
+        chosen = choose(configs, selection_objectives(trials, values), parsed.seeds.confirm.top_k)
+        changed, planned = confirm_records(parsed, "swp_test", configs, chosen, len(trials))
+        configs = sorted(({c.id: c for c in configs} | {c.id: c for c in changed}).values(), key=lambda c: c.number)
+        more, more_curves = _train(configs, planned, fate, advantage)
+        trials, curves = trials + more, curves + more_curves
+    sweep = Sweep(
+        id="swp_test",
+        name=parsed.name,
+        state=state,
+        desired_state=DesiredState.RUN,
+        created_at=1_790_000_000,
+        spec=parsed,
+        spec_digest=parsed.digest,
+        mlflow_run_id="parent",
+    )
+    return ReportInputs(
+        sweep=sweep,
+        configs=tuple(configs),
+        trials=tuple(trials),
+        series=series_of(curves),
+        mlflow_url="http://127.0.0.1:5000",
+        versions={"torch": "2.13.0", "trl": "1.16.0"},
+    )
+
+
+def _train(
+    configs: list[Config], planned: list[Trial], fate: Fate, advantage: float
+) -> tuple[list[Trial], list[Curve]]:
+    by_id = {config.id: config for config in configs}
+    trials: list[Trial] = []
+    curves: list[Curve] = []
+    for number, trial in enumerate(planned, planned[0].number if planned else 0):
+        ended = {"started_at": 1e9 + 25 * number, "ended_at": 1e9 + 25 * number + 22, "held_s": 20.0, "attempts": 1}
+        named = trial.model_copy(update={"id": f"trl_{number:04}", "mlflow_run_id": f"run{number}", **ended})
+        done = fate(by_id[trial.config_id], named)
+        trials.append(done)
+        curves += _curves(by_id[trial.config_id], done, advantage)
+    return trials, curves
+
+
+def _curves(config: Config, trial: Trial, advantage: float) -> list[Curve]:
+    """Curves up to the trial's step: beta1 = 0.5 learns less, beta1 = 1 collapses."""
+    if trial.step == 0:
+        return []
+    rng = np.random.default_rng([trial.seed, config.number])
+    common = np.random.default_rng(trial.seed).normal(0, 0.012)
+    beta1 = config.training["loss"].get("beta1", 0.0)
+    steps = np.arange(1, trial.step + 1)
+    share = steps / trial.total_steps
+    plus = advantage if config.training["loss"].get("beta2") == 1.0 and beta1 == 0 else 0.0
+    level = 0.84 + plus - 0.12 * (beta1 == 0.5) + common + rng.normal(0, 0.012)
+    reward = 0.45 + (level - 0.45) * (1 - np.exp(-4 * share))
+    entropy = 1.05 * np.exp(-(1.25 - 0.15 * beta1) * share) + rng.normal(0, 0.02, steps.size)
+    if beta1 == 1:
+        fall = 1 / (1 + np.exp((share - 0.4 - 0.05 * rng.random()) * 25))
+        reward, entropy = reward * fall + 0.03, entropy + 0.5 * (1 - fall) * rng.random()
+    rollout = np.repeat(rng.normal(0, 0.02, steps.size // 8 + 1), 8)[: steps.size]
+    step_metrics = {
+        "entropy": entropy,
+        "reward/mean": np.clip(reward + rollout, 0, 1),
+        "share/na_lp": 0.012 * (1 + beta1) * (1 - np.exp(-5 * share)) + rng.normal(0, 0.001, steps.size) ** 2,
+        "share/pa_lp": 0.009 * (1 - np.exp(-5 * share)) + rng.normal(0, 0.001, steps.size) ** 2,
+        "completion/length_mean": 6.5 + rng.normal(0, 0.1, steps.size),
+        **_token_metrics(rng, share, beta1),
+    }
+    every = np.arange(0, trial.step + 1, 40)
+    at = np.clip(every - 1, 0, None)
+    evaluations = {
+        "eval/avg_at_k": np.clip(reward[at] - 0.04 + rng.normal(0, 0.006, every.size), 0, 1),
+        "eval/pass_at_k": np.clip(reward[at] + 0.1, 0, 1),
+        "eval/avg_at_k_se": np.full(every.size, 0.006),
+        "eval/length_mean": 6.4 + 0.3 * every / trial.total_steps,
+    }
+    return [_curve(trial, key, steps, values) for key, values in step_metrics.items()] + [
+        _curve(trial, key, every, values) for key, values in evaluations.items()
+    ]
+
+
+def _token_metrics(rng: np.random.Generator, share: Any, beta1: float) -> dict[str, Any]:
+    """Everything else that a report reads of updates: regions, ratios, changes of entropy, the probe, the optimizer."""
+    size = share.size
+    update = np.arange(size) % 8
+    apart = 0.02 * update * (1 - np.exp(-5 * share))
+    bins = {
+        "below_0.5": 0.1,
+        "0.5_to_0.8": 0.3,
+        "0.8_to_0.95": 1.2,
+        "1.05_to_1.25": 1.3,
+        "1.25_to_2": 0.3,
+        "above_2": 0.1,
+    }
+    ratios = {f"ratio_share/{name}": weight * apart for name, weight in bins.items()}
+    changes = {"na_lp": 2e-4 * beta1, "pa_lp": -1e-4, "pa_low": 1e-5, "na_high": -1e-5, "inside": -1e-3}
+    ends = update == 7
+    return {
+        **ratios,
+        "ratio_share/0.95_to_1.05": 1 - 3.3 * apart,
+        **{f"entropy_change/predicted_{name}": v * (1 + rng.normal(0, 0.2, size)) for name, v in changes.items()},
+        "entropy_change/measured": np.where(ends, rng.normal(-0.012, 0.004, size), np.nan),
+        "probe/entropy": np.where(ends, 1.05 * np.exp(-1.2 * share), np.nan),
+        "probe/kl_from_initial_k3": np.where(ends, 0.8 * share, np.nan),
+        **{f"share/{name}": apart * 0.1 for name in ("pa_low", "na_high")},
+        **{f"weight_share/{name}": apart * w for name, w in (("na_lp", beta1), ("pa_lp", 0.8), ("pa_low", 0.1))},
+        "weight_share/na_high": apart * 0.1,
+        "weight_share/inside": 1 - apart * (1 + beta1),
+        "weight_share/potential": apart * 1.8,
+        "group/zero_spread_share": 0.1 + 0.4 * share,
+        "completion/length_ended": 6.4 + rng.normal(0, 0.1, size),
+        "completion/truncated_share": 0.02 * np.ones(size),
+        "clip_fraction/low": apart,
+        "clip_fraction/high": 0.7 * apart,
+        "clip_fraction/dropped": 0.5 * apart,
+        "ppo_kl": 0.01 * apart + rng.normal(0, 1e-4, size),
+        "kl/k3": 0.01 * apart,
+        "grad_norm": 0.4 * np.exp(rng.normal(0, 0.2, size)),
+        "tokens/total": np.cumsum(rng.normal(420, 20, size)),
+    }
+
+
+def _curve(trial: Trial, key: str, steps: Any, values: Any) -> Curve:
+    return Curve(
+        trial_id=trial.id,
+        config_id=trial.config_id,
+        seed=trial.seed,
+        stage=trial.stage,
+        key=key,
+        steps=[int(step) for step in steps],
+        times=[1e9 + float(step) for step in steps],
+        values=[None if np.isnan(value) else float(value) for value in values],
+    )
+
+
+def series_of(curves: list[Curve]) -> dict[str, TrialSeries]:
+    """Curves as a report takes them."""
+    by_trial: dict[str, dict[str, Curve]] = {}
+    for curve in curves:
+        by_trial.setdefault(curve.trial_id, {})[curve.key] = curve
+    return {trial_id: _arrays(trial_id, found) for trial_id, found in by_trial.items()}
+
+
+def _arrays(trial_id: str, curves: dict[str, Curve]) -> TrialSeries:
+    """One trial's curves with common steps; a step that a curve lacks is NaN."""
+    times = {step: time for key, curve in curves.items() if key.startswith(EVALUATION) for step, time in _times(curve)}
+    eval_steps = np.array(sorted(times), dtype=np.int64)
+    steps = np.array(
+        sorted({step for key, curve in curves.items() if not key.startswith(EVALUATION) for step in curve.steps}),
+        dtype=np.int64,
+    )
+
+    def values(curve: Curve) -> Values:
+        own = eval_steps if curve.key.startswith(EVALUATION) else steps
+        found = np.full(len(own), np.nan)
+        found[np.searchsorted(own, curve.steps)] = [np.nan if value is None else value for value in curve.values]
+        return found
+
+    return TrialSeries(
+        trial_id=trial_id,
+        steps=steps,
+        eval_steps=eval_steps,
+        eval_times=np.array([times[int(step)] for step in eval_steps]),
+        metrics={key: values(curve) for key, curve in curves.items()},
+    )
+
+
+def _times(curve: Curve) -> Iterator[tuple[int, float]]:
+    return zip(curve.steps, curve.times, strict=True)

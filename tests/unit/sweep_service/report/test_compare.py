@@ -1,0 +1,116 @@
+"""Two sweeps beside each other: joined by config, with intervals that hold together."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sweep_service.report.compare import Results, compare_sweeps
+from sweep_service.sweep.records import Config, DesiredState, Role, Sweep, SweepState
+from sweep_service.sweep.spec import SweepSpec
+
+Values = dict[str, dict[int, float]]
+
+
+def results(name: str, values: Values, spec: dict[str, Any] | None = None, **changes: Any) -> Results:
+    parsed = SweepSpec.model_validate({"name": name, "space": {"loss.beta1": [0.0, 1.0]}} | (spec or {}))
+    sweep = Sweep(
+        id=f"swp_{name}",
+        name=name,
+        state=SweepState.SUCCEEDED,
+        desired_state=DesiredState.RUN,
+        created_at=1e9,
+        spec=parsed,
+        spec_digest=parsed.digest,
+    )
+    configs = [
+        Config(
+            id=id_, sweep_id=sweep.id, number=number, roles=(Role.SPACE,), params={"loss.beta1": number}, training={}
+        )
+        for number, id_ in enumerate(values)
+    ]
+    return Results(sweep.model_copy(update=changes), configs, values)
+
+
+def seeds(*values: float, first: int = 0) -> dict[int, float]:
+    return dict(enumerate(values, first))
+
+
+def test_only_configs_in_both_are_joined() -> None:
+    found = compare_sweeps([results("a", {"x": seeds(0.1), "y": {}}), results("b", {"y": seeds(0.2), "z": {}})])
+    assert [row.config_id for row in found.shared] == ["y"]
+    assert [(sweep.configs, sweep.only_here) for sweep in found.sweeps] == [(2, 1), (2, 1)]
+    assert found.shared[0].differences[0].difference is None
+
+
+def test_a_sweep_that_shares_nothing_has_all_its_configs_to_itself() -> None:
+    sweeps = [results("a", {"x": {}, "y": {}}), results("b", {"y": {}}), results("c", {"z": {}})]
+    assert [sweep.only_here for sweep in compare_sweeps(sweeps).sweeps] == [1, 0, 1]
+
+
+def test_common_seeds_are_paired() -> None:
+    before, after = (0.5, 0.7, 0.6, 0.1), (0.52, 0.73, 0.61, 0.14)
+    found = compare_sweeps([results("a", {"x": seeds(*before)}), results("b", {"x": seeds(*after)})])
+    (row,) = found.shared
+    (difference,) = row.differences
+    expected = stats.ttest_rel(after, before).confidence_interval(0.95)
+    assert difference.paired
+    assert (difference.low, difference.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_other_seeds_are_compared_by_means() -> None:
+    before, after = (0.5, 0.7, 0.6), (0.9, 0.8, 0.95, 0.85)
+    found = compare_sweeps([results("a", {"x": seeds(*before)}), results("b", {"x": seeds(*after, first=10)})])
+    (difference,) = found.shared[0].differences
+    expected = stats.ttest_ind(after, before, equal_var=False).confidence_interval(0.95)
+    assert not difference.paired
+    assert difference.difference == pytest.approx(np.mean(after) - np.mean(before))
+    assert (difference.low, difference.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_two_configs_share_the_error_of_five_percent() -> None:
+    before, after = (0.5, 0.7, 0.6), (0.52, 0.73, 0.61)
+    both = {"x": seeds(*before), "y": seeds(*before)}
+    found = compare_sweeps([results("a", both), results("b", {"x": seeds(*after), "y": seeds(*after)})])
+    expected = stats.ttest_rel(after, before).confidence_interval(0.975)
+    for row in found.shared:
+        assert row.differences[0].low == pytest.approx(expected.low)
+
+
+def test_few_seeds_give_no_interval_and_equal_ones_are_a_repetition() -> None:
+    few = compare_sweeps([results("a", {"x": seeds(0.5, 0.6)}), results("b", {"x": seeds(0.7, 0.8)})])
+    (difference,) = few.shared[0].differences
+    assert (difference.low, difference.high) == (None, None)
+    assert difference.difference == pytest.approx(0.2)
+    same = {"x": seeds(0.5, 0.6, 0.7)}
+    (difference,) = compare_sweeps([results("a", same), results("b", same)]).shared[0].differences
+    assert difference.repeated == 3
+    assert (difference.low, difference.high) == (None, None)
+
+
+def test_repetitions_do_not_widen_other_intervals() -> None:
+    before, after = (0.5, 0.7, 0.6), (0.52, 0.73, 0.61)
+    sweeps = [
+        results(name, {"x": seeds(*values), "y": seeds(*before)}) for name, values in (("a", before), ("b", after))
+    ]
+    found = compare_sweeps(sweeps)
+    expected = stats.ttest_rel(after, before).confidence_interval(0.95)
+    assert found.shared[0].differences[0].low == pytest.approx(expected.low)
+    assert "Bonferroni" not in " ".join(found.method)
+
+
+def test_values_without_spread_have_no_interval() -> None:
+    found = compare_sweeps([results("a", {"x": seeds(0, 0, 0)}), results("b", {"x": seeds(0, 0, 0, first=9)})])
+    (difference,) = found.shared[0].differences
+    assert (difference.low, difference.difference, difference.high) == (None, 0.0, None)
+
+
+def test_the_notes_name_other_settings_objectives_and_open_sweeps() -> None:
+    other = {"training": {"steps": 80}, "objective": {"last": 1}}
+    found = compare_sweeps([results("a", {}), results("b", {}, other, state=SweepState.RUNNING)])
+    notes = " ".join(found.notes)
+    assert "other settings in: steps" in notes
+    assert "another objective" in notes
+    assert "No config is in both" in notes
+    assert "b (swp_b) is running" in notes

@@ -1,0 +1,121 @@
+"""The published JSON Schema of the report, and real reports held against it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sweep_service.report
+from sweep_service.report import Report, ReportInputs, build, report_json
+from sweep_service.report.model import report_schema
+from sweep_service.sweep.records import SweepState, TrialState
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+
+PUBLISHED = Path(sweep_service.report.__file__).parent / "report.schema.json"
+
+
+def test_the_published_schema_is_that_of_the_model() -> None:
+    remedy = "run python -m sweep_service.report.schema > sweep_service/report/report.schema.json"
+    assert json.loads(PUBLISHED.read_text()) == report_schema(), remedy
+    assert (Path(__file__).parents[4] / "docs/report.schema.json").read_bytes() == PUBLISHED.read_bytes()
+
+
+def unconfirmed() -> ReportInputs:
+    return sweep_inputs({"seeds": {"tune": [0]}, "baselines": {"ppo_clip": False}})
+
+
+def across_losses() -> ReportInputs:
+    return sweep_inputs({"space": {"loss.name": ["ce_gppo", "cispo", "gspo"], "optimizer.learning_rate": [1e-4, 1e-3]}})
+
+
+def half_done() -> ReportInputs:
+    fates = [
+        {"state": TrialState.SUCCEEDED, "step": 240},
+        {"state": TrialState.DIVERGED, "step": 200, "message": "the loss is NaN"},
+        {"state": TrialState.FAILED, "step": 10, "message": "no memory"},
+        {"state": TrialState.RUNNING, "step": 100, "ended_at": None},
+        {"state": TrialState.PENDING, "step": 0, "started_at": None, "ended_at": None, "attempts": 0},
+    ]
+    return sweep_inputs(
+        fate=lambda _, trial: trial.model_copy(update=fates[trial.seed % 10 % len(fates)]),
+        state=SweepState.RUNNING,
+        spec={"seeds": {"tune": [0, 1, 2, 3, 4]}},
+    )
+
+
+def nothing() -> ReportInputs:
+    waits = {"state": TrialState.PENDING, "step": 0, "started_at": None, "ended_at": None, "attempts": 0}
+    return sweep_inputs(fate=lambda _, trial: trial.model_copy(update=waits), state=SweepState.QUEUED, confirmed=False)
+
+
+@pytest.mark.parametrize("make", [sweep_inputs, unconfirmed, across_losses, half_done, nothing])
+def test_reports_are_as_the_schema_says_and_can_be_read_back(make: Any) -> None:
+    report = build(make())
+    written = report_json(report)
+    assert faults(json.loads(written)) == []
+    assert Report.model_validate_json(written) == report
+    assert report_json(Report.model_validate_json(written)) == written
+
+
+def test_what_the_schema_does_not_allow_is_found() -> None:
+    document = json.loads(report_json(build(sweep_inputs())))
+    document["verdict"]["outcome"] = "BEST"
+    document["trials"][0]["seed"] = "7"
+    del document["sweep"]["name"]
+    document["curves"][0]["unit"] = "nats"
+    document["method"] = None
+    assert faults(document) == [
+        "/curves/0/unit is not described",
+        "/method is no array",
+        "/sweep/name is missing",
+        "/trials/0/seed is no integer",
+        "/verdict/outcome is none of BETTER, TIED, WORSE, INSUFFICIENT, EXPLORATORY",
+    ]
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+
+
+def faults(document: Any) -> list[str]:
+    """Return what the published schema does not allow, in order."""
+    schema = json.loads(PUBLISHED.read_text())
+    return sorted(_faults(document, schema, schema["$defs"], ""))
+
+
+def _faults(value: Any, schema: dict[str, Any], known: dict[str, Any], path: str) -> list[str]:
+    """Check the keywords that pydantic writes."""
+    if "$ref" in schema:
+        return _faults(value, known[schema["$ref"].removeprefix("#/$defs/")], known, path)
+    if "anyOf" in schema:
+        found = [_faults(value, option, known, path) for option in schema["anyOf"]]
+        return min(found, key=len)
+    if "const" in schema:
+        return [] if value == schema["const"] else [f"{path} is not {schema['const']}"]
+    if "enum" in schema:
+        return [] if value in schema["enum"] else [f"{path} is none of {', '.join(schema['enum'])}"]
+    kind = schema.get("type")
+    if kind and (not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
+        return [f"{path} is no {kind}"]
+    if kind == "array":
+        return [text for i, item in enumerate(value) for text in _faults(item, schema["items"], known, f"{path}/{i}")]
+    if kind != "object":
+        return []
+    properties, others = schema.get("properties", {}), schema.get("additionalProperties", False)
+    found = [f"{path}/{name} is missing" for name in schema.get("required", ()) if name not in value]
+    for name, item in value.items():
+        if name in properties:
+            found += _faults(item, properties[name], known, f"{path}/{name}")
+        elif others is False:
+            found.append(f"{path}/{name} is not described")
+        elif others is not True:
+            found += _faults(item, others, known, f"{path}/{name}")
+    return found

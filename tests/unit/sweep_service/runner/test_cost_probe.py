@@ -1,0 +1,19 @@
+from typing import Any
+
+import pytest
+
+from sweep_service.runner.cost_probe import probe_job
+from sweep_service.settings import Settings
+from sweep_service.store import Store
+from tests import stored_sweeps as sweeps
+
+
+def test_a_probe_that_is_tried_again_has_the_time_that_is_left(store: Store) -> None:
+    budget: dict[str, Any] = {"max_trial_hours": 2.0, "max_gpu_hours": 1000.0}
+    sweep, fence = sweeps.start(store, resources={"gpus": 0.5}, budget=budget)
+    for held_s in (1800.0, 900.0):
+        probe = store.start_probe(fence, "shape", "H100", {}, 0.5)
+        store.mark_probe(fence, probe, held_s)
+        store.lose_probe(fence, 0.0)
+    used = store.spent(sweep.id).probe_gpu_hours
+    assert probe_job(sweep, Settings(), probe, sweep.spec.base, used).limit_s == pytest.approx(7200 - 2700)

@@ -1,0 +1,118 @@
+"""What a sweep needs next, from its rows alone."""
+
+from typing import Any
+
+import pytest
+
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.runner.stages import next_records
+from sweep_service.sweep.plan import first_records
+from sweep_service.sweep.records import Config, Curve, Role, Stage, Sweep, Trial, TrialState
+from tests.stored_sweeps import make_sweep
+
+BETA = {"type": "float", "low": 0, "high": 1}
+
+
+def sweep_of(**changes: Any) -> tuple[Sweep, list[Config], list[Trial]]:
+    raw = {"name": "s", "training": {"steps": 16}, "space": {"loss.beta1": [0, 0.5, 1], "loss.beta2": 1}}
+    sweep = make_sweep(parse_spec(raw | {"baselines": {"dapo": False}} | changes))
+    return sweep, *first_records(sweep.spec, sweep.id)
+
+
+def ended(trials: list[Trial], state: TrialState = TrialState.SUCCEEDED) -> list[Trial]:
+    return [trial.model_copy(update={"state": state}) for trial in trials]
+
+
+def curves(trials: list[Trial], values: dict[str, float]) -> list[Curve]:
+    """Evaluations that give each config's trials one value."""
+    return [
+        Curve(
+            trial_id=trial.id,
+            config_id=trial.config_id,
+            seed=trial.seed,
+            stage=trial.stage,
+            key="eval/avg_at_k",
+            steps=[8, 16],
+            times=[0, 0],
+            values=[values[trial.config_id]] * 2,
+        )
+        for trial in trials
+        if trial.config_id in values
+    ]
+
+
+def test_a_grid_without_a_confirm_stage_is_done_when_its_trials_are() -> None:
+    sweep, configs, trials = sweep_of()
+    assert next_records(sweep, configs, trials, []) is None
+    assert next_records(sweep, configs, ended(trials), []) is None
+
+
+def test_the_confirm_stage_waits_for_every_tune_trial() -> None:
+    sweep, configs, trials = sweep_of(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8]}})
+    values = {config.id: config.number / 10 for config in configs}
+    almost = [*ended(trials[:-1]), trials[-1]]
+    assert next_records(sweep, configs, almost, curves(almost, values)) is None
+
+
+def test_the_best_and_the_baselines_are_confirmed_on_fresh_seeds_once() -> None:
+    sweep, configs, trials = sweep_of(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8]}})
+    values = {config.id: config.number / 10 for config in configs}
+    trials = ended(trials)
+    found = next_records(sweep, configs, trials, curves(trials, values))
+    assert found is not None
+    changed, confirming = found
+    assert {trial.config_id for trial in confirming} == {configs[0].id, configs[-1].id}
+    assert [trial.seed for trial in confirming] == [7, 7, 8, 8]
+    assert [trial.number for trial in confirming] == list(range(len(trials), len(trials) + 4))
+    assert [(config.id, config.roles) for config in changed] == [(configs[0].id, (Role.BASELINE, Role.MATCHED))]
+    everything = [*trials, *confirming]
+    assert next_records(sweep, configs, everything, curves(everything, values)) is None
+
+
+def test_nothing_is_confirmed_if_no_point_of_the_space_has_a_value() -> None:
+    sweep, configs, trials = sweep_of(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}})
+    assert next_records(sweep, configs, ended(trials, TrialState.FAILED), []) is None
+
+
+@pytest.mark.parametrize("strategy", ["random", "tpe"])
+def test_the_sampler_proposes_until_there_are_enough(strategy: str) -> None:
+    sweep, configs, trials = sweep_of(
+        space={"loss.beta1": BETA, "loss.beta2": [0, 0.5, 1], "optimizer.warmup_steps": [0, 40]},
+        search={"strategy": strategy, "num_configs": 5},
+        seeds={"tune": [0, 1]},
+    )
+    count = len(configs)
+    while found := next_records(sweep, configs, trials, []):
+        configs, trials = [*configs, *found[0]], [*trials, *found[1]]
+    assert len(configs) - count == 5
+    assert [trial.number for trial in trials] == list(range(2 * len(configs)))
+    assert all(Role.SPACE in config.roles for config in configs[count:])
+
+
+def test_tpe_is_told_one_value_for_each_config_over_its_seeds() -> None:
+    def proposed(values: list[float]) -> dict[str, Any]:
+        sweep, configs, trials = sweep_of(space={"loss.beta1": BETA}, search={"strategy": "tpe", "num_configs": 30})
+        for value in values:
+            found = next_records(sweep, configs, trials, curves(trials, of_config := {}))
+            assert found is not None
+            configs, trials = [*configs, *found[0]], [*trials, *ended(found[1])]
+            of_config[found[0][0].id] = value
+        known = {config.id: value for config, value in zip(configs[1:], values, strict=True)}
+        found = next_records(sweep, configs, trials, curves(trials, known))
+        assert found is not None
+        return found[0][0].params
+
+    rising, falling = [number / 12 for number in range(12)], [1 - number / 12 for number in range(12)]
+    assert proposed(rising) == proposed(rising)
+    assert proposed(rising) != proposed(falling)
+
+
+def test_a_proposal_that_a_baseline_has_tried_makes_no_trials() -> None:
+    sweep, configs, trials = sweep_of(
+        space={"loss.beta1": [0], "loss.beta2": [0]}, search={"strategy": "random", "num_configs": 3}
+    )
+    found = next_records(sweep, configs, trials, [])
+    assert found is not None
+    assert (found[0][0].id, found[0][0].roles, found[1]) == (configs[0].id, (Role.BASELINE, Role.SPACE), [])
+    assert next_records(sweep, found[0], trials, []) is None
+    assert {trial.stage for trial in trials} == {Stage.TUNE}

@@ -1,0 +1,103 @@
+"""Reading a trainer's events, and saying how it ended."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sweep_service.runner.trainer_process import EventChunk, Job, ending_of, trainer_environment
+from sweep_service.sweep.records import AttemptOutcome
+
+JOB = Job(trial_id="t", attempt=1, directory="/d", config={}, threads=3, gpus=0, resume_from=None, cache="/c")
+
+
+def write(folder: Path, *events: dict[str, object], torn: str = "") -> None:
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events) + torn)
+
+
+def test_only_whole_lines_are_read(tmp_path: Path) -> None:
+    write(tmp_path, {"a": 1}, torn='{"b": ')
+    part = EventChunk.read(tmp_path / "events.jsonl", 0)
+    assert (part.start, part.end, part.events) == (0, 9, [{"a": 1}])
+    assert EventChunk.read(tmp_path / "events.jsonl", 9).lines == ""
+
+
+def test_parts_are_bounded_and_follow_one_another(tmp_path: Path) -> None:
+    events = [{"number": number, "text": "é" * 20} for number in range(50)]
+    write(tmp_path, *events)
+    offset, found = 0, list[object]()
+    while (part := EventChunk.read(tmp_path / "events.jsonl", offset, limit=300)).lines:
+        assert part.end - part.start <= 300
+        found += part.events
+        offset = part.end
+    assert found == events
+
+
+def test_a_line_longer_than_a_part_comes_whole(tmp_path: Path) -> None:
+    write(tmp_path, {"text": "x" * 1000}, {"a": 1})
+    assert EventChunk.read(tmp_path / "events.jsonl", 0, limit=100).events == [{"text": "x" * 1000}]
+
+
+def test_a_file_that_is_not_there_has_no_events(tmp_path: Path) -> None:
+    assert EventChunk.read(tmp_path / "events.jsonl", 0).lines == ""
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "outcome"),
+    [
+        (0, AttemptOutcome.SUCCEEDED),
+        (1, AttemptOutcome.FAILED),
+        (2, AttemptOutcome.FAILED),
+        (3, AttemptOutcome.DIVERGED),
+        (4, AttemptOutcome.LOST),
+        (5, AttemptOutcome.LOST),
+        (-9, AttemptOutcome.CRASHED),
+        (-11, AttemptOutcome.CRASHED),
+        (137, AttemptOutcome.CRASHED),
+    ],
+)
+def test_exit_codes(tmp_path: Path, exit_code: int, outcome: AttemptOutcome) -> None:
+    assert ending_of(exit_code, tmp_path).outcome is outcome
+
+
+def test_a_failure_says_what_the_trainer_said(tmp_path: Path) -> None:
+    (tmp_path / "stderr.log").write_text("Traceback\nOSError: no space")
+    assert ending_of(1, tmp_path).message == "Traceback\nOSError: no space"
+    write(tmp_path, {"type": "failed", "code": "FAILED", "message": "OSError: no space"})
+    assert ending_of(1, tmp_path).message == "OSError: no space"
+
+
+def test_a_crash_names_the_signal_and_the_last_words(tmp_path: Path) -> None:
+    (tmp_path / "stderr.log").write_text("step 7")
+    assert ending_of(-9, tmp_path).message == "the trainer was ended by signal 9: step 7"
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [
+        ({"type": "finished", "outcome": "SUCCEEDED"}, AttemptOutcome.SUCCEEDED),
+        ({"type": "finished", "outcome": "DIVERGED"}, AttemptOutcome.DIVERGED),
+        ({"type": "finished", "outcome": "STOPPED"}, AttemptOutcome.LOST),
+        ({"type": "failed", "message": "no"}, AttemptOutcome.FAILED),
+        ({"type": "step"}, AttemptOutcome.LOST),
+    ],
+)
+def test_without_an_exit_code_the_events_tell(tmp_path: Path, last: dict[str, object], outcome: AttemptOutcome) -> None:
+    assert ending_of(None, tmp_path).outcome is AttemptOutcome.LOST
+    write(tmp_path, {"type": "started"}, last)
+    assert ending_of(None, tmp_path).outcome is outcome
+
+
+def test_a_trainer_gets_its_threads_and_the_gpus_of_its_actor() -> None:
+    given = {"CUDA_VISIBLE_DEVICES": "3,4", "OMP_NUM_THREADS": "1", "PYTHONPATH": "/mine"}
+    without = trainer_environment(JOB, given)
+    assert (without["OMP_NUM_THREADS"], without["MKL_NUM_THREADS"], without["CUDA_VISIBLE_DEVICES"]) == ("3", "3", "")
+    assert without["PYTHONPATH"].endswith(":/mine")
+    assert trainer_environment(JOB.model_copy(update={"gpus": 2}), given)["CUDA_VISIBLE_DEVICES"] == "3,4"
+
+
+def test_a_trainer_gets_no_token_of_the_hub() -> None:
+    secrets = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
+    environment = trainer_environment(JOB, dict.fromkeys(secrets, "hf_canary") | {"HOME": "/home/me"})
+    assert "hf_canary" not in environment.values()
+    assert (environment["HOME"], environment["HF_HUB_DISABLE_IMPLICIT_TOKEN"]) == ("/home/me", "1")

@@ -1,0 +1,135 @@
+"""From the rows of a real store to a kept report."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sweep_service.report import Report, build
+from sweep_service.settings import Settings
+from sweep_service.store import Fence, Store, open_store
+from sweep_service.sweep.records import AttemptOutcome, DesiredState, Stage, Sweep, SweepState, TrialState
+from sweep_service.sweep.spec import SweepSpec
+from sweep_service.worker.reports import build_report, gather
+from tests.stored_sweeps import start
+from tests.unit.sweep_service.report.report_sweeps import SPEC, sweep_inputs
+
+
+def fill(store: Store, *, backwards: bool = False) -> str:
+    """Store the made-up sweep as a runner would; `backwards`: with its rows in the opposite order."""
+    order = -1 if backwards else 1
+    inputs = sweep_inputs()
+    spec = SweepSpec.model_validate(SPEC)
+    sweep = Sweep(
+        id="swp_test",
+        name=spec.name,
+        state=SweepState.QUEUED,
+        desired_state=DesiredState.RUN,
+        created_at=1e9,
+        spec=spec,
+        spec_digest=spec.digest,
+    )
+    tune = [trial for trial in inputs.trials if trial.stage is Stage.TUNE]
+    confirm = [trial for trial in inputs.trials if trial.stage is Stage.CONFIRM]
+    pending = {"state": TrialState.PENDING, "step": 0, "attempts": 0, "started_at": None, "ended_at": None}
+    store.create_sweep(sweep, inputs.configs[::order], [trial.model_copy(update=pending) for trial in tune[::order]])
+    claimed = store.claim("test", 60)
+    assert claimed is not None
+    fence = Fence(sweep.id, claimed.epoch)
+    store.set_sweep_state(fence, SweepState.RUNNING)
+    store.add_configs(fence, [], [trial.model_copy(update=pending) for trial in confirm[::order]])
+    for trial in inputs.trials[::order]:
+        attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
+        events: dict[tuple[str, int], dict[str, Any]] = {}
+        for key in ("entropy", "reward/mean", "eval/avg_at_k"):
+            kind = "evaluation" if key.startswith("eval/") else "step"
+            series = inputs.get(trial.id, key)
+            assert series is not None
+            for step, value in zip(series.steps.tolist(), series.values.tolist(), strict=True):
+                event = {"type": kind, "step": step, "time": 1e9 + step, "metrics": {}}
+                events.setdefault((kind, step), event)["metrics"][key] = value
+        store.ingest(fence, attempt, 0, 100, list(events.values()))
+        store.finish_attempt(fence, attempt, AttemptOutcome.SUCCEEDED, None, 3)
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    return sweep.id
+
+
+def test_a_report_is_built_from_the_store_and_kept(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'sweeps.db'}")
+    settings = Settings(home=tmp_path, mlflow_url="http://127.0.0.1:5000")
+    sweep_id = fill(store)
+    digest, contents = build_report(store, sweep_id, settings)
+    assert set(contents) == {"html", "json", "md", "csv", "png", "svg", "yaml"}
+    assert build_report(store, sweep_id, settings) == (digest, contents)
+    report = Report.model_validate_json(contents["json"])
+    assert report == build(gather(store, sweep_id, settings))
+    assert report.inputs_digest == digest
+    assert report.verdict.outcome == "TIED"
+    assert "torch" in report.versions
+    store.put_report(sweep_id, digest, contents)
+    assert store.get_report(sweep_id, "html") == contents["html"]
+    assert store.report_digest(sweep_id) == digest
+    store.close()
+
+
+def test_the_same_rows_give_the_same_bytes_in_whatever_order_they_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.store.trial_rows.time.time", lambda: 1_790_000_000.0)
+    settings = Settings(home=tmp_path)
+    built = set[str]()
+    for name, backwards in (("one", False), ("other", True)):
+        store = open_store(f"sqlite:///{tmp_path / name}.db")
+        sweep_id = fill(store, backwards=backwards)
+        for _ in range(2):
+            built.add(repr(build_report(store, sweep_id, settings)))
+        store.close()
+    assert len(built) == 1
+
+
+KEYS = ("entropy", "reward/mean", "grad_norm", "eval/avg_at_k", "eval/pass_at_k")
+
+
+def test_series_hold_what_was_recorded(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'sweeps.db'}")
+    sweep, fence = start(store)
+    trials = store.list_trials(sweep.id)
+    for trial in trials[:2]:
+        attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
+        events = [
+            recorded("step", 1, {"entropy": 1.0, "reward/mean": None, "grad_norm": None}),
+            recorded("step", 2, {"entropy": 0.1 + 0.2, "reward/mean": 0.5, "grad_norm": None}),
+            recorded("evaluation", 2, {"eval/avg_at_k": 1 / 3, "eval/distinct_answers": 3.0}),
+        ]
+        store.ingest(fence, attempt, 0, 10, events)
+        store.ingest(fence, attempt, 10, 20, [recorded("step", 3, {"entropy": 0.9, "loss": 7.0})])
+    one, two = store.series(sweep.id, KEYS)
+    assert [one.trial_id, two.trial_id] == [trials[0].id, trials[1].id]
+    assert sorted(one.metrics) == ["entropy", "eval/avg_at_k", "reward/mean"]
+    assert one.steps.tolist() == [1, 2, 3]
+    assert one.metrics["entropy"].tolist() == [1.0, 0.1 + 0.2, 0.9]
+    np.testing.assert_array_equal(one.metrics["reward/mean"], [np.nan, 0.5, np.nan])
+    assert (one.eval_steps.tolist(), one.eval_times.tolist()) == ([2], [1e9 + 2])
+    assert one.metrics["eval/avg_at_k"].tolist() == [1 / 3]
+    store.close()
+
+
+def test_of_a_repeated_step_the_newest_attempt_stands(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'sweeps.db'}")
+    sweep, fence = start(store)
+    trial = store.list_trials(sweep.id)[0]
+    for attempt_number, steps in enumerate(([1, 2, 3, 4], [3, 4, 5]), 1):
+        attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
+        store.ingest(fence, attempt, 0, 10, [recorded("step", s, {"entropy": attempt_number + s / 10}) for s in steps])
+        store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, None, 3)
+    (found,) = store.series(sweep.id, KEYS)
+    assert found.steps.tolist() == [1, 2, 3, 4, 5]
+    assert found.metrics["entropy"].tolist() == pytest.approx([1.1, 1.2, 2.3, 2.4, 2.5])
+    assert (found.eval_steps.size, found.eval_times.size) == (0, 0)
+    store.close()
+
+
+def recorded(kind: str, step: int, metrics: dict[str, float | None]) -> dict[str, Any]:
+    """An event of a trainer."""
+    return {"type": kind, "step": step, "time": 1e9 + step, "metrics": metrics}

@@ -1,0 +1,467 @@
+"""What every store keeps: sweeps, leases, states and events. Trials and curves are in test_store_trials.py."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config as AlembicConfig
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, MetaData, Table, select, text
+from sqlalchemy.exc import IntegrityError
+
+from sweep_service.errors import Conflict, IdempotencyKeyReused, NotFound, NotReady, StaleEpoch
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.store import Fence, Store, open_store, tables
+from sweep_service.store.database import _migrations, open_engine, upgrade, writing
+from sweep_service.sweep.plan import first_records
+from sweep_service.sweep.records import AttemptOutcome, DesiredState, SweepState, TrialState
+from tests import stored_sweeps as sweeps
+from trainers.config import TrainingConfig
+
+LEASE_S = 3600
+
+
+def rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
+    """Return everything that is stored."""
+    with store.engine.connect() as connection:
+        return {
+            table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
+            for table in tables.metadata.sorted_tables
+        }
+
+
+def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """Return what `work` returned for 0 … count - 1, all begun at the same time."""
+    barrier = threading.Barrier(count)
+
+    def begin(index: int) -> Any:
+        barrier.wait(10)
+        return work(index)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(begin, range(count)))
+
+
+# Schema
+
+
+def test_migrations_make_the_tables(store: Store) -> None:
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+
+
+def test_rows_of_an_older_schema_stay(database_url: str) -> None:
+    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC))
+    _, trials = first_records(sweep.spec, sweep.id)
+    engine = open_engine(database_url)
+    upgrade(engine, "0001")
+    metadata = MetaData()
+    old, old_sweeps, old_reports = (
+        Table(name, metadata, autoload_with=engine) for name in ("trials", "sweeps", "reports")
+    )
+    with engine.begin() as connection:
+        connection.execute(old_sweeps.insert().values(sweep.model_dump(mode="json") | {"last_seq": 0}))
+        report = {"inputs_digest": "one", "format": "md", "content": b"old", "created_at": 1.0}
+        connection.execute(old_reports.insert().values(report | {"sweep_id": sweep.id}))
+        rows = [trial.model_dump(mode="json", exclude={"warnings"}) | {"mlflow_curve_id": 0} for trial in trials]
+        rows[0] |= {"started_at": 100.0, "ended_at": 160.0}
+        connection.execute(old.insert(), rows)
+    engine.dispose()
+    store = open_store(database_url)
+    ended = {"started_at": 100.0, "ended_at": 160.0, "held_s": 60.0}  # what it held is not known better
+    assert store.list_trials(sweep.id) == [trials[0].model_copy(update=ended), *trials[1:]]
+    assert store.get_report(sweep.id, "md") == b"old"
+    store.close()
+
+
+def test_texts_around_the_problems_of_older_sweeps_stay_what_they_were(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    task = {"name": "word_problems", "data": "shop-sums", "reward": "number", "prompt_prefix": "Q: "}
+    (config, *_) = store.list_configs(sweep.id)
+    with writing(store.engine) as connection:
+        command.downgrade(config_of(connection), "0005")
+        spec = sweep.spec.model_dump(mode="json") | {"training": {"task": task}}
+        connection.execute(tables.sweeps.update().values(spec=spec))
+        training = config.training | {"task": task | {"prompt_prefix": "", "prompt_suffix": "?"}}
+        connection.execute(tables.configs.update().where(tables.configs.c.id == config.id).values(training=training))
+    upgrade(store.engine)
+    kept = {"name": "word_problems", "reward": "number"}
+    assert store.get_sweep(sweep.id).spec.training == {"task": kept | {"data": {"ref": "shop-sums", "system": "Q: "}}}
+    TrainingConfig.model_validate(store.get_sweep(sweep.id).spec.training)
+    moved, *others = store.list_configs(sweep.id)
+    assert moved.training["task"] == kept | {"data": {"ref": "shop-sums", "suffix": "?"}}
+    assert {other.training["task"]["name"] for other in others} == {"expressions"}
+
+
+def config_of(connection: Connection) -> AlembicConfig:
+    config = _migrations()
+    config.attributes["connection"] = connection
+    return config
+
+
+def test_the_newest_migration_can_be_taken_back(store: Store) -> None:
+    running, ended = sweeps.start(store)[0], sweeps.start(store)[0]
+    store.put_interim_report(running.id, "one", {"md": b"interim"})
+    store.put_report(ended.id, "two", {"md": b"final"})
+    with writing(store.engine) as connection:
+        command.downgrade(config_of(connection), "0002")
+        assert connection.execute(text("SELECT sweep_id, content FROM reports")).all() == [(ended.id, b"final")]
+    upgrade(store.engine)
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+
+
+def test_several_may_open_and_migrate_at_once(database_url: str) -> None:
+    stores = in_threads(4, lambda _: open_store(database_url))
+    assert [type(store) for store in stores] == [Store] * 4
+    sweeps.submit(stores[0])
+    assert len(stores[3].list_sweeps(10)) == 1
+    for store in stores:
+        store.close()
+
+
+# Creation and idempotency
+
+
+def test_a_sweep_comes_back_as_it_was_stored(store: Store) -> None:
+    spec = parse_spec(sweeps.SPEC)
+    sweep = sweeps.make_sweep(spec)
+    configs, trials = first_records(spec, sweep.id)
+    assert store.create_sweep(sweep, configs, trials) == sweep
+    assert store.get_sweep(sweep.id) == sweep
+    assert store.list_configs(sweep.id) == configs
+    assert store.list_trials(sweep.id) == trials
+    assert [(event.seq, event.type) for event in store.list_events(sweep.id)] == [(1, "sweep.created")]
+
+
+def test_creation_is_all_or_nothing(store: Store) -> None:
+    before = rows(store)
+    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC))
+    configs, trials = first_records(sweep.spec, sweep.id)
+    with pytest.raises(IntegrityError):
+        store.create_sweep(sweep, configs, [*trials, trials[0]], ("key", "request"))
+    assert rows(store) == before
+
+
+def test_the_same_key_gives_the_same_sweep_once(store: Store) -> None:
+    def create(_: int) -> str:
+        sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC))
+        return store.create_sweep(sweep, *first_records(sweep.spec, sweep.id), ("key", "request")).id
+
+    ids = in_threads(8, create)
+    assert len(set(ids)) == 1
+    assert [sweep.id for sweep in store.list_sweeps(10)] == ids[:1]
+    other = sweeps.make_sweep(parse_spec(sweeps.SPEC))
+    with pytest.raises(IdempotencyKeyReused, match="key"):
+        store.create_sweep(other, *first_records(other.spec, other.id), ("key", "another request"))
+    assert len(store.list_sweeps(10)) == 1
+
+
+# Pages
+
+
+def test_sweeps_come_in_pages_newest_first(store: Store) -> None:
+    ids = [sweeps.submit(store).id for _ in range(5)]
+    newest_first = ids[::-1]
+    assert ids == sorted(ids)
+    assert [sweep.id for sweep in store.list_sweeps(2)] == newest_first[:2]
+    assert [sweep.id for sweep in store.list_sweeps(2, before=newest_first[1])] == newest_first[2:4]
+    assert store.list_sweeps(2, before=newest_first[4]) == []
+    claimed = store.claim("test", LEASE_S)
+    assert claimed is not None
+    store.set_sweep_state(Fence(claimed.id, claimed.epoch), SweepState.RUNNING)
+    assert [sweep.id for sweep in store.list_sweeps(10, states=[SweepState.RUNNING])] == [ids[0]]
+    assert len(store.list_sweeps(10, states=[SweepState.QUEUED])) == 4
+
+
+def test_events_come_in_pages(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    sweeps.run_trial(store, fence, store.list_trials(sweep.id)[0])
+    everything = store.list_events(sweep.id)
+    assert [event.seq for event in everything] == list(range(1, len(everything) + 1))
+    assert store.list_events(sweep.id, after=2, limit=3) == everything[2:5]
+    assert store.list_events(sweep.id, after=len(everything)) == []
+
+
+# Claims and leases
+
+
+def test_a_sweep_is_claimed_once_however_many_try(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    claims = in_threads(8, lambda index: store.claim(f"worker {index}", LEASE_S))
+    (winner,) = [claim for claim in claims if claim is not None]
+    assert (winner.id, winner.epoch) == (sweep.id, 1)
+    assert store.claim("late", LEASE_S) is None
+
+
+def test_every_waiting_sweep_is_claimed_oldest_first(store: Store) -> None:
+    ids = [sweeps.submit(store).id for _ in range(3)]
+    claims = [store.claim("test", LEASE_S) for _ in range(4)]
+    assert [claim and claim.id for claim in claims] == [*ids, None]
+
+
+def test_a_claim_for_cancelling_leaves_other_sweeps_alone(store: Store) -> None:
+    unwanted = [sweeps.submit(store) for _ in range(2)][1]
+    assert store.claim("test", LEASE_S, to_cancel=True) is None
+    store.request_cancel(unwanted.id)
+    claimed = store.claim("test", LEASE_S, to_cancel=True)
+    assert claimed is not None
+    assert claimed.id == unwanted.id
+
+
+def test_a_lease_that_ended_lets_another_take_over(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    assert store.claim("first", 0) is not None
+    second = store.claim("second", LEASE_S)
+    assert second is not None
+    assert (second.id, second.epoch) == (sweep.id, 2)
+    assert store.claim("third", LEASE_S) is None
+
+
+def test_a_renewed_lease_holds_and_a_released_one_does_not(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    store.claim("first", 0)
+    store.renew_lease(Fence(sweep.id, 1), LEASE_S)
+    assert store.claim("second", LEASE_S) is None
+    store.release_lease(Fence(sweep.id, 0))
+    assert store.claim("second", LEASE_S) is None
+    store.release_lease(Fence(sweep.id, 1))
+    second = store.claim("second", LEASE_S)
+    assert second is not None
+    assert second.epoch == 2
+
+
+def test_an_ended_sweep_is_not_claimed(store: Store) -> None:
+    _, fence = sweeps.start(store)
+    sweeps.finish(store, fence)
+    store.release_lease(fence)
+    assert store.claim("test", LEASE_S) is None
+
+
+def test_a_runner_that_lost_its_lease_changes_nothing(store: Store) -> None:
+    sweep, old = sweeps.start(store)
+    configs, trials = store.list_configs(sweep.id), store.list_trials(sweep.id)
+    attempt = store.start_attempt(old, trials[0].id, "/data/{attempt}")
+    store.release_lease(old)
+    assert store.claim("next", LEASE_S) is not None
+    before = rows(store)
+    writes: list[Callable[[], object]] = [
+        lambda: store.renew_lease(old, LEASE_S),
+        lambda: store.set_sweep_state(old, SweepState.FINALIZING),
+        lambda: store.add_configs(old, configs, []),
+        lambda: store.start_attempt(old, trials[1].id, "/data/{attempt}"),
+        lambda: store.set_process(old, attempt, "host", 1, 1.0),
+        lambda: store.ingest(old, attempt, 0, 5, [*sweeps.training_events(1, 4)]),
+        lambda: store.finish_attempt(old, attempt, AttemptOutcome.SUCCEEDED, None, max_crashes=3),
+        lambda: store.cancel_pending(old),
+    ]
+    for write in writes:
+        with pytest.raises(StaleEpoch, match="epoch 1"):
+            write()
+    store.release_lease(old)
+    assert rows(store) == before
+
+
+# States
+
+ALLOWED = {
+    "QUEUED": {"RUNNING", "CANCELLED", "FAILED"},
+    "RUNNING": {"FINALIZING", "CANCELLED", "FAILED"},
+    "FINALIZING": {"SUCCEEDED", "CANCELLED", "FAILED"},
+    "SUCCEEDED": set[str](),
+    "FAILED": set[str](),
+    "CANCELLED": set[str](),
+}
+WAYS = {
+    "QUEUED": [],
+    "RUNNING": ["RUNNING"],
+    "FINALIZING": ["RUNNING", "FINALIZING"],
+    "SUCCEEDED": ["RUNNING", "FINALIZING", "SUCCEEDED"],
+    "FAILED": ["FAILED"],
+    "CANCELLED": ["CANCELLED"],
+}
+
+
+@pytest.mark.parametrize("before", WAYS)
+def test_a_sweep_moves_between_states_only_as_allowed(store: Store, before: str) -> None:
+    for after in ALLOWED:
+        sweep = sweeps.submit(store)
+        while (claimed := store.claim("test", LEASE_S)) and claimed.id != sweep.id:
+            pass
+        fence = Fence(sweep.id, 1)
+        for state in WAYS[before]:
+            store.set_sweep_state(fence, SweepState(state))
+        events = len(store.list_events(sweep.id))
+        if after in ALLOWED[before]:
+            store.set_sweep_state(fence, SweepState(after), "why")
+            found = store.get_sweep(sweep.id)
+            assert (found.state, found.message) == (after, "why")
+            assert (found.ended_at is not None) == (after in {"SUCCEEDED", "FAILED", "CANCELLED"})
+            assert len(store.list_events(sweep.id)) == events + 1
+        elif after == before:
+            store.set_sweep_state(fence, SweepState(after), "why")
+            assert len(store.list_events(sweep.id)) == events
+        else:
+            with pytest.raises(Conflict, match=f"from {before} to {after}"):
+                store.set_sweep_state(fence, SweepState(after))
+            assert store.get_sweep(sweep.id).state == before
+
+
+def test_cancelling_is_noted_once(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    results = in_threads(4, lambda _: store.request_cancel(sweep.id).desired_state)
+    assert results == [DesiredState.CANCEL] * 4
+    assert [event.type for event in store.list_events(sweep.id)] == ["sweep.created", "sweep.cancel_requested"]
+    assert store.get_sweep(sweep.id).state is SweepState.QUEUED
+
+
+def test_what_has_ended_cannot_be_cancelled(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    sweeps.finish(store, fence)
+    with pytest.raises(Conflict, match="SUCCEEDED"):
+        store.request_cancel(sweep.id)
+    assert store.get_sweep(sweep.id).desired_state is DesiredState.RUN
+    cancelled, fence = sweeps.start(store)
+    store.set_sweep_state(fence, SweepState.CANCELLED)
+    store.request_cancel(cancelled.id)
+
+
+def test_cancelling_ends_the_trials_that_wait(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    running = store.list_trials(sweep.id)[0]
+    store.start_attempt(fence, running.id, "/data/{attempt}")
+    store.cancel_pending(fence)
+    store.cancel_pending(fence)
+    first, *others = store.list_trials(sweep.id)
+    assert first.state is TrialState.RUNNING
+    assert {trial.state for trial in others} == {TrialState.CANCELLED}
+    assert all(trial.ended_at for trial in others)
+    told = [event for event in store.list_events(sweep.id) if event.type == "trial.state_changed"]
+    assert [event.data["trial_id"] for event in told] == [trial.id for trial in others]
+
+
+# Events
+
+
+def test_events_have_no_gaps_whoever_writes_and_reads(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    trials = store.list_trials(sweep.id)
+    done = threading.Event()
+
+    def read() -> int:
+        seen = 0
+        while not done.is_set():
+            page = store.list_events(sweep.id, after=seen)
+            assert [event.seq for event in page] == list(range(seen + 1, seen + 1 + len(page)))
+            seen += len(page)
+        return seen
+
+    with ThreadPoolExecutor(len(trials) + 1) as pool:
+        reader = pool.submit(read)
+        for writer in [pool.submit(sweeps.run_trial, store, fence, trial) for trial in trials]:
+            writer.result(60)
+        done.set()
+        assert reader.result(60) > 0
+    events = store.list_events(sweep.id)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert len([event for event in events if event.type == "trial.evaluated"]) == 4 * len(trials)
+
+
+# What is not there
+
+
+def test_an_unknown_sweep_is_not_found(store: Store) -> None:
+    asks: list[Callable[[], object]] = [
+        lambda: store.get_sweep("swp_no"),
+        lambda: store.request_cancel("swp_no"),
+        lambda: store.list_configs("swp_no"),
+        lambda: store.list_trials("swp_no"),
+        lambda: store.list_events("swp_no"),
+        lambda: store.list_samples("swp_no"),
+        lambda: store.curves("swp_no", ["loss"]),
+        lambda: store.get_report("swp_no", "html"),
+    ]
+    for ask in asks:
+        with pytest.raises(NotFound, match="swp_no"):
+            ask()
+
+
+# Reports
+
+
+def test_the_newest_report_is_kept(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    assert store.report_digest(sweep.id) is None
+    with pytest.raises(NotReady, match=sweep.id):
+        store.get_report(sweep.id, "html")
+    store.put_report(sweep.id, "one", {"html": b"first", "json": b"{}"})
+    store.put_report(sweep.id, "one", {"html": b"same digest, same report"})
+    assert store.get_report(sweep.id, "html") == b"first"
+    store.put_report(sweep.id, "two", {"html": b"second"})
+    assert (store.report_digest(sweep.id), store.get_report(sweep.id, "html")) == ("two", b"second")
+    with pytest.raises(NotReady):
+        store.get_report(sweep.id, "json")
+
+
+def test_an_interim_report_stands_while_the_sweep_runs_and_no_longer(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    assert store.find_report(sweep.id, "md") is None
+    store.put_interim_report(sweep.id, "one", {"md": b"first", "html": b""})
+    store.put_interim_report(sweep.id, "two", {"md": b"second"})
+    kept = store.find_report(sweep.id, "md")
+    assert kept is not None
+    assert (kept.content, kept.interim) == (b"second", True)
+    assert (store.report_digest(sweep.id), store.find_report(sweep.id, "html")) == (None, None)
+    with pytest.raises(NotReady):
+        store.get_report(sweep.id, "md")
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    assert store.find_report(sweep.id, "md") is None
+    store.put_report(sweep.id, "three", {"md": b"final"})
+    store.put_interim_report(sweep.id, "four", {"md": b"late"})
+    assert store.get_report(sweep.id, "md") == b"final"
+
+
+def test_a_sweep_that_ended_with_an_interim_report_is_still_to_be_reported(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    store.put_interim_report(sweep.id, "one", {"html": b""})
+    store.set_sweep_run(sweep.id, "1", "run")
+    store.set_sweep_projected(sweep.id, "RUNNING", None)
+    assert store.sweeps_behind() == []
+    store.set_sweep_state(fence, SweepState.FAILED, "no")
+    assert store.unreported() == [sweep.id]
+
+
+def test_who_wants_a_report_is_told_once_of_each_running_sweep(store: Store) -> None:
+    running, fence = sweeps.start(store)
+    waiting = sweeps.submit(store)
+    assert store.take_wanted_report([]) is None
+    for sweep in (running, waiting):
+        store.want_report(sweep.id)
+        store.want_report(sweep.id)
+    assert store.take_wanted_report([running.id]) is None
+    assert store.take_wanted_report([]) == running.id
+    assert store.take_wanted_report([]) is None
+    store.want_report(running.id)
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    assert store.take_wanted_report([]) is None
+
+
+def test_wanting_a_report_again_does_not_wait_for_writers(store: Store) -> None:
+    sweep = sweeps.start(store)[0]
+    store.want_report(sweep.id)
+    with writing(store.engine):
+        store.want_report(sweep.id)
+    assert store.take_wanted_report([]) == sweep.id
+
+
+def test_ended_sweeps_without_a_report_are_found(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    assert store.unreported() == []
+    store.set_sweep_state(fence, SweepState.FAILED, "no")
+    assert store.unreported() == [sweep.id]
+    store.put_report(sweep.id, "one", {"html": b""})
+    assert store.unreported() == []

@@ -1,0 +1,136 @@
+"""The ranking number: the mean of the last evaluations, with failures missing and divergence counting 0."""
+
+import pytest
+
+from sweep_service.sweep.objective import (
+    choose,
+    compared,
+    config_objectives,
+    leader,
+    selection_objectives,
+    trial_objectives,
+)
+from sweep_service.sweep.records import Config, Curve, Role, Stage, Trial, TrialState
+from sweep_service.sweep.spec import Confirm, Objective
+
+
+def trial(name: str, state: TrialState = TrialState.SUCCEEDED, config: str = "a") -> Trial:
+    return Trial(
+        id=name,
+        sweep_id="s",
+        config_id=config,
+        seed=0,
+        stage=Stage.TUNE,
+        number=0,
+        state=state,
+        threads=1,
+        total_steps=10,
+    )
+
+
+def curve(name: str, *values: float | None) -> Curve:
+    steps = list(range(len(values)))
+    times = [0.0] * len(values)
+    return Curve(
+        trial_id=name,
+        config_id="a",
+        seed=0,
+        stage=Stage.TUNE,
+        key="eval/avg_at_k",
+        steps=steps,
+        times=times,
+        values=list(values),
+    )
+
+
+def config(name: str, number: int, *roles: Role) -> Config:
+    return Config(id=name, sweep_id="s", number=number, roles=roles, params={}, training={})
+
+
+def test_trial_objective_is_the_mean_of_the_last_evaluations_never_the_maximum() -> None:
+    found = trial_objectives([trial("t")], [curve("t", 0.9, 0.1, None, 0.2, 0.3)], Objective(last=3))
+    assert found["t"] == pytest.approx(0.2)
+
+
+def test_a_diverged_trial_counts_zero_and_unfinished_ones_are_missing() -> None:
+    states = [TrialState.DIVERGED, TrialState.FAILED, TrialState.RUNNING, TrialState.CANCELLED]
+    trials = [trial(state.value, state) for state in states]
+    found = trial_objectives(trials, [curve(state.value, 0.5) for state in states], Objective())
+    assert found == {"DIVERGED": 0.0, "FAILED": None, "RUNNING": None, "CANCELLED": None}
+
+
+def test_config_objective_is_the_mean_over_seeds_that_have_one() -> None:
+    trials = [trial("x"), trial("y"), trial("z"), trial("w", config="b")]
+    means = config_objectives(trials, {"x": 0.2, "y": 0.4, "z": None, "w": 0.9}, Stage.TUNE)
+    assert means == {"a": pytest.approx(0.3), "b": 0.9}
+    assert config_objectives(trials, {"x": 0.2}, Stage.CONFIRM) == {}
+
+
+def test_choose_takes_points_of_the_space_that_are_not_baselines_best_first() -> None:
+    configs = [
+        config("base", 0, Role.BASELINE, Role.SPACE),
+        config("dapo", 1, Role.DAPO),
+        config("low", 2, Role.SPACE),
+        config("tie", 3, Role.SPACE),
+        config("high", 4, Role.SPACE),
+        config("none", 5, Role.SPACE),
+    ]
+    means = {"base": 0.9, "dapo": 0.9, "low": 0.1, "tie": 0.1, "high": 0.5}
+    assert [chosen.id for chosen in choose(configs, means, 2)] == ["high", "low"]
+
+
+def tuned(*states: str) -> list[Trial]:
+    """Trials seed by seed: each word has a letter for each config, `s` succeeded, `f` failed, `c` cut short."""
+    named = {"s": TrialState.SUCCEEDED, "f": TrialState.FAILED, "c": TrialState.CANCELLED}
+    return [
+        trial(f"{config}{seed}", named[letter], config).model_copy(update={"seed": seed, "number": 10 * seed + index})
+        for seed, letters in enumerate(states)
+        for index, (config, letter) in enumerate(zip("abcdef", letters, strict=False))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("states", "seeds", "configs"),
+    [
+        (("sss", "sss"), {0, 1}, "abc"),  # nothing was cut
+        (("sfs", "ffs"), {0, 1}, "abc"),  # a failure is no cut
+        (("ssss", "sccc"), {0}, "abcd"),  # 4 trials on one seed are more than 2 on two
+        (("ssss", "ssss", "sscc"), {0, 1}, "abcd"),
+        (("ssss", "sssc"), {0, 1}, "abc"),  # 6 on two seeds are more than 4 on one
+        (("ssss", "sscc"), {0}, "abcd"),  # equal: more configs
+        (("sscc", "cccc"), {0}, "ab"),  # cut within the first seed
+        ((), set(), ""),
+    ],
+)
+def test_after_a_cut_configs_are_compared_on_the_same_seeds(
+    states: tuple[str, ...], seeds: set[int], configs: str
+) -> None:
+    assert compared(tuned(*states)) == (seeds, set(configs))
+
+
+def test_a_lucky_seed_does_not_beat_a_mean_over_more() -> None:
+    trials = tuned("sss", "ssc", "ssc")
+    values = {"a0": 0.5, "b0": 0.4, "c0": 0.9, "a1": 0.5, "b1": 0.7, "a2": 0.5, "b2": 0.7}
+    assert config_objectives(trials, values, Stage.TUNE) == {"a": 0.5, "b": pytest.approx(0.6), "c": 0.9}
+    assert selection_objectives(trials, values) == {"a": 0.5, "b": pytest.approx(0.6)}
+
+
+def test_seeds_that_not_all_have_choose_nothing() -> None:
+    trials = tuned("ssss", "sccc")
+    values = {"a0": 0.5, "b0": 0.4, "c0": 0.6, "d0": 0.1, "a1": 0.9}
+    assert selection_objectives(trials, values) == {"a": 0.5, "b": 0.4, "c": 0.6, "d": 0.1}
+
+
+def test_the_leader_is_the_best_by_all_its_trials_of_those_that_were_chosen() -> None:
+    """`lucky` is ahead on the confirm seeds alone, `good` on all; `worst` was not chosen."""
+    configs = [config(name, number, Role.SPACE) for number, name in enumerate(("good", "lucky", "worst"))]
+    tune = {"good": 0.9, "lucky": 0.5, "worst": 0.1}
+    confirm = {"good": 0.6, "lucky": 0.7, "worst": 1.0}
+    trials = [trial(f"t-{name}", config=name) for name in tune]
+    values: dict[str, float | None] = {f"t-{name}": value for name, value in tune.items()}
+    wanted = Confirm(top_k=2, seeds=(1,))
+    assert leader(configs, trials, {}, wanted) is None
+    assert leader(configs, trials, values, wanted) == (configs[0], Stage.TUNE, 0.9)
+    trials += [trial(f"c-{name}", config=name).model_copy(update={"stage": Stage.CONFIRM}) for name in confirm]
+    values |= {f"c-{name}": value for name, value in confirm.items()}
+    assert leader(configs, trials, values, wanted) == (configs[0], Stage.CONFIRM, 0.6)

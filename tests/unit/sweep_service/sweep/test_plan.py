@@ -1,0 +1,109 @@
+"""What a spec becomes: configs with their roles, trials in their order, the cost."""
+
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.sweep.objective import choose
+from sweep_service.sweep.plan import confirm_records, first_records, make_plan
+from sweep_service.sweep.records import Role, Stage
+from sweep_service.sweep.spec import SweepSpec
+
+
+def make(**changes: object) -> SweepSpec:
+    raw = {
+        "name": "s",
+        "space": {"loss.beta1": [0, 0.5, 1], "loss.beta2": 1},
+        "seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11]}},
+    }
+    return parse_spec(raw | changes)
+
+
+def test_first_records_are_baselines_and_grid_seed_by_seed() -> None:
+    configs, trials = first_records(make(), "swp")
+    assert [config.roles for config in configs] == [(Role.BASELINE,), (Role.DAPO,), *[(Role.SPACE,)] * 3]
+    assert [config.params["loss.beta1"] for config in configs] == [0, None, 0, 0.5, 1]
+    assert configs[1].training["loss"] == {**configs[1].training["loss"], "name": "dapo", "epsilon_high": 0.28}
+    assert [trial.seed for trial in trials] == [0] * 5 + [1] * 5
+    assert [trial.number for trial in trials] == list(range(10))
+    assert {trial.stage for trial in trials} == {Stage.TUNE}
+
+
+def test_a_grid_point_that_is_the_baseline_is_one_config_with_two_roles() -> None:
+    configs, _ = first_records(make(space={"loss.beta1": [0, 1], "loss.beta2": 0}), "swp")
+    assert [config.roles for config in configs] == [(Role.BASELINE, Role.SPACE), (Role.DAPO,), (Role.SPACE,)]
+
+
+def test_baselines_that_are_one_config_are_named_on_it_alone() -> None:
+    plan = make_plan(
+        make(training={"loss": {"name": "dapo", "erc": {"mode": "mask"}}}, space={"loss.erc.low": [0.8, 0.9]}), None
+    )
+    assert plan.first_roles == [[Role.BASELINE, Role.DAPO], [Role.SPACE], [Role.SPACE]]
+    assert [params["loss.erc.low"] for params in plan.first_configs] == [None, 0.8, 0.9]
+
+
+def test_baselines_can_be_switched_off() -> None:
+    off = make(baselines={"ppo_clip": False, "dapo": False, "matched": False})
+    assert all(config.roles == (Role.SPACE,) for config in first_records(off, "swp")[0])
+
+
+def test_confirm_runs_the_best_and_the_baselines_on_fresh_seeds() -> None:
+    spec = make()
+    configs, _ = first_records(spec, "swp")
+    chosen = choose(configs, {config.id: -config.number for config in configs}, 2)
+    assert [config.number for config in chosen] == [2, 3]
+    changed, trials = confirm_records(spec, "swp", configs, chosen, 10)
+    assert [config.roles for config in changed] == [(Role.BASELINE, Role.MATCHED)]
+    assert [trial.seed for trial in trials] == [10] * 4 + [11] * 4
+    assert trials[0].number == 10
+
+
+def test_matched_baseline_is_a_config_of_its_own_where_more_than_beta_varies() -> None:
+    spec = make(space={"loss.beta1": 0.5, "loss.epsilon": [0.2, 0.3]})
+    configs, _ = first_records(spec, "swp")
+    best = next(config for config in configs if config.params["loss.epsilon"] == 0.3)
+    changed, trials = confirm_records(spec, "swp", configs, [best], 6)
+    assert [config.roles for config in changed] == [(Role.MATCHED,)]
+    assert changed[0].params == {"loss.beta1": 0.0, "loss.epsilon": 0.3}
+    assert len({trial.config_id for trial in trials}) == 4
+    assert make_plan(spec, None).trials == {"tune": 8, "confirm": 10}
+
+
+def test_plan_counts_what_first_and_confirm_records_make() -> None:
+    plan = make_plan(make(), 0.05)
+    assert plan.configs == 5
+    assert plan.trials == {"tune": 10, "confirm": 8}
+    assert plan.hours_unit == "CPU-hours"
+    assert plan.hours > 18 * 480 * 0.05 / 3600
+    searched = make_plan(make(search={"strategy": "tpe", "num_configs": 7}), None)
+    assert searched.configs == 9
+    assert searched.trials["tune"] == 18
+
+
+def test_plan_warns_of_what_the_report_could_not_say() -> None:
+    words = " ".join(make_plan(make(seeds={"tune": [0]}, baselines={"ppo_clip": False}), None).warnings)
+    assert "one tune seed" in words
+    assert "no confirm stage" in words
+    assert "no PPO-clip baseline" in words
+
+
+def test_plan_warns_of_a_cost_that_nothing_is_known_of() -> None:
+    large = make(training={"model": {"name": "pretrained", "model": "large"}})
+    assert "far too low" in make_plan(large, None).warnings[0]
+    assert not any(
+        "far too low" in warning
+        for plan in (make_plan(large, 90), make_plan(make(), None))
+        for warning in plan.warnings
+    )
+
+
+def test_threads_follow_the_cpus() -> None:
+    _, trials = first_records(make(resources={"cpus": 2.5}), "swp")
+    assert {trial.threads for trial in trials} == {2}
+
+
+def test_a_chosen_point_that_is_the_dapo_baseline_is_confirmed_once() -> None:
+    spec = make(
+        training={"loss": {"name": "dapo", "epsilon_high": 0.25}}, space={"loss.epsilon_high": [0.2, 0.28, 0.4]}
+    )
+    configs, _ = first_records(spec, "swp")
+    (both,) = [config for config in configs if config.roles == (Role.DAPO, Role.SPACE)]
+    _, trials = confirm_records(spec, "swp", configs, [both], 9)
+    assert len({(trial.config_id, trial.seed) for trial in trials}) == len(trials) == 4

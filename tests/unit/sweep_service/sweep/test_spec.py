@@ -1,0 +1,246 @@
+"""A spec that cannot run is refused with every reason at once, each with its place."""
+
+from typing import Any
+
+import pytest
+
+from sweep_service.errors import InvalidSpec, SpecError
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.schemas import sweep_schema
+from sweep_service.sweep.spec import SweepSpec, config_id, setting
+from trainers.config import TrainingConfig
+from trainers.losses import LOSSES
+
+
+def pointers(raw: object) -> dict[str, str]:
+    with pytest.raises(InvalidSpec) as caught:
+        parse_spec(raw)
+    return {error.pointer: error.detail for error in caught.value.errors}
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    return {"name": "s", "space": {"loss.beta1": [0, 0.5]}} | changes
+
+
+def test_every_error_is_reported_at_once_with_its_pointer() -> None:
+    found = pointers(
+        {
+            "name": "Not a name",
+            "spce": {},
+            "training": {"loss": {"name": "ce_gppo", "beta3": 1}, "rollout": {"prompts_per_rollout": 30}, "stepz": 3},
+            "space": {"loss.beta1": [0, -1]},
+            "seeds": {"tune": [3, 3]},
+        }
+    )
+    assert set(found) == {
+        "/name",
+        "/spce",
+        "/space/loss.beta1",
+        "/seeds",
+        "/training/loss/beta3",
+        "/training/rollout",
+        "/training/stepz",
+    }
+    assert "did you mean 'space'" in found["/spce"]
+    assert "did you mean 'steps'" in found["/training/stepz"]
+    assert "3, 3" in found["/seeds"]
+
+
+def test_space_is_bound_to_training_by_its_corner_points() -> None:
+    found = pointers(spec(space={"loss.beta1": [0, -1], "loss.epsilom": 0.2, "seed": [1, 2]}))
+    assert set(found) == {"/space/seed"}
+    found = pointers(spec(space={"loss.beta1": [0, -1], "loss.epsilom": 0.2}))
+    assert set(found) == {"/space/loss.beta1", "/space/loss.epsilom"}
+    assert found["/space/loss.beta1"].startswith("-1:")
+    assert "did you mean 'epsilon'" in found["/space/loss.epsilom"]
+
+
+def test_a_setting_at_the_wrong_place_is_shown_its_own() -> None:
+    found = pointers(spec(space={"beta1": [0, 1]}, top_k=3, loss={}))
+    assert "did you mean 'loss.beta1'" in found["/space/beta1"]
+    assert "did you mean 'seeds.confirm.top_k'" in found["/top_k"]
+    assert "did you mean 'training.loss'" in found["/loss"]
+    found = pointers(spec(training={"loss": {"name": "grpo"}}, space={"loss.beta1": [0, 1]}))
+    assert found["/space/loss.beta1"].endswith("only ce_gppo has this setting")
+
+
+def test_space_errors_are_found_beside_other_errors() -> None:
+    assert set(pointers(spec(name="", space={"loss.beta9": [1]}))) == {"/name", "/space/loss.beta9"}
+
+
+def test_values_that_clash_only_together_are_found() -> None:
+    sizes = {"rollout.prompts_per_minibatch": [4, 8], "device_batch": [64, 128]}
+    assert "cannot run" in pointers(spec(space=sizes))["/space"]
+
+
+def test_inert_betas_are_refused_with_the_reason() -> None:
+    on_policy = {"rollout": {"prompts_per_rollout": 4, "prompts_per_minibatch": 4}}
+    assert "keeps every ratio at 1" in pointers(spec(training=on_policy))["/training"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "words"),
+    [
+        ({"seeds": {"tune": [0, 1], "confirm": {"seeds": [1, 2]}}}, "/seeds", "both stages"),
+        ({"search": {"strategy": "tpe"}}, "/search", "needs num_configs"),
+        ({"search": {"strategy": "grid", "num_configs": 3}}, "/search", "leave num_configs out"),
+        ({"space": {"loss.beta1": {"type": "float", "low": 0, "high": 1}}}, "/space/loss.beta1", "needs a step"),
+        ({"space": {"loss.beta1": {"type": "int", "low": 0, "high": 20_000}}}, "/space", "more than 10000"),
+        ({"space": {"preset": "nope"}}, "/space", "there is no preset 'nope'"),
+        ({"resources": {"gpus": 1.5}}, "/resources", "whole GPUs"),
+        ({"training": {"optimizer": {"learning_rate": float("nan")}}}, "/training/optimizer/learning_rate", "finite"),
+    ],
+)
+def test_refusals(change: dict[str, Any], pointer: str, words: str) -> None:
+    assert words in pointers(spec(**change))[pointer]
+
+
+def test_something_that_is_no_mapping_is_refused() -> None:
+    assert "mapping" in pointers([1, 2])[""]
+
+
+def test_a_point_has_one_name_however_it_is_written() -> None:
+    short = TrainingConfig.model_validate({"loss": {"name": "ce_gppo", "epsilon": 0.2}, "seed": 7})
+    long = TrainingConfig.model_validate({"loss": {"name": "ce_gppo", "epsilon_low": 0.2, "epsilon_high": 0.2}})
+    assert config_id(short) == config_id(long)
+    other = TrainingConfig.model_validate({"loss": {"name": "ce_gppo", "epsilon": 0.3}})
+    assert config_id(short) != config_id(other)
+
+
+def test_presets_are_spaces_that_training_takes() -> None:
+    for preset in ("ce_gppo_beta_grid", "beta_epsilon"):
+        assert parse_spec(spec(space={"preset": preset})).space.grid_size() > 1
+    assert parse_spec(spec(space={"preset": "seed_ranges"}, search={"strategy": "tpe", "num_configs": 3}))
+
+
+def test_a_spec_survives_json() -> None:
+    one = parse_spec(spec(space={"preset": "beta_epsilon"}, labels={"team": "rl"}))
+    assert SweepSpec.model_validate_json(one.model_dump_json()) == one
+    assert SweepSpec.model_validate_json(one.model_dump_json()).digest == one.digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"space": {"loss.beta1": {"type": "float", "low": 2, "high": 1}}}, "/space/loss.beta1"),
+        ({"space": {"loss.beta1": {"type": "float", "low": 2}}}, "/space/loss.beta1/high"),
+        ({"space": {"loss.beta1": {"type": "float", "low": "x", "high": 1}}}, "/space/loss.beta1/low"),
+        ({"space": {"loss.beta1": [1, 1]}}, "/space/loss.beta1"),
+        ({"space": {"{beta}": [1]}}, "/space"),
+        ({"space": {"loss.beta1": []}}, "/space/loss.beta1"),
+        ({"training": {"loss": {"name": "ce_gppo", "epsilon": 3}}}, "/training/loss"),
+        ({"seeds": {"tune": [0, -1]}}, "/seeds/tune/1"),
+        ({"seeds": {"confirm": {"top_k": 1}}}, "/seeds/confirm/seeds"),
+    ],
+)
+def test_a_pointer_names_a_place_in_the_document(changes: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        parse_spec({"name": "a", "space": {"loss.beta1": [0, 1]}} | changes)
+    assert [error.pointer for error in refused.value.errors] == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("training", "pointer", "words"),
+    [
+        ({"loss": {"name": "ppo"}}, "/training/loss", "there is no 'name' 'ppo'; there are 'grpo', 'dapo', "),
+        ({"loss": {"name": "gspo", "beta1": 1}}, "/training/loss/beta1", "only ce_gppo has this setting"),
+        ({"loss": {"name": "grpo", "erc": {}}}, "/training/loss/erc", "only dapo, gppo, ce_gppo have this setting"),
+        ({"loss": {"name": "dapo", "erc": {"low": 0.9}}}, "/training/loss/erc", "'mode' is missing"),
+        ({"loss": {"name": "dapo", "erc": {"mode": "mask", "low": 2}}}, "/training/loss/erc/low", "less than 1"),
+        (
+            {"loss": {"name": "dapo", "erc": {"mode": "mask", "coefficient": 1}}},
+            "/training/loss/erc/coefficient",
+            "only penalty has this setting",
+        ),
+        ({"loss": {"schedule": [{"step": 0}]}}, "/training/loss/schedule/0/step", "greater than or equal to 1"),
+        ({"model": {"name": "pretrained"}}, "/training/model/model", "this is required"),
+        ({"model": {"name": "pretrained", "model": "../x"}}, "/training/model/model", "1 to 63 of a-z"),
+        ({"model": {"name": "pretrained", "model": "Qwen/Qwen2"}}, "/training/model/model", "`sweeps models add`"),
+        ({"model": {"lora": {"rank": 0}}}, "/training/model/lora/rank", "greater than or equal to 1"),
+        ({"task": {"name": "word_problems", "numbers": 3}}, "/training/task/numbers", "only countdown has"),
+        ({"terms": {"entropy_bonus": {"coeff": 1}}}, "/training/terms/entropy_bonus/coeff", "no such setting"),
+        ({"zzzz": 1}, "/training/zzzz", "there are task, model, loss, "),
+        ({"positive_nll": 0.1}, "/training/positive_nll", "did you mean 'terms.positive_nll'?"),
+    ],
+)
+def test_errors_within_variants_name_the_place_in_the_document(
+    training: dict[str, Any], pointer: str, words: str
+) -> None:
+    found = pointers(spec(training=training, space={"steps": 480}))
+    assert list(found) == [pointer]
+    assert words in found[pointer]
+
+
+def test_a_value_that_is_a_mapping_is_refused_in_one_sentence() -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        parse_spec(spec(space={"loss.erc": [None, {"mode": "mask"}]}))
+    assert [str(error) for error in caught.value.errors] == [
+        str(SpecError("/space/loss.erc/1", "a number, a text, true, false or null is needed"))
+    ]
+
+
+def test_a_wrong_base_does_not_hide_what_is_wrong_with_the_space() -> None:
+    wrong = {"space": {"loss.betta1": [1], "loss.beta2": [-1, 2]}, "training": {"steps": 7}}
+    assert set(pointers(spec(**wrong))) == {"/training", "/space/loss.betta1", "/space/loss.beta2"}
+
+
+def test_a_value_that_training_takes_for_another_is_refused() -> None:
+    found = pointers(spec(space={"optimizer.learning_rate": ["1e-4", 2e-4]}))
+    assert "'1e-4' is read as 0.0001; write that" in found["/space/optimizer.learning_rate"]
+
+
+def test_several_losses_with_their_own_settings_are_one_space() -> None:
+    names = ["ce_gppo", "cispo", "gspo", "clip_cov"]
+    losses = [parse_spec(spec(space={"loss.name": names})).bind({"loss.name": name}).loss for name in names]
+    assert [loss.name for loss in losses] == names
+    assert [setting(TrainingConfig(loss=loss), "loss.epsilon") for loss in losses] == [0.2, 0.2, None, 1.0]
+    shared = {"space": {"loss.name": ["grpo", "dapo", "ce_gppo"], "loss.epsilon": [0.1, 0.2]}}
+    assert parse_spec(spec(**shared, training={"loss": {"dual_clip": 10}})).space.size == 6
+
+
+@pytest.mark.parametrize(
+    ("training", "space", "words"),
+    [
+        ({"beta1": 0.3}, {"loss.name": ["ce_gppo", "gspo"]}, "beta1 is no setting of gspo"),
+        ({}, {"loss.name": ["ce_gppo", "grpo"], "loss.beta1": [0, 1]}, "beta1 is no setting of grpo"),
+        ({"name": "dapo"}, {"loss.name": ["grpo"], "loss.erc.mode": ["mask"]}, "erc is no setting of grpo"),
+        ({"epsilon": 0.2}, {"loss.name": ["ce_gppo", "gspo"]}, "epsilon does not mean the same in ce_gppo and gspo"),
+        ({}, {"loss.name": ["gspo"], "loss.epsilon_low": [1e-4]}, "epsilon_low does not mean the same"),
+    ],
+)
+def test_settings_that_losses_do_not_share_are_refused(
+    training: dict[str, Any], space: dict[str, Any], words: str
+) -> None:
+    found = pointers(spec(training={"loss": training}, space=space))
+    assert set(found) == {"/space/loss.name"}
+    assert found["/space/loss.name"].startswith(words)
+    assert found["/space/loss.name"].endswith("leave it out, so that each loss has its own, or give each loss a sweep")
+
+
+@pytest.mark.parametrize("loss", [3, {"name": []}, {"name": "nope"}])
+def test_a_loss_that_is_none_is_refused_beside_a_space_over_losses(loss: Any) -> None:
+    assert any(
+        pointer.startswith("/training/loss")
+        for pointer in pointers(spec(training={"loss": loss}, space={"loss.name": ["grpo"]}))
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_both_bounds_are_read_back_from_any_loss_that_has_them(loss: str) -> None:
+    training = TrainingConfig.model_validate({"loss": {"name": loss}})
+    bounds = {setting(training, f"loss.epsilon_{side}") for side in ("low", "high")}
+    assert setting(training, "loss.epsilon") == (bounds.pop() if len(bounds) == 1 else None)
+
+
+@pytest.mark.parametrize("search", [{"strategy": "grid"}, {"strategy": "tpe", "num_configs": 3}])
+def test_a_point_between_the_corners_that_cannot_run_is_refused(search: dict[str, Any]) -> None:
+    sizes = {"rollout.prompts_per_minibatch": {"type": "int", "low": 4, "high": 8}}
+    assert "prompts_per_minibatch 5" in pointers(spec(space=sizes, search=search))["/space"]
+
+
+def test_the_schema_takes_the_short_forms_that_a_spec_may_have() -> None:
+    definitions = sweep_schema()["$defs"]
+    data, filtered = definitions["WordProblemsTask"]["properties"]["data"], definitions["DataConfig"]["properties"]
+    assert [form.get("type") for form in data["anyOf"]] == ["string", None]
+    values = filtered["filter"]["additionalProperties"]
+    assert [form["type"] for form in values["anyOf"]] == ["boolean", "integer", "number", "string", "array"]

@@ -1,0 +1,204 @@
+"""How sweeps and trials are said in MLflow's words."""
+
+import json
+
+import pytest
+
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.report import REPORT_VERSION, build, report_json
+from sweep_service.store.projection_rows import Chunk
+from sweep_service.sweep.links import curves_link, run_link
+from sweep_service.sweep.plan import first_records
+from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState, TrialWarning
+from sweep_service.tracking import config_colors, mlflow_words
+from sweep_service.tracking.charts_page import FIRST, OF_CONFIGS, shared_view, sweep_note
+from sweep_service.tracking.config_runs import KEYS, config_runs
+from sweep_service.tracking.mlflow_api import MetricPoint
+from sweep_service.tracking.projector import read_report
+from tests import stored_sweeps as sweeps
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
+
+
+def records(**changes: object) -> tuple[Sweep, list[Config], list[Trial]]:
+    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC | changes), mlflow_experiment_id="7", mlflow_run_id="parent")
+    return sweep, *first_records(sweep.spec, sweep.id)
+
+
+def test_runs_are_named_by_what_differs() -> None:
+    sweep, configs, trials = records(baselines={"dapo": True})
+    names = [mlflow_words.trial_name(sweep, trial, config) for trial, config in zip(trials, configs, strict=False)]
+    assert names == [
+        "baseline β1=0 β2=0 seed 0 tune",
+        "DAPO seed 0 tune",
+        "β1=0 β2=1 seed 0 tune",
+        "β1=0.5 β2=1 seed 0 tune",
+    ]
+
+
+def test_the_tag_config_is_different_for_every_config() -> None:
+    sweep, configs, trials = records(space={"loss.epsilon": [0.15, 0.2], "loss.beta1": [0.5], "steps": [16, 32]})
+    labels = [mlflow_words.trial_tags(sweep, trials[0], config)["config"] for config in configs]
+    assert len(set(labels)) == len(configs) == 5
+
+
+def test_each_config_has_a_colour_of_its_own() -> None:
+    """The places in MLflow's palette were read off its page: without an ending these four labels share the first."""
+    labels = ["baseline β1=0 β2=0", "β1=0 β2=1", "β1=0.5 β2=1", "β1=1 β2=1"]
+    assert {config_colors._place(f"tag.config.{label}") for label in labels} == {0}
+    names = [config_colors.group_name(label, number) for number, label in enumerate(labels)]
+    assert [name.rstrip("\u200b\u200c") for name in names] == labels
+    assert [config_colors._PALETTE[config_colors._place(f"tag.line.{name}")] for name in names] == [
+        config_colors.config_color(number) for number in range(4)
+    ]
+    assert len({config_colors.config_color(number) for number in range(15)}) == 15
+
+
+def test_nested_parameters_become_dotted_names() -> None:
+    values = {"a": {"b": 0.5, "c": {"d": "text"}}, "e": [1, None], "f": None, "g": {}, "x@y": True}
+    assert mlflow_words.flat(values) == {
+        "a.b": "0.5",
+        "a.c.d": "text",
+        "e": "[1, null]",
+        "f": "null",
+        "g": "{}",
+        "x_y": "true",
+    }
+
+
+def test_long_values_are_cut() -> None:
+    value = mlflow_words.flat({"long": "x" * 1000})["long"]
+    assert len(value) == mlflow_words.MAX_PARAM
+    assert value.endswith("x…")
+
+
+def test_every_metric_keeps_its_name() -> None:
+    for name in [*STEP_METRICS, *EVALUATION_METRICS]:
+        assert mlflow_words.metric_key(name) == name
+    assert mlflow_words.metric_key("pass@8") == "pass_8"
+
+
+def test_the_curves_of_a_config_are_metrics() -> None:
+    assert set(OF_CONFIGS) <= set(KEYS) <= STEP_METRICS.keys() | EVALUATION_METRICS.keys()
+
+
+def test_the_main_curves_are_metrics() -> None:
+    assert set(FIRST) <= set(EVALUATION_METRICS) | mlflow_words.EVERY_UPDATE
+    assert set(STEP_METRICS) >= mlflow_words.EVERY_UPDATE
+
+
+def test_points_keep_their_own_times_and_leave_out_what_is_missing() -> None:
+    metrics = {"loss": [0.5, None], "entropy": [1.0, 0.9]}
+    chunk = Chunk(id=1, kind="step", steps=[3, 4], times=[10.0014, 11.5], metrics=metrics)
+    assert mlflow_words.chunk_points(chunk, 8) == [
+        MetricPoint("loss", 0.5, 10001, 3),
+        MetricPoint("entropy", 1.0, 10001, 3),
+        MetricPoint("entropy", 0.9, 11500, 4),
+    ]
+
+
+def test_lesser_metrics_have_a_point_a_rollout_and_evaluations_all() -> None:
+    steps = list(range(1, 17))
+    metrics = {"entropy": [1.0] * 16, "entropy/p10": [float(step) for step in steps]}
+    chunk = Chunk(id=1, kind="step", steps=steps, times=[0.0] * 16, metrics=metrics)
+    points = mlflow_words.chunk_points(chunk, 8)
+    assert [point.step for point in points if point.key == "entropy"] == steps
+    assert [(point.step, point.value) for point in points if point.key == "entropy/p10"] == [(8, 8.0), (16, 16.0)]
+    evaluation = Chunk(id=2, kind="evaluation", steps=[0, 5], times=[0.0, 5.0], metrics={"eval/new": [0.1, 0.2]})
+    assert [point.step for point in mlflow_words.chunk_points(evaluation, 8)] == [0, 5]
+
+
+def test_closing_figures_are_named_final() -> None:
+    _, _, trials = records()
+    summary = {"eval/avg_at_k": 0.5, "time/train_s": 20.0, "eval/pass_at_k": None}
+    trial = trials[0].model_copy(update={"summary": summary, "ended_at": 2.0})
+    assert mlflow_words.final_points(trial, None) == [
+        MetricPoint("final/avg_at_k", 0.5, 2000, 0),
+        MetricPoint("final/time_train_s", 20.0, 2000, 0),
+    ]
+    assert mlflow_words.final_points(trial, 0.0)[0] == MetricPoint("final/objective", 0.0, 2000, 0)
+
+
+def test_warnings_are_a_tag_and_said_in_the_note() -> None:
+    _, _, trials = records()
+    assert "warnings" not in mlflow_words.progress_tags(trials[0])
+    warned = [TrialWarning(code=code, message=f"says {code}", evidence={}, step=1) for code in ("ONE", "TWO")]
+    tags = mlflow_words.progress_tags(trials[0].model_copy(update={"warnings": warned, "message": "it failed"}))
+    assert tags["warnings"] == "ONE,TWO"
+    assert tags["mlflow.note.content"] == "it failed\n\nONE: says ONE\n\nTWO: says TWO"
+
+
+@pytest.mark.parametrize("state", TrialState)
+def test_a_trial_has_an_end_in_mlflow_when_it_has_ended(state: TrialState) -> None:
+    assert state.terminal == (mlflow_words.TRIAL_STATUS[state] in {"FINISHED", "FAILED", "KILLED"})
+
+
+@pytest.mark.parametrize("state", SweepState)
+def test_a_sweep_has_an_end_in_mlflow_when_it_has_ended(state: SweepState) -> None:
+    assert state.terminal == (mlflow_words.SWEEP_STATUS[state] in {"FINISHED", "FAILED", "KILLED"})
+
+
+def test_the_view_shows_one_sweep_with_entropy_first() -> None:
+    sweep, _, _ = records()
+    view = json.loads(shared_view(sweep))
+    assert view["searchFilter"] == f"tags.kind = 'trial' AND tags.sweep_id = '{sweep.id}'"
+    assert [chart["metricKey"] for chart in view["compareRunCharts"]][:3] == ["entropy", "reward/mean", "eval/avg_at_k"]
+    assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == {view["compareRunSections"][0]["uuid"]}
+
+
+def test_the_view_of_a_reported_sweep_shows_the_configs_own_runs() -> None:
+    sweep, _, _ = records()
+    view = json.loads(shared_view(sweep, by_config=True))
+    assert view["searchFilter"] == f"tags.kind = 'config' AND tags.sweep_id = '{sweep.id}'"
+    assert view["groupBy"] is None
+
+
+def test_links_lead_to_mlflow_once_it_knows_the_sweep() -> None:
+    sweep, _, _ = records()
+    page = f"http://mlflow/#/experiments/7/runs?workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey={sweep.id}"
+    assert curves_link("http://mlflow/", sweep) == page
+    assert curves_link(None, sweep) is None
+    assert curves_link("http://mlflow", sweep.model_copy(update={"mlflow_experiment_id": None})) is None
+    assert run_link("http://mlflow", "abc") == "http://mlflow/#/runs/abc"
+    assert run_link("http://mlflow", None) is None
+
+
+def test_the_description_tells_the_answer_once_there_is_one() -> None:
+    sweep, _, _ = records()
+    assert sweep_note(sweep, None).startswith(f"Sweep `{sweep.id}`: QUEUED.")
+    assert "report.html" not in sweep_note(sweep, None)
+    report = build(sweep_inputs())
+    note = sweep_note(sweep, report)
+    assert note.startswith(f"**{report.verdict.sentence}**")
+    assert all(f"`{caution.code}`" in note for caution in report.cautions)
+    assert "interim" not in note
+    assert "interim" in sweep_note(sweep, report.model_copy(update={"interim": True}))
+    failed = sweep.model_copy(update={"message": "the disk is full"})
+    assert "the disk is full" in sweep_note(failed, None)
+
+
+def test_a_run_of_a_config_counts_the_trials_that_trained_and_has_its_own_curve() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        never = trial.number == 0
+        ended = {"state": TrialState.CANCELLED, "step": 0} if never else {"state": TrialState.SUCCEEDED, "step": 240}
+        return trial.model_copy(update=ended)
+
+    inputs = sweep_inputs(fate=fate)
+    report = build(inputs)
+    runs = config_runs(inputs.sweep, {config.id: config for config in inputs.configs}, report)
+    rows = {row.id: row for row in report.configs}
+    planned = {run.tags["config_id"]: sum(rows[run.tags["config_id"]].states.values()) for run in runs}
+    missing = {run.tags["config_id"]: planned[run.tags["config_id"]] - int(run.tags["seeds"]) for run in runs}
+    assert missing == {row.id: int(row.id == inputs.trials[0].config_id) for row in report.configs}
+    assert all(run.name.endswith(f": mean of {run.tags['seeds']} trials") for run in runs)
+    entropy = next(curves for curves in report.curves if curves.key == "entropy")
+    means = {curve.config_id: [value for value in curve.mean if value is not None] for curve in entropy.configs}
+    for run in runs:
+        assert [point.value for point in run.points if point.key == "entropy"] == means[run.tags["config_id"]]
+
+
+def test_a_report_of_an_earlier_version_is_no_obstacle() -> None:
+    report = build(sweep_inputs())
+    assert read_report(report_json(report)) == report
+    present = f'"report_version":{REPORT_VERSION}'.encode()
+    assert read_report(report_json(report).replace(present, b'"report_version":2')) is None

@@ -1,0 +1,76 @@
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from trainers.evaluation.base_evaluation import base_evaluation
+from trainers.evaluation.evaluate import Evaluation
+
+EVALUATION = Evaluation({"eval/avg_at_k": 0.1 + 0.2, "eval/pass_at_k": None}, [{"prompt": "6=", "reward": None}])
+
+
+class Counted:
+    """Computes `EVALUATION` and counts how often."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> Evaluation:
+        self.calls += 1
+        return EVALUATION
+
+
+def test_an_evaluation_is_computed_once_for_each_key(tmp_path: Path) -> None:
+    compute = Counted()
+    assert base_evaluation(tmp_path, {"model": "a", "k": 4}, compute) == EVALUATION
+    assert base_evaluation(tmp_path, {"k": 4, "model": "a"}, compute) == EVALUATION
+    assert compute.calls == 1
+    assert base_evaluation(tmp_path, {"model": "a", "k": 8}, compute) == EVALUATION
+    assert compute.calls == 2
+
+
+@pytest.mark.parametrize("damage", ["", "{", "null", "[]", '{"key": 1}', '{"metrics": {}, "samples": [], "key": "x"}'])
+def test_a_damaged_file_is_computed_again_and_repaired(tmp_path: Path, damage: str) -> None:
+    compute = Counted()
+    base_evaluation(tmp_path, {}, compute)
+    (file,) = tmp_path.glob("evaluations/*.json")
+    file.write_text(damage)
+    assert base_evaluation(tmp_path, {}, compute) == base_evaluation(tmp_path, {}, compute) == EVALUATION
+    assert compute.calls == 2
+
+
+def test_a_failed_computation_leaves_nothing_behind_and_the_next_one_succeeds(tmp_path: Path) -> None:
+    def fail() -> Evaluation:
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        base_evaluation(tmp_path, {}, fail)
+    assert not list(tmp_path.glob("evaluations/*.json"))
+    assert base_evaluation(tmp_path, {}, Counted()) == EVALUATION
+
+
+def test_those_who_need_the_same_evaluation_wait_for_the_first(tmp_path: Path) -> None:
+    computing, waiting, results = threading.Event(), threading.Event(), []
+
+    def compute() -> Evaluation:
+        computing.set()
+        assert waiting.wait(20)
+        return EVALUATION
+
+    first = threading.Thread(target=lambda: results.append(base_evaluation(tmp_path, {}, compute)))
+    first.start()
+    assert computing.wait(20)
+    never = Counted()
+    results.append(base_evaluation(tmp_path, {}, never, waiting.set))
+    first.join()
+    assert results == [EVALUATION, EVALUATION]
+    assert never.calls == 0
+
+
+def test_the_key_is_stored_with_the_libraries_it_was_computed_with(tmp_path: Path) -> None:
+    base_evaluation(tmp_path, {"model": "a"}, Counted())
+    (file,) = tmp_path.glob("evaluations/*.json")
+    key = json.loads(json.loads(file.read_text())["key"])
+    assert key["model"] == "a"
+    assert "torch" in key["versions"]

@@ -1,0 +1,86 @@
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from trainers.config import EvaluationConfig
+from trainers.evaluation.evaluate import evaluate, own_random_state
+from trainers.record.metrics import EVALUATION_METRICS
+from trainers.tasks.base import Completion, Judgement, Problem
+
+PROBLEMS = tuple(Problem(f"{number}=", str(number)) for number in (6, 11, 16, 21))
+
+
+def judge(problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+    """Answers are the problems' numbers; the judge fails on "?", and a right answer in time gets 2."""
+    return [
+        Judgement(None, correct=False)
+        if completion.text == "?"
+        else Judgement(2.0 * (completion.text == problem.answer), completion.text == problem.answer, completion.text)
+        for problem, completion in zip(problems, completions, strict=True)
+    ]
+
+
+def _evaluated(texts: Sequence[str], samples: int, pass_k: int = 1, shown: int = 0):
+    """Evaluate a sampler that says these texts in turn; what it says to 11 is cut short."""
+    said = iter(texts)
+
+    def sample(problems: Sequence[Problem]) -> list[tuple[Completion, Judgement]]:
+        completions = [Completion(next(said), 4, problem.prompt == "11=") for problem in problems]
+        return list(zip(completions, judge(problems, completions), strict=True))
+
+    config = EvaluationConfig(samples_per_problem=samples, pass_k=pass_k, shown_samples=shown)
+    return evaluate(sample, PROBLEMS, config)
+
+
+def test_evaluation_counts_each_problem_equally_and_shows_different_problems() -> None:
+    texts = ["6", "6", "0", "1", "8", "8", "8", "8", "16", "16", "0", "0", "4", "4", "4", "4"]
+    result = _evaluated(texts, samples=4, pass_k=2, shown=5)
+    assert result.metrics["eval/avg_at_k"] == 0.5
+    assert result.metrics["eval/correct_share"] == 0.25
+    assert result.metrics["eval/pass_at_k"] == pytest.approx((5 / 6) / 2)
+    assert result.metrics["eval/truncated_share"] == 0.25
+    assert result.metrics["eval/problems"] == 4
+    assert result.metrics["eval/distinct_answers"] == (3 + 1 + 2 + 1) / 4
+    assert [(sample["prompt"], sample["reward"]) for sample in result.samples] == [
+        ("6=", 2.0),
+        ("6=", 2.0),
+        ("11=", 0.0),
+        ("16=", 2.0),
+        ("21=", 0.0),
+    ]
+
+
+def test_a_failed_judgement_is_missing_not_wrong() -> None:
+    result = _evaluated(["6", "?", "?", "?", "16", "16", "0", "0"], samples=2, shown=4)
+    assert result.metrics["eval/avg_at_k"] == pytest.approx(2 * (1 + 1 + 0) / 3)
+    assert result.metrics["eval/pass_at_k"] == pytest.approx((1 + 1 + 0) / 3)
+    assert result.metrics["eval/failed_share"] == 3 / 8
+    assert result.metrics["eval/avg_at_k_se"] is None  # one problem has a single judged sample
+    assert result.samples[1]["reward"] is None
+
+
+def test_an_evaluation_whose_judge_always_fails_has_no_score() -> None:
+    metrics = _evaluated(["?"] * 4, samples=1).metrics
+    assert metrics["eval/avg_at_k"] is metrics["eval/pass_at_k"] is metrics["eval/correct_share"] is None
+    assert metrics["eval/failed_share"] == 1
+
+
+def test_every_metric_is_in_the_table() -> None:
+    assert set(_evaluated(["6"] * 4, samples=1).metrics) == set(EVALUATION_METRICS)
+
+
+def test_generators_are_seeded_inside_and_untouched_outside() -> None:
+    def draw() -> tuple[float, float, float]:
+        return random.random(), float(np.random.rand()), torch.rand(()).item()
+
+    states = random.getstate(), torch.random.get_rng_state()
+    with own_random_state(5):
+        inside = draw()
+    assert random.getstate() == states[0]
+    assert torch.equal(torch.random.get_rng_state(), states[1])
+    draw()
+    with own_random_state(5):
+        assert draw() == inside

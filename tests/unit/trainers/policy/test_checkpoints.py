@@ -1,0 +1,171 @@
+from pathlib import Path
+
+import pytest
+
+from trainers.config import TrainingConfig
+from trainers.errors import CheckpointError
+from trainers.policy.checkpoints import (
+    Kept,
+    carry_best,
+    find_best,
+    kept_in_the_end,
+    kept_while_training,
+    newest,
+    publish,
+    publish_best,
+    read_state,
+    run_config,
+    steps_saved,
+    write_state,
+)
+
+
+def publish_step(output: Path, step: int, config: TrainingConfig | None = None, kept: int = 2) -> Path:
+    unfinished = output / ".unfinished" / f"checkpoint-{step}"
+    unfinished.mkdir(parents=True)
+    (unfinished / "weights").write_text(f"weights of {step}", encoding="utf-8")
+    write_state(unfinished, config or TrainingConfig(), {"step": step})
+    return publish(unfinished, output, step, kept)
+
+
+def test_the_newest_two_checkpoints_are_kept(tmp_path: Path) -> None:
+    for step in (8, 80, 160):
+        path = publish_step(tmp_path, step)
+    assert sorted(steps_saved(tmp_path)) == [80, 160]
+    assert path == tmp_path.resolve() / "step-160"
+    assert (path / "weights").read_text(encoding="utf-8") == "weights of 160"
+
+
+def test_so_many_are_kept_as_asked_and_the_newest_is_found(tmp_path: Path) -> None:
+    assert newest(tmp_path / "nothing") is None
+    assert newest(tmp_path) is None
+    for step in (8, 80, 160, 16):
+        publish_step(tmp_path, step, kept=3)
+    assert sorted(steps_saved(tmp_path)) == [16, 80, 160]
+    assert newest(tmp_path) == tmp_path / "step-160"
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_what_was_just_published_stays_also_beside_newer_ones(tmp_path: Path, kept: int) -> None:
+    for step in (8, 80, 160, 16):
+        path = publish_step(tmp_path, step, kept=kept)
+    assert (path / "weights").read_text(encoding="utf-8") == "weights of 16"
+    assert sorted(steps_saved(tmp_path)) == [16, 160][:kept]
+
+
+def test_a_checkpoint_made_again_leaves_the_first(tmp_path: Path) -> None:
+    first = publish_step(tmp_path, 8)
+    (first / "weights").write_text("of the first", encoding="utf-8")
+    publish_step(tmp_path, 8)
+    assert steps_saved(tmp_path) == [8]
+    assert (first / "weights").read_text(encoding="utf-8") == "of the first"
+    assert list((tmp_path / ".unfinished").iterdir()) == []
+
+
+def test_state_is_given_back_to_the_same_run_also_if_it_is_made_longer(tmp_path: Path) -> None:
+    path = publish_step(tmp_path, 8)
+    assert read_state(path, TrainingConfig(steps=960)) == {"step": 8}
+
+
+def test_a_checkpoint_of_another_configuration_is_refused_by_name(tmp_path: Path) -> None:
+    path = publish_step(tmp_path, 8)
+    with pytest.raises(
+        CheckpointError,
+        match=r"seed 0 \(now 1\); only checkpoint_every_rollouts, evaluation, keep_best, kept_checkpoints, steps may",
+    ):
+        read_state(path, TrainingConfig(seed=1))
+
+
+def test_every_setting_that_differs_is_told_with_both_values(tmp_path: Path) -> None:
+    path = publish_step(tmp_path, 8)
+    other = {"loss": {"name": "ce_gppo", "beta1": 0.25}, "optimizer": {"learning_rate": 0.1}}
+    with pytest.raises(
+        CheckpointError,
+        match=r"made with loss.beta1 0.5 \(now 0.25\), optimizer.learning_rate 0.0002 \(now 0.1\); only",
+    ):
+        read_state(path, TrainingConfig.model_validate(other))
+    with pytest.raises(CheckpointError, match=r"loss.name 'ce_gppo' \(now 'kl_cov'\).*loss.beta1 0.5 \(now not set\)"):
+        read_state(path, TrainingConfig.model_validate({"loss": {"name": "kl_cov"}}))
+
+
+def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no complete checkpoint"):
+        read_state(tmp_path, TrainingConfig())
+
+
+def test_a_checkpoint_past_the_end_of_the_run_is_refused(tmp_path: Path) -> None:
+    path = publish_step(tmp_path, 16)
+    assert read_state(path, TrainingConfig(steps=16)) == {"step": 16}
+    with pytest.raises(CheckpointError, match=r"step-16 is past steps 8; raise steps to 16 or more"):
+        read_state(path, TrainingConfig(steps=8))
+
+
+def keep(output: Path, step: int, value: float) -> Path:
+    unfinished = output / ".unfinished" / f"best-{step}"
+    unfinished.mkdir(parents=True)
+    (unfinished / "weights").write_text(f"weights of {step}", encoding="utf-8")
+    return publish_best(unfinished, output, TrainingConfig(seed=3), step, value)
+
+
+def test_of_the_best_models_one_is_kept_and_checkpoints_are_untouched(tmp_path: Path) -> None:
+    assert find_best(tmp_path) is None
+    publish_step(tmp_path, 8)
+    keep(tmp_path, 8, 0.25)
+    path = keep(tmp_path, 24, 0.5)
+    assert path == tmp_path.resolve() / "best-24"
+    assert find_best(tmp_path) == (path, 24, 0.5)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"step-8", "best-24", ".unfinished"}
+    assert newest(tmp_path) == tmp_path / "step-8"
+    assert run_config(path).seed == 3
+
+
+def test_after_a_crash_between_two_best_models_the_better_one_is_found(tmp_path: Path) -> None:
+    first = keep(tmp_path, 8, 0.25)
+    first.rename(tmp_path / "elsewhere")
+    keep(tmp_path, 24, 0.5)
+    (tmp_path / "elsewhere").rename(first)
+    best = find_best(tmp_path)
+    assert best is not None
+    assert best.step == 24
+
+
+def test_the_best_model_goes_along_when_a_run_goes_on_elsewhere(tmp_path: Path) -> None:
+    before, after = tmp_path / "1", tmp_path / "2"
+    after.mkdir()
+    carry_best(before, after)
+    assert find_best(after) is None
+    keep(before, 8, 0.25)
+    carry_best(before, after)
+    carry_best(after, after)
+    best = find_best(after)
+    assert best == (after / "best-8", 8, 0.25)
+    assert (best.path / "weights").read_text(encoding="utf-8") == "weights of 8"
+    assert (before / "best-8").is_dir()
+
+
+def test_a_model_alone_ends_its_run_and_cannot_be_trained_on(tmp_path: Path) -> None:
+    unfinished = tmp_path / ".unfinished" / "checkpoint-16"
+    unfinished.mkdir(parents=True)
+    state = {"step": 16, "model_only": True}
+    write_state(unfinished, TrainingConfig(steps=16), state)
+    path = publish(unfinished, tmp_path, 16, 1)
+    assert read_state(path, TrainingConfig(steps=16)) == state
+    with pytest.raises(CheckpointError, match=r"step-16 holds the model alone: .* to train for 24 steps start a new"):
+        read_state(path, TrainingConfig(steps=24))
+
+
+def test_a_folder_of_no_run_has_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"is no folder of a run: .* name a folder step-N or best-N"):
+        run_config(tmp_path)
+    (tmp_path / "best.json").write_text("{", encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"best\.json cannot be read"):
+        run_config(tmp_path)
+
+
+def test_how_many_folders_a_run_has_follows_from_its_settings() -> None:
+    plain, best = TrainingConfig(kept_checkpoints=3), TrainingConfig(keep_best=True)
+    assert kept_while_training(plain) == Kept(checkpoints=4, models=0)
+    assert kept_while_training(best) == Kept(checkpoints=3, models=2)
+    assert kept_in_the_end(plain, model_only=False) == Kept(checkpoints=3, models=0)
+    assert kept_in_the_end(best, model_only=False) == Kept(checkpoints=2, models=1)
+    assert kept_in_the_end(best, model_only=True) == Kept(checkpoints=0, models=2)

@@ -1,0 +1,35 @@
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+from trainers.record.frozen_probe import Probe
+from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, STEP_SECTIONS, SUMMARY_METRICS
+from trainers.record.rollout_stats import rollout_stats
+
+DOCS = Path(__file__).parents[4] / "docs"
+
+
+def test_the_documented_tables_are_those_of_the_code() -> None:
+    page = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(DOCS / "metrics_table.py"))["with_tables"](page) == page, "run docs/metrics_table.py"
+    for name, metric in {**STEP_METRICS, **EVALUATION_METRICS, **SUMMARY_METRICS}.items():
+        assert f"| `{name}` | {metric.unit} | " in page
+
+
+def test_no_name_stands_in_two_sections() -> None:
+    assert len(STEP_METRICS) == sum(map(len, STEP_SECTIONS.values()))
+
+
+def test_every_entropy_says_temperature_tokens_and_aggregation() -> None:
+    entropies = [m for name, m in STEP_METRICS.items() if name.split("/")[0] == "entropy" or name.endswith("/entropy")]
+    assert len(entropies) == 15
+    for metric in entropies:
+        assert metric.unit == "nats"
+        assert metric.meaning.startswith("at rollout.temperature; ")
+        assert any(word in metric.meaning for word in ("mean over", "quantile over", "aggregation"))
+        assert "token" in metric.meaning
+
+
+def test_rollout_and_probe_emit_their_sections() -> None:
+    assert rollout_stats([], 0, SimpleNamespace(num_processes=1)).keys() == STEP_SECTIONS["Rollout"].keys()
+    assert set(Probe.METRICS) == STEP_SECTIONS["Probe"].keys()

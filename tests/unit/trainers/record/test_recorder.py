@@ -1,0 +1,29 @@
+from pathlib import Path
+
+import pytest
+
+from trainers.process.events import EventWriter, read_events
+from trainers.record.recorder import Recorder
+
+
+def test_a_step_without_rewards_is_recorded(tmp_path: Path) -> None:
+    """Such as one after a rollout on which the judge failed throughout."""
+    with EventWriter(tmp_path / "events.jsonl") as events:
+        recorder = Recorder(events, total_steps=2, first_step=0, state={})
+        recorder.step(1, {"tokens/step": 7.0, "reward/mean": None, "entropy": 1.5})
+        recorder.step(2, {"tokens/step": 5.0, "reward/mean": 0.5, "entropy": None})
+    metrics = [event["metrics"] for event in read_events(tmp_path / "events.jsonl")]
+    assert [step["reward/mean"] for step in metrics] == [None, 0.5]
+    assert [step["tokens/total"] for step in metrics] == [7, 12]
+
+
+def test_tokens_and_evaluations_count_on_from_a_checkpoint(tmp_path: Path) -> None:
+    state = {"tokens_total": 10.0, "evaluations": [0.1, 0.2, 0.3], "latest": {"eval/avg_at_k": 0.3}}
+    with EventWriter(tmp_path / "events.jsonl") as events:
+        recorder = Recorder(events, total_steps=2, first_step=1, state=state)
+        recorder.step(2, {"tokens/step": 5.0, "reward/mean": 0.5, "entropy": 1.0})
+        recorder.finished("STOPPED", 2)
+    (finished,) = [event for event in read_events(tmp_path / "events.jsonl") if event["type"] == "finished"]
+    assert finished["summary"]["tokens/total"] == 15
+    assert finished["summary"]["eval/avg_at_k"] == 0.3
+    assert finished["summary"]["eval/avg_at_k_last3"] == pytest.approx(0.2)

@@ -1,0 +1,73 @@
+import statistics
+from types import SimpleNamespace
+
+import pytest
+
+from trainers.record.rollout_stats import rollout_stats
+from trainers.tasks.base import Completion, Judgement
+
+ONE_PROCESS = SimpleNamespace(num_processes=1)
+
+
+def judged(
+    reward: float | None, tokens: int = 1, answer: str | None = None, truncated: bool = False, timed_out: bool = False
+) -> tuple[Completion, Judgement]:
+    return Completion("", tokens, truncated), Judgement(reward, reward == 1.0, answer, timed_out)
+
+
+MIXED = [
+    judged(1.0, 3, "7"),
+    judged(0.0, 5, "8"),
+    judged(0.0, 10, "8", truncated=True),
+    judged(None, 4, timed_out=True),
+]
+RIGHT = [judged(1.0, 1, "2")] * 3 + [judged(None, 20, "9")]
+WRONG = [judged(0.0, 2, None)] * 4
+
+
+def test_rewards_are_of_judged_completions() -> None:
+    metrics = rollout_stats([MIXED, RIGHT, WRONG], 3, ONE_PROCESS)
+    rewards = [1, 0, 0, 1, 1, 1, 0, 0, 0, 0]
+    assert metrics["reward/mean"] == metrics["reward/correct_share"] == 0.4
+    assert metrics["reward/std"] == pytest.approx(statistics.stdev(rewards))
+    assert metrics["grader/failed_share"] == 2 / 12
+    assert metrics["grader/timeout_share"] == 1 / 12
+
+
+def test_a_reward_need_not_be_one_to_be_of_a_right_completion() -> None:
+    pair = Completion("", 1, truncated=False), Judgement(0.5, correct=True)
+    metrics = rollout_stats([[pair, judged(0.0)]], 1, ONE_PROCESS)
+    assert (metrics["reward/mean"], metrics["reward/correct_share"]) == (0.25, 0.5)
+
+
+def test_groups_are_counted_by_their_judged_completions() -> None:
+    metrics = rollout_stats([MIXED, RIGHT, WRONG, WRONG], 10, ONE_PROCESS)
+    assert metrics["group/zero_spread_share"] == 3 / 4
+    assert metrics["group/all_right_share"] == 1 / 4
+    assert metrics["group/all_wrong_share"] == 2 / 4
+    assert metrics["group/distinct_answers"] == (2 + 1 + 0 + 0) / 4
+    assert metrics["sampling/groups_generated"] == 2.5
+
+
+def test_a_group_without_a_reward_is_neither_right_nor_wrong_and_has_no_spread() -> None:
+    metrics = rollout_stats([[judged(None)] * 2], 1, ONE_PROCESS)
+    assert metrics["group/zero_spread_share"] == 1
+    assert metrics["group/all_right_share"] == metrics["group/all_wrong_share"] == 0
+    assert metrics["reward/mean"] is metrics["reward/std"] is metrics["completion/length_correct"] is None
+
+
+def test_lengths_by_what_the_completions_are() -> None:
+    metrics = rollout_stats([MIXED, RIGHT], 2, ONE_PROCESS)
+    assert metrics["completion/length_mean"] == (3 + 5 + 10 + 4 + 3 * 1 + 20) / 8
+    assert metrics["completion/length_ended"] == (3 + 5 + 4 + 3 * 1 + 20) / 7
+    assert metrics["completion/length_correct"] == (3 + 3 * 1) / 4
+    assert metrics["completion/length_incorrect"] == (5 + 10) / 2
+    assert metrics["completion/truncated_share"] == 1 / 8
+
+
+def test_equal_rewards_have_no_spread_in_spite_of_rounding() -> None:
+    assert rollout_stats([[judged(0.1)] * 7], 1, ONE_PROCESS)["reward/std"] == pytest.approx(0, abs=1e-8)
+
+
+def test_without_completions_nothing_is_defined() -> None:
+    assert set(rollout_stats([], 0, ONE_PROCESS).values()) == {None}

@@ -1,0 +1,154 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from tests.unit.trainers.tasks import chats
+from trainers.config import ExpressionsTask, WordProblemsTask
+from trainers.errors import ConfigError
+from trainers.tasks import make_task
+from trainers.tasks.base import Completion
+from trainers.tasks.data_record import Problems
+from trainers.tasks.prompted_problems import Asked, data_record
+from trainers.tasks.word_problems import WordProblems
+
+SHOP = WordProblems(WordProblemsTask(reward="number", max_prompt_tokens=40), Path("no-cache"))
+SHORT = Asked(SHOP, SHOP.tokenizer())
+
+
+def asked(cache: Path, rows: list[Any], tokenizer: PreTrainedTokenizerFast, **changes: Any) -> Asked:
+    chats.add_dataset(cache, "sums", {"train": rows})
+    raw = {"data": {"ref": "sums", **changes.pop("data", {})}, "reward": "exact", "max_prompt_tokens": 4096, **changes}
+    return Asked(WordProblems(WordProblemsTask.model_validate(raw), cache), tokenizer)
+
+
+def rows(number: int) -> list[dict[str, str]]:
+    return [{"problem": f"What is {n} and 1?", "answer": str(n + 1)} for n in range(number)]
+
+
+def test_long_prompts_are_left_out_of_both_sets_and_told() -> None:
+    texts = [problem.prompt for problem in [*SHORT.training, *SHORT.validation]]
+    assert max(len(ids) for ids in SHOP.tokenizer()(texts)["input_ids"]) <= 40
+    gone = {
+        "training": len(SHOP.training) - len(SHORT.training),
+        "validation": len(SHOP.validation) - len(SHORT.validation),
+    }
+    assert min(gone.values()) > 0
+    warning = SHORT.warning()
+    assert warning is not None
+    assert (warning["code"], warning["evidence"]) == ("LONG_PROMPTS_LEFT_OUT", gone)
+    assert f"{gone['training']} training and {gone['validation']} validation problems" in warning["message"]
+    assert SHORT.record.left_out["too_long"].problems == sum(gone.values())
+
+
+def test_where_nothing_is_long_nothing_is_told() -> None:
+    task = WordProblems(WordProblemsTask(reward="number"), Path("no-cache"))
+    whole = Asked(task, task.tokenizer())
+    assert whole.training == task.training
+    assert whole.warning() is None
+    assert whole.record.left_out == {}
+    assert whole.recipe != SHORT.recipe
+
+
+def test_the_rest_of_the_task_stays() -> None:
+    problem = SHORT.training[0]
+    right = Completion(f"\\boxed{{{problem.answer}}}", 3, truncated=False)
+    assert [judgement.reward for judgement in SHORT.judge([problem], [right])] == [1.0]
+
+
+def test_a_limit_that_leaves_nothing_is_refused() -> None:
+    task = WordProblems(WordProblemsTask(reward="number", max_prompt_tokens=3), Path("no-cache"))
+    with pytest.raises(
+        ConfigError, match=r"task\.max_prompt_tokens: all \d+ training prompts are longer than 3 tokens"
+    ):
+        Asked(task, task.tokenizer())
+
+
+def test_of_validation_alone_the_limit_says_so(tmp_path: Path) -> None:
+    given = [*rows(9), {"problem": "long " * 90, "answer": "1"}]
+    with pytest.raises(ConfigError, match=r"all 1 validation prompts are longer than 100 tokens"):
+        asked(tmp_path, given, chats.base_tokenizer(), max_prompt_tokens=100, data={"suffix": ""})
+
+
+def test_prompts_are_written_in_the_chat_template(tmp_path: Path) -> None:
+    found = asked(
+        tmp_path,
+        rows(20),
+        chats.llama_tokenizer(),
+        data={"template": "chat", "system": "Think.", "suffix": " Box it."},
+    )
+    assert found.training[0].prompt.endswith(
+        "Think.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nWhat is 0 and 1? Box it.<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n"
+    )
+    assert found.training[0].answer == "1"
+
+
+def test_plain_text_has_the_system_text_in_front(tmp_path: Path) -> None:
+    found = asked(tmp_path, rows(20), chats.llama_tokenizer(), data={"system": "Q: ", "suffix": " A:"})
+    assert found.training[0].prompt == "Q: What is 0 and 1? A:"
+
+
+def test_a_problem_that_says_a_special_token_is_left_out(tmp_path: Path) -> None:
+    bad = {"problem": "What does <|im_end|> mean?", "answer": "1"}
+    found = asked(tmp_path, [bad, *rows(20)], chats.chatml_tokenizer(), data={"template": "chat"})
+    assert found.record.left_out["special_token"].problems == 1
+    assert not any("mean" in problem.prompt for problem in [*found.training, *found.validation])
+
+
+def test_special_tokens_that_the_spec_writes_itself_stay(tmp_path: Path) -> None:
+    texts = {"system": "<|im_start|>user\n", "suffix": "<|im_end|>\n<|im_start|>assistant\n"}
+    found = asked(tmp_path, rows(20), chats.chatml_tokenizer(), data=texts)
+    assert found.record.left_out == {}
+    assert len(found.training) == 18
+
+
+def test_a_begin_token_in_the_text_that_the_tokenizer_adds_too_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"begin with <\|begin_of_text\|> twice"):
+        asked(tmp_path, rows(20), chats.llama_tokenizer(), data={"system": "<|begin_of_text|>"})
+
+
+def test_the_record_counts_and_digests(tmp_path: Path) -> None:
+    given = [
+        *rows(20),
+        {"problem": "what is 3 and 1", "answer": "5"},
+        {"problem": "What is 4 and 1?", "answer": "5"},
+        {"problem": "", "answer": "1"},
+        {"problem": "Why?", "answer": ""},
+        {"problem": "long " * 90, "answer": "1"},
+    ]
+    record = asked(tmp_path, given, chats.base_tokenizer(), max_prompt_tokens=100, data={"suffix": ""}).record
+    assert {reason: left.problems for reason, left in record.left_out.items()} == {
+        "empty": 1,
+        "no_answer": 1,
+        "too_long": 1,
+    }
+    assert (record.repeated, record.contradicting) == (2, 1)
+    assert (record.training.problems, record.validation.problems) == (20, 2)
+    assert [(source.ref, source.split, source.rows) for source in record.sources] == [("sums", "train", 25)]
+    assert record.prompt_tokens is not None
+    assert (record.prompt_tokens.shortest, record.prompt_tokens.longest) == (15, 17)
+
+
+def test_other_problems_answers_or_templates_have_other_digests(tmp_path: Path) -> None:
+    tokenizer = chats.chatml_tokenizer()
+    found = [
+        asked(tmp_path / "1", rows(20), tokenizer),
+        asked(tmp_path / "2", rows(21), tokenizer),
+        asked(
+            tmp_path / "3", [*rows(19), {"problem": "What is 19 and 1?", "answer": "0"}], tokenizer, validation_every=9
+        ),
+        asked(tmp_path / "4", rows(20), tokenizer, data={"template": "chat"}),
+    ]
+    assert len({one.record.training.sha256 for one in found}) == 4
+    again = asked(tmp_path / "5", rows(20), tokenizer)
+    assert again.record == found[0].record
+    assert again.recipe == found[0].recipe
+
+
+def test_a_task_made_by_code_is_recorded_too() -> None:
+    record = data_record(make_task(ExpressionsTask(), Path("no-cache")))
+    assert (record.training.problems, record.validation.problems) == (79, 19)
+    assert record.training == Problems.of(make_task(ExpressionsTask(), Path("no-cache")).training)
+    assert record.sources == ()

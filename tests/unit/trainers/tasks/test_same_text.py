@@ -1,0 +1,38 @@
+import json
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from trainers.tasks.dataset_rows import dataset_file
+from trainers.tasks.same_text import same_text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("What is 3 + 4?", "what  is 3+4"),
+        ("Find $x^2$ where $x=3$.", "Find x^{2}, where x = 3"),
+        (r"Simplify $\dfrac{1}{2}$.", r"Simplify \(\frac{1}{2}\)"),
+        (r"\left( 1, 2 \right)", "(1, 2)"),
+        ("1 \N{MINUS SIGN} 2", "1 - 2"),
+        (
+            "\N{LEFT DOUBLE QUOTATION MARK}Tom\N{RIGHT SINGLE QUOTATION MARK}s\N{RIGHT DOUBLE QUOTATION MARK}",
+            '"Tom\'s"',
+        ),
+        ("The \N{LATIN SMALL LIGATURE FI}rst", "the first"),
+        (r"5\,\text{cm}", "5 cm"),
+    ],
+)
+def test_layout_makes_no_other_problem(one: str, other: str) -> None:
+    assert same_text(one) == same_text(other)
+
+
+def test_numbers_operators_and_words_do() -> None:
+    texts = ["3 + 4", "3 - 4", "34", "3 4", "3.4", "3,4", "(3 + 4) * 2", "3 + 4 * 2", "4!", "4", "x_1", "x1", "three"]
+    assert all(same_text(one) != same_text(other) for one, other in combinations(texts, 2))
+
+
+def test_problems_of_the_package_are_all_different(tmp_path: Path) -> None:
+    lines = dataset_file("shop-sums", "train", tmp_path).read_text().splitlines()
+    assert len({same_text(json.loads(line)["problem"]) for line in lines}) == len(lines) == 400

@@ -1,0 +1,330 @@
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset
+from trainers.config import WordProblemsTask
+from trainers.errors import ConfigError
+from trainers.tasks import shop_sums
+from trainers.tasks.base import Completion, Problem, within
+from trainers.tasks.dataset_rows import dataset_file
+from trainers.tasks.word_problems import WordProblems
+
+SHOP = WordProblems(WordProblemsTask(reward="number"), Path("absent"))
+
+
+def line(number: int, **changes: Any) -> dict[str, Any]:
+    return {"problem": f"What is {number} and 1?", "answer": str(number + 1)} | changes
+
+
+def write(cache: Path, lines: Sequence[object], name: str = "sums", split: str = "train") -> Path:
+    add_dataset(cache, name, {split: lines})
+    return cache / "datasets" / name / f"{split}.jsonl"
+
+
+def task(cache: Path, **changes: Any) -> WordProblems:
+    return WordProblems(WordProblemsTask.model_validate({"data": "sums", "reward": "number"} | changes), cache)
+
+
+def left_out(problems: WordProblems) -> dict[str, int]:
+    return dict(Counter(reason for reason, _ in problems.left_out))
+
+
+def test_the_shipped_file_is_the_one_that_its_script_makes() -> None:
+    assert dataset_file("shop-sums", "train", Path("absent")).read_text().splitlines() == list(shop_sums.lines())
+
+
+def test_every_shipped_problem_has_a_right_answer_and_a_text_of_its_own() -> None:
+    problems = SHOP.training + SHOP.validation
+    assert (len(SHOP.training), len(SHOP.validation)) == (360, 40)
+    assert len({problem.prompt for problem in problems}) == 400
+    judgements = SHOP.judge(problems, [Completion(problem.answer, 1, truncated=False) for problem in problems])
+    assert all(judgement.correct for judgement in judgements)
+
+
+def test_a_prompt_is_the_text_between_prefix_and_suffix(tmp_path: Path) -> None:
+    write(tmp_path, [line(number, source="elsewhere") for number in range(1, 21)])
+    problems = task(tmp_path, data={"ref": "sums", "system": "Q: ", "suffix": " A:"})
+    assert problems.training[0] == Problem("Q: What is 1 and 1? A:", "2")
+    assert [problem.answer for problem in problems.validation] == ["11", "21"]
+
+
+def test_repeated_problems_are_all_on_one_side(tmp_path: Path) -> None:
+    texts = [f"What is {number} and 1?" for number in range(1, 11)]
+    again = [f"what  IS {number} and 1 ?".replace(" ?", "?") for number in range(1, 11)]
+    lines = [line(number, problem=text) for number, text in enumerate([*again, *texts, *texts])]
+    write(tmp_path, lines)
+    problems = task(tmp_path, validation_every=5)
+    training, validation = (
+        {" ".join(problem.prompt.lower().split()) for problem in part}
+        for part in (problems.training, problems.validation)
+    )
+    assert not training & validation
+    assert (len(training), len(validation)) == (8, 2)
+    assert len(problems.training) + len(problems.validation) == 30
+
+
+def test_the_warm_start_is_taught_the_training_answers_in_boxes() -> None:
+    random_numbers = random.Random(0)
+    answers = {problem.prompt: problem.answer for problem in SHOP.training}
+    examples = [SHOP.worked_example(random_numbers) for _ in range(500)]
+    assert all(answer == rf"\boxed{{{answers[prompt]}}}" for prompt, answer in examples)
+    assert len({prompt for prompt, _ in examples}) > 200
+
+
+def test_the_warm_start_is_taught_no_prompt_that_is_too_long(tmp_path: Path) -> None:
+    write(tmp_path, [line(number, problem="why " * (200 if number % 2 else 1) + str(number)) for number in range(20)])
+    problems, random_numbers = task(tmp_path, max_prompt_tokens=100), random.Random(0)
+    assert {int(problems.worked_example(random_numbers)[1][7:-1]) % 2 for _ in range(100)} == {1}
+
+
+def test_the_tokenizer_spells_real_text_with_few_tokens() -> None:
+    tokenizer = SHOP.tokenizer()
+    assert len(tokenizer) <= 512
+    for problem in SHOP.training[:50]:
+        ids = tokenizer(problem.prompt)["input_ids"]
+        assert tokenizer.decode(ids) == problem.prompt
+        assert len(ids) < len(problem.prompt) / 2
+
+
+def test_long_prompts_are_parted_by_the_tokenizer_that_reads_them() -> None:
+    tokenizer = SHOP.tokenizer()
+    lengths = {problem: len(tokenizer(problem.prompt)["input_ids"]) for problem in SHOP.training}
+    kept, dropped, _ = found = within(tokenizer, SHOP.training, 40)
+    assert found.lengths == [lengths[problem] for problem in kept]
+    assert kept == [problem for problem in SHOP.training if lengths[problem] <= 40]
+    assert dropped == [problem for problem in SHOP.training if lengths[problem] > 40]
+    assert kept
+    assert dropped
+    with pytest.raises(
+        ConfigError, match=f"all 360 training prompts are longer than 3 .* {min(lengths.values())}; raise it"
+    ):
+        within(tokenizer, SHOP.training, 3)
+
+
+def test_the_recipe_names_what_the_warm_start_follows_from(tmp_path: Path) -> None:
+    recipes = [SHOP.recipe]
+    write(tmp_path, [line(number) for number in range(20)])
+    write(tmp_path, [line(number, answer="7") for number in range(20)], name="sevens")
+    recipes += [
+        task(tmp_path).recipe,
+        task(tmp_path, data={"ref": "sums", "suffix": "?"}).recipe,
+        task(tmp_path, reward="exact").recipe,
+    ]
+    recipes += [task(tmp_path, data="sevens").recipe, task(tmp_path, data="sevens", max_prompt_tokens=100).recipe]
+    assert recipes[1] == recipes[3]  # a reward teaches nothing before training
+    assert len({json.dumps(recipe) for recipe in recipes}) == 5
+
+
+def test_answers_that_are_no_numbers_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    worked = [line(n, answer=f"{n} and 1\nmake {n + 1}\n#### {n + 1}") for n in range(9)]
+    write(tmp_path, [line(9, answer="10"), *worked])
+    with pytest.raises(ConfigError) as refusal:
+        task(tmp_path)
+    said = str(refusal.value)
+    assert said.startswith("task.reward: the reward number cannot judge answers to 'What is 0 and 1?': '0 and 1")
+    assert "is not one number; name where the answer stands by task.data.answer_after or answer_boxed; or set" in said
+    assert said.endswith("(9 of 10 problems are like this)")
+    assert len(task(tmp_path, data={"ref": "sums", "answer_after": "####"}, validation_every=9).rows) == 9
+
+
+# columns
+
+
+def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
+    rows = [{"q": f" What is {n}? ", "checked": {"by": [{"value": n}]}, "answer": "?"} for n in range(20)]
+    write(tmp_path, rows)
+    columns = {"ref": "sums", "prompt": "q", "answer": "checked.by.0.value", "suffix": ""}
+    assert task(tmp_path, data=columns).training[3] == Problem("What is 3?", "3")
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [(18, "18"), (18.0, "18"), (0.5, "0.5"), (-3, "-3"), (" 1,200 ", "1,200"), (r"\frac{1}{2}", r"\frac{1}{2}")],
+)
+def test_an_answer_may_be_a_number(tmp_path: Path, answer: object, read: str) -> None:
+    path = write(tmp_path, [line(number) for number in range(20)])
+    path.write_text("".join(json.dumps(line(number, answer=answer)) + "\n" for number in range(20)))
+    assert task(tmp_path, reward="exact").training[0].answer == read
+
+
+def test_the_answer_is_what_follows_the_last_marker(tmp_path: Path) -> None:
+    rows = [line(number, answer=f"{number} + 1 #### no\n#### {number + 1}") for number in range(20)]
+    write(tmp_path, [*rows, line(20, answer="21"), line(21, answer="####  ")])
+    problems = task(tmp_path, data={"ref": "sums", "answer_after": "####"})
+    assert problems.training[0].answer == "1"
+    assert left_out(problems) == {"no_answer": 2}
+
+
+def test_the_answer_is_in_the_last_box(tmp_path: Path) -> None:
+    rows = [line(n, answer=rf"Not \boxed{{0}} but $\boxed{{\frac{{{n}}}{{2}}}}$.") for n in range(20)]
+    write(tmp_path, [*rows, line(20, answer="no box")])
+    problems = task(tmp_path, data={"ref": "sums", "answer_boxed": True}, reward="exact")
+    assert problems.training[1].answer == r"\frac{1}{2}"
+    assert left_out(problems) == {"no_answer": 1}
+
+
+def test_rows_pass_by_the_values_of_their_columns(tmp_path: Path) -> None:
+    rows = [line(n, level=f"Level {n % 3}", hard=bool(n % 2), size=n % 4) for n in range(60)]
+    write(tmp_path, rows)
+    levels = {"level": ["Level 1", "Level 2"], "hard": True, "size": [1, 3]}
+    problems = task(tmp_path, data={"ref": "sums", "filter": levels})
+    kept = [*problems.training, *problems.validation]
+    assert sorted(int(problem.answer) - 1 for problem in kept) == [n for n in range(60) if n % 3 and n % 2]
+    assert left_out(problems) == {"filter": 60 - len(kept)}
+
+
+def test_true_is_not_the_number_1(tmp_path: Path) -> None:
+    write(tmp_path, [line(n, flag=True) for n in range(20)])
+    with pytest.raises(ConfigError, match=r"task\.data\.filter\.flag: no row has 1; there are true"):
+        task(tmp_path, data={"ref": "sums", "filter": {"flag": 1}})
+
+
+def test_rows_without_problem_or_answer_are_left_out_and_counted(tmp_path: Path) -> None:
+    bad = [line(50, problem=""), line(51, problem=" \n"), line(52, problem=None), {"answer": "1"}]
+    write(tmp_path, [*(line(number) for number in range(20)), *bad, line(53, answer=None), {"problem": "?"}])
+    problems = task(tmp_path)
+    assert left_out(problems) == {"empty": 4, "no_answer": 2}
+    assert len(problems.training) + len(problems.validation) == 20
+
+
+def test_a_missing_column_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    write(tmp_path, [line(number, level=1) for number in range(20)])
+    with pytest.raises(ConfigError) as refusal:
+        task(tmp_path, data={"ref": "sums", "prompt": "question", "answer": "solution", "filter": {"lvl": 1}})
+    assert refusal.value.problems == (
+        "task.data.prompt: sums has no column question; it has problem, answer, level",
+        "task.data.answer: sums has no column solution; it has problem, answer, level",
+        "task.data.filter.lvl: sums has no column lvl; it has problem, answer, level",
+    )
+
+
+def test_a_filter_that_no_row_passes_is_refused_with_the_values_there_are(tmp_path: Path) -> None:
+    write(tmp_path, [line(number, level=number % 2, source="a") for number in range(20)])
+    with pytest.raises(ConfigError, match=r'task\.data\.filter\.level: no row has "1"; there are (0, 1|1, 0)$'):
+        task(tmp_path, data={"ref": "sums", "filter": {"level": "1"}})
+    write(tmp_path, [line(n, level=n % 2, even=n % 2 == 0) for n in range(20)], name="parity")
+    with pytest.raises(ConfigError, match="no problem is left for training; rows left out: filter 20"):
+        task(tmp_path, data={"ref": "parity", "filter": {"level": 1, "even": True}})
+
+
+# apart
+
+
+def test_validation_is_another_split_whose_problems_are_not_trained_on(tmp_path: Path) -> None:
+    again = [line(n, problem=f"what is  ${n}$ and 1 ?") for n in range(5, 8)]
+    add_dataset(
+        tmp_path, "sums", {"train": [line(n) for n in range(20)], "test": [*again, *(line(n) for n in range(30, 37))]}
+    )
+    problems = task(tmp_path, validation={"split": "test"})
+    assert [int(problem.answer) - 1 for problem in problems.training] == [*range(5), *range(8, 20)]
+    assert len(problems.validation) == 10
+    assert left_out(problems) == {"like_validation": 3}
+    assert [(source.split, source.rows) for source in problems.sources] == [("train", 20), ("test", 10)]
+    few = task(tmp_path, validation={"split": "test", "problems": 4})
+    assert few.validation == [problems.validation[place] for place in (0, 2, 5, 7)]
+
+
+def test_validation_may_be_another_dataset_with_a_filter_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path, [line(n, level=1) for n in range(10)])
+    write(tmp_path, [line(n, level=n % 2) for n in range(100, 110)], name="others")
+    held_out = {"ref": "others", "split": "train", "filter": {"level": 0}}
+    problems = task(tmp_path, validation=held_out, data={"ref": "sums", "filter": {"level": 1}})
+    assert (len(problems.training), len(problems.validation)) == (10, 5)
+    with pytest.raises(ConfigError, match=r"task\.validation: task\.data: sums has no split validation; it has train"):
+        task(tmp_path, validation={})
+
+
+def test_validating_on_what_is_trained_on_leaves_nothing_and_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, [line(n) for n in range(10)])
+    with pytest.raises(ConfigError, match="no problem is left for training; rows left out: like_validation 10"):
+        task(tmp_path, validation={"split": "train"})
+
+
+def test_problems_of_a_benchmark_are_neither_trained_nor_validated_on(tmp_path: Path) -> None:
+    write(tmp_path, [line(n) for n in range(30)])
+    add_benchmark(tmp_path, "held", [f"WHAT is {n} and $1$?" for n in (3, 9, 29, 77)])
+    problems = task(tmp_path, apart_from=["held", "arithmetic"])
+    kept = [int(problem.answer) - 1 for problem in [*problems.training, *problems.validation]]
+    assert sorted(kept) == [n for n in range(30) if n not in (3, 9, 29)]
+    assert left_out(problems) == {"like_benchmark": 3}
+    with pytest.raises(ConfigError, match=r"task\.apart_from: aime24 is not in the catalog of benchmarks"):
+        task(tmp_path, apart_from=["aime24"])
+
+
+# what is refused
+
+
+def test_a_dataset_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    write(tmp_path, [line(1)], name="others")
+    with pytest.raises(ConfigError, match=r"task\.data: sums is not in the catalog .*others.*add it.*shop-sums$"):
+        task(tmp_path)
+    with pytest.raises(ConfigError, match="others has no split test; it has train"):
+        task(tmp_path, data={"ref": "others", "split": "test"})
+
+
+def test_a_dataset_with_the_name_of_a_shipped_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "datasets" / "shop-sums").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"shop-sums comes with the package, and .* is another; rename"):
+        task(tmp_path, data="shop-sums")
+
+
+def test_too_few_problems_to_validate_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, [line(number) for number in range(9)])
+    with pytest.raises(ConfigError, match="9 different problems, so that none is kept for validation"):
+        task(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("bad", "complaint"),
+    [
+        (line(2, answer=[3]), r"answer is \[3\]; it must be a text or a number"),
+        (line(2, answer=True), "answer is true; it must be a text or a number"),
+        (line(2, answer=float("nan")), "answer is NaN; it must be a text or a number"),
+        (line(2, problem=7), "problem is 7; it must be a text"),
+        (line(2, problem=[{"role": "user"}]), r'problem is \[\{"role": "user"\}\]; it must be a text'),
+        ("[1]", "list, not an object"),
+        ("{", "no JSON: "),
+        ('{"problem": "\\ud800", "answer": "1"}', "problem holds half a character"),
+        ("[" * 100_000, "no JSON: nested too deep"),
+        (b'{"problem": "\xff", "answer": "1"}', "no JSON: 'utf-8' codec"),
+    ],
+    ids=range(10),
+)
+def test_a_bad_line_is_refused_with_its_place_and_what_is_wrong(tmp_path: Path, bad: object, complaint: str) -> None:
+    path = write(tmp_path, [line(1)])
+    lines = [json.dumps(one).encode() if isinstance(one, dict) else one for one in (line(1), bad, line(3))]
+    path.write_bytes(b"\n".join(one if isinstance(one, bytes) else str(one).encode() for one in lines))
+    with pytest.raises(ConfigError, match=rf"(?s)^{path}, line 2: {complaint}"):
+        task(tmp_path)
+
+
+def test_all_bad_lines_are_named_up_to_twenty(tmp_path: Path) -> None:
+    path = write(tmp_path, [line(1)])
+    path.write_text("".join(json.dumps(line(n, answer=[0])) + "\n" for n in range(30)))
+    with pytest.raises(ConfigError) as refusal:
+        task(tmp_path)
+    assert [problem.split(": ")[0].split(", ")[-1] for problem in refusal.value.problems[:20]] == [
+        f"line {number}" for number in range(1, 21)
+    ]
+    assert refusal.value.problems[20:] == (f"{path}: 10 more such lines",)
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        ({"answer_boxed": True, "answer_after": "####"}, "two ways to find the answer"),
+        ({"template_options": {"enable_thinking": False}}, "template_options are for the chat template"),
+        ({"filter": {"level": []}}, "at least 1 item"),
+        ({"ref": "../x"}, "should match pattern"),
+    ],
+)
+def test_a_mapping_that_contradicts_itself_is_refused(data: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        WordProblemsTask.model_validate({"data": data})

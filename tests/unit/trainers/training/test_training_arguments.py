@@ -1,0 +1,80 @@
+"""Our configuration in TRL's words, checked by the libraries' own classes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate.utils import FullyShardedDataParallelPlugin
+from accelerate.utils.deepspeed import HfDeepSpeedConfig
+
+from trainers.config import ComputeConfig, TrainingConfig
+from trainers.errors import ConfigError
+from trainers.training import sharding
+from trainers.training.sharding import sharding_arguments, zero_config
+from trainers.training.training_arguments import training_arguments
+
+# TRL 1.16 uses names that transformers 5.23 changed.
+pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
+
+CONFIG: dict[str, Any] = {
+    "rollout": {"prompts_per_rollout": 32, "completions_per_prompt": 8, "prompts_per_minibatch": 8},
+    "steps": 16,
+}
+
+
+def arguments(processes: int = 1, **changes: Any) -> Any:
+    return training_arguments(TrainingConfig.model_validate(CONFIG | changes), Path("unfinished"), processes)
+
+
+@pytest.mark.parametrize("device_batch", [1, 4, 8])
+@pytest.mark.parametrize("processes", [1, 2, 4, 8])
+def test_an_update_and_a_rollout_are_the_same_for_any_number_of_processes(processes: int, device_batch: int) -> None:
+    found = arguments(processes, device_batch=device_batch)
+    together = found.per_device_train_batch_size * processes
+    assert together * found.gradient_accumulation_steps == 8 * 8  # sequences of an update
+    assert together * found.steps_per_generation == 32 * 8  # sequences of a rollout
+    assert found.steps_per_generation == 4 * found.gradient_accumulation_steps  # updates of a rollout
+    assert (found.max_steps, found.num_generations) == (16, 8)
+
+
+def test_fsdp_is_what_accelerate_takes_it_for() -> None:
+    found = arguments(2, device_batch=4, compute={"sharding": "fsdp", "autocast": "bfloat16"})
+    plugin = FullyShardedDataParallelPlugin(**found.fsdp_plugin_args)
+    assert (plugin.fsdp_version, plugin.reshard_after_forward, plugin.activation_checkpointing) == (2, True, False)
+    assert plugin.state_dict_type is not None
+    assert plugin.state_dict_type.name == "FULL_STATE_DICT"
+    assert plugin.auto_wrap_policy is not None
+    plugin.set_mixed_precision("bf16")  # as accelerate does when it has a plugin
+    assert plugin.mixed_precision_policy.param_dtype is torch.bfloat16
+    assert plugin.mixed_precision_policy.reduce_dtype is torch.float32
+
+
+def test_fsdp_checkpoints_activations_itself() -> None:
+    found = arguments(2, device_batch=4, compute={"sharding": "fsdp", "gradient_checkpointing": True})
+    assert not found.activation_checkpointing
+    assert FullyShardedDataParallelPlugin(**found.fsdp_plugin_args).activation_checkpointing
+    alone = arguments(compute={"gradient_checkpointing": True})
+    assert alone.activation_checkpointing
+    assert alone.fsdp_plugin_args is None
+
+
+@pytest.mark.parametrize(("sharding", "stage"), [("zero2", 2), ("zero3", 3)])
+def test_zero_is_what_accelerate_takes_it_for(monkeypatch: pytest.MonkeyPatch, sharding: Any, stage: int) -> None:
+    monkeypatch.setattr("trainers.training.sharding.find_spec", lambda _: object())
+    given = sharding_arguments(ComputeConfig(sharding=sharding))
+    read: Any = HfDeepSpeedConfig(given["deepspeed"])
+    assert (read.is_zero2(), read.is_zero3()) == (stage == 2, stage == 3)
+    assert not read.is_offload()
+
+
+def test_only_the_third_stage_gathers_weights_to_save_them() -> None:
+    name = "stage3_gather_16bit_weights_on_model_save"
+    assert zero_config(3)["zero_optimization"][name]
+    assert name not in zero_config(2)["zero_optimization"]
+
+
+def test_a_missing_deepspeed_is_said_before_it_costs_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharding, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"DeepSpeed is not installed.*or set compute.sharding to fsdp"):
+        sharding_arguments(ComputeConfig(sharding="zero3"))

@@ -1,0 +1,132 @@
+"""Adds benchmarks to the catalog: from their public sources at a pinned commit, from the Hub, or from a file."""
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from trainers.benchmarks.known_benchmarks import CATALOG, UpstreamSource
+from trainers.benchmarks.problems import PROBLEMS_FILE, BenchmarkProblem, jsonl
+from trainers.benchmarks.upstream import read_upstream
+from trainers.catalog import BenchmarkEntry, Origin
+from trainers.catalog.add_from_hub import fetched_splits
+from trainers.catalog.hub import Repository
+from trainers.catalog.new_entry import Making, Reporter, about, find_entry, making, record, same_or_refused
+from trainers.errors import ConfigError
+
+RAW: Final = "https://raw.githubusercontent.com"
+MEDIA: Final = "https://media.githubusercontent.com/media"
+"""Where GitHub keeps the content of files in Git LFS."""
+_LARGEST: Final = 64 << 20
+_TIMEOUT_S: Final = 30
+_POINTER: Final = re.compile(rb"version https://git-lfs\S*\noid sha256:(?P<sha256>[0-9a-f]{64})\nsize (?P<size>\d+)\n")
+_REFERENCE: Final = re.compile(r"(?P<dataset>[^:]+):(?P<split>[\w.-]+)")
+
+
+def add_known(name: str, cache: Path, reporter: Reporter) -> BenchmarkEntry:
+    """Fetch a benchmark of the catalog from its public source.
+
+    Raises: ConfigError, if it cannot be fetched, or is not what the catalog says.
+    """
+    source = CATALOG[name].source if name in CATALOG else None
+    if source is None:
+        known = ", ".join(known for known, benchmark in CATALOG.items() if benchmark.source)
+        shipped = f"{name} comes with the package" if name in CATALOG else f"there is no benchmark {name!r}"
+        raise ConfigError(
+            f"{shipped}; from their public sources come {known}; your own is added as NAME=FILE or "
+            "NAME=OWNER/DATASET@REVISION:SPLIT"
+        )
+    origin = Origin(repository=source.repository, revision=source.commit, part=source.path)
+    with making(cache, BenchmarkEntry, name) as place, tempfile.TemporaryDirectory(prefix="sweeps-benchmark-") as made:
+        if existing := _same_origin(cache, name, origin, reporter):
+            return existing
+        with about(str(source)):
+            file = Path(made) / Path(source.path).name
+            file.write_bytes(_fetched(source, reporter))
+        return _kept(read_upstream(name, [file], str(source)), cache, name, origin, place, reporter)
+
+
+def add_file(name: str, file: Path, cache: Path, reporter: Reporter) -> BenchmarkEntry:
+    """Take a benchmark from a file: JSONL, JSON, CSV or Parquet with problems and answers.
+
+    Raises: ConfigError, if it cannot be read or is not what the catalog says of that name.
+    """
+    if not file.is_file():
+        raise ConfigError(f"{file}: there is no such file")
+    source = str(CATALOG[name].source) if name in CATALOG else file.name
+    with making(cache, BenchmarkEntry, name) as place:
+        return _kept(read_upstream(name, [file], source), cache, name, Origin(), place, reporter)
+
+
+def add_hub(
+    name: str, reference: str, config: str | None, cache: Path, token: str | None, reporter: Reporter
+) -> BenchmarkEntry:
+    """Take a benchmark from a split of a dataset of the Hub, written OWNER/DATASET@REVISION:SPLIT.
+
+    Raises: ConfigError; HubError: what has come stays, and the same call goes on.
+    """
+    if not (match := _REFERENCE.fullmatch(reference)):
+        raise ConfigError(f"{reference!r} is neither a file nor OWNER/DATASET@REVISION:SPLIT of the Hub")
+    repository = Repository.open("dataset", match["dataset"], token, reporter)
+    part = f"{config}/{match['split']}" if config else match["split"]
+    origin = Origin(repository=repository.name, revision=repository.commit, part=part)
+    with making(cache, BenchmarkEntry, name, repository.commit) as place:
+        if existing := _same_origin(cache, name, origin, reporter):
+            return existing
+        with about(str(repository)):
+            files = fetched_splits(repository, config, place, reporter, only=match["split"])[match["split"]]
+        problems = read_upstream(name, files, f"{repository}:{part}")
+        return _kept(problems, cache, name, origin, place, reporter)
+
+
+def _same_origin(cache: Path, name: str, origin: Origin, reporter: Reporter) -> BenchmarkEntry | None:
+    """What is there already, if it came from there."""
+    existing = find_entry(cache, BenchmarkEntry, name)
+    return same_or_refused(existing, True, reporter) if existing and existing.origin == origin else None
+
+
+def _kept(
+    problems: Sequence[BenchmarkProblem], cache: Path, name: str, origin: Origin, place: Making, reporter: Reporter
+) -> BenchmarkEntry:
+    content = jsonl(problems).encode()
+    made = record(name, origin, {PROBLEMS_FILE: hashlib.sha256(content).hexdigest()}, len(content))
+    if existing := find_entry(cache, BenchmarkEntry, name):
+        place.drop()
+        return same_or_refused(existing, existing.digest == made["digest"], reporter)
+    place.begin(len(content))
+    (place.folder / PROBLEMS_FILE).write_bytes(content)
+    return place.finish(BenchmarkEntry(**made, problems=len(problems)))
+
+
+def _fetched(source: UpstreamSource, reporter: Reporter) -> bytes:
+    """The file of a public repository, out of Git LFS if it is kept there."""
+    path = f"{source.repository}/{source.commit}/{source.path}"
+    content = _read(f"{RAW}/{path}", source, reporter)
+    if not (pointer := _POINTER.fullmatch(content)):
+        return content
+    content = _read(f"{MEDIA}/{path}", source, reporter)
+    if hashlib.sha256(content).hexdigest() != pointer["sha256"].decode():
+        raise ConfigError("what came is not what the repository names (another sha256); ask again")
+    return content
+
+
+def _read(url: str, source: UpstreamSource, reporter: Reporter) -> bytes:
+    remedy = f"fetch it elsewhere and add it as NAME=FILE: {url}"
+    content = bytearray()
+    try:
+        with httpx.stream("GET", url, timeout=_TIMEOUT_S, follow_redirects=True) as response:
+            if not response.is_success:
+                raise ConfigError(f"{httpx.URL(url).host} answers {response.status_code}; ask again later, or {remedy}")
+            total = int(response.headers.get("Content-Length", 0))
+            for chunk in response.iter_bytes():
+                content += chunk
+                reporter.progress(Path(source.path).name, len(content), max(total, len(content)))
+                if len(content) > _LARGEST:
+                    raise ConfigError(f"it has more than {_LARGEST >> 20} MiB, so it is not the benchmark; {remedy}")
+    except httpx.HTTPError as error:
+        raise ConfigError(f"the connection to {httpx.URL(url).host} fails ({type(error).__name__}); {remedy}") from None
+    return bytes(content)

@@ -1,0 +1,102 @@
+"""Adds what lies on this machine: a model's folder, a dataset's files."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin
+from trainers.catalog.find_splits import README, check_split, splits_of
+from trainers.catalog.model_check import check_architecture, described, files_beside, weight_files
+from trainers.catalog.new_entry import Making, Reporter, about, copied, find_entry, making, record, same_or_refused
+from trainers.catalog.split_files import written_splits
+from trainers.errors import ConfigError
+
+
+def add_local_model(folder: Path, cache: Path, name: str, reporter: Reporter | None = None) -> ModelEntry:
+    """Copy a Hugging Face model folder into the catalog: safetensors, configuration and tokenizer, links followed.
+
+    Raises: ConfigError, with every reason why it is no model of the catalog, or if the name has another one.
+    """
+    reporter = reporter or Reporter()
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: there is no such folder")
+    with making(cache, ModelEntry, name) as place, about(str(folder)):
+        names = [file.name for file in folder.iterdir() if file.is_file()]
+        beside = files_beside(names)
+        check_architecture(folder)
+        weights = weight_files(folder, names)
+        facts = described(folder, weights)
+        wanted = {file: (folder / file).stat().st_size for file in sorted({*beside, *weights})}
+        if existing := find_entry(cache, ModelEntry, name):
+            same = record(name, Origin(), _digests(folder, None, wanted, reporter), 0)["digest"] == existing.digest
+            return same_or_refused(existing, same, reporter)
+        place.begin(sum(wanted.values()))
+        digests = _digests(folder, place.folder, wanted, reporter)
+        return place.finish(ModelEntry(**record(name, Origin(), digests, sum(wanted.values())), **facts))
+
+
+def _digests(folder: Path, target: Path | None, sizes: Mapping[str, int], reporter: Reporter) -> dict[str, str]:
+    """The sha256 of files, which are copied on the way if there is a target."""
+    done, total, digests = 0, sum(sizes.values()), dict[str, str]()
+    for name, size in sizes.items():
+        digests[name] = copied(folder / name, target / name if target else None, reporter, done, total)
+        done += size
+    return digests
+
+
+def add_local_dataset(
+    source: Path,
+    cache: Path,
+    name: str,
+    split: str = "train",
+    config: str | None = None,
+    reporter: Reporter | None = None,
+) -> DatasetEntry:
+    """Convert a file, or a folder of files, into a dataset of the catalog; all columns are kept.
+
+    Args:
+        split: what a single file is called; the files of a folder tell theirs.
+        config: which configuration of a folder with a dataset card that has several.
+    Raises: ConfigError, if rows cannot be read, or the name has another dataset.
+    """
+    with about(str(source)):
+        return add_rows(_local_splits(source, split, config), cache, name, Origin(), reporter or Reporter())
+
+
+def _local_splits(source: Path, split: str, config: str | None) -> dict[str, list[Path]]:
+    if source.is_file():
+        check_split(split)
+        return {split: [source]}
+    if not source.is_dir():
+        raise ConfigError("there is no such file or folder")
+    paths = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
+    names = [str(path) for path in paths if not any(part.startswith(".") for part in path.parts)]
+    readme = source / README if README in names else None
+    return {split: [source / file for file in files] for split, files in splits_of(names, readme, config).items()}
+
+
+def add_rows(
+    splits: Mapping[str, Sequence[Path]],
+    cache: Path,
+    name: str,
+    origin: Origin,
+    reporter: Reporter,
+    place: Making | None = None,
+) -> DatasetEntry:
+    """Convert files into a dataset of the catalog.
+
+    Args:
+        splits: the files of each split.
+        place: where it is made, if the name is held already.
+    Raises: ConfigError, if rows cannot be read, or the name has another dataset.
+    """
+    if place is None:
+        with making(cache, DatasetEntry, name) as place:
+            return add_rows(splits, cache, name, origin, reporter, place)
+    place.begin(2 * sum(file.stat().st_size for files in splits.values() for file in files))
+    facts: dict[str, Any] = written_splits(place.folder, splits, reporter)
+    made = record(name, origin, facts.pop("digests"), facts.pop("size"))
+    if existing := find_entry(cache, DatasetEntry, name):
+        place.drop()
+        return same_or_refused(existing, existing.digest == made["digest"], reporter)
+    return place.finish(DatasetEntry(**made, **facts))

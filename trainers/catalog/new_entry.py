@@ -1,0 +1,243 @@
+"""An entry in the making: under a dot-name beside its place, by one process at a time, renamed once it is whole."""
+
+import hashlib
+import re
+import shutil
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from trainers.catalog.entries import ENTRY_FILE, KINDS, AnyEntry, Origin, entry_folder, list_entries, read_entry
+from trainers.catalog.shipped import shipped_entries, shipped_file
+from trainers.errors import ConfigError
+from trainers.process.durable import move_whole, write_whole
+from trainers.process.locks import locked
+
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+_CHUNK: Final = 1 << 22
+_APART: Final = "~"
+"""Stands in no name, so that what belongs to `a` is not taken for a part of `a.b`."""
+_SPARE_BYTES: Final = 64 << 20
+"""What must stay free on the disk: records, lock and other programs need some."""
+
+
+class Reporter:
+    """Is told how an addition goes on; this one stays silent."""
+
+    def say(self, text: str) -> None:
+        """Take a remark for people."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Take how many bytes of `what` are done."""
+
+
+class Making:
+    """The folder of an entry that is being made.
+
+    Args:
+        target: where the entry will be.
+        source: names what it is made from; what was begun from something else is of no use.
+    """
+
+    def __init__(self, target: Path, source: str) -> None:
+        self.target = target
+        self.folder = target.with_name(f".{target.name}{_APART}{source}")
+        self.fetched = target.with_name(f".{target.name}{_APART}{source}{_APART}fetched")
+        """For files that the entry is made of and does not hold."""
+        self.kept = False
+        """Whether an error leaves what is there, so that the same command can go on."""
+        for folder in leftovers(target):
+            if folder not in (self.folder, self.fetched):
+                shutil.rmtree(folder)
+
+    def begin(self, needed_bytes: int, *, resumed: bool = False) -> None:
+        """Make the folder.
+
+        Args:
+            resumed: what an interrupted addition left in it stays.
+        Raises: ConfigError, if the disk has no room for what is still missing.
+        """
+        if not resumed:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        there = sum(file.stat().st_size for folder in leftovers(self.target) for file in folder.rglob("*"))
+        check_room(self.target.parent, max(0, needed_bytes - there))
+
+    def drop(self) -> None:
+        """Remove all that is there of it."""
+        for folder in (self.folder, self.fetched):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def finish(self, entry: AnyEntry) -> AnyEntry:
+        """Write the record and give the folder its name, once all is on the disk."""
+        write_whole(self.folder / ENTRY_FILE, entry.model_dump_json(indent=2) + "\n")
+        move_whole(self.folder, self.target)
+        self.drop()
+        return entry
+
+
+def check_room(folder: Path, needed_bytes: int) -> None:
+    """Refuse to fill the disk.
+
+    Raises: ConfigError.
+    """
+    free = shutil.disk_usage(folder).free
+    if needed_bytes + _SPARE_BYTES > free:
+        needed = f"{size_text(needed_bytes)} are needed" if needed_bytes else "more is needed"
+        raise ConfigError(
+            f"{needed} and {folder} has {size_text(free)} free; make room, or set SWEEPS_CACHE to a folder on another "
+            "disk"
+        )
+
+
+def leftovers(target: Path) -> list[Path]:
+    """The folders in which additions of an entry were begun."""
+    return [path for path in target.parent.glob(f".{target.name}{_APART}*") if path.is_dir()]
+
+
+@contextmanager
+def making(cache: Path, entry_type: type[AnyEntry], name: str, source: str = "local") -> Generator[Making]:
+    """Hold the name while an entry is made; an error leaves nothing there, unless the `Making` is to be kept.
+
+    Raises: ConfigError, if it is no name, belongs to the package or to a folder that is no entry, or another process is
+        making an entry of it.
+    """
+    kind, target = KINDS[entry_type], entry_folder(cache, entry_type, name)
+    check_name(name)
+    if any(entry.name == name for entry in shipped_entries(entry_type)):
+        raise ConfigError(f"{name} comes with the package; take another name with --name")
+    if target.exists() and find_entry(cache, entry_type, name) is None:
+        raise ConfigError(
+            f"{target} has no readable {ENTRY_FILE}, so it is no entry of the catalog: move it elsewhere and add it "
+            f"from there with `sweeps {kind} add FOLDER --name {name}`, or take another name with --name"
+        )
+    with held(target, kind):
+        made = Making(target, source)
+        try:
+            yield made
+        except BaseException:
+            if not made.kept:
+                made.drop()
+            raise
+
+
+@contextmanager
+def held(target: Path, kind: str) -> Generator[None]:
+    """Keep other processes from adding or removing the entry.
+
+    Raises: ConfigError, if one of them does.
+    """
+
+    def refuse() -> None:
+        raise ConfigError(f"another process is at {target.name} in the catalog of {kind}; wait for it to end")
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.with_name(f".{target.name}{_APART}lock"), refuse):
+        yield
+
+
+@contextmanager
+def about(source: str) -> Generator[None]:
+    """Put what is spoken of before everything that is wrong with it."""
+    try:
+        yield
+    except ConfigError as error:
+        raise type(error)(*(f"{source}: {problem}" for problem in error.problems)) from error
+
+
+def remove_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> int:
+    """Remove an entry, and what interrupted additions of it left; return how many bytes that frees.
+
+    Raises: ConfigError, if there is nothing of that name.
+    """
+    kind, target = KINDS[entry_type], entry_folder(cache, entry_type, name)
+    check_name(name)
+    if shipped_file(entry_type, name):
+        raise ConfigError(f"{name} comes with the package and cannot be removed")
+    if find_entry(cache, entry_type, name) is None and not leftovers(target):
+        read_entry(cache, entry_type, name)  # raises, and says what there is
+    with held(target, kind):
+        if target.exists():
+            target.rename(target.with_name(f".{name}{_APART}removed"))
+        freed = 0
+        for folder in leftovers(target):
+            freed += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            shutil.rmtree(folder)
+    return freed
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no name of an entry.
+
+    Raises: ConfigError.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is no name for an entry: 1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first and "
+            "last; give one with --name"
+        )
+
+
+def find_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | None:
+    """The record of an entry in the cache, if there is one of that name."""
+    return next((entry for entry in list_entries(cache, entry_type) if entry.name == name), None)
+
+
+def same_or_refused(existing: AnyEntry, same: bool, reporter: Reporter) -> AnyEntry:
+    """The entry that is there, if it is what was to be added.
+
+    Raises: ConfigError, if it is something else.
+    """
+    kind = KINDS[type(existing)]
+    if not same:
+        raise ConfigError(
+            f"{existing.name} is in the catalog of {kind} with other content ({origin_text(existing.origin)}); take "
+            f"another name with --name, or remove that one with `sweeps {kind} rm {existing.name}`"
+        )
+    reporter.say(f"{existing.name} is in the catalog already")
+    return existing
+
+
+def record(name: str, origin: Origin, digests: Mapping[str, str], size: int) -> dict[str, Any]:
+    """The fields that every new entry has.
+
+    Args:
+        digests: sha256 of each file, by name.
+    """
+    text = "".join(f"{file}\0{digest}\n" for file, digest in sorted(digests.items()))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return {"name": name, "origin": origin, "added_at": time.time(), "bytes": size, "digest": digest}
+
+
+def copied(source: Path, target: Path | None, reporter: Reporter, done: int, total: int) -> str:
+    """Copy a file, or with no target only read it; return the sha256 of its content.
+
+    Args:
+        done: bytes of other files that are done already, of a total of `total`.
+    """
+    digest = hashlib.sha256()
+    with source.open("rb") as reading, (target or Path("/dev/null")).open("wb") as writing:
+        while chunk := reading.read(_CHUNK):
+            digest.update(chunk)
+            writing.write(chunk)
+            done += len(chunk)
+            reporter.progress(source.name, done, total)
+    return digest.hexdigest()
+
+
+def origin_text(origin: Origin) -> str:
+    """Where an entry came from, as people write it."""
+    if origin.repository is None:
+        return "a local copy"
+    part = f":{origin.part}" if origin.part else ""
+    return f"{origin.repository}@{origin.revision}{part}"
+
+
+def size_text(size: int) -> str:
+    """A number of bytes, such as `3.1 GB`."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"

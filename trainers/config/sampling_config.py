@@ -1,0 +1,102 @@
+"""How completions are sampled in training and evaluation."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from trainers.config.base import Frozen
+from trainers.config.engine_config import EngineConfig, TransformersEngine
+from trainers.losses import OverlongParams
+
+
+class DynamicSampling(Frozen):
+    """Replace groups without a spread of rewards by new ones before training on a rollout (DAPO, arXiv:2503.14476).
+
+    What is still missing after `max_rounds` is filled with groups without spread, which pass no gradient; with
+    `aggregation.denominator: active` that is training on a smaller batch, as the CE-GPPO recipes do.
+    """
+
+    prompts_per_round: int = Field(default=32, ge=1, description="Prompts sampled at a time.")
+    max_rounds: int = Field(default=4, ge=1, le=100)
+
+
+class RolloutConfig(Frozen):
+    """How completions are sampled and how a rollout is cut into minibatches."""
+
+    prompts_per_rollout: int = Field(default=32, ge=1)
+    completions_per_prompt: int = Field(
+        default=16, ge=2, description="The group whose mean and spread give the advantage."
+    )
+    prompts_per_minibatch: int = Field(default=4, ge=1, description="Prompts of one optimizer update.")
+    max_completion_tokens: int = Field(default=12, ge=1, le=65536)
+    temperature: float = Field(default=1.0, gt=0, le=5)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    sampling_batch: int | None = Field(
+        default=None, ge=1, description="Completions sampled at a time, as memory allows; null: a whole round."
+    )
+    engine: Annotated[EngineConfig, Field(discriminator="name")] = TransformersEngine()
+    dynamic_sampling: DynamicSampling | None = None
+    overlong: OverlongParams | None = Field(default=None, description="Penalty on long completions; null for none.")
+
+    @property
+    def updates_per_rollout(self) -> int:
+        """Optimizer updates made from one rollout."""
+        return self.prompts_per_rollout // self.prompts_per_minibatch
+
+    @property
+    def completions_per_rollout(self) -> int:
+        """Completions trained on from one rollout."""
+        return self.prompts_per_rollout * self.completions_per_prompt
+
+    @model_validator(mode="after")
+    def _divides(self) -> Self:
+        reasons = list[str]()
+        if self.prompts_per_rollout % self.prompts_per_minibatch:
+            reasons.append(
+                f"prompts_per_rollout {self.prompts_per_rollout} is not a multiple of "
+                f"prompts_per_minibatch {self.prompts_per_minibatch}"
+            )
+        sampling = self.dynamic_sampling
+        if sampling and sampling.prompts_per_round * sampling.max_rounds < self.prompts_per_rollout:
+            reasons.append(
+                f"dynamic_sampling draws at most {sampling.prompts_per_round} x {sampling.max_rounds} prompts, "
+                f"fewer than prompts_per_rollout {self.prompts_per_rollout}; raise prompts_per_round or max_rounds"
+            )
+        if self.overlong and self.overlong.cache_tokens > self.max_completion_tokens:
+            reasons.append(
+                f"overlong.cache_tokens {self.overlong.cache_tokens} exceeds max_completion_tokens "
+                f"{self.max_completion_tokens}: every completion would be penalised; lower it"
+            )
+        if reasons:
+            raise ValueError("; ".join(reasons))
+        return self
+
+
+class EvaluationConfig(Frozen):
+    """Sampling on the held-out validation problems. Separate from training's sampling; changes no training state."""
+
+    every_steps: int = Field(
+        default=40, ge=1, description="Optimizer updates between evaluations; the last step counts."
+    )
+    samples_per_problem: int = Field(default=32, ge=1, description="The k of avg@k.")
+    pass_k: int = Field(default=8, ge=1, description="The k of the unbiased pass@k.")
+    temperature: float = Field(default=1.0, gt=0, le=5)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_completion_tokens: int | None = Field(
+        default=None, ge=1, le=131072, description="null: as rollout.max_completion_tokens."
+    )
+    shown_samples: int = Field(
+        default=8, ge=0, le=64, description="Completions kept with their rewards at each evaluation."
+    )
+    probe_completions: int = Field(
+        default=32,
+        ge=0,
+        le=4096,
+        description="Frozen completions of the initial policy to measure entropy on after every rollout; 0: none.",
+    )
+
+    @model_validator(mode="after")
+    def _pass_k(self) -> Self:
+        if self.pass_k > self.samples_per_problem:
+            raise ValueError(f"pass_k {self.pass_k} exceeds samples_per_problem {self.samples_per_problem}")
+        return self

@@ -1,0 +1,84 @@
+"""Which problems are trained on, and how completions are rewarded."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from trainers.config.base import CatalogName, Frozen
+from trainers.config.data_config import DataConfig, HeldOutData
+
+
+class ExpressionsTask(Frozen):
+    """Write an arithmetic expression with a given value: the prompt is `N=`, the reward 1 if the answer has value N."""
+
+    name: Literal["expressions"] = "expressions"
+    smallest: int = Field(default=2, ge=0, description="Smallest N.")
+    largest: int = Field(default=99, le=999, description="Largest N.")
+    validation_every: int = Field(
+        default=5, ge=2, description="Every so many numbers one is kept from training, for validation."
+    )
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        if self.largest - self.smallest < 2 * self.validation_every:
+            raise ValueError(
+                f"the range {self.smallest}..{self.largest} is too small to keep every "
+                f"{self.validation_every}th number for validation; widen it"
+            )
+        return self
+
+
+class CountdownTask(Frozen):
+    """Reach a target with given numbers, each used once, and + - * /: the prompt is `3,7,12>15=`."""
+
+    name: Literal["countdown"] = "countdown"
+    numbers: int = Field(default=3, ge=2, le=6, description="Numbers of a problem.")
+    largest: int = Field(default=20, ge=2, le=99, description="Largest given number.")
+    largest_target: int = Field(default=40, ge=2, le=999)
+    problems: int = Field(default=1000, ge=4, le=100_000, description="Problems generated, all solvable.")
+    problem_seed: int = Field(default=0, ge=0, description="Makes the problems; separate from the run's seed.")
+    validation_every: int = Field(
+        default=10, ge=2, description="Every so many problems one is kept from training, for validation."
+    )
+
+    @model_validator(mode="after")
+    def _validates(self) -> Self:
+        if self.problems < self.validation_every:
+            raise ValueError(
+                f"of {self.problems} problems none is kept for validation by validation_every {self.validation_every}; "
+                "raise problems or lower validation_every"
+            )
+        return self
+
+
+def _data(value: object) -> object:
+    """Let a name stand for the data of that name."""
+    return {"ref": value} if isinstance(value, str) else value
+
+
+class WordProblemsTask(Frozen):
+    """Problems in words from a dataset of the catalog; answers are judged by a named reward."""
+
+    name: Literal["word_problems"] = "word_problems"
+    data: Annotated[DataConfig, BeforeValidator(_data, json_schema_input_type=CatalogName | DataConfig)] = Field(
+        default=DataConfig(), description="What to read, or its name alone; shop-sums comes with the package."
+    )
+    reward: CatalogName = Field(
+        default="math", description="exact, number, math, or the reward of an installed package: see docs/tasks.md."
+    )
+    max_prompt_tokens: int = Field(
+        default=512, ge=1, le=65536, description="Problems with longer prompts are left out, counted."
+    )
+    validation: HeldOutData | None = Field(
+        default=None, description="Problems to validate on; null: some of the training problems are kept for it."
+    )
+    validation_every: int = Field(
+        default=10, ge=2, description="Without validation: every so many problems one is kept from training for it."
+    )
+    apart_from: tuple[CatalogName, ...] = Field(
+        default=(), description="Benchmarks whose problems are neither trained nor validated on."
+    )
+
+
+TaskConfig = ExpressionsTask | CountdownTask | WordProblemsTask
+"""Use it as a field with `Field(discriminator="name")`."""

@@ -1,0 +1,258 @@
+"""What a run costs, measured before it: a few updates with prompts and completions as long as the run allows.
+
+Not to be mistaken for the entropy probe (`trainers.record.frozen_probe`), which belongs to a run. This is a run of
+its own on the same model, data, batches, optimizer and processes; it keeps no checkpoint and its evaluation is one
+batch. Completions do not end before the last token they may have, so time and memory are an upper bound of what
+training needs.
+"""
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from accelerate.utils import gather_object
+from torch import Tensor
+from transformers import GenerationConfig
+
+from trainers.config import TinyPolicy, TrainingConfig, VLLMEngine, with_params
+from trainers.cost.cost_figures import PHASES, CostFigures
+from trainers.cost.cost_meter import CostMeter, device, process_age_s, settle
+from trainers.policy.checkpoints import checkpoint_folder
+from trainers.process.events import EventWriter, NoEvents
+from trainers.process.parallel import process_state
+from trainers.record.recorder import Outcome, Recorder
+from trainers.rollouts.rollout import Collected, Group
+from trainers.tasks.base import Problem, Task
+from trainers.training.policy_trainer import PolicyTrainer
+from trainers.training.sampling_trainer import Folders
+from trainers.training.train import train
+
+UPDATES: Final = 3
+_NEVER: Final = 10**9
+
+
+def measure_cost(
+    config: TrainingConfig, output: Path, events: EventWriter, *, cache: Path, stopping: Callable[[], bool]
+) -> Outcome:
+    """Measure what `config` costs; the `cost` event has the `CostFigures`. Arguments and errors as of `train`."""
+    imported_s = process_age_s()
+
+    def make(
+        short: TrainingConfig,
+        task: Task,
+        folders: Folders,
+        _recorder: Recorder,
+        stopping: Callable[[], bool],
+        state: Mapping[str, Any],
+        **_: Any,
+    ) -> PolicyTrainer:
+        return CostProbeTrainer(short, task, folders, stopping, state, asked=config, events=events, age_s=imported_s)
+
+    short = shortened(config, process_state().num_processes)
+    return train(short, output, events, cache=cache, stopping=stopping, make=make)
+
+
+def shortened(config: TrainingConfig, processes: int) -> TrainingConfig:
+    """The run with one rollout of `UPDATES` updates, or of as few more as can be shared by the processes."""
+    minibatch = config.rollout.prompts_per_minibatch
+    updates = next(n for n in range(UPDATES, UPDATES + processes) if n * minibatch % processes == 0)
+    changes: dict[str, Any] = {
+        "steps": updates,
+        "rollout.prompts_per_rollout": updates * minibatch,
+        "rollout.dynamic_sampling": None,
+        "evaluation.every_steps": _NEVER,
+        "evaluation.probe_completions": 0,
+        "keep_best": False,
+    }
+    if hasattr(config.loss, "schedule"):
+        changes["loss.schedule"] = []
+    return TrainingConfig.model_validate(with_params(config.model_dump(mode="json"), changes))
+
+
+class CostProbeTrainer(PolicyTrainer):
+    """Trains at full length and measures.
+
+    Args:
+        asked: the run whose cost is asked for.
+        events: gets the phases as `progress` and in the end `cost`, and nothing of what was trained.
+        age_s: of this process when the run began.
+    """
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        task: Task,
+        folders: Folders,
+        stopping: Callable[[], bool],
+        state: Mapping[str, Any],
+        *,
+        asked: TrainingConfig,
+        events: EventWriter,
+        age_s: float,
+    ) -> None:
+        began = time.perf_counter()
+        self._asked, self._events = asked, events
+        self._meter = CostMeter(self._announce)
+        self._updates_s: list[float] = []
+        self._figures: dict[str, float] = {}
+        self._meter.begin("loading")
+        super().__init__(config, task, folders, Recorder(NoEvents(), config.steps, 0, {}), stopping, state)
+        made_s = age_s + time.perf_counter() - began  # else a warm start, which is made once, would count
+        self._start_s = made_s if isinstance(asked.model, TinyPolicy) else process_age_s()
+
+    def _announce(self, phase: str) -> None:
+        self._events.write("progress", phase=phase, done=PHASES.index(phase), total=len(PHASES))
+
+    def run(self, resume_from: Path | None) -> None:
+        """Measure; what was asked to stop has measured nothing."""
+        super().run(resume_from)
+        self._meter.end()
+        if self.interrupted or self.state.global_step < self._config.steps:
+            return
+        peaks: list[dict[str, float]] = gather_object([self._meter.peak_mib])
+        if not self.accelerator.is_main_process:
+            return
+        highest = {phase: max(peak[phase] for peak in peaks) for phase in self._meter.peak_mib}
+        self._events.write("cost", figures=self._measured(highest).model_dump(mode="json"))
+
+    def _measured(self, peak_mib: dict[str, float]) -> CostFigures:
+        name, memory_mib = device()
+        seconds, rollout = self._meter.seconds, self._config.rollout
+        return CostFigures.model_validate(
+            {
+                **self._figures,
+                "device": name,
+                "device_memory_mib": memory_mib,
+                "processes": self._processes,
+                "start_s": self._start_s,
+                "sampling_s": seconds["sampling"],
+                "scored_completions": rollout.completions_per_rollout,
+                "scoring_s": seconds["scoring"],
+                "minibatch_completions": rollout.completions_per_rollout // self._config.steps,
+                "update_s": median(self._updates_s),
+                "updates": len(self._updates_s),
+                "validation_problems": len(self._task.validation),
+                "evaluation_s": seconds["evaluation"],
+                "checkpoint_s": seconds["checkpoint"],
+                "peak_mib": peak_mib,
+            }
+        )
+
+    # sampling
+
+    def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at_full_length():
+            return super()._generate_single_turn(*args, **kwargs)
+
+    @contextmanager
+    def _at_full_length(self) -> Generator[None]:
+        """Let no completion end early."""
+        if isinstance(self._asked.rollout.engine, VLLMEngine):
+            engine: Any = self.vllm_generation
+            before = engine.generation_kwargs
+            engine.generation_kwargs = {**before, "ignore_eos": True, "stop_token_ids": []}
+            try:
+                yield
+            finally:
+                engine.generation_kwargs = before
+            return
+        config, kwargs = self.generation_config, self.generation_kwargs
+        longest = {**kwargs, "min_new_tokens": kwargs["max_new_tokens"]}
+        self.generation_config = GenerationConfig(**longest, disable_compile=True)
+        try:
+            yield
+        finally:
+            self.generation_config = config
+
+    def _sampled_groups(self, indices: list[int], seed: int) -> list[Group]:
+        """Sample the longest prompts, and as many at a time as the run would; only those asked for are trained on."""
+        self._meter.begin("sampling")
+        size = self._config.rollout.completions_per_prompt
+        number = max(len(indices), math.ceil(self._at_once() / size))
+        groups = super()._sampled_groups(self._longest(self._task.training, number), seed)
+        self._figures |= {
+            "prompt_tokens": max(len(group[0].prompt_ids) for group in groups),
+            "completion_tokens": max(len(sample.completion_ids) for group in groups for sample in group),
+            "sampled_completions": len(groups) * size * self._processes,
+        }
+        return groups[: len(indices)]
+
+    def _at_once(self) -> int:
+        """Completions that each process of the run samples at a time; vLLM decides for itself."""
+        rollout = self._asked.rollout
+        if rollout.sampling_batch is not None:
+            return rollout.sampling_batch
+        if isinstance(rollout.engine, VLLMEngine):
+            return 0
+        dynamic = rollout.dynamic_sampling
+        prompts = dynamic.prompts_per_round if dynamic else rollout.prompts_per_rollout
+        return prompts // self._processes * rollout.completions_per_prompt
+
+    def _longest(self, problems: Sequence[Problem], number: int) -> list[int]:
+        """The indices of the problems with the longest prompts, over and over if there are fewer."""
+        lengths = [len(ids) for ids in self._token_ids(problems)]
+        order = sorted(range(len(problems)), key=lambda index: -lengths[index])[:number]
+        return [order[place % len(order)] for place in range(number)]
+
+    def _scored(self, collected: Collected) -> dict[str, Any]:
+        self._meter.begin("scoring")
+        tensors = super()._scored(collected)
+        self._meter.begin("update")
+        return tensors
+
+    # updates, and what comes after them
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Run forward and backward on a device batch."""
+        loss = super().training_step(*args, **kwargs)
+        settle()  # an error of the GPU is that of this update
+        return loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Note how long an update took."""
+        if "grad_norm" in logs:
+            settle()
+            self._updates_s.append(time.perf_counter() - self._step_started - self._generation_s)
+        super().log(logs, start_time)
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Sample and judge one batch after the last update; nothing before the first."""
+        if not self.state.global_step:
+            return {}
+        self._meter.begin("evaluation")
+        problems = self._task.validation
+        everything = len(problems) * self._asked.evaluation.samples_per_problem
+        rollout = self._asked.rollout
+        at_once = (rollout.sampling_batch or 0) * self._processes or rollout.completions_per_rollout
+        asked = [problems[index] for index in self._longest(problems, min(everything, at_once))]
+        short, self._config = self._config, self._asked  # whose batches are those of the run
+        try:
+            completions = [completion for completion, _ in self._judged(asked)]
+        finally:
+            self._config = short
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, {})
+        self._figures |= {
+            "evaluated_completions": len(asked),
+            "eval_completion_tokens": max(completion.tokens for completion in completions),
+        }
+        return {}
+
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        self._meter.begin("checkpoint")
+        super()._save_checkpoint(*args, **kwargs)
+
+    def publish_checkpoint(self) -> None:
+        """Save as a run does, take the size, and remove it."""
+        super().publish_checkpoint()
+        self._meter.end()
+        folder = checkpoint_folder(self._folders.output, self.state.global_step)
+        if self.accelerator.is_main_process:
+            sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+            self._figures["checkpoint_bytes"] = sum(sizes.values())
+            self._figures["model_bytes"] = sum(sizes[path] for path in sizes if path.suffix == ".safetensors")
+            shutil.rmtree(folder)

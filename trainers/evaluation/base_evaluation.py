@@ -1,0 +1,51 @@
+"""Evaluates a base model once for all runs that start from it: a cache named by what the result follows from."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from trainers.evaluation.evaluate import Evaluation
+from trainers.process.durable import write_whole
+from trainers.process.locks import locked
+
+BASE_EVALUATION_SEED: Final = 0
+"""Of the sampling, whatever the run's own seed, so that all runs share the result."""
+_LIBRARIES: Final = ("torch", "transformers", "trl", "math-verify")
+
+
+def base_evaluation(
+    cache: Path,
+    key: Mapping[str, Any],
+    compute: Callable[[], Evaluation],
+    while_waiting: Callable[[], None] = lambda: None,
+) -> Evaluation:
+    """The stored evaluation of `key`, computed now if no process has done so before.
+
+    Processes that need the same one wait for the first; should that die, the next one computes. A damaged file counts
+    as none.
+
+    Args:
+        cache: the result is kept in evaluations/DIGEST.json below it.
+        key: everything the evaluation follows from, JSON: model, task, sampling. Library versions are added here.
+        while_waiting: called a few times a second while another process computes; what it raises ends the waiting.
+    """
+    full_key = json.dumps({**key, "versions": {name: version(name) for name in _LIBRARIES}}, sort_keys=True)
+    path = cache / "evaluations" / f"{hashlib.sha256(full_key.encode()).hexdigest()[:32]}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_suffix(".lock"), while_waiting):
+        if (stored := _read(path, full_key)) is not None:
+            return stored
+        evaluation = compute()
+        write_whole(path, json.dumps({"key": full_key, **evaluation._asdict()}, allow_nan=False))
+        return evaluation
+
+
+def _read(path: Path, key: str) -> Evaluation | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Evaluation(content["metrics"], content["samples"]) if content["key"] == key else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None

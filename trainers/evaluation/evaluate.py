@@ -1,0 +1,83 @@
+"""avg@k and pass@k of a policy on problems it was not trained on."""
+
+import random
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from trainers.config import EvaluationConfig
+from trainers.evaluation.estimates import Counts, average, average_pass_at_k, mean
+from trainers.tasks.base import Completion, Judgement, Problem
+
+
+class Evaluation(NamedTuple):
+    """Metrics named in `trainers.record.metrics.EVALUATION_METRICS` and a few completions to look at."""
+
+    metrics: dict[str, float | None]
+    samples: list[dict[str, Any]]
+
+
+Sampler = Callable[[Sequence[Problem]], list[tuple[Completion, Judgement]]]
+"""Samples and judges one completion for each problem."""
+
+
+def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationConfig) -> Evaluation:
+    """Sample every problem `config.samples_per_problem` times and sum the judgements up.
+
+    A completion on which the judge itself failed is missing from the scores and counted; it is not wrong.
+    """
+    k = config.samples_per_problem
+    asked = [problem for problem in problems for _ in range(k)]
+    pairs = sample(asked)
+    completions, judgements = [completion for completion, _ in pairs], [judgement for _, judgement in pairs]
+    metrics: dict[str, float | None] = {
+        **_scores([judgements[start : start + k] for start in range(0, len(judgements), k)], config.pass_k),
+        "eval/length_mean": mean([completion.tokens for completion in completions]),
+        "eval/truncated_share": mean([completion.truncated for completion in completions]),
+        "eval/failed_share": mean([judgement.reward is None for judgement in judgements]),
+        "eval/problems": float(len(problems)),
+    }
+    # the first sample of each problem, then the second of each, and so on
+    shown = [p * k + s for s in range(k) for p in range(len(problems))][: config.shown_samples]
+    return Evaluation(
+        metrics,
+        [
+            {"prompt": asked[i].prompt, "completion": completions[i].text, "reward": judgements[i].reward}
+            for i in sorted(shown)
+        ],
+    )
+
+
+def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | None]:
+    """Averages over the judgements of each problem that did not fail."""
+    judged = [[judgement for judgement in group if judgement.reward is not None] for group in groups]
+    reward = average([[judgement.reward or 0.0 for judgement in group] for group in judged])
+    passed = average_pass_at_k([Counts(len(group), sum(j.correct for j in group)) for group in judged], k)
+    answers = [{judgement.answer for judgement in group} - {None} for group in judged if group]
+    return {
+        "eval/avg_at_k": reward.mean,
+        "eval/avg_at_k_se": reward.sampling_se,
+        "eval/avg_at_k_problem_se": reward.problem_se,
+        "eval/correct_share": average([[judgement.correct for judgement in group] for group in judged]).mean,
+        "eval/pass_at_k": passed.mean,
+        "eval/pass_at_k_se": passed.sampling_se,
+        "eval/distinct_answers": mean([len(distinct) for distinct in answers]),
+    }
+
+
+@contextmanager
+def own_random_state(seed: int) -> Generator[None]:
+    """Seed every generator for the block and put back their states after it, so that training does not notice."""
+    states = (random.getstate(), np.random.get_state())
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        try:
+            random.seed(seed)
+            np.random.seed(seed % 2**32)
+            torch.manual_seed(seed)
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])

@@ -1,0 +1,1 @@
+"""The policy that is trained: loading it, making the tiny one, its checkpoints and its folder on disk."""

@@ -1,0 +1,1 @@
+"""Processes and files of a run: who ends with whom, locks, durable files, events, progress."""

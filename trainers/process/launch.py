@@ -1,0 +1,99 @@
+"""Several processes that train one policy on this machine: started together, ended together, with one exit code.
+
+torchrun does this for many machines, but ends with 1 whatever its processes ended with, and answers the death of one by
+asking the others to stop, which here would mean: save and end well.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from trainers.process.environment import EXIT_CODES
+
+GRACE_S: Final = 60.0
+"""How long the others may take to end after the first has; no time, if that was killed or failed."""
+
+
+def launch(arguments: Sequence[str], processes: int) -> int:
+    """Run `python -m trainers ARGUMENTS` as so many processes and return the exit code that tells how the run ended.
+
+    That is 0 if it ended well, else the code of the process that ended first, 128 + N if signal N ended it. SIGTERM and
+    SIGINT are passed on. When this process ends, however it does, so do they.
+    """
+    lifeline, _held = os.pipe()  # nobody else has its other end
+    children: list[subprocess.Popen[bytes]] = []
+    asked = False
+
+    def pass_on(*_: Any) -> None:
+        nonlocal asked
+        asked = True
+        for child in children:
+            child.send_signal(signal.SIGTERM)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, pass_on)
+    command = [sys.executable, "-m", "trainers", *arguments, "--processes", "1", "--parent-fd", str(lifeline)]
+    with reserved_port() as port:
+        for rank in range(processes):
+            environment = os.environ | process_environment(rank, processes, port)
+            children.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, pass_fds=[lifeline]))
+        code = exit_code(_codes(children))
+    if code == 128 + signal.SIGTERM and asked:  # it came before a process had its handler
+        return EXIT_CODES["STOPPED"]
+    return code
+
+
+@contextmanager
+def reserved_port() -> Generator[int]:
+    """A free port that the kernel gives to nobody meanwhile, but on which one who names it may listen."""
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
+
+
+def process_environment(rank: int, processes: int, port: int) -> dict[str, str]:
+    """The variables by which processes find each other, as torchrun names them; `rank` uses the GPU of that number."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(processes),
+        "LOCAL_WORLD_SIZE": str(processes),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "lo",  # needs no name of this host, and is not reached from outside
+    }
+
+
+def _codes(children: Sequence["subprocess.Popen[bytes]"]) -> list[int]:
+    """Wait for all of them: the codes of those that ended by themselves, the first one first."""
+    os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+    first = [child for child in children if child.poll() is not None]
+    codes = sorted(child.returncode for child in first)
+    deadline = time.monotonic() + (0 if codes[0] < 0 or EXIT_CODES["FAILED"] in codes else GRACE_S)
+    for child in (child for child in children if child not in first):
+        try:
+            codes.append(child.wait(max(0.0, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:  # it waits for one that is gone
+            child.kill()
+            child.wait()
+    return codes
+
+
+def exit_code(codes: Sequence[int]) -> int:
+    """One code for all of them.
+
+    Args:
+        codes: negative for a signal; the first to end comes first, whose end the others only followed. But a SIGKILL
+            follows from nothing, even if it is seen late because a large process takes long to end.
+    """
+    if -signal.SIGKILL in codes:
+        return 128 + signal.SIGKILL
+    code = next(filter(None, codes), 0)
+    return 128 - code if code < 0 else code

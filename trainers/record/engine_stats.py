@@ -1,0 +1,44 @@
+"""How far the engine that samples is from the trainer: the weights are the same, so every difference is arithmetic.
+
+Shapes: B sequences, T completion tokens, N tokens of all of them.
+"""
+
+import math
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trainers.record.metrics import STEP_SECTIONS
+
+NO_ENGINE: Final[dict[str, float | None]] = dict.fromkeys(STEP_SECTIONS["Engine"])
+"""Of a rollout sampled by the very model that is trained."""
+
+
+def engine_stats(
+    logprobs_BT: Tensor, engine_logprobs_BT: Tensor, mask_BT: Tensor, cap: float | None, accelerator: Any
+) -> dict[str, float | None]:
+    """The metrics of a rollout over all processes of `accelerator`. Every process calls this and gets the same.
+
+    Args:
+        logprobs_BT: of the policy that sampled, as the trainer computes them, in nats.
+        engine_logprobs_BT: the same as the engine gave them; where it gave NaN the token does not count.
+        cap: of the tokens' weights; None: there is no correction.
+    """
+    gap_BT = (logprobs_BT - engine_logprobs_BT).double()
+    gap_N = gap_BT[mask_BT.bool() & gap_BT.isfinite()]
+    cut_N, weight_N = gap_N > math.log(cap or 1), gap_N.exp().clamp(max=cap or 1)
+    sums = torch.stack([gap_N.new_tensor(len(gap_N)), gap_N.abs().sum(), weight_N.sum(), cut_N.sum()])
+    largest = torch.cat([gap_N.abs(), gap_N.new_zeros(1)]).amax(0, keepdim=True)
+    if accelerator.num_processes > 1:
+        sums = accelerator.reduce(sums, reduction="sum")
+        largest = accelerator.gather(largest).amax(0)
+    tokens, gap, weight, cut = sums.tolist()
+    if not tokens:
+        return dict(NO_ENGINE)
+    return {
+        "engine/logprob_gap_mean": gap / tokens,
+        "engine/logprob_gap_max": largest.item(),
+        "engine/weight_mean": weight / tokens if cap else None,
+        "engine/weight_cut_share": cut / tokens if cap else None,
+    }

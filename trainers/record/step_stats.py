@@ -1,0 +1,132 @@
+"""Sums over the tokens of one optimizer step, reduced once over all processes and then divided.
+
+Device batches hold unequal numbers of tokens, so the mean of their means would not be the mean over tokens.
+Shapes: B sequences, T completion tokens, N = B x T of them with padding.
+"""
+
+import math
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trainers.losses import REGIONS, Objective, TokenBatch
+from trainers.record.step_metrics import COUNTS, RATIO_EDGES, SETS, VALUES, step_metrics
+
+_LOSSES: Final = ("loss", "loss/policy", "loss/penalty", "loss/entropy", "loss/positive_nll")
+_QUANTILES: Final = {"entropy/p10": 0.1, "entropy/p50": 0.5, "entropy/p90": 0.9, "entropy/p99": 0.99}
+
+
+class StepStats:
+    """Collects the device batches of one optimizer step. `add` waits for no device and starts no communication."""
+
+    def __init__(self) -> None:
+        self._sums: Tensor | None = None
+        self._extremes: Tensor | None = None
+        self._entropies: list[Tensor] = []
+        self._bounds = (0.0, math.inf)
+
+    @torch.no_grad()
+    def add(
+        self, batch: TokenBatch, objective: Objective, token_gradient_BT: Tensor, *, bounds: tuple[float, float]
+    ) -> None:
+        """Add a device batch. What it lacks, such as old entropies, becomes NaN here and None in the metrics.
+
+        Args:
+            objective: what was differentiated, divided by the update's `Totals`, so that batches add up.
+            token_gradient_BT: gradient of the sum of the per-token losses with respect to the log-probabilities,
+                -A x weight; 0 at padding.
+            bounds: on the ratio of `objective.output`, the same in every batch of a step.
+        """
+        output, mask_BT, missing_BT = objective.output, batch.mask_BT, torch.full_like(token_gradient_BT, math.nan)
+        logprobs_BT = batch.logprobs_BT.double()
+        log_ratio_BT = logprobs_BT - batch.old_logprobs_BT
+        old_probability_BT = batch.old_logprobs_BT.exp()
+        logit_step_BT = -old_probability_BT * token_gradient_BT
+        entropy_BT = missing_BT if batch.entropy_BT is None else batch.entropy_BT
+        values_VN = _rows(
+            mask_BT,
+            entropy_BT,
+            missing_BT if batch.old_entropy_BT is None else batch.old_entropy_BT,
+            old_probability_BT,
+            output.ratio_BT,
+            log_ratio_BT,
+            log_ratio_BT.expm1() - log_ratio_BT,
+            batch.advantages_BT.abs(),
+            token_gradient_BT.abs(),
+            logprobs_BT,
+            logit_step_BT,
+            logprobs_BT * logit_step_BT,
+        )
+        outside = [output.regions[region] for region in REGIONS]
+        inside_BT = mask_BT & ~torch.stack(outside).any(0)
+        correct_BT = None if batch.correct_B is None else batch.correct_B.bool().unsqueeze(1)
+        sets_SN = _rows(
+            *outside,
+            inside_BT,
+            missing_BT if correct_BT is None else mask_BT & correct_BT,
+            missing_BT if correct_BT is None else mask_BT & ~correct_BT,
+        )
+        counts_CN = _rows(
+            mask_BT & (output.ratio_BT < bounds[0]),
+            mask_BT & (output.ratio_BT > bounds[1]),
+            (token_gradient_BT == 0) & (batch.advantages_BT != 0),
+            missing_BT if output.selected_BT is None else mask_BT & output.selected_BT,
+        )
+        below_EN = mask_BT.flatten() & (output.ratio_BT.flatten() < output.ratio_BT.new_tensor(RATIO_EDGES)[:, None])
+        terms = (objective.penalty, objective.entropy, objective.positive_nll)
+        missing = missing_BT.new_full((), math.nan)
+        losses_L = torch.stack(
+            [objective.loss, objective.policy_loss, *(missing if term is None else term for term in terms)]
+        )
+        sums = torch.cat([(sets_SN @ values_VN.T).flatten(), counts_CN.sum(1), below_EN.sum(1), losses_L])
+        ends_BT = torch.stack([output.ratio_BT, -output.ratio_BT]).masked_fill(~mask_BT, -math.inf)
+        extremes = ends_BT.flatten(1).amax(1)
+        self._sums = sums if self._sums is None else self._sums + sums
+        self._extremes = extremes if self._extremes is None else self._extremes.maximum(extremes)
+        self._entropies.append(entropy_BT.masked_fill(~mask_BT, math.nan).flatten())
+        self._bounds = bounds
+
+    def reduced(self, accelerator: Any, learning_rate: float) -> dict[str, float | None]:
+        """The metrics of the step over all processes of `accelerator`; empties the collection.
+
+        Every process calls this and gets the same. Values that do not exist or are not finite are None.
+        """
+        assert self._sums is not None, "no device batch was added"
+        assert self._extremes is not None
+        processes: int = accelerator.num_processes
+        sums, extremes, entropies_N, bounds = self._sums, self._extremes, torch.cat(self._entropies), self._bounds
+        if processes > 1:
+            sums = accelerator.reduce(sums, reduction="sum")
+            extremes = accelerator.gather(extremes.unsqueeze(0)).amax(0)
+            entropies_N = accelerator.gather(accelerator.pad_across_processes(entropies_N, pad_index=math.nan))
+        self.__init__()
+        totals, (largest, smallest) = iter(sums.tolist()), extremes.tolist()
+        sets: dict[str, dict[str, float]] = {part: {name: next(totals) for name in VALUES} for part in SETS}
+        counts: dict[str, float] = {name: next(totals) for name in COUNTS}
+        below = [next(totals) for _ in RATIO_EDGES]
+        metrics: dict[str, float] = {
+            **{name: next(totals) / processes for name in _LOSSES},  # gradients are averaged, and so are losses
+            **step_metrics(sets, counts, below, bounds=bounds, learning_rate=learning_rate),
+            "ratio/max": largest,
+            "ratio/min": -smallest,
+        }
+        metrics |= _quantiles(entropies_N, int(metrics["tokens/step"]))
+        return {name: value + 0.0 if math.isfinite(value) else None for name, value in metrics.items()}  # 0, never -0
+
+
+def _rows(*values_BT: Tensor) -> Tensor:
+    """One row of N a tensor, in float64."""
+    return torch.stack(values_BT).double().flatten(1)
+
+
+def _quantiles(entropies_N: Tensor, tokens: int) -> dict[str, float]:
+    """Linear between order statistics, as NumPy's default; the highest fifth is rounded up to whole tokens."""
+    if not tokens:
+        return dict.fromkeys((*_QUANTILES, "entropy/top20_mean"), math.nan)
+    ordered = entropies_N.sort().values[:tokens].double()  # NaN, the padding, comes last
+    places = torch.tensor(list(_QUANTILES.values()), dtype=torch.float64, device=ordered.device) * (tokens - 1)
+    below = places.long()
+    quantiles = ordered[below].lerp(ordered[(below + 1).clamp(max=tokens - 1)], places - below)
+    top = ordered[-math.ceil(tokens / 5) :].mean()
+    return dict(zip((*_QUANTILES, "entropy/top20_mean"), torch.cat([quantiles, top[None]]).tolist(), strict=True))

@@ -1,0 +1,158 @@
+"""vLLM in a server of its own, beside one training: on the last of the run's GPUs, and never longer than the run.
+
+The trainer's first process starts it below a keeper (`trainers.process.keeper`), whose lifeline it holds, so no end of
+the trainer leaves it behind. It listens on the loopback alone: who reaches it can change its weights.
+"""
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainers.config import VLLMEngine
+from trainers.errors import ConfigError, EngineError
+from trainers.process.launch import reserved_port
+
+_GPUS: Final = "ROLLOUT_GPUS"
+"""Holds the server's GPUs once they are hidden from the trainer."""
+_OF_TRAINING: Final = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_LOOPBACK: Final = "127.0.0.1"
+_ROUND_S: Final = 0.2
+_GRACE_S: Final = 2.0
+_DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Address(NamedTuple):
+    """Where a server listens, in TRL's words."""
+
+    server_host: str
+    server_port: int
+    group_port: int
+    """Where it meets the trainer to be sent weights."""
+
+
+def hide_server_gpus(engine: object) -> None:
+    """Leave this process the GPUs that it trains on, if `engine` has others for itself. Call it before CUDA is used.
+
+    Else one process with two GPUs would train on both.
+
+    Raises: ConfigError, if there are not enough.
+    """
+    if not isinstance(engine, VLLMEngine) or engine.mode != "server" or _GPUS in os.environ:
+        return
+    gpus = _visible_gpus()
+    if len(gpus) <= engine.server_gpus:
+        raise ConfigError(
+            f"rollout.engine.server_gpus {engine.server_gpus}: this process sees {len(gpus)} GPU(s), and training "
+            "needs at least one besides; give trials more (resources.gpus), or use mode colocate"
+        )
+    os.environ[_GPUS] = ",".join(gpus[-engine.server_gpus :])
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[: -engine.server_gpus])
+    os.environ["VLLM_HOST_IP"] = _LOOPBACK  # where trainer and server meet
+    os.environ["NO_PROXY"] = ",".join(filter(None, [os.environ.get("NO_PROXY"), _LOOPBACK]))
+
+
+def _visible_gpus() -> list[str]:
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [gpu for gpu in named.split(",") if gpu]
+    import torch
+
+    return [str(number) for number in range(torch.cuda.device_count())]
+
+
+def server_environment() -> dict[str, str]:
+    """This process's, with the server's GPUs, and what TRL needs of a server; nothing of the processes that train."""
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_TRAINING}
+    return {**kept, "CUDA_VISIBLE_DEVICES": kept.get(_GPUS, ""), "VLLM_SERVER_DEV_MODE": "1"}
+
+
+def server_command(engine: VLLMEngine, model: Path, max_length: int, seed: int, address: Address) -> list[str]:
+    """Vllm serve as TRL 1.16 wants it."""
+    from trl.scripts.vllm_serve import ScriptArguments, build_command
+
+    arguments = ScriptArguments(
+        model=str(model),
+        host=address.server_host,
+        port=address.server_port,
+        tensor_parallel_size=engine.tensor_parallel,
+        gpu_memory_utilization=engine.memory_share,
+        max_model_len=max_length,
+        log_level="warning",
+    )
+    return build_command(arguments, ["--seed", str(seed)])
+
+
+class RolloutServer:
+    """A server that is up; it ends with `close`, or with this process.
+
+    Args:
+        command: starts it, given where it is to listen.
+        environment: of the server.
+        log: gets what it prints.
+        while_waiting: called a few times a second until it answers; what it raises ends the server.
+        patience_s: how long it may take to answer: weights are read, and kernels compiled.
+    Raises: EngineError, if it ends before it answers, or takes longer.
+    """
+
+    def __init__(
+        self,
+        command: Callable[[Address], Sequence[str]],
+        environment: Mapping[str, str],
+        log: Path,
+        while_waiting: Callable[[], None] = lambda: None,
+        patience_s: float = 1200.0,
+    ) -> None:
+        with reserved_port() as port, reserved_port() as group_port, log.open("ab") as output:
+            self.address = Address(_LOOPBACK, port, group_port)
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-m", "trainers.process.keeper", *command(self.address)],
+                env=dict(environment),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C asks the trainer to finish its update
+            )
+            try:
+                self._wait(log, while_waiting, time.monotonic() + patience_s)
+            except BaseException:
+                self.close()
+                raise
+
+    def _wait(self, log: Path, while_waiting: Callable[[], None], deadline: float) -> None:
+        while not self._answers():
+            while_waiting()
+            if self._keeper.poll() is not None:
+                raise EngineError(f"vLLM's server ended with exit code {self._keeper.returncode}; {_said(log)}")
+            if time.monotonic() > deadline:
+                raise EngineError(f"vLLM's server does not answer; {_said(log)}")
+            time.sleep(_ROUND_S)
+
+    def _answers(self) -> bool:
+        host, port, _ = self.address
+        try:
+            with _DIRECT.open(f"http://{host}:{port}/health", timeout=5) as reply:
+                return reply.status == 200
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """End it and all that it started: SIGTERM, and after two seconds SIGKILL."""
+        self._keeper.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._keeper.wait(_GRACE_S)
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.close()  # its lifeline
+        self._keeper.wait()
+
+
+def _said(log: Path) -> str:
+    """The first error in the server's log, which is the cause, and the log's end, which tells what followed from it."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    cause = next((line.strip()[-500:] for line in text.splitlines() if "Error: " in line), "")
+    return (f"its first error is {cause}; " if cause else "") + f"{log} ends with:\n{text[-1500:].strip()}"

@@ -1,0 +1,193 @@
+"""Sampling by vLLM: TRL's `VLLMGeneration` with seeds of our own, an exact merge of adapters, and an end when asked.
+
+On GPUs of training vLLM runs inside the trainer's processes (colocate), else in a server of its own
+(`trainers.rollouts.rollout_server`). Either way it samples from a copy of the weights, sent when they have changed.
+"""
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, cast
+
+import torch
+from accelerate.utils import is_peft_model
+from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import Tensor, nn
+from trl.generation import vllm_generation
+from trl.generation.vllm_generation import VLLMGeneration
+
+from trainers.config import EngineConfig, TrainingConfig, VLLMEngine
+from trainers.errors import ConfigError
+from trainers.evaluation.evaluate import own_random_state
+from trainers.rollouts.rollout_server import Address
+
+MOST_AT_ONCE: Final = 1024
+"""Completions that one copy of vLLM writes at the same time; what exceeds it waits its turn."""
+
+
+class Sampling(NamedTuple):
+    """How the next token is drawn."""
+
+    temperature: float
+    top_p: float
+    max_tokens: int
+
+
+def refuse_missing(engine: EngineConfig) -> None:
+    """Raises: ConfigError, if vLLM is asked for and cannot run on this machine."""
+    if not isinstance(engine, VLLMEngine):
+        return
+    if not vllm_generation.is_vllm_available():
+        raise ConfigError(
+            "rollout.engine vllm: vLLM is not installed; install it with pip install 'sweep-service[gpu]' (or from "
+            "requirements-gpu.lock), or set rollout.engine.name to transformers"
+        )
+    from vllm.platforms import current_platform  # pyright: ignore[reportMissingImports] comes with the gpu extra
+
+    if not torch.cuda.is_available() and not current_platform.is_cpu():
+        raise ConfigError(
+            "rollout.engine vllm: this process sees no CUDA device; give trials GPUs (resources.gpus), or set "
+            "rollout.engine.name to transformers"
+        )
+
+
+def vllm_version() -> str:
+    """The version of the vLLM that is installed."""
+    import vllm  # pyright: ignore[reportMissingImports]
+
+    return str(vllm.__version__)
+
+
+def engine_problems(config: TrainingConfig, model: Any, longest_prompt: int) -> list[str]:
+    """Why vLLM cannot sample from this model as asked, as far as vLLM would not say so itself before it costs.
+
+    Args:
+        longest_prompt: of training and validation, in tokens.
+    """
+    engine = config.rollout.engine
+    if not isinstance(engine, VLLMEngine):
+        return []
+    needed, heads = longest_prompt + config.longest_completion, model.config.num_attention_heads
+    context: int = getattr(model.config, "max_position_embeddings", None) or needed
+    problems = list[str]()
+    if engine.max_length is not None and not needed <= engine.max_length <= context:
+        problems.append(
+            f"rollout.engine.max_length {engine.max_length}: the longest prompt and completion have {needed} tokens, "
+            f"and the model's context {context}; give a number between them, or null"
+        )
+    if heads % engine.tensor_parallel:
+        problems.append(
+            f"rollout.engine.tensor_parallel {engine.tensor_parallel} does not divide the model's {heads} attention "
+            "heads"
+        )
+    return problems
+
+
+def engine_arguments(config: TrainingConfig, longest_prompt: int, processes: int) -> dict[str, Any]:
+    """What `VLLMGeneration` is given besides the model: each setting in TRL's words."""
+    engine, rollout = config.rollout.engine, config.rollout
+    assert isinstance(engine, VLLMEngine)
+    sequences = rollout.completions_per_rollout // processes * engine.tensor_parallel
+    return {
+        "mode": engine.mode,
+        "tensor_parallel_size": engine.tensor_parallel,
+        "gpu_memory_utilization": engine.memory_share,
+        "max_model_length": engine.max_length or longest_prompt + config.longest_completion,
+        "max_num_seqs": min(sequences, MOST_AT_ONCE),
+        "enable_sleep_mode": engine.sleep,
+        "model_impl": "vllm",
+        "trust_remote_code": False,
+        "logprobs": 0,  # of the sampled token alone
+    }
+
+
+class VLLM(VLLMGeneration):
+    """A copy of the policy that samples.
+
+    Args:
+        arguments: from `engine_arguments`.
+        end_tokens: that end a completion, whatever the model's folder says.
+        server: where the server listens; None with colocate.
+        while_sampling: called before every token of a colocated single process; what it raises ends the sampling.
+    """
+
+    llm: Any
+
+    def __init__(
+        self,
+        model: Any,
+        accelerator: Any,
+        tokenizer: Any,
+        arguments: Mapping[str, Any],
+        *,
+        end_tokens: Sequence[int],
+        server: Address | None,
+        while_sampling: Callable[[], None],
+    ) -> None:
+        places = {} if server is None else server._asdict()
+        with own_random_state(0):  # vLLM seeds all generators of this process with the same number for every run
+            super().__init__(
+                model,
+                accelerator,
+                tokenizer,
+                **arguments,
+                **places,
+                generation_kwargs={"stop_token_ids": list(end_tokens)},
+            )
+        self._sent_step: int | None = None
+        if self.mode == "colocate" and accelerator.num_processes == 1:
+            engine = self.llm.llm_engine
+            engine.step = partial(_step, while_sampling, engine.step)
+
+    def complete(
+        self, prompt_ids: list[list[int]], num_generations: int, sampling: Sampling, *, step: int, seed: int
+    ) -> tuple[list[list[int]], list[list[float]]]:
+        """One completion of each prompt: its token ids and their log-probabilities in nats, NaN where vLLM has none.
+
+        Every process calls this with as many prompts as the others.
+
+        Args:
+            num_generations: how often each prompt stands in a row in `prompt_ids`.
+            step: updates that the model has had; the weights are sent if it is another than the last time.
+            seed: of what a colocated vLLM draws; a server draws on from where it is.
+        """
+        if step != self._sent_step:
+            self.sync_weights()
+            self._sent_step = step
+        self.temperature, self.top_p, self.max_completion_length = sampling
+        # Processes that share one copy must draw the same. A seed of each request, as vLLM offers, would give all
+        # completions of a prompt the same text, for TRL hands out one set of settings to all requests.
+        copy = self.accelerator.process_index // self.tensor_parallel_size
+        with own_random_state((seed + copy) % 2**32):
+            _, completion_ids, logprobs, _ = self.generate(prompt_ids, None, num_generations)
+        values = [[math.nan if token[0] is None else token[0] for token in row] for row in logprobs or []]
+        return [list(ids) for ids in completion_ids], values
+
+    def _iter_named_params(self) -> Generator[tuple[str, Tensor]]:
+        """As TRL's, but adapters are added to copies: merged and unmerged in place the base weights would drift."""
+        if is_peft_model(self.model) and not self._dist.is_fsdp and not self._dist.is_zero3:
+            return merged_parameters(self.model)
+        return cast("Generator[tuple[str, Tensor]]", super()._iter_named_params())
+
+
+def _step(before: Callable[[], None], step: Callable[[], Any]) -> Any:
+    before()
+    return step()
+
+
+@torch.no_grad()
+def merged_parameters(model: Any) -> Generator[tuple[str, Tensor]]:
+    """The parameters of a model with LoRA adapters as of one that has them merged, one at a time."""
+    adapted: dict[str, Any] = {
+        f"{name}.base_layer.weight": module
+        for name, module in cast("nn.Module", model).named_modules()
+        if isinstance(module, BaseTunerLayer)
+    }
+    for name, parameter in model.named_parameters():
+        if model.prefix in name:
+            continue
+        value = parameter.data
+        if layer := adapted.get(name):
+            (adapter,) = layer.active_adapters
+            value = value + layer.get_delta_weight(adapter).to(value.dtype)
+        yield name.removeprefix("base_model.model.").replace(".base_layer", ""), value

@@ -1,0 +1,195 @@
+"""Reads the rows of a dataset: which are problems, and which are left out and why. Imports no torch."""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from trainers.catalog import DatasetEntry, entry_folder, read_entry, shipped_entries, shipped_file
+from trainers.config import DataConfig
+from trainers.config.data_config import Filter, Value
+from trainers.errors import ConfigError
+from trainers.rewards.final_answer import last_boxed
+from trainers.tasks.data_record import Reason, Source
+
+_SHOWN_FAULTS: Final = 20
+_SHOWN_VALUES: Final = 10
+_MISSING: Final = object()
+
+
+class Row(NamedTuple):
+    """A problem and its final answer, both without white space around them."""
+
+    problem: str
+    answer: str
+
+
+class Rows(NamedTuple):
+    """What a file's rows are."""
+
+    kept: list[Row]
+    left_out: list[tuple[Reason, str]]
+    """Each with its line as it stands in the file."""
+    source: Source
+
+
+def read_rows(data: DataConfig, cache: Path) -> Rows:
+    """The rows of the split that `data` names.
+
+    Raises: ConfigError, if there is no such dataset, split or column, or no row that a filter wants; or naming every
+        line that is not a JSON object with a text as the problem and a text or number as the answer, up to 20.
+    """
+    path = dataset_file(data.ref, data.split, cache)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"task.data: {path} cannot be read: {error.strerror}") from error
+    kept, left_out, faults = list[Row](), list[tuple[Reason, str]](), list[str]()
+    columns, seen = dict[str, None](), {column: Counter[str]() for column in data.filter}
+    rows = 0
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        rows += 1
+        try:
+            row = _object(line)
+            columns |= dict.fromkeys(row)
+            found = _read(row, data, seen)
+        except ValueError as error:
+            faults.append(f"{path}, line {number}: {error}")
+            continue
+        if isinstance(found, Row):
+            kept.append(found)
+        else:
+            left_out.append((found, line.decode().strip()))
+    if not rows:
+        raise ConfigError(f"task.data: {path} has no rows")
+    if problems := [*_absent(data, columns), *_shortened(path, faults), *_unmatched(data.filter, seen, columns)]:
+        raise ConfigError(*problems)
+    digest = hashlib.sha256(content).hexdigest()
+    return Rows(kept, left_out, Source(ref=data.ref, split=data.split, rows=rows, sha256=digest))
+
+
+def dataset_file(ref: str, split: str, cache: Path) -> Path:
+    """Where the rows of a split are.
+
+    Raises: ConfigError, if there is no such dataset, or if it has no such split.
+    """
+    folder, shipped = entry_folder(cache, DatasetEntry, ref), shipped_file(DatasetEntry, ref)
+    if shipped is not None and folder.exists():
+        raise ConfigError(f"task.data: {ref} comes with the package, and {folder} is another; rename that folder")
+    splits = {"train": shipped} if shipped else _splits(ref, folder, cache)
+    if split not in splits:
+        raise ConfigError(f"task.data: {ref} has no split {split}; it has {', '.join(splits)}")
+    return splits[split]
+
+
+def _splits(ref: str, folder: Path, cache: Path) -> dict[str, Path]:
+    try:
+        entry = read_entry(cache, DatasetEntry, ref)
+    except ConfigError as error:
+        shipped = ", ".join(entry.name for entry in shipped_entries(DatasetEntry))
+        raise ConfigError(f"task.data: {error}, or take one that comes with the package: {shipped}") from error
+    return {split: folder / f"{split}.jsonl" for split in entry.splits}
+
+
+def _object(line: bytes) -> Mapping[str, Any]:
+    try:
+        row = json.loads(line)
+    except RecursionError:
+        raise ValueError("no JSON: nested too deep") from None
+    except ValueError as error:
+        raise ValueError(f"no JSON: {error}") from error
+    if not isinstance(row, Mapping):
+        raise ValueError(f"{type(row).__name__}, not an object")
+    return row
+
+
+def _read(row: Mapping[str, Any], data: DataConfig, seen: Mapping[str, Counter[str]]) -> Row | Reason:
+    """The row's problem and answer, or why it has none; the values of filtered columns are counted in `seen`."""
+    passes = True
+    for column, allowed in data.filter.items():
+        value = _at(row, column)
+        seen[column][json.dumps(None if value is _MISSING else value)] += 1
+        passes &= _allowed(value, allowed)
+    if not passes:
+        return "filter"
+    problem = _text(_at(row, data.prompt), data.prompt)
+    if not problem:
+        return "empty"
+    answer = _answer(_at(row, data.answer), data)
+    return Row(problem, answer) if answer else "no_answer"
+
+
+def _allowed(value: Any, allowed: Sequence[Value]) -> bool:
+    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in allowed)
+
+
+def _at(row: Mapping[str, Any], column: str) -> Any:
+    """The value of a column, or of a path into one; `_MISSING` if the row has none."""
+    if column in row:
+        return row[column]
+    value: Any = row
+    for part in column.split("."):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, Sequence) and not isinstance(value, str) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return _MISSING
+    return value
+
+
+def _text(value: Any, column: str) -> str:
+    if value is None or value is _MISSING:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"{column} is {_shown(value)}; it must be a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{column} holds half a character (an unpaired surrogate), which no tokenizer reads") from None
+    return value.strip()
+
+
+def _answer(value: Any, data: DataConfig) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        value = str(int(value)) if value == int(value) else repr(value)
+    elif value is not None and value is not _MISSING and not isinstance(value, str):
+        raise ValueError(f"{data.answer} is {_shown(value)}; it must be a text or a number")
+    text = _text(value, data.answer)
+    if data.answer_boxed:
+        return (last_boxed(text) or "").strip()
+    if data.answer_after is not None:
+        _, marker, text = text.rpartition(data.answer_after)
+        return text.strip() if marker else ""
+    return text
+
+
+def _shown(value: Any) -> str:
+    return f"{json.dumps(value):.60}"
+
+
+def _absent(data: DataConfig, columns: Mapping[str, None]) -> Iterator[str]:
+    named = {"prompt": data.prompt, "answer": data.answer} | {f"filter.{column}": column for column in data.filter}
+    for setting, column in named.items():
+        if columns and column not in columns and column.partition(".")[0] not in columns:
+            yield f"task.data.{setting}: {data.ref} has no column {column}; it has {', '.join(columns)}"
+
+
+def _shortened(path: Path, faults: Sequence[str]) -> list[str]:
+    more = len(faults) - _SHOWN_FAULTS
+    return [*faults[:_SHOWN_FAULTS], *([f"{path}: {more} more such lines"] if more > 0 else [])]
+
+
+def _unmatched(wanted: Filter, seen: Mapping[str, Counter[str]], columns: Mapping[str, None]) -> Iterator[str]:
+    for column, allowed in wanted.items():
+        values = seen[column]
+        if column.partition(".")[0] in columns and not any(_allowed(json.loads(v), allowed) for v in values):
+            there = ", ".join(value for value, _ in values.most_common(_SHOWN_VALUES))
+            more = ", …" if len(values) > _SHOWN_VALUES else ""
+            given = " or ".join(map(json.dumps, allowed))
+            yield f"task.data.filter.{column}: no row has {given}; there are {there}{more}"

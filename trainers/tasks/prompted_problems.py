@@ -1,0 +1,139 @@
+"""Word problems as the policy is asked them: in its template, without those it cannot be asked, and all counted."""
+
+import random
+from collections.abc import Iterable, Sequence
+from statistics import median_low
+from typing import TYPE_CHECKING, Any
+
+from trainers.errors import ConfigError
+from trainers.tasks.base import Completion, Judgement, Problem, Task, within
+from trainers.tasks.data_record import DataRecord, Problems, Reason, Tokens
+from trainers.tasks.prompts import chat_prompt, is_chat, misplaced_tokens, token_ids
+from trainers.tasks.same_text import same_text
+from trainers.tasks.word_problems import WordProblems
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+
+class Asked:
+    """The task, its prompts in the chat template if the configuration says so, none longer than `max_prompt_tokens`.
+
+    `lengths` are those of the prompts of training and of validation, in tokens.
+
+    Raises: ConfigError, if the tokenizer cannot write the prompts, or none of a set is short enough.
+    """
+
+    def __init__(self, task: WordProblems, tokenizer: "PreTrainedTokenizerBase") -> None:
+        self._task, self._tokenizer = task, tokenizer
+        self._left_out = dict[Reason, list[str]]()
+        for reason, row in task.left_out:
+            self._left_out.setdefault(reason, []).append(row)
+        self._long = dict[str, int]()
+        self.lengths = dict[str, list[int]]()
+        self.training = self._asked("training", task.training)
+        self.validation = self._asked("validation", task.validation)
+        self.record = self._record()
+
+    def warning(self) -> dict[str, Any] | None:
+        """What to record of the problems whose prompts are too long, if there are any."""
+        if not any(self._long.values()):
+            return None
+        message = (
+            f"{self._long['training']} training and {self._long['validation']} validation problems are left out: "
+            f"their prompts are longer than task.max_prompt_tokens {self._task.config.max_prompt_tokens}"
+        )
+        return {"code": "LONG_PROMPTS_LEFT_OUT", "message": message, "evidence": dict(self._long)}
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Judge each completion of the problem beside it."""
+        return self._task.judge(problems, completions)
+
+    def tokenizer(self) -> "PreTrainedTokenizerFast":
+        """As the task's."""
+        return self._task.tokenizer()
+
+    def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
+        """As the task's."""
+        return self._task.worked_example(random_numbers)
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """As the task's, with the problems as they are asked."""
+        asked = {"training": self.record.training, "validation": self.record.validation}
+        return {**self._task.recipe, "asked": {name: part.sha256 for name, part in asked.items()}}
+
+    def close(self) -> None:
+        """End what the judge keeps running."""
+        self._task.close()
+
+    def _asked(self, part: str, problems: Sequence[Problem]) -> list[Problem]:
+        config = self._task.config
+        readable = self._readable(problems)
+        if not readable:
+            raise ConfigError(f"task.data: every problem for {part} holds a special token of the tokenizer")
+        found = within(self._tokenizer, self._written(readable), config.max_prompt_tokens, part, chat=is_chat(config))
+        if not is_chat(config):
+            first = token_ids(self._tokenizer, [found.kept[0].prompt], chat=False)[0]
+            if misplaced := misplaced_tokens(self._tokenizer, first):
+                raise ConfigError(*misplaced)
+        self._leave_out("too_long", found.dropped)
+        self._long[part] = len(found.dropped)
+        self.lengths[part] = found.lengths
+        return found.kept
+
+    def _readable(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Those that say no special token: as part of a prompt it would be read as one."""
+        if self._tokenizer.split_special_tokens:
+            return list(problems)
+        data = self._task.config.data
+        own = "" if is_chat(self._task.config) else data.system or ""
+        special = [token.content for token in self._tokenizer.added_tokens_decoder.values() if token.special]
+
+        def holds(problem: Problem) -> bool:
+            text = problem.prompt.removeprefix(own).removesuffix(data.suffix)
+            return any(token in text for token in special)
+
+        self._leave_out("special_token", filter(holds, problems))
+        return [problem for problem in problems if not holds(problem)]
+
+    def _leave_out(self, reason: Reason, problems: Iterable[Problem]) -> None:
+        if prompts := [problem.prompt for problem in problems]:
+            self._left_out.setdefault(reason, []).extend(prompts)
+
+    def _written(self, problems: list[Problem]) -> list[Problem]:
+        data = self._task.config.data
+        if data.template == "raw":
+            return problems
+        return [
+            problem._replace(prompt=chat_prompt(self._tokenizer, problem.prompt, data.system, data.template_options))
+            for problem in problems
+        ]
+
+    def _record(self) -> DataRecord:
+        repeated, contradicting = _repetitions(self._task)
+        lengths = [*self.lengths["training"], *self.lengths["validation"]]
+        return DataRecord(
+            sources=tuple(self._task.sources),
+            training=Problems.of(self.training),
+            validation=Problems.of(self.validation),
+            left_out={reason: Problems.of((row,) for row in rows) for reason, rows in self._left_out.items()},
+            repeated=repeated,
+            contradicting=contradicting,
+            prompt_tokens=Tokens(shortest=min(lengths), median=median_low(lengths), longest=max(lengths)),
+        )
+
+
+def data_record(task: Task) -> DataRecord:
+    """What is recorded of any task's problems."""
+    if isinstance(task, Asked):
+        return task.record
+    return DataRecord(training=Problems.of(task.training), validation=Problems.of(task.validation))
+
+
+def _repetitions(task: WordProblems) -> tuple[int, int]:
+    """How many rows repeat the problem of an earlier one, and how many of those have another answer."""
+    answers, contradicting = dict[str, str](), 0
+    for row in task.rows:
+        contradicting += answers.setdefault(same_text(row.problem), row.answer) != row.answer
+    return len(task.rows) - len(answers), contradicting

@@ -1,0 +1,143 @@
+"""What a run would be asked and would leave out, from its data and tokenizer alone: no weights are read.
+
+python -m trainers CONFIG.yaml --preview
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median_low
+from typing import Any, Final
+
+from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
+from trainers.errors import ConfigError, GraderError
+from trainers.rewards import REWARDS
+from trainers.rewards.final_answer import LONG, looks_worked
+from trainers.tasks import Completion, Task, make_task
+from trainers.tasks.data_record import AnswersTried, Preview, Prompt, data_facts, lines, title, worked_warning
+from trainers.tasks.prompted_problems import Asked, data_record
+from trainers.tasks.prompts import beyond_context, end_tokens, has_chat_template, is_chat, token_ids
+from trainers.tasks.word_problems import WordProblems, boxed
+
+_TRIED_ANSWERS: Final = 64
+_MANY: Final = 0.1  # share of answers with the marks of worked solutions
+
+
+def preview(config: TrainingConfig, cache: Path) -> Preview:
+    """What training would read: the shortest, the middle and the longest prompt, and the counts of the data.
+
+    Raises: ConfigError, if the data, the tokenizer or the template cannot be used, or prompts and completions together
+        pass the model's context.
+    """
+    task: Task = make_task(config.task, cache)
+    try:
+        folder = _folder(config, cache)
+        tokenizer = _tokenizer(folder) if folder else task.tokenizer()
+        if isinstance(task, WordProblems):
+            task = Asked(task, tokenizer)
+        return _previewed(config, task, tokenizer, folder)
+    finally:
+        task.close()
+
+
+def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path | None) -> Preview:
+    chat, lengths = is_chat(config.task), _lengths(task, tokenizer)
+    if faults := beyond_context(config, max(max(lengths["training"]), max(lengths["validation"])), _context(folder)):
+        raise ConfigError(*faults)
+    by_length = sorted(range(len(task.training)), key=lambda index: lengths["training"][index])
+    places = dict.fromkeys(by_length[place] for place in (0, len(by_length) // 2, -1))
+    shown = [task.training[place] for place in places]
+    prompts = token_ids(tokenizer, [problem.prompt for problem in shown], chat=chat)
+    return Preview(
+        prompts=tuple(
+            Prompt(text=tokenizer.decode(ids), tokens=len(ids), answer=problem.answer)
+            for problem, ids in zip(shown, prompts, strict=True)
+        ),
+        data=data_record(task),
+        chat_template=has_chat_template(tokenizer),
+        ends=tuple(tokenizer.convert_ids_to_tokens(end_tokens(tokenizer, _own_ends(folder), chat=chat))),
+        answers=_tried(task, config.task.reward) if isinstance(config.task, WordProblemsTask) else None,
+    )
+
+
+def _lengths(task: Task, tokenizer: Any) -> dict[str, list[int]]:
+    """Of the prompts of training and of validation, in tokens."""
+    if isinstance(task, Asked):
+        return task.lengths
+    parts = {"training": task.training, "validation": task.validation}
+    return {
+        part: [len(ids) for ids in token_ids(tokenizer, [problem.prompt for problem in problems], chat=False)]
+        for part, problems in parts.items()
+    }
+
+
+def _tried(task: Task, reward: str) -> AnswersTried | None:
+    """Whether the reward takes problems' own answers for right; only ours are known to read a box."""
+    if reward not in REWARDS:
+        return None
+    step = max(1, len(task.training) // _TRIED_ANSWERS)
+    tried = list(task.training[::step][:_TRIED_ANSWERS])
+    try:
+        judged = task.judge(tried, [Completion(boxed(problem), 1, truncated=False) for problem in tried])
+    except GraderError as error:
+        raise ConfigError(f"task.reward: {error}") from error
+    wrong = [problem.answer for problem, judgement in zip(tried, judged, strict=True) if not judgement.correct]
+    answers = [problem.answer for problem in tried]
+    return AnswersTried(
+        tried=len(tried),
+        refused=len(wrong),
+        example=wrong[0] if wrong else None,
+        median_length=median_low(map(len, answers)),
+        worked=_worked(answers),
+    )
+
+
+def _worked(answers: Sequence[str]) -> str | None:
+    """One of the answers, if they look like worked solutions."""
+    marked = [answer for answer in answers if looks_worked(answer)]
+    if len(marked) > _MANY * len(answers):
+        return marked[0]
+    middle = sorted(answers, key=len)[(len(answers) - 1) // 2]
+    return middle if len(middle) > LONG else None
+
+
+def _folder(config: TrainingConfig, cache: Path) -> Path | None:
+    from trainers.policy.load_policy import pretrained_folder  # imports torch: seconds
+
+    return pretrained_folder(config.model, cache) if isinstance(config.model, PretrainedModel) else None
+
+
+def _tokenizer(folder: Path) -> Any:
+    from trainers.policy.load_policy import load_tokenizer
+
+    try:
+        return load_tokenizer(folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"model.model {folder.name}: its tokenizer cannot be loaded: {error}") from error
+
+
+def _context(folder: Path | None) -> int | None:
+    if folder is None:
+        return None
+    from transformers import AutoConfig
+
+    settings: Any = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    return getattr(settings.get_text_config(), "max_position_embeddings", None)
+
+
+def _own_ends(folder: Path | None) -> int | list[int] | None:
+    """As the model's generation config names its end tokens."""
+    path = None if folder is None else folder / "generation_config.json"
+    return json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path and path.exists() else None
+
+
+def text(found: Preview) -> str:
+    """The preview for people."""
+    prompts = (f"{number}. {title(prompt)}\n{lines(prompt)}" for number, prompt in enumerate(found.prompts, 1))
+    facts = [*data_facts(found.data), f"a completion ends with {' or '.join(found.ends)}"]
+    if (answers := found.answers) is not None:
+        wrong = f"; {answers.refused} are not right by the reward, such as {answers.example!r:.80}"
+        facts.append(f"{answers.tried} answers tried{wrong if answers.refused else ', all right by the reward'}")
+        if warning := worked_warning(answers):
+            facts.append(f"warning: {warning}")
+    return "\n\n".join([*prompts, "\n".join(facts)]) + "\n"

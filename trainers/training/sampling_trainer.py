@@ -1,0 +1,319 @@
+"""TRL's GRPOTrainer as far as it samples and scores: problems in, judged completions and log-probabilities out.
+
+What is TRL's: sampling itself, and log-probabilities and entropies by a fused head. Sampling is by Transformers, or by
+vLLM (`trainers.rollouts.vllm_engine`). Evaluations and the probe leave no
+trace in training. Shapes: B sequences, T completion tokens.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import trl.trainer.utils
+from accelerate.utils import gather_object
+from datasets import Dataset
+from torch import Tensor
+from transformers import GenerationConfig, PrinterCallback, TrainerCallback
+from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from trainers.config import TrainingConfig, VLLMEngine
+from trainers.errors import DivergedError, SamplingInterruptedError, StoppedError
+from trainers.evaluation.base_evaluation import BASE_EVALUATION_SEED, base_evaluation
+from trainers.evaluation.evaluate import Evaluation, evaluate, own_random_state
+from trainers.policy.checkpoints import UNFINISHED
+from trainers.policy.load_policy import load_policy, load_tokenizer, lora, refuse
+from trainers.policy.model_folder import model_digest
+from trainers.process.parallel import process_state, shared
+from trainers.record.probe_log import Sampled
+from trainers.rollouts.rollout import Group, Sample
+from trainers.rollouts.rollout_server import RolloutServer, server_command, server_environment
+from trainers.rollouts.vllm_engine import (
+    VLLM,
+    Sampling,
+    engine_arguments,
+    engine_problems,
+    refuse_missing,
+    vllm_version,
+)
+from trainers.tasks.base import Completion, Judgement, Problem, Task
+from trainers.tasks.prompts import end_tokens, is_chat, token_ids
+from trainers.training.sharding import whole_weights
+from trainers.training.training_arguments import training_arguments
+
+
+class Folders(NamedTuple):
+    """Where a run reads and writes."""
+
+    model: Path
+    """Model and tokenizer to start from."""
+    output: Path
+    """Gets the checkpoints."""
+    cache: Path
+    """Shared between runs."""
+
+
+class SampledTokens(NamedTuple):
+    """A completion as it was sampled."""
+
+    ids: list[int]
+    logprobs: list[float] | None
+    """In nats, if the engine gives them."""
+
+
+class SamplingTrainer(GRPOTrainer):
+    """A policy that completes and scores.
+
+    Args:
+        stopping: asked while sampling; once it is true sampling ends with SamplingInterruptedError.
+    """
+
+    args: Any
+    eos_token_ids: Any
+    generation_kwargs: Any
+    model: Any
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        task: Task,
+        folders: Folders,
+        stopping: Callable[[], bool],
+        callback: TrainerCallback,
+    ) -> None:
+        refuse_missing(config.rollout.engine)
+        processes = process_state().num_processes
+        self._config, self._task, self._folders = config, task, folders
+        self._stopping, self._sampling = stopping, False
+        self._characters = load_tokenizer(folders.model)
+        self._chat = is_chat(config.task)
+        model = load_policy(folders.model, config.model)
+        if self._chat:
+            own = model.generation_config.eos_token_id
+            model.generation_config.eos_token_id = end_tokens(self._characters, own, chat=True)
+        prompt_ids = self._token_ids([*task.training, *task.validation])
+        longest = max(map(len, prompt_ids))
+        refuse(model, config, prompt_ids, processes, engine_problems(config, model, longest))
+        model.register_forward_pre_hook(self._interrupt_sampling)
+        if not torch.cuda.is_available():  # its buffer is as wide as this, however small the vocabulary
+            trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE = min(model.config.vocab_size, 32768)
+        prompts = config.steps // config.rollout.updates_per_rollout * config.rollout.prompts_per_rollout
+        super().__init__(
+            model=model,
+            processing_class=self._characters,
+            reward_funcs=_unused,
+            args=training_arguments(config, folders.output / UNFINISHED, processes),
+            train_dataset=Dataset.from_dict({"prompt": [""] * prompts}),  # only counts: rollouts choose their prompts
+            callbacks=[callback],
+            peft_config=lora(config.model.lora),
+        )
+        assert not self.args.use_liger_kernel, "Liger's loss would replace ours"
+        self.remove_callback(PrinterCallback)
+        self._rank, self._processes = self.accelerator.process_index, self.accelerator.num_processes
+        self._server: RolloutServer | None = None
+        self.vllm_generation = self._vllm(longest) if isinstance(config.rollout.engine, VLLMEngine) else None
+
+    def create_model_card(self, *_: Any, **__: Any) -> None:
+        """Write no model card into checkpoints."""
+
+    def any_process(self, condition: bool) -> bool:
+        """Whether the condition is true in any of the processes that train together."""
+        return condition if self._processes == 1 else any(gather_object([condition]))
+
+    # vLLM
+
+    def _vllm(self, longest_prompt: int) -> VLLM:
+        engine, arguments = self._config.rollout.engine, engine_arguments(self._config, longest_prompt, self._processes)
+        assert isinstance(engine, VLLMEngine)
+        if engine.mode == "server" and self.accelerator.is_main_process:
+            model, length, seed = self._folders.model, arguments["max_model_length"], self._config.seed
+            self._server = RolloutServer(
+                lambda address: server_command(engine, model, length, seed, address),
+                server_environment(),
+                self._folders.output / "vllm.log",
+                self._while_starting,
+            )
+        return VLLM(
+            self.model,
+            self.accelerator,
+            self._characters,
+            arguments,
+            end_tokens=self.eos_token_ids,
+            server=self._server and self._server.address,
+            while_sampling=self._while_waiting,
+        )
+
+    def _while_starting(self) -> None:
+        if self._stopping():
+            raise StoppedError
+
+    def end_server(self) -> None:
+        """End vLLM's server, if this process has one."""
+        if self._server is not None:
+            self._server.close()
+
+    # completions
+
+    def _token_ids(self, problems: Sequence[Problem]) -> list[list[int]]:
+        return token_ids(self._characters, [problem.prompt for problem in problems], chat=self._chat)
+
+    def _completion(self, ids: list[int]) -> Completion:
+        ended = ids[-1] in self.eos_token_ids
+        return Completion(self._characters.decode(ids[:-1] if ended else ids), len(ids), truncated=not ended)
+
+    def _interrupt_sampling(self, *_: Any) -> None:
+        if self._sampling and self._stopping():
+            raise SamplingInterruptedError
+
+    def _generate_single_turn(
+        self, prompt_ids: Any, images: Any, fields: Any, num_generations: Any, *args: Any, seed: int = 0, **kwargs: Any
+    ) -> Any:
+        if self.vllm_generation is not None:
+            given = self.generation_kwargs
+            sampling = Sampling(given["temperature"], given["top_p"], given["max_new_tokens"])
+            step = self.state.global_step
+            return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=seed)
+        self._sampling = self._processes == 1  # several processes cannot break off at the same token
+        try:
+            with whole_weights(self.model):
+                return super()._generate_single_turn(prompt_ids, images, fields, num_generations, *args, **kwargs)
+        except RuntimeError as error:
+            if "probability tensor contains" not in str(error):
+                raise
+            raise DivergedError(self.state.global_step, "the policy's probabilities are not finite") from error
+        finally:
+            self._sampling = False
+
+    def _completed(self, prompt_ids: list[list[int]], num_generations: int = 1, seed: int = 0) -> list[SampledTokens]:
+        """One completion of each prompt, sampled in parts that memory allows.
+
+        Args:
+            num_generations: how often each prompt stands in a row.
+            seed: of what vLLM draws; Transformers draws from torch's generator.
+        """
+        size, completed = self._config.rollout.sampling_batch or len(prompt_ids), list[SampledTokens]()
+        if self.vllm_generation is not None:
+            size = -(-size // num_generations) * num_generations  # it takes each prompt once
+        for start in range(0, len(prompt_ids), size):
+            if self.vllm_generation is not None and self.any_process(self._stopping()):
+                raise SamplingInterruptedError
+            part = prompt_ids[start : start + size]
+            ids, logprobs = self._generate_single_turn(part, None, {}, num_generations, seed=seed + start)
+            completed += map(SampledTokens, ids, logprobs or [None] * len(ids))
+        return completed
+
+    def _sampled_groups(self, indices: list[int], seed: int) -> list[Group]:
+        size = self._config.rollout.completions_per_prompt
+        asked = [self._task.training[index] for index in indices for _ in range(size)]
+        prompt_ids = self._token_ids(asked)
+        completed = self._completed(prompt_ids, size, seed)
+        completions = [self._completion(tokens.ids) for tokens in completed]
+        judgements = self._task.judge(asked, completions)
+        samples = [
+            Sample(prompt, tokens.ids, completion, judgement, tokens.logprobs)
+            for prompt, tokens, completion, judgement in zip(
+                prompt_ids, completed, completions, judgements, strict=True
+            )
+        ]
+        return [samples[start : start + size] for start in range(0, len(samples), size)]
+
+    def _logprobs(self, model: Any, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies (B, T) of completions, in nats, at the sampling temperature."""
+        mask_BT = rows["completion_mask"]
+        logprobs_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
+            model,
+            torch.cat([rows["prompt_ids"], rows["completion_ids"]], dim=1),
+            torch.cat([rows["prompt_mask"], mask_BT], dim=1),
+            mask_BT.size(1),
+            batch_size=self._config.device_batch,
+            compute_entropy=True,
+        )
+        assert entropy_BT is not None
+        return logprobs_BT, entropy_BT
+
+    @torch.no_grad()
+    def _forward(self, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The same of the present policy, without a gradient."""
+        device = self.accelerator.device
+        with disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
+            return self._logprobs(self.model, {name: tensor.to(device) for name, tensor in rows.items()})
+
+    # evaluation and probe
+
+    def evaluation_after(self, step: int) -> Evaluation:
+        """Evaluate the present weights as those after so many updates are: what is sampled depends on seed and step."""
+        return self._evaluation_of_initial() if step == 0 else self._evaluation(hash((self._config.seed, step)))
+
+    def _evaluation_of_initial(self) -> Evaluation:
+        """The same for every run that starts from this model, so it is made once and kept."""
+        config = self._config
+        key = {
+            "model": model_digest(self._folders.model),
+            "weights": getattr(config.model, "weights_dtype", None),
+            "task": [config.task.model_dump(mode="json"), self._task.recipe],
+            "evaluation": config.evaluation.model_dump(mode="json"),
+            "rollout": config.rollout.model_dump(mode="json", include={"max_completion_tokens", "sampling_batch"}),
+            "compute": config.compute.model_dump(mode="json"),
+        }
+        if isinstance(config.rollout.engine, VLLMEngine):
+            key["engine"] = [config.rollout.engine.model_dump(mode="json"), vllm_version()]
+        compute, cache = partial(self._evaluation, BASE_EVALUATION_SEED), self._folders.cache
+        if self._processes > 1:
+            key["processes"] = self._processes
+            return shared(partial(base_evaluation, cache, key), compute)
+        return base_evaluation(cache, key, compute, self._while_waiting)
+
+    def _while_waiting(self) -> None:
+        if self._stopping():
+            raise SamplingInterruptedError
+
+    def _evaluation(self, seed: int) -> Evaluation:
+        with own_random_state((seed + self._rank) % 2**32):
+            return evaluate(partial(self._judged, seed=seed), self._task.validation, self._config.evaluation)
+
+    def _judged(self, problems: Sequence[Problem], seed: int = 0) -> list[tuple[Completion, Judgement]]:
+        """Complete each problem once with the evaluation's settings and judge it; each process has its share.
+
+        Shares are filled up to equal lengths: processes that share weights, or vLLM, must sample equally often.
+        """
+        mine = problems[self._rank :: self._processes]
+        own, share = len(mine), -(-len(problems) // self._processes)
+        asked, completions = [*mine, *problems[: share - own]], list[Completion]()
+        of_rollout = self._config.rollout.completions_per_rollout // self._processes
+        size = share if self.vllm_generation is not None else of_rollout
+        with self._evaluation_settings():
+            for start in range(0, share, size):
+                ids = self._token_ids(asked[start : start + size])
+                completions += [self._completion(tokens.ids) for tokens in self._completed(ids, seed=seed)]
+        pairs = list(zip(completions[:own], self._task.judge(mine, completions[:own]), strict=True))
+        shares = gather_object([pairs]) if self._processes > 1 else [pairs]
+        return [shares[place % self._processes][place // self._processes] for place in range(len(problems))]
+
+    @contextmanager
+    def _evaluation_settings(self) -> Generator[None]:
+        """Sample as `config.evaluation` says, with the model in evaluation mode."""
+        settings, training = self._config.evaluation, self.model.training
+        config, kwargs = self.generation_config, self.generation_kwargs
+        self.generation_kwargs = {**kwargs, "temperature": settings.temperature, "top_p": settings.top_p}
+        if settings.max_completion_tokens is not None:
+            self.generation_kwargs["max_new_tokens"] = settings.max_completion_tokens
+        self.generation_config = GenerationConfig(**self.generation_kwargs, disable_compile=True)
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.generation_config, self.generation_kwargs = config, kwargs
+            self.model.train(training)
+
+    def _probe_completions(self, number: int) -> Sampled:
+        problems = self._task.training
+        prompt_ids = self._token_ids([problems[index % len(problems)] for index in range(number)])
+        with own_random_state(0):
+            return prompt_ids, [tokens.ids for tokens in self._completed(prompt_ids)]
+
+
+def _unused(**_: Any) -> list[float | None]:
+    raise AssertionError("TRL's rewards are not used")

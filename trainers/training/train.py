@@ -1,0 +1,102 @@
+"""One training run, from configuration to outcome."""
+
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from trainers.config import TinyPolicy, TrainingConfig
+from trainers.errors import DivergedError, StoppedError
+from trainers.policy.checkpoints import UNFINISHED, read_state
+from trainers.policy.load_policy import load_tokenizer, pretrained_folder
+from trainers.policy.warm_start import warm_started
+from trainers.process.events import EventWriter
+from trainers.process.parallel import process_state
+from trainers.record.recorder import Outcome, Recorder
+from trainers.tasks import Task, make_task
+from trainers.tasks.prompted_problems import Asked, data_record
+from trainers.tasks.word_problems import WordProblems
+from trainers.training.policy_trainer import PolicyTrainer
+from trainers.training.sampling_trainer import Folders
+
+_LIBRARIES: Final = ("torch", "transformers", "trl")
+
+
+def train(
+    config: TrainingConfig,
+    output: Path,
+    events: EventWriter,
+    *,
+    cache: Path,
+    resume_from: Path | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+    model_only: bool = False,
+    make: Callable[..., PolicyTrainer] = PolicyTrainer,
+) -> Outcome:
+    """Train the policy that `config` describes; on a CPU the same arguments give the same weights.
+
+    Several processes started together (torchrun, accelerate) share one run: the same prompts, split between them.
+
+    Args:
+        output: folder for the checkpoints `step-N`.
+        events: gets everything worth knowing about the run; in all processes but the first it must keep nothing.
+        cache: folder of models, data and first evaluations, shared between runs.
+        resume_from: checkpoint of the same configuration to continue from.
+        stopping: polled; once it is true the run saves after the present update, or the state before the present
+            sampling, and ends.
+        model_only: leave the model of the last step alone: no optimizer, no older checkpoints.
+        make: of the trainer, with PolicyTrainer's arguments.
+    Raises: CheckpointError, if `resume_from` cannot be continued; ConfigError, if the configuration does not fit the
+        model, data or machine.
+    """
+    state = {} if resume_from is None else read_state(resume_from, config)
+    first_step = int(state.get("step", 0))
+    events.write(
+        "started",
+        config=config.model_dump(mode="json"),
+        versions={"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}},
+        resumed_from_step=None if resume_from is None else first_step,
+        pid=os.getpid(),
+    )
+    recorder = Recorder(events, config.steps, first_step, state)
+    if state.get("model_only"):  # it was ended before it could say that it had finished
+        recorder.finished("SUCCEEDED", first_step)
+        return "SUCCEEDED"
+    task: Task = make_task(config.task, cache)
+    try:
+        if process_state().is_main_process:
+            shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # of a process that was killed while saving
+        with process_state().main_process_first():  # only the first of several processes can save a model
+            model = _initial_model(config, task, cache, events, stopping)
+        if isinstance(task, WordProblems):
+            task = Asked(task, load_tokenizer(model))
+            if (warning := task.warning()) and process_state().is_main_process:
+                recorder.warning(first_step, warning)
+        events.write("data", **data_record(task).model_dump(mode="json"))
+        folders = Folders(model, output, cache)
+        trainer = make(config, task, folders, recorder, stopping, state, model_only=model_only)
+        trainer.run(resume_from)
+        process_state().wait_for_everyone()  # so that none has ended while the first still saves
+        step = trainer.state.global_step
+        outcome: Outcome = "SUCCEEDED" if step == config.steps and not trainer.interrupted else "STOPPED"
+    except StoppedError:
+        step, outcome = first_step, "STOPPED"
+    except DivergedError as error:
+        step, outcome = error.last_good_step, "DIVERGED"
+    finally:
+        task.close()
+    if process_state().is_main_process:
+        shutil.rmtree(output / UNFINISHED, ignore_errors=True)
+        recorder.finished(outcome, step)
+    return outcome
+
+
+def _initial_model(
+    config: TrainingConfig, task: Task, cache: Path, events: EventWriter, stopping: Callable[[], bool]
+) -> Path:
+    if isinstance(config.model, TinyPolicy):
+        return warm_started(config.model, task, cache, events, stopping)
+    return pretrained_folder(config.model, cache)
