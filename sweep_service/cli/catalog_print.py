@@ -1,7 +1,7 @@
 """Printing entries of the catalog for people."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -12,10 +12,9 @@ from rich.text import Text
 from sweep_service.cli.output import print_table, say, stdout
 from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, origin_text
 from trainers.catalog.new_entry import size_text
+from trainers.catalog.row_files import likely_columns
 
 _VALUE: Final = 160
-_PROMPTS: Final = ("problem", "question", "prompt", "instruction", "query", "input")
-_ANSWERS: Final = ("answer", "final_answer", "solution", "target", "output", "label")
 _AFTER: Final = "####"
 _BOXED: Final = "\\boxed"
 
@@ -101,13 +100,9 @@ def print_benchmark(entry: BenchmarkEntry, folder: Path, first: Mapping[str, Any
     _print_spec(["task:", "  name: word_problems", f"  apart_from: [{entry.name}]     # train on none of its problems"])
 
 
-def mapping(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def mapping(columns: Collection[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The columns that look like problem and answer, as a spec names them."""
-    named = list(columns)
-    found = dict[str, str]()
-    for setting, candidates in (("prompt", _PROMPTS), ("answer", _ANSWERS)):
-        if column := next((name for name in candidates if name in named), None):
-            found[setting] = column
+    found = {setting: column for setting, column in likely_columns(columns)._asdict().items() if column}
     answers = [str(row.get(found.get("answer", ""))) for row in rows]
     if any(_AFTER in answer for answer in answers):
         found["answer_after"] = f'"{_AFTER}"'

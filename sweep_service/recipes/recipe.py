@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from sweep_service.recipes.errors import RecipeError
 from trainers.catalog.entries import DatasetEntry
+from trainers.catalog.row_files import ANSWER_COLUMNS, PROMPT_COLUMNS, likely_columns
 from trainers.config import with_params
 
 
@@ -23,13 +24,12 @@ def problems_of(entry: DatasetEntry) -> Problems:
 
     Raises: RecipeError, if no column has one of them.
     """
-    prompt = next((name for name in ("problem", "question", "prompt") if name in entry.columns), None)
-    answer = next((name for name in ("answer", "final_answer", "solution") if name in entry.columns), None)
+    prompt, answer = likely_columns(entry.columns)
     if prompt is None or answer is None:
+        missing, names = ("problem", PROMPT_COLUMNS) if prompt is None else ("answer", ANSWER_COLUMNS)
         raise RecipeError(
-            f"{entry.name} has the columns {', '.join(entry.columns)}: none is called problem, question or prompt"
-            f"{'' if prompt is None else ' beside an answer, final_answer or solution'}; write the recipe without "
-            "--data and set task.data yourself (docs/tasks.md)"
+            f"{entry.name} has the columns {', '.join(entry.columns)}, and none has a usual name of the {missing} "
+            f"({', '.join(names)}); write the recipe without --data and set task.data yourself (docs/tasks.md)"
         )
     split = "train" if "train" in entry.splits else max(entry.splits, key=lambda name: entry.splits[name])
     return Problems(entry.name, entry.splits[split], split, prompt, answer)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from trainers.benchmarks.problems import BenchmarkProblem, check_problems
-from trainers.catalog.row_files import read_rows
+from trainers.catalog.row_files import likely_columns, read_rows
 from trainers.errors import ConfigError
 
 _THOUSANDS: Final = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
@@ -61,7 +61,7 @@ def converted(name: str, records: Iterable[Mapping[str, Any]], source: str) -> l
 
 def _problem(record: Mapping[str, Any]) -> str | None:
     """The text, also where it is a chat whose last message asks."""
-    text: Any = record.get("problem") or record.get("question") or record.get("prompt")
+    text: Any = record.get(likely_columns([name for name, value in record.items() if value]).prompt or "")
     if isinstance(text, list):
         text = text[-1]["content"] if text else None
     return text if isinstance(text, str) and text else None

@@ -5,11 +5,11 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, Any, Final, NoReturn
+from typing import IO, Any, Final, NamedTuple, NoReturn
 
 from trainers.errors import ConfigError
 
@@ -17,7 +17,24 @@ FORMS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 """Endings of the files that can be read; all but .parquet also with .gz behind."""
 _LARGEST_FIELD: Final = 1 << 30
 
+PROMPT_COLUMNS: Final = ("problem", "question", "prompt", "instruction", "query", "input")
+ANSWER_COLUMNS: Final = ("answer", "final_answer", "solution", "target", "output", "label")
+"""What published datasets call the two, the likelier name first."""
+
 Row = dict[str, Any]
+
+
+class LikelyColumns(NamedTuple):
+    """The columns that hold problem and answer, going by their names; None: no column has such a name."""
+
+    prompt: str | None
+    answer: str | None
+
+
+def likely_columns(columns: Collection[str]) -> LikelyColumns:
+    """Guess which columns hold problem and answer; of several candidates the one named first above counts."""
+    candidates = (PROMPT_COLUMNS, ANSWER_COLUMNS)
+    return LikelyColumns(*(next((name for name in names if name in columns), None) for names in candidates))
 
 
 def form_of(name: str) -> str | None:
