@@ -20,7 +20,7 @@ from trainers.losses.aggregation import (
     seq_mean_token_sum_norm,
     token_mean,
 )
-from trainers.losses.base import REGIONS, ClipParams, LossOutput, LossParams, PolicyLoss, Region
+from trainers.losses.base import PARTS, REGIONS, ClipParams, LossOutput, LossParams, PolicyLoss, Region
 from trainers.losses.batch import TokenBatch
 from trainers.losses.clipped import DAPOParams, GRPOParams, dapo, grpo
 from trainers.losses.correction import truncated_weights
@@ -36,6 +36,7 @@ from trainers.losses.terms import EntropyBonusParams, TermsParams, next_coeffici
 __all__ = [
     "AGGREGATIONS",
     "LOSSES",
+    "PARTS",
     "REGIONS",
     "AdvantageParams",
     "Aggregation",

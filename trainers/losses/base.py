@@ -25,11 +25,15 @@ if TYPE_CHECKING:
 Region = Literal["na_lp", "pa_lp", "pa_low", "na_high"]
 
 REGIONS: Final[dict[Region, str]] = {
-    "na_lp": "A < 0 and ratio < 1 - epsilon_low: PPO drops these tokens, beta1 weighs them",
-    "pa_lp": "A > 0 and ratio > 1 + epsilon_high: PPO drops these tokens, beta2 weighs them",
-    "pa_low": "A > 0 and ratio < 1 - epsilon_low: never clipped",
-    "na_high": "A < 0 and ratio > 1 + epsilon_high: never clipped, up to the dual clip",
+    "na_lp": "A < 0 and ratio < 1 - epsilon_low",  # PPO drops these tokens, beta1 weighs them
+    "pa_lp": "A > 0 and ratio > 1 + epsilon_high",  # PPO drops these tokens, beta2 weighs them
+    "pa_low": "A > 0 and ratio < 1 - epsilon_low",  # never clipped
+    "na_high": "A < 0 and ratio > 1 + epsilon_high",  # never clipped, up to the dual clip
 }
+"""The tokens whose ratio left the clip bounds, by name."""
+
+PARTS: Final[tuple[str, ...]] = (*REGIONS, "inside")
+"""Every token belongs to one of these: a region, or the rest (a ratio inside the bounds, or no advantage)."""
 
 
 class LossParams(Params):

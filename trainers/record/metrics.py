@@ -5,6 +5,8 @@ A value that does not exist, such as the entropy of a region without tokens, is 
 
 from typing import Final, NamedTuple
 
+from trainers.losses import REGIONS
+
 
 class Metric(NamedTuple):
     """A row of the tables below."""
@@ -18,13 +20,7 @@ _GROUPS: Final = "share of groups"
 _COMPLETIONS: Final = "share of completions"
 _WEIGHT: Final = "share of weight"
 
-_REGIONS: Final = {
-    "na_lp": "A < 0 and ratio < 1 - epsilon_low",
-    "pa_lp": "A > 0 and ratio > 1 + epsilon_high",
-    "pa_low": "A > 0 and ratio < 1 - epsilon_low",
-    "na_high": "A < 0 and ratio > 1 + epsilon_high",
-}
-_PARTS: Final = {**_REGIONS, "inside": "none of the four regions"}
+_PARTS: Final = {**REGIONS, "inside": "none of the four regions"}
 
 
 def _entropy(tokens: str) -> Metric:
@@ -57,7 +53,7 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "entropy/p90": _entropy("90 % quantile over all completion tokens"),
         "entropy/p99": _entropy("99 % quantile over all completion tokens"),
         "entropy/top20_mean": _entropy("mean over the 20 % of completion tokens with the highest entropy"),
-        **{f"entropy/{name}": _entropy(f"mean over tokens with {where}") for name, where in _REGIONS.items()},
+        **{f"entropy/{name}": _entropy(f"mean over tokens with {where}") for name, where in REGIONS.items()},
         "entropy/correct": _entropy("mean over the tokens of right completions"),
         "entropy/incorrect": _entropy("mean over the tokens of wrong completions"),
         "entropy/old": _entropy("mean over all completion tokens, of the policy that sampled them"),
@@ -76,7 +72,7 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         ),
     },
     "Regions": {
-        **{f"share/{name}": Metric(_TOKENS, where) for name, where in _REGIONS.items()},
+        **{f"share/{name}": Metric(_TOKENS, where) for name, where in REGIONS.items()},
         "share/selected": Metric(
             _TOKENS, "singled out by the loss: dropped by erc and clip_cov, penalised by kl_cov; null for other losses"
         ),

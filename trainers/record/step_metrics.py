@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from trainers.losses import REGIONS
-
-PARTS: Final[tuple[str, ...]] = (*REGIONS, "inside")
-"""Every token belongs to one of these: a region outside the bounds, or the rest (inside, or without advantage)."""
+from trainers.losses import PARTS, REGIONS
 
 SETS: Final[tuple[str, ...]] = (*PARTS, "correct", "incorrect")
 """The sets of tokens over which each of `VALUES` is summed."""
