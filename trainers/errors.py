@@ -1,15 +1,17 @@
-"""Everything a training run can end with besides success.
+"""The errors that end a training run, an evaluation or an addition to the catalog, with the exit code of each.
 
     TrainerError
-        ConfigError       what was asked for cannot run: change the configuration or the command line (exit code 2)
-        CheckpointError   a checkpoint to resume from is missing, incomplete or of another configuration (exit code 2)
-        DivergedError     a loss, gradient or probability is no longer finite (exit code 3)
-        StoppedError      asked to stop before the first update (exit code 4)
-        SamplingInterruptedError   asked to stop while sampling; the trainer saves the state before it (exit code 4)
-        OffPolicyError    the first minibatch of a rollout does not have ratio 1: a fault in the trainer (exit code 1)
-        EngineError       the engine that samples does not start (exit code 1)
-        GraderError       answers cannot be judged: the grader does not start, or fails too often (exit code 1)
+    ├── ConfigError                  2  a setting or an option cannot be used: change it
+    │   └── catalog.hub.HubError     2  the Hub cannot be read now, or not by this user: do what it says, and try again
+    ├── CheckpointError              2  a checkpoint is missing, incomplete or of another configuration
+    ├── DivergedError                3  a loss, gradient or probability is no longer finite
+    ├── StoppedError                 4  a signal came before there was anything to save, or while a benchmark is sampled
+    ├── SamplingInterruptedError     4  a signal came while sampling; the trainer saves the state before it
+    ├── OffPolicyError               1  the first minibatch of a rollout does not have ratio 1: a fault in the trainer
+    ├── EngineError                  1  the engine that samples does not start
+    └── GraderError                  1  answers cannot be judged: the grader does not start, or fails too often
 
+Tasks and benchmarks raise the same ones. `grading.equality.UnreadableGoldError` never leaves the grader's process.
 All survive pickling: each is rebuilt from the arguments it was made with.
 """
 
@@ -34,7 +36,7 @@ class ConfigError(TrainerError):
 
 
 class CheckpointError(TrainerError):
-    """A checkpoint cannot be resumed from."""
+    """No run can be resumed from this checkpoint."""
 
 
 class DivergedError(TrainerError):
