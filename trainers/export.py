@@ -5,7 +5,6 @@ python -m trainers.export CHECKPOINT DIR
 
 import argparse
 import json
-import math
 import os
 import shutil
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from trainers.catalog.model_check import DTYPES, stored_numbers
 from trainers.config import TrainingConfig
 from trainers.errors import CheckpointError, ConfigError
 from trainers.policy.checkpoints import run_config
@@ -25,7 +25,6 @@ from trainers.process.lifeline import follow_parent
 
 _ADAPTER: Final = "adapter_config.json"
 _ADAPTER_FILES: Final = ("adapter_model.safetensors", _ADAPTER)
-_DTYPES: Final = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 _SPARE_BYTES: Final = 64 * 2**20
 _EPILOG: Final = """\
 prints JSON: what was exported, its parameters, type and bytes.
@@ -122,12 +121,9 @@ def _copy_adapters(checkpoint: Path, folder: Path) -> dict[str, Any]:
 
 
 def _stored(file: Path) -> dict[str, Any]:
-    """How many numbers of which type are in a safetensors file: its head is JSON, after 8 bytes with its length."""
-    with file.open("rb") as content:
-        head = json.loads(content.read(int.from_bytes(content.read(8), "little")))
-    tensors = [entry for name, entry in head.items() if name != "__metadata__"]
-    dtypes = sorted({_DTYPES.get(entry["dtype"]) or str(entry["dtype"]) for entry in tensors})
-    return {"parameters": sum(math.prod(entry["shape"]) for entry in tensors), "dtype": " and ".join(dtypes)}
+    """How many numbers of which type are in a safetensors file."""
+    counts = stored_numbers(file)
+    return {"parameters": counts.total(), "dtype": " and ".join(sorted(DTYPES.get(dtype, dtype) for dtype in counts))}
 
 
 def _origin(base: Path) -> dict[str, Any]:

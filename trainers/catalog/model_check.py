@@ -1,12 +1,15 @@
 """What a folder must be to be a model of the catalog, and what is written down about it. Imports no torch."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatch
 from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any, Final
+
+from safetensors import SafetensorError, safe_open
 
 from trainers.errors import ConfigError
 
@@ -42,8 +45,8 @@ _SIZES: Final = {
 }
 _CONTEXT: Final = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 _KV_HEADS: Final = ("num_key_value_heads", "num_kv_heads")
-_DTYPES: Final = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-_LARGEST_HEADER: Final = 100_000_000
+DTYPES: Final = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+"""The types of weights that can be trained, by their name in safetensors files."""
 
 
 def files_beside(names: Collection[str]) -> list[str]:
@@ -117,19 +120,16 @@ def described(folder: Path, weights: Collection[str]) -> dict[str, Any]:
     Raises: ConfigError, if weights are no safetensors, or of a type that is not trained.
     """
     config = _read(folder / CONFIG)
-    counts = dict[str, int]()
-    for name in weights:
-        for dtype, count in _elements(folder / name).items():
-            counts[dtype] = counts.get(dtype, 0) + count
-    if other := sorted(counts.keys() - _DTYPES.keys()):
-        raise ConfigError(f"its weights are of type {', '.join(other)}; training needs {', '.join(_DTYPES.values())}")
+    counts = sum((stored_numbers(folder / name) for name in weights), Counter[str]())
+    if other := sorted(counts.keys() - DTYPES.keys()):
+        raise ConfigError(f"its weights are of type {', '.join(other)}; training needs {', '.join(DTYPES.values())}")
     sizes = {name: _first(config, among) for name, among in _SIZES.items()}
     template = (folder / "chat_template.jinja").exists() or (folder / "chat_template.json").exists()
     return {
         **sizes,
         "architecture": _architectures(config)[0],
-        "parameters": sum(counts.values()),
-        "weights_dtype": _DTYPES[max(counts, key=lambda dtype: counts[dtype])],
+        "parameters": counts.total(),
+        "weights_dtype": DTYPES[counts.most_common(1)[0][0]],
         "context_length": _first(config, _CONTEXT),
         "num_kv_heads": _first(config, _KV_HEADS) or sizes["num_heads"],
         "chat_template": template or bool(_read(folder / TOKENIZER_CONFIG).get("chat_template")),
@@ -152,23 +152,22 @@ def _first(config: Mapping[str, Any], names: Collection[str]) -> int | None:
     return next((value for name in names if isinstance(value := config.get(name), int)), None)
 
 
-def _elements(path: Path) -> dict[str, int]:
-    """How many numbers of each type a safetensors file holds, from its header."""
+def stored_numbers(path: Path) -> Counter[str]:
+    """Count the numbers of each type that a safetensors file holds, such as BF16, without reading them.
+
+    Raises: ConfigError, if it is not a whole safetensors file.
+    """
+    counts = Counter[str]()
     try:
-        with path.open("rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            if not 0 < size <= min(_LARGEST_HEADER, path.stat().st_size):
-                raise ValueError(f"its header would have {size} bytes")
-            header: dict[str, Any] = json.loads(file.read(size))
-        tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
-        end = 8 + size + max((tensor["data_offsets"][1] for tensor in tensors), default=0)
-        if end != path.stat().st_size:
-            raise ValueError(f"it should have {end} bytes and has {path.stat().st_size}")
-        counts = dict[str, int]()
-        for tensor in tensors:
-            counts[tensor["dtype"]] = counts.get(tensor["dtype"], 0) + prod(tensor["shape"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path.name} is no whole safetensors file: {error}") from error
+        with safe_open(path, framework="numpy") as file:
+            for name in file.keys():  # noqa: SIM118 it is no mapping
+                tensor = file.get_slice(name)
+                counts[tensor.get_dtype()] += prod(tensor.get_shape())
+    except SafetensorError as error:
+        size = path.stat().st_size
+        raise ConfigError(
+            f"{path.name}, of {size} bytes, is not a whole safetensors file ({error}); fetch or copy it again"
+        ) from error
     return counts
 
 

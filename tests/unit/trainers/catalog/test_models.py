@@ -147,7 +147,8 @@ def test_a_known_architecture_may_bring_code_that_is_not_needed(tmp_path: Path) 
         ({"config.json": b"[1]"}, "config.json is no JSON object"),
         (
             {"model.safetensors": safetensors({"a": [2]})[:-1]},
-            "model.safetensors is no whole safetensors file: it should have 74 bytes and has 73",
+            "model.safetensors, of 73 bytes, is not a whole safetensors file (Error while deserializing header: "
+            "incomplete metadata, file not fully covered); fetch or copy it again",
         ),
         (
             {"model.safetensors": safetensors({"a": [2]}, "I8", 1)},
