@@ -137,7 +137,7 @@ def _spec(length: int, *, small: bool) -> dict[str, Any]:
 def _stop_a_trainer(store: Store, sweep_id: str) -> Attempt:
     """Send SIGTERM to a trainer that has made an update and has one to go."""
     while True:
-        if store.get_sweep(sweep_id).state.terminal:
+        if store.get_sweep(sweep_id).state.is_over:
             raise SystemExit(f"the sweep ended before a trainer was stopped: {store.get_sweep(sweep_id).message}")
         midway = {trial.id for trial in store.list_trials(sweep_id) if 0 < trial.step < trial.total_steps}
         for attempt in store.list_attempts(sweep_id, running_only=True):

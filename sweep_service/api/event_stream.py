@@ -47,7 +47,7 @@ class Streams:
             yield format_sse_event(retry=RETRY_MS)
             sent = time.monotonic()
             while not self.stopping.is_set():
-                ended = (await run_in_threadpool(service.get, sweep_id)).state.terminal
+                ended = (await run_in_threadpool(service.get, sweep_id)).state.is_over
                 events = await run_in_threadpool(service.events, sweep_id, after, _BATCH)
                 for event in events:
                     name = event.type if named else None

@@ -314,7 +314,7 @@ def _remove(entry_type: type[AnyEntry], name: str, *, yes: bool, force: bool) ->
 
 def _needing(entry_type: type[AnyEntry], name: str) -> list[str]:
     """Sweeps that have not ended and name it, if there is a server to ask."""
-    unfinished = [state for state in SweepState if not state.terminal]
+    unfinished = [state for state in SweepState if not state.is_over]
     try:
         with connect(patience_s=0) as client:
             wanted = [sweep for sweep in client.sweeps(unfinished) if sweep.desired_state is DesiredState.RUN]

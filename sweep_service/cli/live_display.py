@@ -72,10 +72,10 @@ class LiveDisplay:
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=None)
         room = max(1, self._live.console.size.height - 8)
         counts = look.sweep.trials
-        done = sum(count for state, count in counts.items() if state.terminal)
+        done = sum(count for state, count in counts.items() if state.is_over)
         total = sum(counts.values())
         table.add_row(Text("  all trials"), ProgressBar(total, done, _BAR), Text(counts_text(counts)))
-        if look.probe and not look.sweep.state.terminal:
+        if look.probe and not look.sweep.state.is_over:
             table.add_row(Text("  probe of the cost"), ProgressBar(1, 0, _BAR), Text(look.probe, "bright_black"))
         for trial in look.running[:room]:
             values = look.latest.get(trial.id, {})
@@ -128,7 +128,7 @@ class LineDisplay:
 
 def best_line(best: Best, sweep: SweepView) -> Text:
     """Say which config leads, and by which results."""
-    words = "  best: " if sweep.state.terminal else "  best so far: "
+    words = "  best: " if sweep.state.is_over else "  best so far: "
     params = params_text(best.params) or best.config_id
     value = f"{best.metric} {best.objective:.3f}, mean over {best.stage} seeds"
     return Text.assemble(words, (params, "bold"), "  ", value)

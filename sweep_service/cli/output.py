@@ -117,7 +117,7 @@ def params_text(params: Mapping[str, Any]) -> str:
 
 def counts_text(counts: Mapping[TrialState, int]) -> str:
     """Return how many trials are in which state, such as `12 of 30 done, 1 failed, 2 running`."""
-    done = sum(count for state, count in counts.items() if state.terminal)
+    done = sum(count for state, count in counts.items() if state.is_over)
     shown = (TrialState.FAILED, TrialState.DIVERGED, TrialState.CANCELLED, TrialState.RUNNING)
     parts = [f"{counts[state]} {state.value.lower()}" for state in shown if counts.get(state)]
     return ", ".join([f"{done} of {sum(counts.values())} done", *parts])

@@ -11,7 +11,7 @@ from sweep_service.cli.probe_command import gib, memory_text
 from sweep_service.schemas import ConfigDifference, ConfigValues, ConfigView, SweepsComparison, SweepView, TrialView
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
 from sweep_service.sweep.plan import SweepPlan
-from sweep_service.sweep.records import Role, Stage, TrialState
+from sweep_service.sweep.records import Role, Stage
 from trainers.tasks.data_record import data_facts, lines, title
 
 _SHOWN_CONFIGS = 8
@@ -97,7 +97,7 @@ def print_sweep(
         [_config_row(config, valued) for config in configs],
         right=("TUNE (SEEDS)", "CONFIRM (SEEDS)"),
     )
-    failed = [trial for trial in trials if trial.state in (TrialState.FAILED, TrialState.DIVERGED)]
+    failed = [trial for trial in trials if trial.state.went_wrong]
     shown = trials if list_trials else failed
     if shown:
         params = {config.id: params_text(config.params) for config in configs}

@@ -53,7 +53,7 @@ def _follow(watcher: Watcher, display: Display, timeout_s: float | None) -> Watc
         else:
             heard = time.monotonic()
             display.show(look)
-            if look.sweep.state.terminal and not look.events:
+            if look.sweep.state.is_over and not look.events:
                 return look
         if timeout_s is not None and time.monotonic() - begin > timeout_s:
             raise TooLate(f"the sweep has not ended within {timeout_s:g} s; it goes on")

@@ -215,7 +215,7 @@ class Client:
                 seen = event.seq
                 if on_event:
                     on_event(event)
-            if sweep.state.terminal:
+            if sweep.state.is_over:
                 return sweep
             if time.monotonic() + poll_s > end:
                 raise TooLate(f"sweep {sweep_id} is {sweep.state} after {timeout_s:g} s; it goes on")

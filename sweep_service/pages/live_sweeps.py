@@ -64,7 +64,7 @@ class LiveSweep:
         self._read_at = -READ_EVERY_S
         self._number = 0
         sweep = service.get(sweep_id)
-        plan = None if sweep.state.terminal else make_plan(sweep.spec, None)
+        plan = None if sweep.state.is_over else make_plan(sweep.spec, None)
         self._planned: Planned = plan.trials if plan else {}
         self._configs: list[Config] = service.store.list_configs(sweep_id)
         steps = max(config.training["steps"] for config in self._configs) if self._configs else sweep.spec.base.steps
@@ -135,7 +135,7 @@ class LiveSweep:
         sweep = snapshot.sweep
         if self._behind:
             return 0.0
-        if not sweep.state.terminal:
+        if not sweep.state.is_over:
             return _SOON_S if snapshot.counts.get("RUNNING") else _WAITING_S
         waits = self._report[0] is None and snapshot.now - (sweep.ended_at or 0) < _REPORT_WITHIN_S
         return _WAITING_S if waits else None

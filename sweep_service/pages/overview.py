@@ -6,7 +6,7 @@ from typing import Final
 
 from sweep_service.pages.rendering import render
 from sweep_service.schemas import SweepSummary
-from sweep_service.sweep.records import DesiredState, SweepState, TrialState
+from sweep_service.sweep.records import DesiredState, SweepState
 
 PAGE: Final = 50
 
@@ -56,12 +56,12 @@ def _row(sweep: SweepSummary, now: float) -> SweepRow:
         id=sweep.id,
         name=sweep.name,
         state=sweep.state,
-        cancelling=sweep.desired_state is DesiredState.CANCEL and not sweep.state.terminal,
+        cancelling=sweep.desired_state is DesiredState.CANCEL and not sweep.state.is_over,
         message=sweep.message,
         counts={state.value: number for state, number in counts.items()},
         total=sum(counts.values()),
-        done=sum(number for state, number in counts.items() if state.terminal),
-        trouble=counts.get(TrialState.FAILED, 0) + counts.get(TrialState.DIVERGED, 0),
+        done=sum(number for state, number in counts.items() if state.is_over),
+        trouble=sum(number for state, number in counts.items() if state.went_wrong),
         created_at=sweep.created_at,
         age=now - sweep.created_at,
         took=(sweep.ended_at or now) - sweep.started_at if sweep.started_at else None,

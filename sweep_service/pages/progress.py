@@ -26,10 +26,10 @@ def progress(state: SweepState, trials: Sequence[Trial], planned: Mapping[str, i
         planned: how many trials its plan has, by stage.
         now: seconds since the Unix epoch.
     """
-    coming = 0 if state.terminal or state is SweepState.FINALIZING else _to_come(trials, planned)
+    coming = 0 if state.is_over or state is SweepState.FINALIZING else _to_come(trials, planned)
     total = len(trials) + coming
-    done = sum(1.0 if trial.state.terminal else trial.step / trial.total_steps for trial in trials)
-    if state.terminal or state is SweepState.FINALIZING:
+    done = sum(1.0 if trial.state.is_over else trial.step / trial.total_steps for trial in trials)
+    if state.is_over or state is SweepState.FINALIZING:
         return Progress(share=done / total if total else 1.0, trials=total, left_s=None)
     return Progress(share=done / total if total else 0.0, trials=total, left_s=_left(trials, total - done, now))
 

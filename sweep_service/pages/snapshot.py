@@ -41,14 +41,14 @@ class PageTrial:
     @property
     def group(self) -> str:
         """The part of the table it stands in."""
-        if self.trial.state.terminal:
+        if self.trial.state.is_over:
             return "ended"
         return "running" if self.trial.state is TrialState.RUNNING else "waiting"
 
     @property
     def order(self) -> float:
         """Its place there: by number; what ended last comes first."""
-        return -(self.trial.ended_at or 0) if self.trial.state.terminal else self.trial.number
+        return -(self.trial.ended_at or 0) if self.trial.state.is_over else self.trial.number
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Snapshot:
     @property
     def cancelling(self) -> bool:
         """Whether it has been asked to stop and has not stopped yet."""
-        return self.sweep.desired_state is DesiredState.CANCEL and not self.sweep.state.terminal
+        return self.sweep.desired_state is DesiredState.CANCEL and not self.sweep.state.is_over
 
     def groups(self) -> dict[str, list[PageTrial]]:
         """Return the table's parts, each in order."""
@@ -146,7 +146,7 @@ def take(
             phase=phases.get(trial.id) if trial.step == 0 and trial.state is TrialState.RUNNING else None,
             entropy=curves.latest(trial.id, ENTROPY),
             reward=curves.latest(trial.id, REWARD),
-            objective=values[trial.id] if trial.state.terminal else curves.latest(trial.id, objective.metric),
+            objective=values[trial.id] if trial.state.is_over else curves.latest(trial.id, objective.metric),
             mlflow_url=run_link(url, trial.mlflow_run_id),
         )
         for trial in trials
@@ -160,10 +160,10 @@ def take(
         rows=rows,
         looks=named,
         warnings=_warnings(rows),
-        failures=[row for row in rows if row.trial.state in (TrialState.FAILED, TrialState.DIVERGED)],
+        failures=[row for row in rows if row.trial.state.went_wrong],
         best=_best(sweep, trials, configs, values, named),
         verdict=verdict,
-        probing=None if sweep.state.terminal else probing,
+        probing=None if sweep.state.is_over else probing,
         mlflow_url=curves_link(url, sweep),
     )
 

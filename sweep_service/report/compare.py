@@ -147,7 +147,7 @@ def _notes(compared: Sequence[Results], shared: Sequence[SharedConfig]) -> list[
     if not shared:
         notes.append("No config is in both: a config is the same only if every training parameter but the seed is.")
     for sweep in (results.sweep for results in compared):
-        if not sweep.state.terminal:
+        if not sweep.state.is_over:
             notes.append(f"{sweep.name} ({sweep.id}) is {sweep.state.lower()}: its values may still change.")
     return notes
 

@@ -34,7 +34,7 @@ def next_records(
     values = config_objectives(trials, objectives, Stage.TUNE)
     if may_propose and (proposed := _next_proposal(sweep, configs, trials, values)):
         return proposed
-    if spec.seeds.confirm is None or not all(trial.state.terminal for trial in trials):
+    if spec.seeds.confirm is None or not all(trial.state.is_over for trial in trials):
         return None
     chosen = choose(configs, selection_objectives(trials, objectives), spec.seeds.confirm.top_k)
     return confirm_records(spec, sweep.id, configs, chosen, _next_number(trials)) if chosen else None
@@ -59,7 +59,7 @@ def _next_proposal(
 
 
 def _observation(config: Config, trials: Sequence[Trial], value: float | None) -> Observation:
-    if not all(trial.state.terminal for trial in trials if trial.config_id == config.id):
+    if not all(trial.state.is_over for trial in trials if trial.config_id == config.id):
         return Observation(config.number, config.params, None, "running")
     return Observation(config.number, config.params, value, "failed" if value is None else "complete")
 

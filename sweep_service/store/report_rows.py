@@ -80,7 +80,7 @@ class ReportRows(Rows):
 
     def unreported(self) -> list[str]:
         """Return the sweeps that have ended and have no final report, oldest first: failed and cancelled ones."""
-        s, ended = t.sweeps.c, [state.value for state in SweepState if state.terminal]
+        s, ended = t.sweeps.c, [state.value for state in SweepState if state.is_over]
         reported = exists().where(t.reports.c.sweep_id == s.id, ~t.reports.c.interim)
         with self._read() as connection:
             return list(connection.execute(select(s.id).where(s.state.in_(ended), ~reported).order_by(s.id)).scalars())

@@ -101,7 +101,7 @@ class SweepRows(Rows):
         with writing(self.engine) as connection:
             row = one_sweep(connection, sweep_id, lock=True)
             state = SweepState(row["state"])
-            if state.terminal and state is not SweepState.CANCELLED:
+            if state.is_over and state is not SweepState.CANCELLED:
                 raise Conflict(f"sweep {sweep_id} has already ended as {state}; there is nothing to cancel")
             if row["desired_state"] != DesiredState.CANCEL:
                 wanted = {"desired_state": DesiredState.CANCEL.value}
@@ -117,7 +117,7 @@ class SweepRows(Rows):
             lease_s: seconds until the lease ends unless it is renewed.
             to_cancel: take only a sweep that the user wants stopped.
         """
-        open_states = [state.value for state in SweepState if not state.terminal]
+        open_states = [state.value for state in SweepState if not state.is_over]
         with writing(self.engine) as connection:
             now, clock = now_for_leases(connection)
             s = t.sweeps.c
@@ -164,7 +164,7 @@ class SweepRows(Rows):
             values: dict[str, object] = {"state": state.value, "message": message}
             if row["started_at"] is None and state is SweepState.RUNNING:
                 values["started_at"] = time.time()
-            if state.terminal:
+            if state.is_over:
                 values["ended_at"] = time.time()
             connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(values))
             append_event(connection, fence.sweep_id, "sweep.state_changed", {"state": state, "message": message})

@@ -223,7 +223,7 @@ class TrialRows(Rows):
         values = {
             "state": state.value,
             "message": message,
-            "ended_at": time.time() if state.terminal else None,
+            "ended_at": time.time() if state.is_over else None,
         }
         connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
         data = {"trial_id": trial_id, "state": state, "message": message}

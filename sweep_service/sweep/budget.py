@@ -71,7 +71,7 @@ def gpu_hours(spec: SweepSpec, spent: Spent) -> GpuHours:
     used_s, reserved_s = 0.0, 0.0
     for trial in spent.begun:
         used_s += trial.held_s
-        reserved_s += 0.0 if trial.state.terminal else max(0.0, left_s(spec, trial.held_s) or 0.0)
+        reserved_s += 0.0 if trial.state.is_over else max(0.0, left_s(spec, trial.held_s) or 0.0)
     gpus_h = spec.resources.gpus / _HOUR_S
     return GpuHours(
         used=used_s * gpus_h + spent.probe_gpu_hours, reserved=reserved_s * gpus_h, limit=spec.budget.max_gpu_hours
@@ -97,7 +97,7 @@ def room(spec: SweepSpec, spent: Spent, kept: int) -> int | None:
 def _booked(spec: SweepSpec, trial: TrialTime) -> float:
     """GPU-hours that a trial keeps others from using."""
     most_s = (spec.budget.max_trial_hours or 0.0) * _HOUR_S
-    taken_s = min(trial.held_s, most_s) if trial.state.terminal else most_s
+    taken_s = min(trial.held_s, most_s) if trial.state.is_over else most_s
     return taken_s * spec.resources.gpus / _HOUR_S
 
 

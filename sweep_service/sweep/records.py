@@ -33,7 +33,7 @@ class SweepState(StrEnum):
     CANCELLED = "CANCELLED"  # stopped on request
 
     @property
-    def terminal(self) -> bool:
+    def is_over(self) -> bool:
         """Whether a sweep never leaves this state."""
         return self in (SweepState.SUCCEEDED, SweepState.FAILED, SweepState.CANCELLED)
 
@@ -72,9 +72,19 @@ class TrialState(StrEnum):
     CANCELLED = "CANCELLED"  # stopped with its sweep
 
     @property
-    def terminal(self) -> bool:
+    def is_over(self) -> bool:
         """Whether a trial never leaves this state."""
         return self not in (TrialState.PENDING, TrialState.RUNNING)
+
+    @property
+    def has_result(self) -> bool:
+        """Whether a trial counts in comparisons: one that diverged does, as 0."""
+        return self in (TrialState.SUCCEEDED, TrialState.DIVERGED)
+
+    @property
+    def went_wrong(self) -> bool:
+        """Whether a trial ended by itself before its last step, so that somebody should look at it."""
+        return self in (TrialState.FAILED, TrialState.DIVERGED)
 
 
 class AttemptOutcome(StrEnum):

@@ -226,7 +226,7 @@ class Projector:
         if len(chunks) == CHUNKS_AT_A_TIME:
             return True
         if trial.state != shown:
-            final = mlflow_words.final_points(trial, self._objective(sweep, trial)) if trial.state.terminal else []
+            final = mlflow_words.final_points(trial, self._objective(sweep, trial)) if trial.state.is_over else []
             self._api.log(run_id, final, tags=mlflow_words.progress_tags(trial))
             self._update_run(run_id, mlflow_words.TRIAL_STATUS[trial.state], trial.ended_at)
             self._store.set_projected(trial.id, state=trial.state)

@@ -42,7 +42,7 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
 
 def _shown(trials: Sequence[Trial]) -> list[str]:
     """Ids of the trials whose completions may be shown: of each config and stage the lowest seed that trained."""
-    trained = [trial for trial in trials if trial.state in (TrialState.SUCCEEDED, TrialState.DIVERGED)]
+    trained = [trial for trial in trials if trial.state.has_result]
     lowest: dict[tuple[str, Stage], Trial] = {}
     for trial in sorted(trained, key=lambda trial: (trial.state is not TrialState.SUCCEEDED, trial.seed)):
         lowest.setdefault((trial.config_id, trial.stage), trial)

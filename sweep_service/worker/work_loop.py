@@ -130,13 +130,13 @@ class Worker:
 
     def _progress(self, sweep_id: str) -> int:
         """A number that rises when a sweep gets on: updates recorded and trials ended."""
-        return sum(1 + trial.step if trial.state.terminal else trial.step for trial in self.store.list_trials(sweep_id))
+        return sum(1 + trial.step if trial.state.is_over else trial.step for trial in self.store.list_trials(sweep_id))
 
     def _after(self, runner: _Runner) -> None:
         """Do what a runner's end asks for. Its lease is ours until it is let go."""
         stop(runner.process, 0)  # closes its lifeline, and ends what may be left of it
         code, sweep = runner.process.returncode, self.store.get_sweep(runner.sweep.id)
-        if sweep.epoch != runner.sweep.epoch or sweep.state.terminal:
+        if sweep.epoch != runner.sweep.epoch or sweep.state.is_over:
             return
         if sweep.state is SweepState.FINALIZING:
             self._failures.pop(sweep.id, None)
@@ -184,7 +184,7 @@ def _end(sweep: Sweep, trials: Sequence[Trial]) -> tuple[SweepState, str | None]
     if sweep.desired_state is DesiredState.CANCEL:
         return SweepState.CANCELLED, sweep.message
     failed = [trial for trial in trials if trial.state is TrialState.FAILED]
-    if failed and not any(trial.state in (TrialState.SUCCEEDED, TrialState.DIVERGED) for trial in trials):
+    if failed and not any(trial.state.has_result for trial in trials):
         return SweepState.FAILED, f"no trial has a result; {len(failed)} failed, the first: {failed[0].message}"
     return SweepState.SUCCEEDED, sweep.message
 

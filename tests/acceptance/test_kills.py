@@ -79,7 +79,7 @@ def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
         wait_until("nothing survives serve", lambda: not any(alive(process) for process in everything), 15)
         assert processes_of(settings.home) == []
     with serving(settings):  # the same command
-        wait_until("the sweep has ended", lambda: store.get_sweep(sweep.id).state.terminal, 150)
+        wait_until("the sweep has ended", lambda: store.get_sweep(sweep.id).state.is_over, 150)
     check(store, store.get_sweep(sweep.id))
     store.close()
 

@@ -47,7 +47,7 @@ def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportI
         length_end=health.length_end,
         evaluation_se=None if objective is None else _evaluation_se(trial, inputs),
         tokens=_last(inputs.get(trial.id, "tokens/total")),
-        seconds=trial.held_s if trial.state.terminal and trial.held_s else None,
+        seconds=trial.held_s if trial.state.is_over and trial.held_s else None,
         mlflow_url=run_link(inputs.mlflow_url, trial.mlflow_run_id),
     )
 

@@ -85,7 +85,7 @@ def _unfinished(trials: Sequence[TrialRow], *, interim: bool) -> Caution | None:
     ids = [
         trial.id
         for trial in trials
-        if not trial.state.terminal
+        if not trial.state.is_over
         or (trial.state is TrialState.CANCELLED and not was_kept_out(trial.state, trial.message))
     ]
     if not ids:

@@ -255,7 +255,7 @@ def _no_more_divergences(facts: Facts) -> Claim | None:
 def _gone_wrong(facts: Facts, rows: Sequence[ConfigRow]) -> tuple[int, int]:
     """How many trials diverged or collapsed, of those that succeeded or diverged."""
     ids = {row.id for row in rows}
-    kept = [t for t in facts.trials if t.config_id in ids and t.state in (TrialState.SUCCEEDED, TrialState.DIVERGED)]
+    kept = [t for t in facts.trials if t.config_id in ids and t.state.has_result]
     return sum(trial.reward_collapsed for trial in kept), len(kept)
 
 

@@ -16,7 +16,7 @@ from sweep_service.report.model import (
     StageResult,
     TrialRow,
 )
-from sweep_service.sweep.records import Role, Stage, TrialState
+from sweep_service.sweep.records import Role, Stage
 
 _COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
 
@@ -105,7 +105,7 @@ def varied(report: Report) -> list[str]:
 
 def failures(report: Report) -> list[TrialRow]:
     """Trials without a result of their own."""
-    return [trial for trial in report.trials if trial.state in (TrialState.FAILED, TrialState.DIVERGED)]
+    return [trial for trial in report.trials if trial.state.went_wrong]
 
 
 @dataclass(frozen=True)

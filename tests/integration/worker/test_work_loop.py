@@ -182,7 +182,7 @@ def _stop_when_ended(settings: Settings, sweep_id: str, cancel_at_epoch: int | N
         store, deadline = open_store(settings.database_url), time.monotonic() + 60
         while time.monotonic() < deadline:
             sweep = store.get_sweep(sweep_id)
-            if sweep.state.terminal and store.report_digest(sweep_id) is not None:
+            if sweep.state.is_over and store.report_digest(sweep_id) is not None:
                 break
             if sweep.epoch == cancel_at_epoch:
                 store.request_cancel(sweep_id)

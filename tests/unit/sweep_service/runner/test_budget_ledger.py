@@ -292,13 +292,13 @@ def test_whatever_happens_the_budget_holds_and_the_confirm_stage_has_its_share(
         found = gpu_hours(run.sweep.spec, store.spent(run.sweep.id))
         assert found.used + unseen_s / HOUR * 2 >= truth - 1e-9, "hours were lost"
     trials = run.trials
-    assert all(trial.state.terminal for trial in trials)
+    assert all(trial.state.is_over for trial in trials)
     assert all((trial.state is TrialState.CANCELLED) == (trial.attempts == 0) for trial in trials)
     assert all(NOT_BEGUN in str(trial.message) for trial in trials if trial.attempts == 0)
     assert {trial.id for trial in trials if trial.attempts} >= truly_held.keys()
     confirm = [trial for trial in trials if trial.stage is Stage.CONFIRM]
     assert all(trial.attempts for trial in confirm), "the confirm stage had no room"
-    assert confirm or not any(t.state in (TrialState.SUCCEEDED, TrialState.DIVERGED) for t in contenders(run))
+    assert confirm or not any(t.state.has_result for t in contenders(run))
     finish(store, run.fence)
 
 

@@ -130,12 +130,12 @@ def test_warnings_are_a_tag_and_said_in_the_note() -> None:
 
 @pytest.mark.parametrize("state", TrialState)
 def test_a_trial_has_an_end_in_mlflow_when_it_has_ended(state: TrialState) -> None:
-    assert state.terminal == (mlflow_words.TRIAL_STATUS[state] in {"FINISHED", "FAILED", "KILLED"})
+    assert state.is_over == (mlflow_words.TRIAL_STATUS[state] in {"FINISHED", "FAILED", "KILLED"})
 
 
 @pytest.mark.parametrize("state", SweepState)
 def test_a_sweep_has_an_end_in_mlflow_when_it_has_ended(state: SweepState) -> None:
-    assert state.terminal == (mlflow_words.SWEEP_STATUS[state] in {"FINISHED", "FAILED", "KILLED"})
+    assert state.is_over == (mlflow_words.SWEEP_STATUS[state] in {"FINISHED", "FAILED", "KILLED"})
 
 
 def test_the_view_shows_one_sweep_with_entropy_first() -> None:
