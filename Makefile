@@ -7,8 +7,12 @@ READY := $(VENV)/.ready
 QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
   HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
 
+# Two workers use two cores: a test that starts processes waits for them half of its time. A file stays with one worker,
+# for what its tests share; files begin in their order, the longest first.
+PYTEST = $(QUIET) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test browser bench validate-report check format install lock lock-check clean
+.PHONY: help demo serve test test-all browser bench validate-report check format install lock lock-check clean
 
 help: ## Show these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
@@ -19,8 +23,11 @@ demo: $(READY) ## Run a real sweep over beta1 and beta2 from submission to repor
 serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave them running until Ctrl-C
 	@$(QUIET) $(VENV)/bin/sweeps serve
 
-test: $(READY) ## Run all tests
-	@$(QUIET) $(VENV)/bin/python -m pytest
+test: $(READY) ## Run the tests but the long ones, which make test-all runs
+	@$(PYTEST) -m "not long"
+
+test-all: $(READY) ## Run the long tests: planted mistakes, kills, several processes, whole installations
+	@$(PYTEST) -m long
 
 browser: $(READY) ## Run the tests of the pages in an installed Chromium (or CHROMIUM=path)
 	@$(QUIET) CHROMIUM="$(CHROMIUM)" $(VENV)/bin/python -m pytest tests/browser

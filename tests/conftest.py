@@ -10,7 +10,10 @@ import tempfile
 from typing import Any
 
 import psutil
+from hypothesis import settings
 
+settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
+settings.load_profile("unhurried")
 os.environ.update(
     {
         "DO_NOT_TRACK": "1",

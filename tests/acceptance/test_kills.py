@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 
 import psutil
+import pytest
 
 from sweep_service.auth import read_token
 from sweep_service.client import Client
@@ -59,6 +60,7 @@ def training(store: Store, sweep_id: str) -> bool:
     return any(trial.step for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]))
 
 
+@pytest.mark.long
 def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
     training_config = SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}
     raw = small_sweep("kills", training=training_config, seeds={"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}})

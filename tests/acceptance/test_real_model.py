@@ -87,6 +87,7 @@ def spec(name: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_from_model_folders_to_reports_and_exported_models(settings: Settings, tmp_path: Path) -> None:
     for name in ("qwen2-tiny", "llama-tiny"):

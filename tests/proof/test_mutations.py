@@ -16,7 +16,10 @@ from tests.proof.judges import (
 from tests.proof.planting import planted
 
 # TRL 1.16 uses names that transformers 5.23 changed.
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning"),
+]
 
 Judge = Callable[[Path], None]
 

@@ -24,6 +24,8 @@ from trainers.config import with_params
 from trainers.policy.load_policy import load_policy
 from trainers.process.events import read_events
 
+pytestmark = pytest.mark.long
+
 TOLERANCE = 1e-10
 PROCESSES = 2
 RULES = {

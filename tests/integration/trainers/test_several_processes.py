@@ -24,6 +24,8 @@ from tests.integration.trainers.trainer_runs import SMALL, run_so_far
 from tests.sweep_stack import SMALL_TRAINING, ray_head, runner, small_sweep, submit_and_claim, wait_until
 from trainers.config import TrainingConfig, with_params
 
+pytestmark = pytest.mark.long
+
 TWO = TrainingConfig.model_validate(with_params(SMALL, {"device_batch": 8, "model.warm_start_steps": 20}))
 
 

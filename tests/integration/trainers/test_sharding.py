@@ -15,6 +15,8 @@ from tests.integration.trainers.trainer_runs import SMALL, Run, run_so_far
 from trainers.config import with_params
 from trainers.process.launch import process_environment, reserved_port
 
+pytestmark = pytest.mark.long
+
 SHARDED = "tests.integration.trainers.sharded_on_cpus"
 
 

@@ -16,6 +16,8 @@ from tests.integration.trainers.trainer_runs import SMALL, Run
 from trainers.config import with_params
 from trainers.process.events import read_events
 
+pytestmark = pytest.mark.long
+
 STEPS = 48
 TERM, KILL = int(signal.SIGTERM), int(signal.SIGKILL)
 Moment = tuple[str, int, int]

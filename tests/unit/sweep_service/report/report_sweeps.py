@@ -1,15 +1,17 @@
 """Sweeps made up for the report's tests: real records, with curves drawn to look like the embedded task's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from sweep_service.report import ReportInputs
-from sweep_service.sweep.objective import choose, selection_objectives, trial_objectives
+from sweep_service.sweep.objective import choose, selection_objectives, trial_objective
 from sweep_service.sweep.plan import confirm_records, first_records
 from sweep_service.sweep.records import Config, Curve, DesiredState, Sweep, SweepState, Trial, TrialState
-from sweep_service.sweep.series import EVALUATION, TrialSeries, Values
+from sweep_service.sweep.series import EVALUATION, Steps, TrialSeries, Values
 from sweep_service.sweep.spec import SweepSpec
 
 SPEC: dict[str, Any] = {
@@ -47,14 +49,16 @@ def sweep_inputs(
     """
     parsed = SweepSpec.model_validate(SPEC | (spec or {}))
     configs, planned = first_records(parsed, "swp_test")
-    trials, curves = _train(configs, planned, fate, advantage)
+    trials, series = _train(configs, planned, fate, advantage)
     if confirmed and parsed.seeds.confirm:
-        values = trial_objectives(trials, curves, parsed.objective)
+        metric = parsed.objective.metric
+        scores = {id_: one.metrics[metric].tolist() for id_, one in series.items() if metric in one.metrics}
+        values = {trial.id: trial_objective(trial, scores.get(trial.id, ()), parsed.objective) for trial in trials}
         chosen = choose(configs, selection_objectives(trials, values), parsed.seeds.confirm.top_k)
         changed, planned = confirm_records(parsed, "swp_test", configs, chosen, len(trials))
         configs = sorted(({c.id: c for c in configs} | {c.id: c for c in changed}).values(), key=lambda c: c.number)
-        more, more_curves = _train(configs, planned, fate, advantage)
-        trials, curves = trials + more, curves + more_curves
+        more, more_series = _train(configs, planned, fate, advantage)
+        trials, series = trials + more, series | more_series
     sweep = Sweep(
         id="swp_test",
         name=parsed.name,
@@ -69,7 +73,7 @@ def sweep_inputs(
         sweep=sweep,
         configs=tuple(configs),
         trials=tuple(trials),
-        series=series_of(curves),
+        series=series,
         mlflow_url="http://127.0.0.1:5000",
         versions={"torch": "2.13.0", "trl": "1.16.0"},
     )
@@ -77,29 +81,44 @@ def sweep_inputs(
 
 def _train(
     configs: list[Config], planned: list[Trial], fate: Fate, advantage: float
-) -> tuple[list[Trial], list[Curve]]:
+) -> tuple[list[Trial], dict[str, TrialSeries]]:
     by_id = {config.id: config for config in configs}
     trials: list[Trial] = []
-    curves: list[Curve] = []
+    series: dict[str, TrialSeries] = {}
     for number, trial in enumerate(planned, planned[0].number if planned else 0):
         ended = {"started_at": 1e9 + 25 * number, "ended_at": 1e9 + 25 * number + 22, "held_s": 20.0, "attempts": 1}
         named = trial.model_copy(update={"id": f"trl_{number:04}", "mlflow_run_id": f"run{number}", **ended})
-        done = fate(by_id[trial.config_id], named)
+        config = by_id[trial.config_id]
+        done = fate(config, named)
         trials.append(done)
-        curves += _curves(by_id[trial.config_id], done, advantage)
-    return trials, curves
+        if done.step:
+            loss = config.training["loss"]
+            beta1 = loss.get("beta1", 0.0)
+            plus = advantage if loss.get("beta2") == 1.0 and beta1 == 0 else 0.0
+            series[done.id] = _series(
+                done, _metrics(done.seed, config.number, done.step, done.total_steps, beta1, plus)
+            )
+    return trials, series
 
 
-def _curves(config: Config, trial: Trial, advantage: float) -> list[Curve]:
-    """Curves up to the trial's step: beta1 = 0.5 learns less, beta1 = 1 collapses."""
-    if trial.step == 0:
-        return []
-    rng = np.random.default_rng([trial.seed, config.number])
-    common = np.random.default_rng(trial.seed).normal(0, 0.012)
-    beta1 = config.training["loss"].get("beta1", 0.0)
-    steps = np.arange(1, trial.step + 1)
-    share = steps / trial.total_steps
-    plus = advantage if config.training["loss"].get("beta2") == 1.0 and beta1 == 0 else 0.0
+def _series(trial: Trial, metrics: Mapping[str, Values]) -> TrialSeries:
+    eval_steps = _evaluated(trial.step)
+    return TrialSeries(trial.id, np.arange(1, trial.step + 1), eval_steps, 1e9 + eval_steps.astype(float), metrics)
+
+
+def _evaluated(step: int) -> Steps:
+    return np.arange(0, step + 1, 40)
+
+
+@cache
+def _metrics(
+    seed: int, config_number: int, last_step: int, total_steps: int, beta1: float, plus: float
+) -> Mapping[str, Values]:
+    """Draw a trial's curves, which all tests share: beta1 = 0.5 learns less, beta1 = 1 collapses."""
+    rng = np.random.default_rng([seed, config_number])
+    common = np.random.default_rng(seed).normal(0, 0.012)
+    steps = np.arange(1, last_step + 1)
+    share = steps / total_steps
     level = 0.84 + plus - 0.12 * (beta1 == 0.5) + common + rng.normal(0, 0.012)
     reward = 0.45 + (level - 0.45) * (1 - np.exp(-4 * share))
     entropy = 1.05 * np.exp(-(1.25 - 0.15 * beta1) * share) + rng.normal(0, 0.02, steps.size)
@@ -115,17 +134,18 @@ def _curves(config: Config, trial: Trial, advantage: float) -> list[Curve]:
         "completion/length_mean": 6.5 + rng.normal(0, 0.1, steps.size),
         **_token_metrics(rng, share, beta1),
     }
-    every = np.arange(0, trial.step + 1, 40)
+    every = _evaluated(last_step)
     at = np.clip(every - 1, 0, None)
     evaluations = {
         "eval/avg_at_k": np.clip(reward[at] - 0.04 + rng.normal(0, 0.006, every.size), 0, 1),
         "eval/pass_at_k": np.clip(reward[at] + 0.1, 0, 1),
         "eval/avg_at_k_se": np.full(every.size, 0.006),
-        "eval/length_mean": 6.4 + 0.3 * every / trial.total_steps,
+        "eval/length_mean": 6.4 + 0.3 * every / total_steps,
     }
-    return [_curve(trial, key, steps, values) for key, values in step_metrics.items()] + [
-        _curve(trial, key, every, values) for key, values in evaluations.items()
-    ]
+    metrics = step_metrics | evaluations
+    for values in metrics.values():
+        values.setflags(write=False)
+    return MappingProxyType(metrics)
 
 
 def _token_metrics(rng: np.random.Generator, share: Any, beta1: float) -> dict[str, Any]:
@@ -167,19 +187,6 @@ def _token_metrics(rng: np.random.Generator, share: Any, beta1: float) -> dict[s
         "grad_norm": 0.4 * np.exp(rng.normal(0, 0.2, size)),
         "tokens/total": np.cumsum(rng.normal(420, 20, size)),
     }
-
-
-def _curve(trial: Trial, key: str, steps: Any, values: Any) -> Curve:
-    return Curve(
-        trial_id=trial.id,
-        config_id=trial.config_id,
-        seed=trial.seed,
-        stage=trial.stage,
-        key=key,
-        steps=[int(step) for step in steps],
-        times=[1e9 + float(step) for step in steps],
-        values=[None if np.isnan(value) else float(value) for value in values],
-    )
 
 
 def series_of(curves: list[Curve]) -> dict[str, TrialSeries]:
