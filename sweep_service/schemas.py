@@ -1,6 +1,7 @@
 """What the REST API answers with beyond plain records. The service makes these, the client reads them."""
 
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,7 +22,15 @@ from trainers.config import TrainingConfig
 
 Item = TypeVar("Item")
 ReportFormat = Literal["html", "json", "md", "csv", "png", "svg"]
-"""How a report can be had: the page, the object, a summary, its trials as a table, its main figures."""
+"""Formats of a report: the page, the object, a summary, its trials as a table, and its main figures twice."""
+MEDIA_TYPES: Final[Mapping[ReportFormat, str]] = {
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "md": "text/markdown; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+}
 
 
 class View(BaseModel):

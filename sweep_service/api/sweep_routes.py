@@ -17,6 +17,7 @@ from sweep_service.api.problems import Refusal
 from sweep_service.auth import same
 from sweep_service.errors import NotReady
 from sweep_service.schemas import (
+    MEDIA_TYPES,
     Best,
     Building,
     ConfigCurve,
@@ -194,14 +195,6 @@ def list_samples(service: Service, sweep_id: SweepId, paging: Pages) -> Page[Sam
     return paging.page(rows, lambda sample: (sample.trial_id, sample.step))
 
 
-_REPORT_TYPES = {
-    "html": "text/html; charset=utf-8",
-    "json": "application/json",
-    "md": "text/markdown; charset=utf-8",
-    "csv": "text/csv; charset=utf-8",
-    "png": "image/png",
-    "svg": "image/svg+xml",
-}
 _REPORT_SCHEMA = FilePath(sweep_service.__file__).parent / "report" / "report.schema.json"
 _REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -219,7 +212,7 @@ _REPORT_POLICY = (
                 "Report-Interim": {"description": "`true` while the sweep goes on.", "schema": {"type": "boolean"}},
                 "Age": {"description": "Seconds since an interim report was built.", "schema": {"type": "integer"}},
             },
-            "content": {kind.partition(";")[0]: {} for kind in _REPORT_TYPES.values()}
+            "content": {kind.partition(";")[0]: {} for kind in MEDIA_TYPES.values()}
             | {"application/json": {"schema": {"externalDocs": {"url": "/v1/schemas/report"}, "type": "object"}}},
         },
         202: {"model": Building},
@@ -243,7 +236,7 @@ def get_report(
     if kept.interim:
         age = max(0, round(time.time() - kept.created_at))
         headers |= {"Report-Interim": "true", "Age": str(age), "Cache-Control": "no-store"}
-    return Response(kept.content, headers=headers, media_type=_REPORT_TYPES[format])
+    return Response(kept.content, headers=headers, media_type=MEDIA_TYPES[format])
 
 
 @router.get("/sweeps/{sweep_id}/best", response_model=Best, responses={200: {"content": {"application/yaml": {}}}})

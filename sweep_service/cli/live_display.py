@@ -9,9 +9,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sweep_service.cli.output import counts_text, number, params_text, span, state_text, stderr
+from sweep_service.cli.output import counts_text, number, span, state_text, stderr
 from sweep_service.cli.watched_state import WatchedState
 from sweep_service.schemas import Best, SweepView
+from sweep_service.sweep.labels import params_text
 from sweep_service.sweep.records import AttemptOutcome, Event
 
 _BAR = 24

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from sweep_service.errors import InvalidSpec, ServiceError
 from sweep_service.sweep.records import SweepState, TrialState
-from sweep_service.sweep.spec import last_part
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in the API's shape.")]
 STYLES: dict[str, str] = {
@@ -107,12 +106,6 @@ def span(seconds: float) -> str:
 def number(value: float | None) -> str:
     """Return a number short enough for a table; `-` for none."""
     return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def params_text(params: Mapping[str, Any]) -> str:
-    """Return parameters by the last part of their names, such as `beta1=0.5 beta2=1`."""
-    given = [(last_part(name), value) for name, value in params.items() if value is not None]
-    return " ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in given)
 
 
 def counts_text(counts: Mapping[TrialState, int]) -> str:

@@ -23,7 +23,7 @@ from sweep_service.cli.output import (
 from sweep_service.cli.spec_file import read_spec
 from sweep_service.cli.sweep_print import print_comparison, print_plan, print_sweep
 from sweep_service.cli.watch_sweep import watch_sweep
-from sweep_service.schemas import ReportFormat
+from sweep_service.schemas import MEDIA_TYPES, ReportFormat
 from sweep_service.sweep.records import SweepState
 
 SpecFile = Annotated[str, typer.Option("--file", "-f", help="The spec, YAML or JSON; - reads standard input.")]
@@ -188,7 +188,8 @@ def report(
                 say(f"interim report, {span(age_s)} old: the sweep goes on, and every number may still change")
         name = client.get(sweep_id).name
     if output is None:
-        output = f"{name}-{sweep_id[-6:]}.{format}" if format in ("html", "png", "svg") else "-"
+        is_text = not MEDIA_TYPES[format].startswith(("text/html", "image/"))  # fit for a terminal
+        output = "-" if is_text else f"{name}-{sweep_id[-6:]}.{format}"
     if output == "-":
         sys.stdout.buffer.write(content)
         return

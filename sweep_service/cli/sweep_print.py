@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from sweep_service.cli.output import counts_text, number, params_text, print_table, span, state_text, stdout
+from sweep_service.cli.output import counts_text, number, print_table, span, state_text, stdout
 from sweep_service.cli.probe_command import gib, memory_text
 from sweep_service.schemas import ConfigDifference, ConfigValues, ConfigView, SweepsComparison, SweepView, TrialView
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
+from sweep_service.sweep.labels import params_text
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.records import Role, Stage
 from trainers.tasks.data_record import data_facts, lines, title

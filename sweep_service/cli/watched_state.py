@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from sweep_service.cli.output import params_text
 from sweep_service.client import Client
 from sweep_service.errors import NotReady
 from sweep_service.schemas import Best, SweepView, TrialView
-from sweep_service.sweep.labels import probe_phase
+from sweep_service.sweep.labels import params_text, probe_phase
 from sweep_service.sweep.records import Event, TrialState
 
 KEYS = ("entropy", "reward/mean", "eval/avg_at_k")

@@ -6,7 +6,7 @@ from typing import Final
 from sweep_service.report.facts.report_inputs import RATIO_BINS, REGIONS, ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import config_row, in_order, trial_row
-from sweep_service.report.formatting import config_label, count, varied_names
+from sweep_service.report.formatting import count
 from sweep_service.report.model import Comparison, ConfigRow, Report, SweepInfo, TrialRow
 from sweep_service.report.parts.best_config import card, pick
 from sweep_service.report.parts.budget_comparison import budget_comparisons
@@ -23,6 +23,7 @@ from sweep_service.report.parts.ties import tie_set
 from sweep_service.report.parts.tradeoff import tradeoff
 from sweep_service.report.parts.verdict import compare, confirmed_arms, judge
 from sweep_service.sweep.budget import gpu_hours
+from sweep_service.sweep.labels import config_label, varied_names
 from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.objective import choose, compared, selection_objectives, trial_objective
 from sweep_service.sweep.records import Stage, Trial

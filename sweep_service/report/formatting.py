@@ -1,22 +1,6 @@
-"""Short names of configs and numbers, the same everywhere in the report."""
+"""Numbers, intervals and counts as text, the same everywhere in the report."""
 
 from typing import Final
-
-from sweep_service.sweep.labels import ROLE_NAMES, config_label, parameters, short_name, value_text, varied_names
-
-__all__ = [
-    "NOTHING",
-    "ROLE_NAMES",
-    "config_label",
-    "count",
-    "interval",
-    "number",
-    "parameters",
-    "short_name",
-    "signed",
-    "value_text",
-    "varied_names",
-]
 
 NOTHING: Final = "\N{EN DASH}"
 """Stands for a missing value."""

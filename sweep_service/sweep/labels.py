@@ -1,10 +1,12 @@
-"""Short names of configs and their values: the same in the report, in MLflow and on the status page."""
+"""How configs, their parameters and values are written for people: the one home of short names.
 
-from collections.abc import Sequence
+The report, MLflow and the status page write `β1=0.5`; the command line writes `beta1=0.5`, as specs do.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sweep_service.sweep.records import Config, Event, Role
-from sweep_service.sweep.spec import last_part
 
 _SHORT: Final = {
     "loss.beta1": "β1",
@@ -15,40 +17,52 @@ _SHORT: Final = {
     "optimizer.learning_rate": "lr",
 }
 ROLE_NAMES: Final = {Role.BASELINE: "baseline", Role.DAPO: "DAPO", Role.MATCHED: "matched"}
-"""How comparators are called; a point of the space has no such name."""
+"""Names of the comparators; a point of the space has no such name."""
 
 
 def short_name(name: str) -> str:
-    """`loss.beta1` -> `β1`; other dotted names become their last part."""
-    return _SHORT.get(name) or last_part(name)
+    """Shorten a dotted name: `loss.beta1` to `β1`, others to their last part."""
+    return _SHORT.get(name) or _last_part(name)
+
+
+def _last_part(name: str) -> str:
+    """Shorten a dotted name to what tells it from others: `loss.beta1` to `beta1`, but `loss.name` to `loss`."""
+    *path, last = name.split(".")
+    return path[-1] if path and last in ("name", "mode") else last
+
+
+def params_text(params: Mapping[str, Any]) -> str:
+    """Write parameters as the command line does: `beta1=0.5 beta2=1`; those without a value are left out."""
+    values = [(_last_part(name), value) for name, value in params.items() if value is not None]
+    return " ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values)
 
 
 def parameters(config: Config) -> dict[str, Any]:
-    """A config's parameters by dotted name, with its betas even if the space leaves them alone."""
+    """Return a config's parameters by dotted name, with its betas even if the space leaves them alone."""
     loss = config.training.get("loss", {})
     betas = {f"loss.{name}": loss[name] for name in ("beta1", "beta2") if name in loss}
     return betas | {name: value for name, value in config.params.items() if value is not None}
 
 
 def varied_names(configs: Sequence[Config]) -> list[str]:
-    """The parameters in which configs differ from each other, baselines included; the space's if there is no other."""
+    """Return the parameters in which configs, baselines included, differ; the space's if they differ in none."""
     values: dict[str, set[str]] = {}
     for config in configs:
         for name, value in parameters(config).items():
             values.setdefault(name, set()).add(repr(value))
-    varied = [name for name, found in values.items() if len(found) > 1]
+    varied = [name for name, texts in values.items() if len(texts) > 1]
     return varied or list(dict.fromkeys(name for config in configs for name in config.params))
 
 
 def names_to_show(varied: Sequence[str]) -> list[str]:
-    """The parameters that name a config whichever others are known yet: both betas, and those that the space varies."""
+    """Return the parameters that name a config while others are still to come: both betas and what the space varies."""
     return list(dict.fromkeys(("loss.beta1", "loss.beta2", *varied)))
 
 
 def config_label(config: Config, varied: Sequence[str]) -> str:
-    """`β1=0.5 β2=1`; a comparator is led by what it is: `baseline β1=0 β2=0`."""
-    found = parameters(config)
-    values = [f"{short_name(name)}={value_text(found[name])}" for name in varied if name in found]
+    """Name a config by its values, such as `β1=0.5 β2=1`; a comparator by its role, too: `baseline β1=0 β2=0`."""
+    params = parameters(config)
+    values = [f"{short_name(name)}={value_text(params[name])}" for name in varied if name in params]
     if Role.DAPO in config.roles and Role.SPACE not in config.roles:
         return "DAPO"  # clip-higher; the space's betas do not apply to it
     role = Role.BASELINE if Role.BASELINE in config.roles else config.roles[0]
@@ -57,7 +71,7 @@ def config_label(config: Config, varied: Sequence[str]) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A parameter's value for people: 0.5, 2e-4, dapo."""
+    """Write a parameter's value, such as 0.5, 2e-4 or dapo."""
     if isinstance(value, float):
         text = f"{value:.3e}" if 0 < abs(value) < 1e-3 else f"{value:.4g}"
         mantissa, _, exponent = text.partition("e")
@@ -67,7 +81,7 @@ def value_text(value: Any) -> str:
 
 
 def probe_phase(event: Event) -> str | None:
-    """Say what a cost probe does after this event of it; None: it has ended."""
+    """Return what a cost probe does after this event of it; None once it has ended."""
     match event.type:
         case "probe.started":
             return "starting"

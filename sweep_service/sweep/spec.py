@@ -185,12 +185,6 @@ def setting(training: TrainingConfig, name: str) -> Any:
     return node
 
 
-def last_part(name: str) -> str:
-    """Shorten a dotted name to what tells it from others: `loss.beta1` to `beta1`, but `loss.name` to `loss`."""
-    *path, last = name.split(".")
-    return path[-1] if path and last in ("name", "mode") else last
-
-
 def config_id(training: TrainingConfig) -> str:
     """Name a point: the hash of all training parameters but the seed. The same point has one name everywhere."""
     return "cfg_" + _digest(training.model_dump(mode="json", exclude={"seed"}))[:12]

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from sweep_service.errors import NotReady
 from sweep_service.report import Report
+from sweep_service.schemas import MEDIA_TYPES
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.objective import trial_objectives
@@ -31,15 +32,8 @@ LONGEST_PAUSE_S: Final = 10.0
 LAST_PASSES_S: Final = 8.0
 """How long `run` goes on after it was stopped, if MLflow is behind."""
 CHUNKS_AT_A_TIME: Final = 50
-REPORTS: Final = {
-    "html": "text/html",
-    "md": "text/markdown",
-    "json": "application/json",
-    "csv": "text/csv",
-    "png": "image/png",
-    "svg": "image/svg+xml",
-    "yaml": "application/yaml",
-}
+REPORT_FILES: Final[Mapping[str, str]] = {**MEDIA_TYPES, "yaml": "application/yaml"}
+"""Media type of each file of a report; the YAML is the best config's."""
 
 log = logging.getLogger(__name__)
 
@@ -176,14 +170,14 @@ class Projector:
         """Carry over the report's files and figures; of a final report also a run for each config."""
         files = self._reports(sweep.id)
         for format_, content in files.items():
-            self._api.put_artifact(run_id, f"report.{format_}", content, REPORTS[format_])
+            self._api.put_artifact(run_id, f"report.{format_}", content, REPORT_FILES[format_])
         from sweep_service.report.render.picture import figure_svgs  # brings matplotlib
 
         report = read_report(files["json"]) if "json" in files else None
         if report is None:
             return None
         for name, content in figure_svgs(report).items():
-            self._api.put_artifact(run_id, f"figures/{name}", content, REPORTS["svg"])
+            self._api.put_artifact(run_id, f"figures/{name}", content, REPORT_FILES["svg"])
         if not report.interim:
             self._show_configs(experiment_id, sweep, report)
         return report
@@ -250,7 +244,7 @@ class Projector:
 
     def _reports(self, sweep_id: str) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        for format_ in REPORTS:
+        for format_ in REPORT_FILES:
             with suppress(NotReady):
                 found[format_] = self._store.get_report(sweep_id, format_)
         return found

@@ -77,8 +77,8 @@ def _checked_out(git: Path) -> str | None:
 def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, dict[str, bytes]]:
     """Build a sweep's report as it stands; an interim one while the sweep goes on.
 
-    Returns: the digest of what it was built from, and its contents by format (html, json, md, csv, png, svg, and yaml,
-    the best config's file, if there is one).
+    Returns: the digest of what it was built from, and its contents by format: those of `schemas.ReportFormat`,
+        and under yaml the best config's file, if there is one.
     Raises: NotFound.
     """
     from sweep_service.report.render.picture import render_png, render_svg  # brings matplotlib

@@ -7,9 +7,9 @@ from statistics import fmean
 
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.trial_health import trial_health
-from sweep_service.report.formatting import config_label, parameters
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
 from sweep_service.report.statistics.differences import mean_interval
+from sweep_service.sweep.labels import config_label, parameters
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState
 from sweep_service.sweep.series import Series

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from search_spaces.distributions import Categorical, Distribution, Float, Int
 from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.formatting import value_text
+from sweep_service.sweep.labels import value_text
 from sweep_service.sweep.records import Role, Stage
 
 _LOG_RANGE = 20.0

@@ -15,8 +15,8 @@ from sweep_service.report.figures.figure_style import (
 )
 from sweep_service.report.figures.metric_curves import curve_figure, entropy_zones
 from sweep_service.report.figures.subplots import axis, layout_axis, panels
-from sweep_service.report.formatting import short_name, value_text
 from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
+from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role
 
 _PANELS: Final = ("loss.beta2", "loss.epsilon", "loss.epsilon_low", "loss.epsilon_high")

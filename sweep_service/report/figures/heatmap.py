@@ -6,8 +6,9 @@ from itertools import pairwise
 from typing import Final
 
 from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, text
-from sweep_service.report.formatting import number, short_name
+from sweep_service.report.formatting import number
 from sweep_service.report.model import Cell, Grid, Report
+from sweep_service.sweep.labels import short_name
 
 _SCALE: Final = (
     "#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725",

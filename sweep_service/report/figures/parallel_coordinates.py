@@ -11,8 +11,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 from sweep_service.report.figures.figure_style import Figure, text
-from sweep_service.report.formatting import NOTHING, short_name, value_text
+from sweep_service.report.formatting import NOTHING
 from sweep_service.report.model import ConfigRow, Report
+from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role
 
 _FEWEST: Final = 3

@@ -7,8 +7,8 @@ from typing import Final
 
 from sweep_service.report.figures.figure_style import ConfigStyle, Figure, text
 from sweep_service.report.figures.parallel_coordinates import parallel_figure
-from sweep_service.report.formatting import short_name
 from sweep_service.report.model import ConfigRow, Importance, Report, TrialRow
+from sweep_service.sweep.labels import short_name
 from sweep_service.sweep.records import Role, TrialState
 
 _FEWEST: Final = 10

@@ -7,10 +7,11 @@ from typing import Final, TypeGuard
 
 from search_spaces.distributions import Categorical, Distribution, Float, Int
 from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.formatting import count, number, short_name, signed, value_text
+from sweep_service.report.formatting import count, number, signed
 from sweep_service.report.model import Caution, Comparison, Outcome, StageResult, TrialRow, Verdict
 from sweep_service.report.statistics.critical_values import POWER
 from sweep_service.report.statistics.differences import MIN_SEEDS, RELEVANT
+from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role, Stage, TrialState
 
 APART: Final = 6.0

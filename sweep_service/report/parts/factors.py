@@ -9,8 +9,8 @@ import numpy as np
 
 from search_spaces.distributions import Distribution
 from sweep_service.report.facts.tuned_points import distinct, is_number, on_log_scale
-from sweep_service.report.formatting import value_text
 from sweep_service.report.statistics.least_squares import Array
+from sweep_service.sweep.labels import value_text
 
 Coding = Literal["factor", "quadratic", "linear"]
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.tuned_points import collapsed_in_tuning, distinct, fit_seeds
-from sweep_service.report.formatting import value_text
 from sweep_service.report.model import Cell, ConfigRow, Grid
 from sweep_service.report.parts.tradeoff import kept_by_stage
 from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.report.statistics.least_squares import t_critical
+from sweep_service.sweep.labels import value_text
 from sweep_service.sweep.records import Config, Role, Stage
 
 MAX_VALUES: Final = 12

@@ -5,8 +5,8 @@ from typing import Final
 from search_spaces.distributions import Distribution
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.tuned_points import TunedPoint, tuned_points
-from sweep_service.report.formatting import short_name
 from sweep_service.report.model import Importance
+from sweep_service.sweep.labels import short_name
 
 MIN_CONFIGS: Final = 20
 

@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from sweep_service.report.formatting import interval, number, short_name, value_text
+from sweep_service.report.formatting import interval, number
 from sweep_service.report.model import Surface
 from sweep_service.report.parts.factors import Factor
 from sweep_service.report.statistics.least_squares import Array, LinearFit, fit, p_of_f, p_text, t_critical
+from sweep_service.sweep.labels import short_name, value_text
 
 _MIN_VALUES: Final = 3
 _MIN_DF: Final = 3

@@ -13,12 +13,13 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from sweep_service.report.figures import Figure, Section, looks, sections
-from sweep_service.report.formatting import count, interval, number, short_name, signed, value_text
+from sweep_service.report.formatting import count, interval, number, signed
 from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render import views
 from sweep_service.report.render.csv import render_csv
 from sweep_service.report.render.embedding import embedded
+from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role, Stage
 
 _PAGE: Final = Path(__file__).parent / "page"

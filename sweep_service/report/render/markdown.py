@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from sweep_service.report.formatting import NOTHING, ROLE_NAMES, count, interval, number, short_name, signed, value_text
+from sweep_service.report.formatting import NOTHING, count, interval, number, signed
 from sweep_service.report.model import (
     BestConfig,
     BudgetComparison,
@@ -22,6 +22,7 @@ from sweep_service.report.model import (
 )
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render import views
+from sweep_service.sweep.labels import ROLE_NAMES, short_name, value_text
 from sweep_service.sweep.records import Role, Stage
 
 _SPECIAL: Final = str.maketrans(

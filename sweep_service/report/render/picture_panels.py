@@ -14,8 +14,8 @@ from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
 from sweep_service.report.figures import ConfigStyle
 from sweep_service.report.figures.figure_style import TITLES, lower_fence
 from sweep_service.report.figures.seed_dots import seed_rows
-from sweep_service.report.formatting import short_name
 from sweep_service.report.model import Cell, ConfigRow, Grid, Report, ReportCurve, StageResult, TradeoffPoint
+from sweep_service.sweep.labels import short_name
 from sweep_service.sweep.records import Role
 
 _COLOURS: Final = {

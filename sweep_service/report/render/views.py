@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, Literal
 
-from sweep_service.report.formatting import ROLE_NAMES
 from sweep_service.report.model import (
     BudgetComparison,
     Comparison,
@@ -16,6 +15,7 @@ from sweep_service.report.model import (
     StageResult,
     TrialRow,
 )
+from sweep_service.sweep.labels import ROLE_NAMES
 from sweep_service.sweep.records import Role, Stage
 
 _COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)

@@ -1,16 +1,18 @@
 """Numbers, times and parameters as people read them; specs as people write them."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from sweep_service.cli.exits import ExitCode, code_of_state, exit_code
-from sweep_service.cli.output import counts_text, number, params_text, span
+from sweep_service.cli.output import counts_text, number, span
 from sweep_service.cli.spec_file import SpecFileError, parse_yaml, read_spec
 from sweep_service.cli.sweep_print import print_plan
 from sweep_service.client.sse import Message, read_messages
 from sweep_service.errors import Conflict, InvalidSpec, NotFound, NotReady, ServiceError
 from sweep_service.intake.spec_check import parse_spec
+from sweep_service.schemas import MEDIA_TYPES, ReportFormat
 from sweep_service.sweep.plan import make_plan
 from sweep_service.sweep.records import SweepState, TrialState
 
@@ -22,19 +24,16 @@ def test_a_length_of_time_is_short(seconds: float, text: str) -> None:
     assert span(seconds) == text
 
 
-def test_parameters_are_named_by_their_last_part() -> None:
-    assert params_text({"loss.beta1": 0.5, "loss.beta2": 1.0, "loss.name": "dapo", "loss.epsilon": None}) == (
-        "beta1=0.5 beta2=1 loss=dapo"
-    )
-    assert params_text({"optimizer.learning_rate": 1e-6, "steps": 480}) == "learning_rate=1e-06 steps=480"
-
-
 def test_a_baseline_with_another_loss_has_words_for_its_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     spec = parse_spec({"name": "a", "space": {"loss.beta1": [0.25, 0.5]}, "training": {"loss": {"name": "ce_gppo"}}})
     print_plan(make_plan(spec, None))
     shown = capsys.readouterr().out
     assert "   another loss  (dapo)\n" in shown
     assert "   -" not in shown
+
+
+def test_every_report_format_has_a_media_type() -> None:
+    assert tuple(MEDIA_TYPES) == get_args(ReportFormat)
 
 
 def test_counts_name_what_matters() -> None:
