@@ -1,8 +1,8 @@
-"""The page of charts that MLflow shows for a sweep: a line per config, the mean over its seeds, entropy first.
+"""Makes the page of charts that MLflow shows for a sweep: a line per config, the mean over its seeds, entropy first.
 
-MLflow collapses child runs and so draws nothing until somebody expands them; sorted by name, entropy and reward come
-late. Its own remedy is a shared view: the page's settings as JSON in a tag of the experiment, named in the page's
-address. The settings are those of MLflow 3.17's page; a server that does not understand them shows its usual page.
+By itself MLflow collapses child runs, draws nothing until somebody expands them, and sorts charts by name. A shared
+view changes that: the page's settings as JSON in a tag of the experiment, which the page's address names. They are the
+settings of MLflow 3.17's page; a server that does not understand them shows its usual page.
 """
 
 import json
@@ -11,16 +11,16 @@ from typing import Any, Final
 from sweep_service.report import Report
 from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.records import Sweep
-from sweep_service.tracking.config_colors import GROUP_TAG
+from sweep_service.tracking.mlflow_words import GROUP_TAG
 
 TAG: Final = "mlflow.sharedViewState."
-"""Prefix of the experiment's tag; the rest names the view. We name it by the sweep."""
+"""Prefix of the experiment's tag; the rest of the tag's name is the view's, for which we take the sweep's id."""
 
 FIRST: Final = ("entropy", "reward/mean", "eval/avg_at_k", "entropy/na_lp", "entropy/pa_lp", "completion/length_mean")
-"""What a researcher looks at first: is entropy kept, does reward rise, does it hold on problems not trained on."""
+"""Metrics at the top of the page: is entropy kept, does reward rise, does it hold on problems not trained on?"""
 
 OF_CONFIGS: Final = ("entropy", "reward/mean", "eval/avg_at_k", "share/na_lp", "share/pa_lp", "completion/length_mean")
-"""The same of the configs' own runs, which have fewer curves."""
+"""Metrics at the top of the page of configs' own runs, which have fewer curves."""
 
 _SECTION: Final = "main"
 
@@ -64,7 +64,7 @@ def _line(key: str) -> dict[str, Any]:
 
 
 def sweep_note(sweep: Sweep, report: Report | None) -> str:
-    """Return the description of a sweep's run, in Markdown: how it came out, and what to look at."""
+    """Return the description of a sweep's run, in Markdown: how the sweep ended, and what to look at."""
     parts = [f"**{report.verdict.sentence}**" if report else f"Sweep `{sweep.id}`: {sweep.state}."]
     if report and report.interim:
         parts.append("This is an interim report: every number may still change.")

@@ -1,4 +1,4 @@
-"""A sweep's configs as runs of their own, mean curves over seeds: so that MLflow's charts compare configs. Pure."""
+"""Makes runs of a sweep's configs, with mean curves over seeds, so that MLflow's charts compare configs. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,8 +10,7 @@ from sweep_service.report.formatting import count
 from sweep_service.report.model import ConfigRow
 from sweep_service.sweep.records import Config, Sweep
 from sweep_service.tracking import mlflow_words
-from sweep_service.tracking.config_colors import GROUP_TAG, config_color, group_name
-from sweep_service.tracking.mlflow_api import MetricPoint
+from sweep_service.tracking.tracker import MetricPoint
 
 KEYS: Final = (
     "entropy",
@@ -27,7 +26,7 @@ KEYS: Final = (
     "grad_norm",
     "probe/entropy",
 )
-"""The curves that a config's run has, where its trials recorded them."""
+"""Curves of a config's run, where its trials recorded them."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,6 @@ def config_runs(sweep: Sweep, configs: dict[str, Config], report: Report) -> lis
 
 
 def _tags(sweep: Sweep, row: ConfigRow, report: Report, trained: int) -> dict[str, str]:
-    label = row.label[: mlflow_words.MAX_TAG]
     best = {"best": "true"} if report.best and report.best.config_id == row.id else {}
     return {
         "mlflow.parentRunId": sweep.mlflow_run_id or "",
@@ -70,10 +68,7 @@ def _tags(sweep: Sweep, row: ConfigRow, report: Report, trained: int) -> dict[st
         "sweep": sweep.name,
         "sweep_id": sweep.id,
         "number": f"{row.number:05}",  # sorts as text
-        "config": label,
-        GROUP_TAG: group_name(label, row.number),
-        "mlflow.runColor": config_color(row.number),
-        "config_id": row.id,
+        **mlflow_words.config_tags(row.label, row.number, row.id),
         "role": ",".join(row.roles),
         "loss": row.loss,
         "seeds": str(trained),
@@ -83,12 +78,12 @@ def _tags(sweep: Sweep, row: ConfigRow, report: Report, trained: int) -> dict[st
 
 
 def _curve_points(report: Report, timestamp: int) -> dict[str, list[MetricPoint]]:
-    """By config id."""
+    """Return the mean curves as points, by config id."""
     points: dict[str, list[MetricPoint]] = {}
-    for found in report.curves:
-        for curve in found.configs if found.key in KEYS else ():
+    for curves in report.curves:
+        for curve in curves.configs if curves.key in KEYS else ():
             points.setdefault(curve.config_id, []).extend(
-                MetricPoint(mlflow_words.metric_key(found.key), value, timestamp, step)
+                MetricPoint(mlflow_words.metric_key(curves.key), value, timestamp, step)
                 for step, value in zip(curve.steps, curve.mean, strict=True)
                 if value is not None
             )
@@ -96,7 +91,7 @@ def _curve_points(report: Report, timestamp: int) -> dict[str, list[MetricPoint]
 
 
 def _final_points(row: ConfigRow, timestamp: int) -> Iterator[MetricPoint]:
-    """Closing figures at step 0, which MLflow draws as bars."""
+    """Yield a config's closing figures at step 0, which MLflow draws as bars."""
     stages = {"confirm": row.confirm, "tune": row.tune}
     values = {f"final/{name}_mean": stage.mean for name, stage in stages.items() if stage}
     values |= {f"final/{name}_sd": stage.sd for name, stage in stages.items() if stage and stage.sd is not None}

@@ -1,4 +1,4 @@
-"""How sweeps and trials are said in MLflow's words: names, params, tags, states, metrics. Pure."""
+"""Translates sweeps and trials to MLflow's words: names, params, tags, states, metrics. Pure."""
 
 import json
 import re
@@ -9,14 +9,23 @@ from sweep_service.report import Report
 from sweep_service.store.projection_rows import Chunk
 from sweep_service.sweep.labels import config_label, names_to_show
 from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState
-from sweep_service.tracking.config_colors import GROUP_TAG, config_color, group_name
-from sweep_service.tracking.mlflow_api import MetricPoint
+from sweep_service.tracking.tracker import MetricPoint, RunStatus
 
 MAX_PARAM: Final = 500
 """Longest value of a param that every MLflow server takes, in characters."""
 MAX_TAG: Final = 5000
+"""Longest value of a tag that every MLflow server takes, in characters."""
 
-SWEEP_STATUS: Final = {
+GROUP_TAG: Final = "line"
+"""The tag by which MLflow's charts group trials: a line per config."""
+
+_COLORS: Final = (
+    "#1f272d", "#8396a5", "#2272b4", "#c83243", "#3ba65e", "#de7921", "#8a63bf", "#04867d", "#b45091",
+    "#facb66", "#a6630c", "#434a93", "#8ddda8", "#f792a6", "#8acaff",
+)  # fmt: skip
+"""Colours of runs by config number, of MLflow's palette: dark and grey for the baselines, which come first."""
+
+SWEEP_STATUS: Final[Mapping[SweepState, RunStatus]] = {
     SweepState.QUEUED: "SCHEDULED",
     SweepState.RUNNING: "RUNNING",
     SweepState.FINALIZING: "RUNNING",
@@ -24,7 +33,7 @@ SWEEP_STATUS: Final = {
     SweepState.FAILED: "FAILED",
     SweepState.CANCELLED: "KILLED",
 }
-TRIAL_STATUS: Final = {
+TRIAL_STATUS: Final[Mapping[TrialState, RunStatus]] = {
     TrialState.PENDING: "SCHEDULED",
     TrialState.RUNNING: "RUNNING",
     TrialState.SUCCEEDED: "FINISHED",
@@ -54,7 +63,7 @@ EVERY_UPDATE: Final = frozenset(
         "time/step_s",
     }
 )
-"""The metrics that MLflow gets of every update."""
+"""Metrics of which MLflow gets the value of every update."""
 
 EXPERIMENT_TAGS: Final = {
     "mlflow.experimentKind": "custom_model_development",
@@ -63,14 +72,28 @@ EXPERIMENT_TAGS: Final = {
 
 
 def milliseconds(seconds: float) -> int:
-    """Return a time as MLflow wants it."""
+    """Return a time in seconds as whole milliseconds, MLflow's unit."""
     return round(seconds * 1000)
 
 
 def label(sweep: Sweep, config: Config) -> str:
-    """Name a config as the report does, such as `β1=0.5 β2=1`; the same whichever configs are known yet."""
+    """Name a config as the report does, such as `β1=0.5 β2=1`; the same whichever configs exist yet."""
     space = sweep.spec.space
     return config_label(config, names_to_show(space.varied or space.names))
+
+
+def config_tags(label: str, number: int, config_id: str) -> dict[str, str]:
+    """Return the tags of a config that its own run and its trials' runs share.
+
+    The number in the group's name keeps alike labels apart: MLflow takes a group's colour from a checksum of its name,
+    in which `β1=0 β2=1` and `β1=1 β2=1` are equal.
+    """
+    return {
+        "config": label[:MAX_TAG],
+        "config_id": config_id,
+        GROUP_TAG: f"{number:02} {label}"[:MAX_TAG],
+        "mlflow.runColor": _COLORS[number % len(_COLORS)],
+    }
 
 
 def trial_name(sweep: Sweep, trial: Trial, config: Config) -> str:
@@ -91,7 +114,7 @@ def sweep_tags(sweep: Sweep) -> dict[str, str]:
 
 
 def answer_tags(report: Report | None, note: str) -> dict[str, str]:
-    """Return the tags that tell how a sweep came out: the verdict, and a tag for each warning."""
+    """Return the tags that tell how a sweep ended: the verdict, and a tag for each warning."""
     tags = {"mlflow.note.content": note[:MAX_TAG]}
     if report is None:
         return tags
@@ -101,7 +124,6 @@ def answer_tags(report: Report | None, note: str) -> dict[str, str]:
 
 def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
     """Return the tags by which a trial's run is found, grouped and filtered."""
-    name = label(sweep, config)[:MAX_TAG]
     return {
         "mlflow.parentRunId": sweep.mlflow_run_id or "",
         "kind": "trial",
@@ -109,10 +131,7 @@ def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
         "sweep_id": sweep.id,
         "trial_id": trial.id,
         "number": f"{trial.number:05}",  # sorts as text
-        "config": name,
-        GROUP_TAG: group_name(name, config.number),
-        "mlflow.runColor": config_color(config.number),
-        "config_id": config.id,
+        **config_tags(label(sweep, config), config.number, config.id),
         "role": ",".join(config.roles),
         "seed": str(trial.seed),
         "stage": trial.stage.value,
@@ -123,9 +142,10 @@ def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
 
 def progress_tags(trial: Trial) -> dict[str, str]:
     """Return the tags that change as a trial goes on."""
-    note = "\n\n".join([trial.message or "", *(f"{found.code}: {found.message}" for found in trial.warnings)]).strip()
+    warnings = [f"{warning.code}: {warning.message}" for warning in trial.warnings]
+    note = "\n\n".join([trial.message or "", *warnings]).strip()
     tags = {"state": trial.state.value, "attempt": str(trial.attempts), "mlflow.note.content": note[:MAX_TAG]}
-    codes = ",".join(found.code for found in trial.warnings)
+    codes = ",".join(warning.code for warning in trial.warnings)
     return tags | ({"warnings": codes[:MAX_TAG]} if codes else {})
 
 
@@ -141,15 +161,15 @@ def sweep_params(sweep: Sweep) -> dict[str, str]:
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Return nested mappings as one with dotted names; lists as JSON; values cut at the server's limit."""
-    found: dict[str, str] = {}
+    flattened: dict[str, str] = {}
     for name, value in values.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and value:
-            found |= flat(value, f"{key}.")
+            flattened |= flat(value, f"{key}.")
         else:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            found[metric_key(key)] = text if len(text) <= MAX_PARAM else text[: MAX_PARAM - 1] + "…"
-    return found
+            flattened[metric_key(key)] = text if len(text) <= MAX_PARAM else text[: MAX_PARAM - 1] + "…"
+    return flattened
 
 
 def metric_key(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Carries the store to MLflow: a parent run per sweep, a child run per trial, their curves while they train.
+"""Carries the store to a tracking server: a run per sweep, a child run per trial, their curves while they train.
 
-MLflow shows a projection of the store and is never asked for anything else: it may be away, be wiped or be rebuilt.
-Whatever was carried is marked afterwards, so a crash in between repeats points, and the server keeps equal points once.
+The server shows a projection of the store and is never asked for anything else: it may be away, be wiped or be rebuilt.
+Whatever was carried is marked afterwards; a crash in between repeats calls, which `Tracker` makes harmless.
 """
 
 import logging
@@ -17,14 +17,13 @@ from pydantic import ValidationError
 from sweep_service.errors import NotReady
 from sweep_service.report import Report
 from sweep_service.schemas import MEDIA_TYPES
-from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.objective import trial_objectives
 from sweep_service.sweep.records import Config, Sweep, Trial
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import TAG, shared_view, sweep_note
 from sweep_service.tracking.config_runs import config_runs
-from sweep_service.tracking.mlflow_api import MlflowApi, MlflowGone, MlflowRefused
+from sweep_service.tracking.tracker import RunStatus, Tracker, TrackerGone, TrackerRefused
 
 EXPERIMENT: Final = "sweeps"
 PERIOD_S: Final = 1.0
@@ -39,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 def read_report(content: bytes) -> Report | None:
-    """Return a kept report; None for one that an earlier version built: its files are shown, its verdict is not."""
+    """Return a stored report; None for one of an earlier version, of which files are shown and no verdict."""
     try:
         return Report.model_validate_json(content)
     except ValidationError:
@@ -47,28 +46,25 @@ def read_report(content: bytes) -> Report | None:
 
 
 class Projector:
-    """Keeps an MLflow server like the store.
+    """Keeps a tracking server like the store.
 
     Args:
         store: read for everything, written for marks only.
-        settings: `mlflow_url`; if it is empty nothing is projected.
+        tracker: the server; `run` and `close` close it.
     """
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._store, self._settings = store, settings
-        self._api = MlflowApi(settings.mlflow_url)
+    def __init__(self, store: Store, tracker: Tracker) -> None:
+        self._store, self._tracker = store, tracker
         self._experiment_id: str | None = None
         self._set_aside: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
         """Carry over until `stop` is set, and then what is left, for a few seconds. Never raises."""
-        if not self._settings.mlflow_url:
-            return
         pause, away = PERIOD_S, False
         while not stop.is_set():
             try:
-                with self._store.projecting() as mine:
-                    more = mine and self.carry(stop.is_set)
+                with self._store.projecting() as permitted:
+                    more = permitted and self.carry(stop.is_set)
             except Exception as error:  # noqa: BLE001 (a tracker in trouble must not stop sweeps, whatever it says)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
                 self._experiment_id = None  # it may come back as another server, or an empty one
@@ -87,29 +83,29 @@ class Projector:
 
     def close(self) -> None:
         """Close the connection."""
-        self._api.close()
+        self._tracker.close()
 
     def _carry_rest(self) -> None:
         deadline = time.monotonic() + LAST_PASSES_S
         try:
-            with self._store.projecting() as mine:
-                while mine and self.carry(lambda: time.monotonic() > deadline) and time.monotonic() < deadline:
+            with self._store.projecting() as permitted:
+                while permitted and self.carry(lambda: time.monotonic() > deadline) and time.monotonic() < deadline:
                     pass
         except Exception as error:  # noqa: BLE001 (as above: the worker that is stopping must go on doing so)
             log.warning("MLflow went away; the rest is carried over after the next start: %s", error)
 
     def carry(self, hurried: Callable[[], bool] = lambda: False) -> bool:
-        """Make one pass over what MLflow does not have; return whether some of it was left for the next one.
+        """Carry over what MLflow does not have, in one pass; return whether some of it is left for the next one.
 
         Args:
             hurried: whether to leave everything else for the next pass; asked before each sweep and trial.
-        Raises: Away, if the server does not answer; Refused, if it has no place for us.
+        Raises: TrackerAway, if the server does not answer; TrackerRefused, if our experiment was deleted there.
         """
         experiment_id = self._experiment_id
         if experiment_id is None:
-            experiment_id = self._api.experiment(EXPERIMENT)
+            experiment_id = self._tracker.experiment(EXPERIMENT)
             for key, value in mlflow_words.EXPERIMENT_TAGS.items():
-                self._api.set_experiment_tag(experiment_id, key, value)
+                self._tracker.set_experiment_tag(experiment_id, key, value)
             self._forget_what_is_gone(experiment_id)
             self._experiment_id = experiment_id
         for sweep in self._store.sweeps_behind():
@@ -129,7 +125,7 @@ class Projector:
 
     def _forget_what_is_gone(self, experiment_id: str) -> None:
         """Carry over again the sweeps whose runs this server does not have."""
-        present = set(self._api.find_runs(experiment_id, {"kind": "sweep"}))
+        present = set(self._tracker.find_runs(experiment_id, {"kind": "sweep"}))
         for sweep_id, run_id in self._store.sweep_runs().items():
             if run_id not in present:
                 log.warning("MLflow has lost sweep %s; it is carried over again", sweep_id)
@@ -141,11 +137,11 @@ class Projector:
             return False
         try:
             return show(*arguments)
-        except MlflowGone as error:
+        except TrackerGone as error:
             log.warning("MLflow has lost sweep %s; it is carried over again: %s", sweep_id, error)
             self._store.forget_projection(sweep_id)
             self._experiment_id = None
-        except MlflowRefused as error:
+        except TrackerRefused as error:
             self._set_aside.add(name)
             log.warning("MLflow refused %s, which is left out until the next start: %s", name, error)
         return False
@@ -155,29 +151,30 @@ class Projector:
         tags = mlflow_words.sweep_tags(sweep)
         run_id = sweep.mlflow_run_id
         if run_id is None:
-            run_id = self._find_or_make_run(experiment_id, "sweep_id", sweep.name, sweep.created_at, tags)
-            self._api.log(run_id, params=mlflow_words.sweep_params(sweep))
+            start = mlflow_words.milliseconds(sweep.created_at)
+            run_id = self._tracker.ensure_run(experiment_id, sweep.name, start, tags, ("kind", "sweep_id"))
+            self._tracker.log(run_id, params=mlflow_words.sweep_params(sweep))
             self._store.set_sweep_run(sweep.id, experiment_id, run_id)
             sweep = self._store.get_sweep(sweep.id)
-            self._api.set_experiment_tag(experiment_id, TAG + sweep.id, shared_view(sweep))
+            self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, shared_view(sweep))
         report = self._show_report(experiment_id, run_id, sweep) if digest else None
-        self._api.log(run_id, tags=tags | mlflow_words.answer_tags(report, sweep_note(sweep, report)))
+        self._tracker.log(run_id, tags=tags | mlflow_words.answer_tags(report, sweep_note(sweep, report)))
         self._update_run(run_id, mlflow_words.SWEEP_STATUS[sweep.state], sweep.ended_at)
         self._store.set_sweep_projected(sweep.id, sweep.state, digest)
         return False
 
     def _show_report(self, experiment_id: str, run_id: str, sweep: Sweep) -> Report | None:
         """Carry over the report's files and figures; of a final report also a run for each config."""
-        files = self._reports(sweep.id)
+        files = self._report_files(sweep.id)
         for format_, content in files.items():
-            self._api.put_artifact(run_id, f"report.{format_}", content, REPORT_FILES[format_])
+            self._tracker.put_artifact(run_id, f"report.{format_}", content, REPORT_FILES[format_])
         from sweep_service.report.render.picture import figure_svgs  # brings matplotlib
 
         report = read_report(files["json"]) if "json" in files else None
         if report is None:
             return None
         for name, content in figure_svgs(report).items():
-            self._api.put_artifact(run_id, f"figures/{name}", content, REPORT_FILES["svg"])
+            self._tracker.put_artifact(run_id, f"figures/{name}", content, REPORT_FILES["svg"])
         if not report.interim:
             self._show_configs(experiment_id, sweep, report)
         return report
@@ -185,21 +182,20 @@ class Projector:
     def _show_configs(self, experiment_id: str, sweep: Sweep, report: Report) -> None:
         """Make the configs' runs; those of an earlier report go to the bin, since a run's points cannot be changed."""
         configs = {config.id: config for config in self._store.list_configs(sweep.id)}
-        kept: set[str] = set()
+        start = mlflow_words.milliseconds(sweep.started_at or sweep.created_at)
+        identity = ("kind", "sweep_id", "config_id", "report")
+        current: set[str] = set()
         for run in config_runs(sweep, configs, report):
-            same = {name: run.tags[name] for name in ("kind", "sweep_id", "config_id", "report")}
-            start = mlflow_words.milliseconds(sweep.started_at or sweep.created_at)
-            found = next(self._api.find_runs(experiment_id, same, deleted=False), None)
-            run_id = found or self._api.create_run(experiment_id, run.name, start, run.tags)
-            self._api.log(run_id, run.points, run.params)
+            run_id = self._tracker.ensure_run(experiment_id, run.name, start, run.tags, identity, deleted=False)
+            self._tracker.log(run_id, run.points, run.params)
             self._update_run(run_id, "FINISHED", sweep.ended_at or sweep.created_at)
-            kept.add(run_id)
+            current.add(run_id)
         every = {"kind": "config", "sweep_id": sweep.id}
-        for old in set(self._api.find_runs(experiment_id, every, deleted=False)) - kept:
-            self._api.delete_run(old)
-        if kept:
+        for old in set(self._tracker.find_runs(experiment_id, every, deleted=False)) - current:
+            self._tracker.delete_run(old)
+        if current:
             view = shared_view(sweep, by_config=True)
-            self._api.set_experiment_tag(experiment_id, TAG + sweep.id, view)
+            self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, view)
 
     def _show_trial(self, experiment_id: str, sweep: Sweep, trial: Trial, config: Config, shown: str | None) -> bool:
         """Carry over the next part of a trial's curves, after the last one its state; return whether more is left."""
@@ -207,44 +203,37 @@ class Projector:
         if run_id is None:
             tags = mlflow_words.trial_tags(sweep, trial, config)
             name = mlflow_words.trial_name(sweep, trial, config)
-            run_id = self._find_or_make_run(experiment_id, "trial_id", name, trial.started_at, tags)
-            self._api.log(run_id, params=mlflow_words.trial_params(trial, config))
+            start = mlflow_words.milliseconds(trial.started_at or time.time())
+            run_id = self._tracker.ensure_run(experiment_id, name, start, tags, ("kind", "trial_id"))
+            self._tracker.log(run_id, params=mlflow_words.trial_params(trial, config))
             self._store.set_trial_run(trial.id, run_id)
         chunks = self._store.chunks_behind(trial.id, CHUNKS_AT_A_TIME)
         if chunks:
             points = [
                 point for chunk in chunks for point in mlflow_words.chunk_points(chunk, config.updates_per_rollout)
             ]
-            self._api.log(run_id, points)
+            self._tracker.log(run_id, points)
             self._store.set_projected(trial.id, curve_id=chunks[-1].id)
         if len(chunks) == CHUNKS_AT_A_TIME:
             return True
         if trial.state != shown:
             final = mlflow_words.final_points(trial, self._objective(sweep, trial)) if trial.state.is_over else []
-            self._api.log(run_id, final, tags=mlflow_words.progress_tags(trial))
+            self._tracker.log(run_id, final, tags=mlflow_words.progress_tags(trial))
             self._update_run(run_id, mlflow_words.TRIAL_STATUS[trial.state], trial.ended_at)
             self._store.set_projected(trial.id, state=trial.state)
         return False
 
-    def _find_or_make_run(
-        self, experiment_id: str, key: str, name: str, started_at: float | None, tags: Mapping[str, str]
-    ) -> str:
-        """Return the run of a sweep or trial; an earlier process may have made it and died before it noted that."""
-        start = mlflow_words.milliseconds(started_at or time.time())
-        found = self._api.find_runs(experiment_id, {"kind": tags["kind"], key: tags[key]})
-        return next(found, None) or self._api.create_run(experiment_id, name, start, tags)
-
-    def _update_run(self, run_id: str, status: str, ended_at: float | None) -> None:
-        self._api.update_run(run_id, status, None if ended_at is None else mlflow_words.milliseconds(ended_at))
+    def _update_run(self, run_id: str, status: RunStatus, ended_at: float | None) -> None:
+        self._tracker.update_run(run_id, status, None if ended_at is None else mlflow_words.milliseconds(ended_at))
 
     def _objective(self, sweep: Sweep, trial: Trial) -> float | None:
         objective = sweep.spec.objective
         curves = self._store.curves(sweep.id, [objective.metric], [trial.id])
         return trial_objectives([trial], curves, objective)[trial.id]
 
-    def _reports(self, sweep_id: str) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
+    def _report_files(self, sweep_id: str) -> dict[str, bytes]:
+        files: dict[str, bytes] = {}
         for format_ in REPORT_FILES:
             with suppress(NotReady):
-                found[format_] = self._store.get_report(sweep_id, format_)
-        return found
+                files[format_] = self._store.get_report(sweep_id, format_)
+        return files

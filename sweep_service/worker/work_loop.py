@@ -22,7 +22,8 @@ from sweep_service.runner.recovery import recover
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
 from sweep_service.sweep.records import DesiredState, Sweep, SweepState, Trial, TrialState
-from sweep_service.tracking.projector import LAST_PASSES_S, Projector
+from sweep_service.tracking import project
+from sweep_service.tracking.projector import LAST_PASSES_S
 from sweep_service.worker.interim_reports import InterimReports
 from sweep_service.worker.reports import build_report
 
@@ -197,7 +198,7 @@ def run_worker(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     store = open_store(settings.database_url)
-    projection = _thread("mlflow-projection", lambda: Projector(store, settings).run(stopped))
+    projection = _thread("mlflow-projection", lambda: project(store, settings.mlflow_url, stopped))
     try:
         Worker(store, settings).run(stopped)
     finally:

@@ -25,8 +25,9 @@ from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.records import AttemptOutcome, SweepState
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import TAG
-from sweep_service.tracking.mlflow_api import MetricPoint, MlflowApi
+from sweep_service.tracking.mlflow_api import MlflowApi
 from sweep_service.tracking.projector import EXPERIMENT, Projector
+from sweep_service.tracking.tracker import MetricPoint
 from sweep_service.worker.reports import build_report
 from tests import stored_sweeps as sweeps
 
@@ -72,7 +73,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def projector() -> Iterator[MakeProjector]:
     """Makes projectors and closes them in the end."""
     with ExitStack() as made:
-        yield lambda store, url: made.enter_context(closing(Projector(store, Settings(mlflow_url=url))))
+        yield lambda store, url: made.enter_context(closing(Projector(store, MlflowApi(url))))
 
 
 @pytest.fixture
@@ -319,7 +320,7 @@ def test_a_server_that_is_away_is_said_once_and_stops_nothing(
 
 def test_more_than_one_call_takes(url: str, client: MlflowClient) -> None:
     api = MlflowApi(url)
-    run_id = api.create_run(api.experiment(EXPERIMENT), "many", 1, {"kind": "test"})
+    run_id = api.ensure_run(api.experiment(EXPERIMENT), "many", 1, {"kind": "test"}, ["kind"])
     points = [MetricPoint("many", float(step), 1, step) for step in range(2500)]
     api.log(run_id, points, {f"p{n}": "x" for n in range(250)}, {f"t{n}": "x" for n in range(120)})
     api.close()

@@ -10,11 +10,11 @@ from sweep_service.store.projection_rows import Chunk
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState, TrialWarning
-from sweep_service.tracking import config_colors, mlflow_words
+from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import FIRST, OF_CONFIGS, shared_view, sweep_note
 from sweep_service.tracking.config_runs import KEYS, config_runs
-from sweep_service.tracking.mlflow_api import MetricPoint
 from sweep_service.tracking.projector import read_report
+from sweep_service.tracking.tracker import MetricPoint
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
@@ -42,16 +42,11 @@ def test_the_tag_config_is_different_for_every_config() -> None:
     assert len(set(labels)) == len(configs) == 5
 
 
-def test_each_config_has_a_colour_of_its_own() -> None:
-    """The places in MLflow's palette were read off its page: without an ending these four labels share the first."""
-    labels = ["baseline β1=0 β2=0", "β1=0 β2=1", "β1=0.5 β2=1", "β1=1 β2=1"]
-    assert {config_colors._place(f"tag.config.{label}") for label in labels} == {0}
-    names = [config_colors.group_name(label, number) for number, label in enumerate(labels)]
-    assert [name.rstrip("\u200b\u200c") for name in names] == labels
-    assert [config_colors._PALETTE[config_colors._place(f"tag.line.{name}")] for name in names] == [
-        config_colors.config_color(number) for number in range(4)
-    ]
-    assert len({config_colors.config_color(number) for number in range(15)}) == 15
+def test_each_config_has_a_colour_and_a_group_of_its_own() -> None:
+    labels = ["baseline β1=0 β2=0", *["β1=0 β2=1"] * 14]
+    tags = [mlflow_words.config_tags(label, number, "cfg") for number, label in enumerate(labels)]
+    assert [tags[0]["config"], tags[1]["line"]] == ["baseline β1=0 β2=0", "01 β1=0 β2=1"]
+    assert len({tag["mlflow.runColor"] for tag in tags}) == len({tag["line"] for tag in tags}) == 15
 
 
 def test_nested_parameters_become_dotted_names() -> None:
