@@ -2,15 +2,13 @@
 
     text = write_recipe(Request("paper_1_5b", parse_machine("8xH100"), hours=40))
 
-Pure: the same arguments give the same bytes. Times and memory are arithmetic from data sheets, not measured.
+Pure: the same arguments give the same bytes. Times and memory are computed from data sheets; a probe measures them.
 """
 
-from sweep_service.recipes.cards import CARDS, parse_machine
-from sweep_service.recipes.errors import RecipeError
 from sweep_service.recipes.fitted_sweep import Request
-from sweep_service.recipes.recipe import MATH_SUB, RECIPES, Problems, Recipe, problems_of
+from sweep_service.recipes.machines import CARDS, RecipeError, parse_machine
+from sweep_service.recipes.recipe import KNOWN, MATH_SUB, RECIPES, ModelShape, Problems, Recipe, problems_of, shape_of
 from sweep_service.recipes.recipe_text import write_recipe
-from sweep_service.recipes.shape import KNOWN, ModelShape, shape_of
 
 __all__ = [
     "CARDS",

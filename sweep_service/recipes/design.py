@@ -1,4 +1,4 @@
-"""What a sweep of a given size asks, and the smallest difference that it can show. No machine in it."""
+"""Sizes of a sweep, and the smallest difference that a sweep of each size can show, whatever the machine."""
 
 import math
 from itertools import accumulate
@@ -7,53 +7,54 @@ from typing import Any, Final, NamedTuple
 from sweep_service.report.statistics.differences import detectable_effect, lower_critical
 
 UPDATES: Final = 8
-"""Optimizer updates a rollout, as published: how far ratios go from 1, which the betas act on, follows from it."""
+"""Optimizer updates a rollout, as published. They decide how far ratios go from 1, and so how much the betas do."""
 COMPLETIONS: Final = 8
 PROMPT_TOKENS: Final = 512
 TUNE_SEEDS: Final = 2
 EVALUATIONS: Final = 10
-"""Of a trial, after the one of the model before training."""
+"""Number of evaluations of a trial, besides the one before training."""
 AVERAGED: Final = 3
-"""Last evaluations that make a trial's score."""
+"""Number of last evaluations whose mean is a trial's score."""
 PROBLEMS: Final = 120
-"""Validation problems, about."""
+"""Number of validation problems, roughly."""
 ARMS: Final = 3
-"""Confirmed: the best point, PPO clip, DAPO. The matched baseline is PPO clip itself, as only betas are varied."""
+"""Number of confirmed configs: the best point, PPO clip, DAPO. The matched baseline is PPO clip, as only betas vary."""
 
 SEED_SD: Final = 0.02
-"""Assumed spread of a score over training seeds; the low end of what bench/recorded_sweeps.json has, 0.017 to 0.097."""
+"""Assumed sd of a score over training seeds: the low end of bench/recorded_sweeps.json, which has 0.017 to 0.097."""
 _SAMPLE_VARIANCE: Final = 1 / 6
-"""Of one right or wrong answer, where solve rates are spread evenly between 0 and 1."""
+"""Variance of one right or wrong answer, where solve rates are spread evenly between 0 and 1."""
 
 
 class Design(NamedTuple):
-    """How much of everything; prompts are those trained on in a rollout."""
+    """The size of a sweep."""
 
     response: int
-    """Tokens at most."""
+    """Largest number of tokens of a response."""
     prompts: int
+    """Prompts of a rollout that are trained on."""
     rollouts: int
-    """Of one trial."""
+    """Rollouts of a trial."""
     confirm: int
-    """Seeds."""
+    """Number of confirm seeds."""
     samples: int
-    """Of each validation problem."""
+    """Samples of each validation problem."""
 
     @property
     def smallest_difference(self) -> float:
-        """The true difference from a baseline, in avg@k, that the report would call BETTER with 80 % probability."""
+        """True difference from a baseline, in avg@k, that the report would call BETTER with 80 % probability."""
         return difference_shown(self.confirm, self.samples, SEED_SD)
 
 
 def difference_shown(seeds: int, samples: int, seed_sd: float) -> float:
-    """The same for any seed sd; sampling the validation problems adds its part."""
+    """Return a design's smallest difference for any sd over seeds; sampling the validation problems adds its part."""
     variance = seed_sd**2 + _SAMPLE_VARIANCE / (PROBLEMS * samples * AVERAGED)
     df = (ARMS - 1) * (seeds - 1)
     return detectable_effect(lower_critical(1, df), df) * math.sqrt(2 * variance / seeds)
 
 
-_FLOOR: Final = Design(response=1024, prompts=32, rollouts=100, confirm=4, samples=8)
-"""Below it a sweep does not answer. By rollout 100 the paper's 7B curves of CE-GPPO and GRPO were 5 points apart."""
+SMALLEST: Final = Design(response=1024, prompts=32, rollouts=100, confirm=4, samples=8)
+"""The smallest useful design: by rollout 100 the paper's 7B curves of CE-GPPO and GRPO are 5 points apart."""
 _GROWTH: Final[tuple[dict[str, Any], ...]] = (
     {"response": 1536},
     {"response": 2048},
@@ -74,20 +75,14 @@ _GROWTH: Final[tuple[dict[str, Any], ...]] = (
     {"response": 16384},
     {"samples": 32, "rollouts": 1000},
 )
-"""What more time buys, in this order."""
+"""Steps by which a design grows with more time, in this order."""
 
 
 def designs(longest: int) -> list[Design]:
-    """All designs, each at least as good as the one before in everything, and dearer.
+    """Return all designs, each in everything at least as large as the one before.
 
     Args:
-        longest: response, in tokens, that the model's context leaves room for.
+        longest: number of tokens that the model's context leaves for a response.
     """
-    grown = accumulate(_GROWTH, lambda design, more: design._replace(**more), initial=_FLOOR)
-    found = [design._replace(response=min(design.response, longest)) for design in grown]
-    return list(dict.fromkeys(found))
-
-
-def floor_response() -> int:
-    """The shortest response, in tokens, that is planned."""
-    return _FLOOR.response
+    grown = accumulate(_GROWTH, lambda design, more: design._replace(**more), initial=SMALLEST)
+    return list(dict.fromkeys(design._replace(response=min(design.response, longest)) for design in grown))

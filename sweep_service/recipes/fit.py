@@ -1,34 +1,23 @@
-"""The best design that given GPUs finish in given hours."""
+"""Finds the best design that the given GPUs finish in the given hours."""
 
 import math
 from typing import Final, NamedTuple
 
-from sweep_service.recipes.cards import Machine
-from sweep_service.recipes.design import (
-    ARMS,
-    COMPLETIONS,
-    PROMPT_TOKENS,
-    TUNE_SEEDS,
-    Design,
-    designs,
-    floor_response,
-)
-from sweep_service.recipes.errors import RecipeError
-from sweep_service.recipes.memory import Placement, place
-from sweep_service.recipes.recipe import BETA1
-from sweep_service.recipes.shape import ModelShape
-from sweep_service.recipes.trial_cost import UNCERTAINTY, TrialCost, trial_cost
+from sweep_service.recipes.design import ARMS, COMPLETIONS, PROMPT_TOKENS, SMALLEST, TUNE_SEEDS, Design, designs
+from sweep_service.recipes.estimate import START_S, UNCERTAINTY, Placement, TrialCost, place, trial_cost
+from sweep_service.recipes.machines import Machine, RecipeError
+from sweep_service.recipes.recipe import BETA1, ModelShape
 
 TUNED: Final = len(BETA1) + ARMS - 1
-"""Configs of the tune stage: the points, PPO clip, DAPO."""
-MOST_ROLLOUTS: Final = 1000
-"""As published."""
-MOST_SEEDS: Final = 12
-"""Beyond these GPUs rather idle in the last wave."""
+"""Number of configs of the tune stage: the points, PPO clip, DAPO."""
+_MAX_ROLLOUTS: Final = 1000
+"""Number of rollouts of the published training."""
+_MAX_SEEDS: Final = 12
+"""Number of confirm seeds beyond which GPUs rather idle in the last wave."""
 _ROUND: Final = 10
-"""Rollouts between evaluations are whole, whatever their number."""
+"""Rollouts come in tens, so that those between evaluations are whole."""
 _LARGEST_BUDGET: Final = 1.5
-"""Of the time a trial is given, over what its margin asks: where hours are left over, they are left."""
+"""Largest factor between a trial's time limit and its estimate with margin; hours beyond that are left over."""
 
 
 class Fit(NamedTuple):
@@ -38,20 +27,20 @@ class Fit(NamedTuple):
     placement: Placement
     cost: TrialCost
     parallel: int
-    """Trials at a time."""
+    """Number of trials at a time."""
     waves: int
-    """One after the other."""
+    """Number of rounds of trials, one after the other."""
     trial_hours: float
-    """That a trial may take at most."""
+    """Time limit of a trial, in hours."""
 
     @property
     def trials(self) -> int:
-        """Of both stages."""
+        """Number of trials of both stages."""
         return TUNED * TUNE_SEEDS + ARMS * self.design.confirm
 
     @property
     def expected_hours(self) -> float:
-        """Of one trial, as computed."""
+        """Estimated hours of one trial."""
         return self.cost.total / 3600
 
 
@@ -76,48 +65,48 @@ def fit(shape: ModelShape, machine: Machine, hours: float, *, lora: bool) -> Fit
 
 
 def longest_response(shape: ModelShape) -> int:
-    """What the model's context leaves for a response, in tokens.
+    """Return how many tokens the model's context leaves for a response.
 
-    Raises: RecipeError, if that is less than the shortest one that is planned.
+    Raises: RecipeError, if they are fewer than in the smallest design.
     """
     if shape.context_length is None:
         return 1 << 20
     longest = (shape.context_length - PROMPT_TOKENS) // 512 * 512
-    if longest < floor_response():
+    if longest < SMALLEST.response:
         raise RecipeError(
             f"{shape.name} has a context of {shape.context_length} tokens; a prompt of {PROMPT_TOKENS} and a response "
-            f"of {floor_response()} need {PROMPT_TOKENS + floor_response()}"
+            f"of {SMALLEST.response} need {PROMPT_TOKENS + SMALLEST.response}; name another model with --model"
         )
     return longest
 
 
-def hours_needed(found: Fit) -> float:
-    """On the clock: the probe, and all trials with their margin."""
-    return _probe_hours(found) + found.waves * UNCERTAINTY * found.expected_hours
+def hours_needed(way: Fit) -> float:
+    """Return the hours on the clock for the probe and all trials, with their margin."""
+    return _probe_hours(way) + way.waves * UNCERTAINTY * way.expected_hours
 
 
-def _probe_hours(found: Fit) -> float:
-    """A start and two rollouts, with the margin."""
-    rollout_s = (found.cost.sampling + found.cost.scoring + found.cost.updates) / found.design.rollouts
-    return UNCERTAINTY * (300 + 2 * rollout_s) / 3600
+def _probe_hours(way: Fit) -> float:
+    """Return the hours of a start and two rollouts, with the margin."""
+    rollout_s = (way.cost.sampling + way.cost.scoring + way.cost.updates) / way.design.rollouts
+    return UNCERTAINTY * (START_S + 2 * rollout_s) / 3600
 
 
 def quickest(shape: ModelShape, machine: Machine, design: Design, *, lora: bool) -> Fit | None:
-    """Of the ways to lay a design on the GPUs the quickest; None if it fits in no way."""
-    found = list[Fit]()
+    """Return the quickest way to lay a design on the GPUs; None if it fits in no way."""
+    ways = list[Fit]()
     for gpus in (gpus for gpus in (1, 2, 4, 8) if gpus <= machine.gpus):
         if placement := place(shape, machine.card, gpus, design, lora=lora):
-            found.append(_on(shape, machine, placement, design, lora=lora))
-    return min(found, key=hours_needed, default=None)
+            ways.append(_on(shape, machine, placement, design, lora=lora))
+    return min(ways, key=hours_needed, default=None)
 
 
 def _on(shape: ModelShape, machine: Machine, placement: Placement, design: Design, *, lora: bool) -> Fit:
-    """The design, with confirm seeds on the GPUs that would idle in the last wave."""
+    """Lay a design on the GPUs, with more confirm seeds on those that would idle in the last wave."""
     parallel = machine.gpus // placement.gpus
     confirm_waves = math.ceil(ARMS * design.confirm / parallel)
     cost = trial_cost(shape, machine.card, placement, design, lora=lora)
     return Fit(
-        design._replace(confirm=max(design.confirm, min(MOST_SEEDS, confirm_waves * parallel // ARMS))),
+        design._replace(confirm=max(design.confirm, min(_MAX_SEEDS, confirm_waves * parallel // ARMS))),
         placement,
         cost,
         parallel,
@@ -126,29 +115,30 @@ def _on(shape: ModelShape, machine: Machine, placement: Placement, design: Desig
     )
 
 
-def _filled(shape: ModelShape, machine: Machine, found: Fit, hours: float, *, lora: bool) -> Fit:
-    """Train as many rollouts more as fit, and share the hours out over the trials."""
-    for rollouts in range(MOST_ROLLOUTS, found.design.rollouts, -_ROUND):
-        longer = _on(shape, machine, found.placement, found.design._replace(rollouts=rollouts), lora=lora)
+def _filled(shape: ModelShape, machine: Machine, way: Fit, hours: float, *, lora: bool) -> Fit:
+    """Train for as many more rollouts as fit, and share out the hours over the trials."""
+    for rollouts in range(_MAX_ROLLOUTS, way.design.rollouts, -_ROUND):
+        longer = _on(shape, machine, way.placement, way.design._replace(rollouts=rollouts), lora=lora)
         if hours_needed(longer) <= hours:
-            found = longer
+            way = longer
             break
-    each = (hours - _probe_hours(found)) / found.waves
-    most = _LARGEST_BUDGET * UNCERTAINTY * found.expected_hours
-    return found._replace(trial_hours=math.floor(100 * min(each, most)) / 100)
+    each = (hours - _probe_hours(way)) / way.waves
+    most = _LARGEST_BUDGET * UNCERTAINTY * way.expected_hours
+    return way._replace(trial_hours=math.floor(100 * min(each, most)) / 100)
 
 
-def _nothing_fits(shape: ModelShape, machine: Machine, floor: Design, hours: float, *, lora: bool) -> RecipeError:
-    way = quickest(shape, machine, floor, lora=lora)
+def _nothing_fits(shape: ModelShape, machine: Machine, smallest: Design, hours: float, *, lora: bool) -> RecipeError:
+    way = quickest(shape, machine, smallest, lora=lora)
     if way is None:
         remedy = "take larger cards" if lora else "take more or larger cards, or the recipe small_lora"
         return RecipeError(
-            f"{shape.name} does not fit on {machine}, even with responses of {floor.response} tokens"
+            f"{shape.name} does not fit on {machine}, even with responses of {smallest.response} tokens"
             f"{' on 8 GPUs together' if machine.gpus >= 8 else ''}; {remedy}, or a smaller model (--model)"
         )
     needed = math.ceil(10 * hours_needed(way)) / 10
     return RecipeError(
         f"{hours:g} hours of {machine} do not suffice for {shape.name}: the smallest sweep that answers anything "
-        f"(responses of {floor.response} tokens, {floor.prompts} prompts x {COMPLETIONS} a rollout, "
-        f"{floor.rollouts} rollouts, {TUNE_SEEDS} tune and {floor.confirm} confirm seeds) needs --hours {needed:g}"
+        f"(responses of {smallest.response} tokens, {smallest.prompts} prompts x {COMPLETIONS} a rollout, "
+        f"{smallest.rollouts} rollouts, {TUNE_SEEDS} tune and {smallest.confirm} confirm seeds) "
+        f"needs --hours {needed:g}"
     )

@@ -1,35 +1,33 @@
-"""From what is asked for to a whole sweep, and to where it departs from what was published."""
+"""Turns a request into a whole sweep, with the list of settings that depart from the published ones."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from sweep_service.recipes.cards import Machine
 from sweep_service.recipes.design import EVALUATIONS, PROBLEMS, PROMPT_TOKENS, TUNE_SEEDS, UPDATES
-from sweep_service.recipes.errors import RecipeError
 from sweep_service.recipes.fit import Fit, fit
-from sweep_service.recipes.recipe import BETA1, BETA2, MATH_SUB, RECIPES, Problems, Recipe
-from sweep_service.recipes.shape import KNOWN, ModelShape
+from sweep_service.recipes.machines import Machine, RecipeError
+from sweep_service.recipes.recipe import BETA1, BETA2, KNOWN, MATH_SUB, RECIPES, ModelShape, Problems, Recipe
 from trainers.config import DataConfig, TrainingConfig, with_params
 
 _CPUS: Final = 4
-"""For each GPU: graders, and the trainer itself."""
-_MOST_HOURS: Final = 10_000
+"""CPUs for each GPU: graders, and the trainer itself."""
+_MAX_HOURS: Final = 10_000
 _BASE_SUFFIX: Final = "\nPut the final answer in \\boxed{}.\n"
 
 
 class Request(NamedTuple):
-    """What is asked for."""
+    """A recipe, the machine and hours it must fit, and the model and data to take."""
 
     recipe_name: str
     machine: Machine
     hours: float
     model: ModelShape | None = None
-    """None: the recipe's own."""
+    """The model to train; None for the recipe's own."""
     problems: Problems = MATH_SUB
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe of that name."""
+        """The recipe of this name."""
         return RECIPES[self.recipe_name]
 
     @property
@@ -39,7 +37,7 @@ class Request(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What writes the same again."""
+        """The command that writes the same file again."""
         parts = [f"sweeps recipe {self.recipe_name} --gpus {self.machine} --hours {self.hours:g}"]
         parts += [f"--model {self.shape.name}"] if self.shape.name != self.recipe.model else []
         parts += [f"--data {self.problems.name}"] if self.problems.name != MATH_SUB.name else []
@@ -65,32 +63,32 @@ class FittedSweep(NamedTuple):
 
 
 def fitted_sweep(request: Request) -> FittedSweep:
-    """Make the sweep.
+    """Make the best sweep that fits a request.
 
     Raises: RecipeError, if nothing fits.
     """
-    if not 0 < request.hours < _MOST_HOURS:
-        raise RecipeError(f"--hours {request.hours:g}: between 0 and {_MOST_HOURS:,} hours are planned for")
-    found = fit(request.shape, request.machine, request.hours, lora=request.recipe.lora)
-    document = _document(request, found)
-    return FittedSweep(request, found, document, _departures(request, document))
+    if not 0 < request.hours < _MAX_HOURS:
+        raise RecipeError(f"--hours {request.hours:g}: give more than 0 and fewer than {_MAX_HOURS:,} hours")
+    way = fit(request.shape, request.machine, request.hours, lora=request.recipe.lora)
+    document = _document(request, way)
+    return FittedSweep(request, way, document, _departures(request, document))
 
 
-def _document(request: Request, found: Fit) -> dict[str, Any]:
-    gpus, seeds = found.placement.gpus, found.design.confirm
+def _document(request: Request, way: Fit) -> dict[str, Any]:
+    gpus, seeds = way.placement.gpus, way.design.confirm
     return {
         "name": _name(request),
-        "training": _training(request, found),
+        "training": _training(request, way),
         "space": {"loss.beta1": list(BETA1), "loss.beta2": BETA2},
         "seeds": {
             "tune": list(range(TUNE_SEEDS)),
             "confirm": {"top_k": 1, "seeds": list(range(100, 100 + seeds))},
         },
         "baselines": {"ppo_clip": True, "dapo": True},
-        "resources": {"gpus": gpus, "cpus": _CPUS * gpus, "max_parallel": found.parallel},
+        "resources": {"gpus": gpus, "cpus": _CPUS * gpus, "max_parallel": way.parallel},
         "budget": {
             "max_gpu_hours": float(request.machine.gpus * request.hours),
-            "max_trial_hours": found.trial_hours,
+            "max_trial_hours": way.trial_hours,
         },
         "probe": "first",
     }
@@ -101,8 +99,8 @@ def _name(request: Request) -> str:
     return name.replace("+", "")[:63].rstrip(".-")
 
 
-def _training(request: Request, found: Fit) -> dict[str, Any]:
-    design, placement, problems = found.design, found.placement, request.problems
+def _training(request: Request, way: Fit) -> dict[str, Any]:
+    design, placement, problems = way.design, way.placement, request.problems
     training = with_params(request.recipe.training, request.recipe.departures)
     del training["rollout"]["sampling_batch"]
     training["compute"].pop("sharding", None)  # as the machine needs it
@@ -127,8 +125,8 @@ def _training(request: Request, found: Fit) -> dict[str, Any]:
     if placement.sharding != "none":
         changes["compute.sharding"] = placement.sharding
     published = DataConfig.model_validate(training["task"]["data"])
-    given = {"split": problems.split, "prompt": problems.prompt, "answer": problems.answer}
-    changes |= {f"task.data.{name}": value for name, value in given.items() if value != getattr(published, name)}
+    columns = {"split": problems.split, "prompt": problems.prompt, "answer": problems.answer}
+    changes |= {f"task.data.{name}": value for name, value in columns.items() if value != getattr(published, name)}
     if not request.shape.chat_template:
         changes |= {"task.data.template": "raw", "task.data.suffix": _BASE_SUFFIX}
     return with_params(training, changes)
@@ -167,7 +165,7 @@ _WHY: Final[dict[str, str]] = {
 
 
 def _departures(request: Request, document: Mapping[str, Any]) -> list[Departure]:
-    """Compare with the published values, setting by setting, in the order of the document."""
+    """Compare the sweep with the published values, setting by setting, in the order of the document."""
     published = _settings(request.recipe.training)
     here = _settings(document["training"])
     differing = [name for name in here if here[name] != published.get(name)]
@@ -182,19 +180,19 @@ def _departures(request: Request, document: Mapping[str, Any]) -> list[Departure
 
 
 _WHOLE: Final = ("model.lora", "rollout.engine")
-"""Settings that are one departure each, however many parts they have."""
+"""Settings that count as one departure each, however many parts they have."""
 
 
 def _settings(training: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings by dotted name, defaults included."""
-    found: dict[str, Any] = {}
+    """Return all settings by dotted name, defaults included."""
+    settings: dict[str, Any] = {}
 
     def walk(node: Mapping[str, Any], prefix: str) -> None:
         for key, value in node.items():
             if isinstance(value, dict) and prefix + key not in _WHOLE:
                 walk(cast("dict[str, Any]", value), f"{prefix}{key}.")
             else:
-                found[prefix + key] = value
+                settings[prefix + key] = value
 
     walk(TrainingConfig.model_validate(training).model_dump(mode="json"), "")
-    return found
+    return settings

@@ -1,16 +1,50 @@
-"""The recipes: what was published, and what of it is asked here. The values are those of examples/paper_*.yaml."""
+"""The recipes: models, data and published trainings. The published values are those of examples/paper_*.yaml."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from sweep_service.recipes.errors import RecipeError
-from trainers.catalog.entries import DatasetEntry
+from sweep_service.recipes.machines import RecipeError
+from trainers.catalog.entries import DatasetEntry, ModelEntry
 from trainers.catalog.row_files import ANSWER_COLUMNS, PROMPT_COLUMNS, likely_columns
 from trainers.config import with_params
 
 
+class ModelShape(NamedTuple):
+    """The sizes of a decoder-only transformer on which time and memory depend; names as in `ModelEntry`."""
+
+    name: str
+    parameters: int
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    context_length: int | None
+    """Largest number of tokens of a prompt and its response together; None if it is not known."""
+    chat_template: bool
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of one token's keys and values, in bfloat16."""
+        return 2 * 2 * self.num_layers * self.num_kv_heads * self.hidden_size // self.num_heads
+
+
+KNOWN: Final = {
+    shape.name: shape
+    for shape in (
+        ModelShape("deepseek-r1-distill-qwen-1.5b", 1_777_088_000, 1536, 28, 12, 2, 131_072, chat_template=True),
+        ModelShape("deepseek-r1-distill-qwen-7b", 7_615_616_512, 3584, 28, 28, 4, 131_072, chat_template=True),
+    )
+}
+"""The recipes' own models, so that a sweep can be planned before they are in the catalog."""
+
+
+def shape_of(entry: ModelEntry) -> ModelShape:
+    """Return the sizes of a model of the catalog."""
+    return ModelShape(**entry.model_dump(include=set(ModelShape._fields)))
+
+
 class Problems(NamedTuple):
-    """The dataset to train on: a catalog's, or the recipe's own."""
+    """A dataset to train on, with the names of its columns."""
 
     name: str
     rows: int
@@ -20,9 +54,9 @@ class Problems(NamedTuple):
 
 
 def problems_of(entry: DatasetEntry) -> Problems:
-    """A catalog's dataset, by the usual names of its columns.
+    """Return a dataset of the catalog, its columns found by their usual names.
 
-    Raises: RecipeError, if no column has one of them.
+    Raises: RecipeError, if no column has one of these names.
     """
     prompt, answer = likely_columns(entry.columns)
     if prompt is None or answer is None:
@@ -41,24 +75,24 @@ class Recipe(NamedTuple):
     title: str
     model: str
     source: str
-    """The example that has the published values."""
+    """Name of the example that holds the published values, each with its source."""
     training: Mapping[str, Any]
-    """Those values."""
+    """The published values."""
     gains: str
-    """Published, in the mean over five mathematical benchmarks."""
+    """Published differences in the mean score over five mathematical benchmarks."""
     departures: Mapping[str, Any] = {}
-    """Dotted names of `training` that the recipe itself sets otherwise, whatever the machine."""
+    """Values by dotted name that the recipe replaces in `training` on every machine."""
 
     @property
     def lora(self) -> bool:
-        """Whether it trains adapters only."""
+        """Whether the recipe trains adapters only."""
         return "model.lora" in self.departures
 
 
 MATH_SUB: Final = Problems("klear-mathsub-30k", 30_000)
 BETA2: Final = 1.0
 BETA1: Final = (0.5, 0.75)
-"""The paper's two settings beside beta2 = 1: for its 1.5B and for its 7B model."""
+"""The paper's settings of beta1 with beta2 = 1: for its 1.5B and for its 7B model."""
 
 _PAPER: Final[dict[str, Any]] = {
     "task": {

@@ -1,22 +1,21 @@
-"""A fitted sweep as a file: what it asks, what it can show, what it costs, where it departs, and the spec."""
+"""Writes a fitted sweep as a file: what it asks, what it can show, what it costs, where it departs, and the spec."""
 
+import json
+import re
 import textwrap
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.recipes.cards import Machine
-from sweep_service.recipes.design import COMPLETIONS, SEED_SD, TUNE_SEEDS, Design, difference_shown
+from sweep_service.recipes.design import COMPLETIONS, SEED_SD, TUNE_SEEDS, difference_shown
+from sweep_service.recipes.estimate import UNCERTAINTY
 from sweep_service.recipes.fit import TUNED, Fit
 from sweep_service.recipes.fitted_sweep import Departure, FittedSweep, Request, fitted_sweep
-from sweep_service.recipes.memory import GB, disk_bytes, place
-from sweep_service.recipes.remarked_yaml import scalar, write_yaml
-from sweep_service.recipes.shape import ModelShape
-from sweep_service.recipes.trial_cost import UNCERTAINTY, trial_cost
 
 _WIDTH: Final = 118
-_PUBLISHED: Final = Design(response=16384, prompts=128, rollouts=1000, confirm=0, samples=32)
-_PUBLISHED_EVALUATIONS: Final = 200
-_PUBLISHED_PROBLEMS: Final = 60
+_REMARK_COLUMN: Final = 42
+_PLAIN: Final = re.compile(r"^[a-z][a-z0-9._-]*$")
+_NOT_TEXT: Final = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
 
 def write_recipe(request: Request) -> str:
@@ -30,20 +29,22 @@ def write_recipe(request: Request) -> str:
 
 
 def _head(sweep: FittedSweep) -> str:
-    request, found = sweep.request, sweep.fit
+    request, way = sweep.request, sweep.fit
     blocks = [
         f"{request.recipe.title}: on {request.shape.name}, fitted to {request.hours:g} hours of {request.machine} by",
         f"  {request.command}",
         "",
-        _question(found),
+        _question(way),
         "",
-        _showing(request, found),
+        _smallest_difference(request, way),
         "",
-        _costs(request, found),
+        f"Costs, computed from data sheets and not measured (docs/recipes.md): {way.expected_hours:.1f} hours a trial "
+        f"if every response has full length, right within a factor of {UNCERTAINTY:g}; a trial is stopped as failed "
+        f"after {way.trial_hours:g}. The sweep begins with a probe, which measures time, memory and disk on your "
+        "machine; with `probe: only` it ends there.",
         "",
         f"Needs {request.shape.name} and {request.problems.name} in the catalog (`sweeps models add`, `sweeps datasets "
-        "add`). Run `sweeps plan -f FILE` first. The sweep begins with a probe, which measures time and memory on your "
-        "machine; with `probe: only` it ends there.",
+        "add`). Run `sweeps plan -f FILE` first.",
         "",
         f"Departs from examples/{request.recipe.source}.yaml, where each value has its source; all else is as there:",
         *map(_departure, sweep.departures),
@@ -59,19 +60,19 @@ def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in wrapped]
 
 
-def _question(found: Fit) -> str:
-    design = found.design
-    waves = "all at once" if found.waves == 1 else f"{found.parallel} at a time, in {found.waves} rounds"
+def _question(way: Fit) -> str:
+    design = way.design
+    waves = "all at once" if way.waves == 1 else f"{way.parallel} at a time, in {way.waves} rounds"
     return (
         "Asks which of the paper's betas is best here, (0.5, 1) or (0.75, 1), and whether it is better than PPO clip "
         f"(GRPO) and DAPO: {TUNED} configs on {TUNE_SEEDS} tune seeds, then the best and the two baselines on "
-        f"{design.confirm} fresh seeds; {found.trials} trials, {waves}. A trial is {design.rollouts} rollouts of "
+        f"{design.confirm} fresh seeds; {way.trials} trials, {waves}. A trial is {design.rollouts} rollouts of "
         f"{design.prompts} prompts x {COMPLETIONS} responses of up to {design.response} tokens."
     )
 
 
-def _showing(request: Request, found: Fit) -> str:
-    design = found.design
+def _smallest_difference(request: Request, way: Fit) -> str:
+    design = way.design
     low, high = (difference_shown(design.confirm, design.samples, sd) for sd in (SEED_SD / 2, 2 * SEED_SD))
     return (
         f"Can show: a true difference of {design.smallest_difference:.3f} in avg@{design.samples} with 80 % "
@@ -82,44 +83,8 @@ def _showing(request: Request, found: Fit) -> str:
     )
 
 
-def _costs(request: Request, found: Fit) -> str:
-    lora, placement = request.recipe.lora, found.placement
-    disk = disk_bytes(request.shape, found.trials, found.parallel, lora=lora) / GB
-    lies = "one GPU" if placement.gpus == 1 else f"{placement.gpus} GPUs"
-    return (
-        f"Costs, by arithmetic from data sheets and not measured (docs/recipes.md): {found.expected_hours:.1f} hours "
-        f"a trial on {lies} if every response has full length, right within a factor of {UNCERTAINTY:g}; a trial is "
-        f"stopped as failed after {found.trial_hours:g}. Memory {placement.used:.0f} of {request.machine.card.memory} "
-        f"GB of each GPU at the peak; checkpoints take {disk:.0f} GB of disk. "
-        + _published(request.shape, request.machine, lora=lora)
-    )
-
-
-def _published(shape: ModelShape, machine: Machine, *, lora: bool) -> str:
-    """What the published run would take, on as few of these cards as hold it."""
-    card = machine.card
-    places = (place(shape, card, gpus, _PUBLISHED, lora=lora) for gpus in (1, 2, 4, 8))
-    placement = next((found for found in places if found), None)
-    if placement is None:
-        return f"The published training, 1,000 rollouts of 16,384 tokens, does not fit on 8 {machine.name}."
-    cost = trial_cost(
-        shape,
-        card,
-        placement,
-        _PUBLISHED,
-        lora=lora,
-        evaluations=_PUBLISHED_EVALUATIONS,
-        problems=_PUBLISHED_PROBLEMS,
-    )
-    hours = float(f"{cost.total / 3600 * placement.gpus:.2g}")
-    return (
-        f"By the same arithmetic one training as published, 1,000 rollouts of 16,384 tokens, takes {hours:,.0f} "
-        "GPU-hours."
-    )
-
-
-def _departure(found: Departure) -> str:
-    return f"  {found.name}: {_shown(found.published)} -> {_shown(found.here)}; {found.why}"
+def _departure(departure: Departure) -> str:
+    return f"  {departure.name}: {_shown(departure.published)} -> {_shown(departure.here)}; {departure.why}"
 
 
 def _shown(value: Any) -> str:
@@ -129,8 +94,8 @@ def _shown(value: Any) -> str:
 
 
 def _remarks(sweep: FittedSweep) -> dict[str, str]:
-    """Beside each line what the example has where it differs, and what the sweep's own lines are for."""
-    departed = {f"training.{found.name}": f"example: {_shown(found.published)}" for found in sweep.departures}
+    """Return a remark for each line that wants one: the example's value where it differs, else what the line is for."""
+    departed = {f"training.{item.name}": f"example: {_shown(item.published)}" for item in sweep.departures}
     own = {
         "training.terms.entropy_bonus": "",
         "training.loss.beta1": "of the base; the space sets it",
@@ -145,3 +110,39 @@ def _remarks(sweep: FittedSweep) -> dict[str, str]:
         "probe": "measures time and memory before the first trial",
     }
     return departed | own
+
+
+def write_yaml(document: Mapping[str, Any], remarks: Mapping[str, str]) -> str:
+    """Return the document in its own order, mappings of one level in braces where `remarks` has them as a whole.
+
+    Args:
+        remarks: by dotted name, for single settings and for whole mappings.
+    """
+    lines = list[str]()
+
+    def walk(node: Mapping[str, Any], prefix: str, indent: str) -> None:
+        for key, value in node.items():
+            name = prefix + key
+            if isinstance(value, Mapping) and name not in remarks:
+                lines.append(f"{indent}{key}:")
+                walk(value, f"{name}.", indent + "  ")
+            else:
+                line = f"{indent}{key}: {scalar(value)}"
+                lines.append(f"{line + '  ':<{_REMARK_COLUMN}}# {remarks[name]}" if remarks.get(name) else line)
+
+    walk(document, "", "")
+    return "\n".join(lines) + "\n"
+
+
+def scalar(value: Any) -> str:
+    """Return a value on one line, as YAML 1.1 and 1.2 both read it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {scalar(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(scalar, value)) + "]"
+    if isinstance(value, float):
+        mantissa, exponent, power = repr(value).partition("e")
+        return mantissa if not exponent else f"{mantissa if '.' in mantissa else mantissa + '.0'}e{int(power):+d}"
+    if isinstance(value, str) and _PLAIN.match(value) and value not in _NOT_TEXT:
+        return value
+    return json.dumps(value)

@@ -26,11 +26,18 @@ from sweep_service.recipes import (
     write_recipe,
 )
 from sweep_service.recipes.design import Design, designs, difference_shown
-from sweep_service.recipes.fit import hours_needed, quickest
+from sweep_service.recipes.estimate import (
+    UNCERTAINTY,
+    USABLE,
+    activation_bytes,
+    decode_s,
+    place,
+    state_bytes,
+    trial_cost,
+)
+from sweep_service.recipes.fit import hours_needed
 from sweep_service.recipes.fitted_sweep import FittedSweep, fitted_sweep
-from sweep_service.recipes.memory import USABLE, activation_bytes, place, state_bytes
-from sweep_service.recipes.remarked_yaml import scalar, write_yaml
-from sweep_service.recipes.trial_cost import UNCERTAINTY, decode_s, trial_cost
+from sweep_service.recipes.recipe_text import scalar, write_yaml
 from sweep_service.report.statistics.differences import Arm, differences
 from sweep_service.sweep.baselines import clip_higher
 from sweep_service.sweep.budget import budget_complaints
@@ -395,17 +402,6 @@ def test_the_recipes_are_listed() -> None:
 
 
 DOCS = (Path(__file__).parents[4] / "docs" / "recipes.md").read_text()
-
-
-def test_the_hours_in_the_documentation_are_those_computed() -> None:
-    ladder = designs(1 << 20)
-    shown = ladder[0], next(d for d in ladder if d.response == 4096), next(d for d in ladder if d.prompts == 64)
-    rows = re.findall(r"^\| `(\w+)`, (\w[\w-]+) \| (\d+) \| (\d+) \| (\d+) \|$", DOCS, re.MULTILINE)
-    assert len(rows) == 8
-    for name, machine, *hours in rows:
-        shape, lora = KNOWN[RECIPES[name].model], RECIPES[name].lora
-        ways = [quickest(shape, parse_machine(machine), design, lora=lora) for design in shown]
-        assert [f"{hours_needed(way):.0f}" for way in ways if way] == hours
 
 
 def test_the_differences_in_the_documentation_are_those_computed() -> None:

@@ -1,20 +1,21 @@
-"""GPUs, as their makers' data sheets have them."""
+"""GPUs by their makers' data sheets, and machines of one or more of them."""
 
 import re
 from typing import Final, NamedTuple
 
-from sweep_service.recipes.errors import RecipeError
+from sweep_service.errors import ServiceError
+
+
+class RecipeError(ServiceError):
+    """The recipe, or what it was asked to fit, does not exist or does not fit; the message says what would."""
 
 
 class Card(NamedTuple):
-    """One GPU."""
+    """One GPU: memory in GB, dense bfloat16 products in 10^12 operations a second, memory bandwidth in TB/s."""
 
     memory: int
-    """GB."""
     tflops: float
-    """Dense bfloat16 products, 10^12 operations a second."""
     bandwidth: float
-    """TB/s to its own memory."""
 
 
 CARDS: Final[dict[str, Card]] = {
@@ -34,7 +35,7 @@ CARDS: Final[dict[str, Card]] = {
     "RTX5090": Card(32, 209, 1.792),
     "RTX6000-Ada": Card(48, 364, 0.960),
 }
-_MOST: Final = 64
+_MAX_GPUS: Final = 64
 
 
 class Machine(NamedTuple):
@@ -45,7 +46,7 @@ class Machine(NamedTuple):
 
     @property
     def card(self) -> Card:
-        """One of them."""
+        """The kind of GPU."""
         return CARDS[self.name]
 
     def __str__(self) -> str:
@@ -53,22 +54,22 @@ class Machine(NamedTuple):
 
 
 def parse_machine(text: str) -> Machine:
-    """Read `8xH100`.
+    """Read a machine such as `8xH100`.
 
     Raises: RecipeError, for another form, an unknown card, or more than 64 GPUs.
     """
     match = re.fullmatch(r"(\d{1,4})\s*[xX]\s*(\S+)", text.strip())
     if match is None:
         raise RecipeError(f"--gpus {text!r}: write a number, x and a card, such as 8xH100 or 1xRTX4090")
-    count, asked = int(match[1]), match[2].casefold()
-    name = next((name for name in CARDS if name.casefold() == asked), None)
+    count, card = int(match[1]), match[2].casefold()
+    name = next((name for name in CARDS if name.casefold() == card), None)
     if name is None:
-        near = [name for name in CARDS if name.casefold().startswith(asked)]
-        meant = f"say which: {', '.join(near)}" if near else f"there are {', '.join(CARDS)}"
+        similar = [name for name in CARDS if name.casefold().startswith(card)]
+        choice = f"choose one of {', '.join(similar or CARDS)}"
         raise RecipeError(
-            f"--gpus {text!r}: there is no card {match[2]!r}; {meant}; "
-            "for another one name a card of no more memory and speed"
+            f"--gpus {text!r}: the card {match[2]!r} is unknown; {choice}; for another card, name one that has no more "
+            "memory and is no faster"
         )
-    if not 1 <= count <= _MOST:
-        raise RecipeError(f"--gpus {text!r}: between 1 and {_MOST} GPUs of one machine are planned for")
+    if not 1 <= count <= _MAX_GPUS:
+        raise RecipeError(f"--gpus {text!r}: give between 1 and {_MAX_GPUS} GPUs of one machine")
     return Machine(count, name)
