@@ -24,9 +24,10 @@ from sqlalchemy import event
 
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.objective import choose, config_objectives, trial_objectives
 from sweep_service.sweep.plan import confirm_records, first_records
-from sweep_service.sweep.records import Attempt, AttemptOutcome, Config, DesiredState, Stage, Sweep, SweepState, Trial
+from sweep_service.sweep.records import Attempt, Config, DesiredState, Stage, Sweep, SweepState, Trial
 from sweep_service.sweep.spec import SweepSpec
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
 
@@ -79,16 +80,12 @@ def train(store: Store, fence: Fence, configs: list[Config], trials: list[Trial]
         attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
         if trial.number % 50 == 7:
             ship(store, fence, attempt, happened(*metrics, 0, 3 * STEPS // 4))
-            store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, "the trainer was ended by signal 9", 3)
+            store.finish_attempt(fence, attempt, Ending.CRASHED, "the trainer was ended by signal 9", 3)
             attempt, resumed = store.start_attempt(fence, trial.id, "/nowhere/{attempt}"), STEPS // 2
         else:
             resumed = 0
         ship(store, fence, attempt, happened(*metrics, resumed, steps))
-        outcome = (
-            (AttemptOutcome.FAILED if trial.number % 2 else AttemptOutcome.DIVERGED)
-            if early
-            else AttemptOutcome.SUCCEEDED
-        )
+        outcome = (Ending.FAILED if trial.number % 2 else Ending.DIVERGED) if early else Ending.SUCCEEDED
         store.finish_attempt(fence, attempt, outcome, "made up to end early" if early else None, 3)
         if trial.number % 100 == 99:
             print(f"  {trial.number + 1} trials stored", flush=True)

@@ -5,8 +5,9 @@ from typing import Any
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.records import Attempt, AttemptOutcome, DesiredState, Sweep, SweepState, Trial, new_id
+from sweep_service.sweep.records import Attempt, DesiredState, Sweep, SweepState, Trial, new_id
 from sweep_service.sweep.spec import SweepSpec
 
 START = 1_700_000_000.0
@@ -92,12 +93,12 @@ def ingest(store: Store, fence: Fence, attempt: Attempt, events: Sequence[dict[s
         store.ingest(fence, attempt, offset + index, offset + index + len(part), part)
 
 
-def run_trial(store: Store, fence: Fence, trial: Trial, outcome: AttemptOutcome = AttemptOutcome.SUCCEEDED) -> None:
+def run_trial(store: Store, fence: Fence, trial: Trial, outcome: Ending = Ending.SUCCEEDED) -> None:
     """Run a trial to its end in one attempt."""
     attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
     events = [*training_events(1, 16), finished_event({"eval/avg_at_k": 0.4, "tokens/total": 1000.0})]
     ingest(store, fence, attempt, events)
-    message = None if outcome is AttemptOutcome.SUCCEEDED else f"it ended as {outcome}"
+    message = None if outcome is Ending.SUCCEEDED else f"it ended as {outcome}"
     store.finish_attempt(fence, attempt, outcome, message, max_crashes=0)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import ray
@@ -13,26 +13,26 @@ from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import MARK_EVERY_S
 from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.trial_actor import TrialActor
+from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.budget import left_s
 from sweep_service.sweep.cost import above_budget, costliest, measured, probe_shape
+from sweep_service.sweep.endings import MEANINGS, Ending
 from sweep_service.sweep.plan import make_plan
-from sweep_service.sweep.records import AttemptOutcome, CostProbe, ProbeState, Sweep, SweepState
+from sweep_service.sweep.records import CostProbe, ProbeState, Sweep, SweepState
 from trainers.config import TrainingConfig
 from trainers.cost.cost_figures import CostFigures
 from trainers.training import out_of_memory
 
 _WAIT_S: Final = 1.0
 _STOP_S: Final = 15.0
-_KILLED: Final = "the trainer was ended by signal 9"
 
 
-class ProbeVerdict(NamedTuple):
-    """What a probe means for its sweep."""
+class SweepEnd(NamedTuple):
+    """Where a runner leaves its sweep."""
 
-    ends: SweepState | None
-    """The state in which the sweep ends without a trial; None: its trials follow."""
+    state: SweepState
     message: str | None = None
 
 
@@ -44,111 +44,104 @@ class ProbeActor(TrialActor):
 
 
 class ProbeStage:
-    """The stage of a sweep before its first trial.
+    """The stage of a sweep before its first trial. It ends as soon as the user interrupts the sweep."""
 
-    Args:
-        cancelled: asked again and again; once it is true the probe is ended.
-    """
-
-    def __init__(
-        self, store: Store, settings: Settings, fence: Fence, lease: Lease, cancelled: Callable[[], bool]
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, fence: Fence, lease: Lease, wishes: Wishes) -> None:
         self._store, self._settings, self._fence, self._lease = store, settings, fence, lease
-        self._cancelled = cancelled
+        self._wishes = wishes
         self._process: tuple[str, int, float] | None = None
 
-    def run(self) -> ProbeVerdict:
-        """Measure, unless that is not asked for or was done before, and judge.
+    def run(self) -> SweepEnd | None:
+        """Measure, unless that is not asked for or was done before; return how the sweep ends, None if trials follow.
 
         Raises: StaleEpoch.
         """
         sweep = self._store.get_sweep(self._fence.sweep_id)
         if sweep.spec.probes == "off" or self._store.list_attempts(sweep.id):
-            return ProbeVerdict(None)
+            return None
         training = costliest(sweep.spec)
         shape, machines = probe_shape(training, sweep.spec.resources), _machines()
-        probe = self._known(sweep, shape, machines)
-        while probe is None or probe.state in (ProbeState.CRASHED, ProbeState.LOST):
+        probe = self._earlier_probe(sweep, shape, machines)
+        while probe is None or probe.state not in (ProbeState.SUCCEEDED, ProbeState.FAILED):
+            if interruption := self._wishes.interruption:
+                return SweepEnd(interruption.state)
             if self._store.crashed_probes(sweep.id) > sweep.spec.retries.max_crashes:
                 why = probe.message if probe else "its actor died"
-                return ProbeVerdict(SweepState.FAILED, f"the probe crashed again and again: {why}")
-            if self._cancelled():
-                return ProbeVerdict(SweepState.CANCELLED)
+                return SweepEnd(SweepState.FAILED, f"the probe crashed again and again: {why}")
             probe = self._measure(sweep, training, shape, machines)
-        return self._judged(sweep, probe)
+        return self._judge(sweep, probe)
 
     def kill_trainer(self) -> None:
         """Kill this host's trainer without a word in the store: the sweep is somebody else's now."""
         if self._process is not None and self._process[0] == this_host():
             terminate(*self._process)
 
-    def _known(self, sweep: Sweep, shape: str, machines: str) -> CostProbe | None:
+    def _earlier_probe(self, sweep: Sweep, shape: str, machines: str) -> CostProbe | None:
         """Return what an earlier runner of this sweep has measured, or another sweep if that is as good."""
         own = self._store.last_probe(sweep.id)
         if own is not None and own.state in (ProbeState.SUCCEEDED, ProbeState.FAILED):
             return own
-        found = self._store.find_probe(shape, machines) if sweep.spec.probes == "first" else None
-        if found is not None:
-            self._store.reuse_probe(self._fence, found)
-        return found
+        other = self._store.find_probe(shape, machines) if sweep.spec.probes == "first" else None
+        if other is not None:
+            self._store.reuse_probe(self._fence, other)
+        return other
 
-    def _judged(self, sweep: Sweep, probe: CostProbe) -> ProbeVerdict:
-        if probe.state is ProbeState.CANCELLED:
-            return ProbeVerdict(SweepState.CANCELLED)
-        found = measured(probe)
-        if found is None:
-            return ProbeVerdict(SweepState.FAILED, f"the probe failed: {probe.message}")
-        cost = make_plan(sweep.spec, None, found).cost
+    def _judge(self, sweep: Sweep, probe: CostProbe) -> SweepEnd | None:
+        figures = measured(probe)
+        if figures is None:
+            return SweepEnd(SweepState.FAILED, f"the probe failed: {probe.message}")
+        cost = make_plan(sweep.spec, None, figures).cost
         assert cost is not None
         if message := above_budget(sweep.spec, cost, self._store.spent(sweep.id).probe_gpu_hours):
-            return ProbeVerdict(SweepState.FAILED, message)
+            return SweepEnd(SweepState.FAILED, message)
         if sweep.spec.probes == "only":
             unit = "GPU-hours" if sweep.spec.resources.gpus else "CPU-hours"
-            trial = _span(cost.trial_hours)
-            told = f"probed only: a trial takes up to {trial}, the sweep up to {cost.hours:.2g} {unit}"
-            return ProbeVerdict(SweepState.FINALIZING, f"{told} ({cost.basis})")
-        return ProbeVerdict(None)
+            hours = f"a trial takes up to {_span(cost.trial_hours)}, the sweep up to {cost.hours:.2g} {unit}"
+            return SweepEnd(SweepState.FINALIZING, f"probed only: {hours} ({cost.basis})")
+        return None
 
     def _measure(self, sweep: Sweep, training: TrainingConfig, shape: str, machines: str) -> CostProbe:
         gpus = sweep.spec.resources.gpus
         probe = self._store.start_probe(self._fence, shape, machines, training.model_dump(mode="json"), gpus)
-        heard = _Heard(self._store, self._fence, probe)
-        outcome, message = AttemptOutcome.CRASHED, "its actor could not be started"
+        record = _ProbeRecord(self._store, self._fence, probe)
+        ending, message = Ending.CRASHED, "its actor could not be started"
         actor: Any = None
         try:
             job = probe_job(sweep, self._settings, probe, training, self._store.spent(sweep.id).probe_gpu_hours)
             remote: Any = ray.remote(num_cpus=sweep.spec.resources.cpus, num_gpus=gpus)(ProbeActor)
             actor = remote.remote({"job": job.model_dump_json()})
             for result in self._results(actor):
-                heard.take(result)
+                record.add(result)
                 if "process" in result:
                     self._process = tuple(json.loads(result["process"]))
-                outcome, message = AttemptOutcome(result.get("outcome", outcome)), result.get("message")
-                if result.get("timed_out"):
-                    outcome, message = AttemptOutcome.FAILED, _too_slow(sweep)
-            if self._cancelled():
-                outcome = AttemptOutcome.CANCELLED
+                ending, message = Ending(result.get("ending", ending)), result.get("message")
+            if interruption := self._wishes.interruption:
+                ending = interruption.ending
         except OutOfMemoryError as error:
-            outcome, message = AttemptOutcome.FAILED, out_of_memory.message(heard.phase, training, str(error))
+            ending, message = Ending.FAILED, out_of_memory.message(record.phase, training, str(error))
         except RayError as error:
-            outcome, message = AttemptOutcome.CRASHED, f"its actor died: {str(error).strip().partition(chr(10))[0]}"
+            ending, message = Ending.CRASHED, f"its actor died: {str(error).strip().partition(chr(10))[0]}"
         finally:
             self._end(actor)
-        if outcome is AttemptOutcome.CRASHED and message and message.startswith(_KILLED):
-            said = "killed by signal 9, as Linux does when the machine's memory is used up"
-            outcome, message = AttemptOutcome.FAILED, out_of_memory.message(heard.phase, training, said)
-        return heard.finish(outcome, message)
+        if ending is Ending.TIMED_OUT:
+            message = _too_slow(sweep)
+        elif ending is Ending.DIVERGED:
+            ending, message = Ending.FAILED, "a loss or gradient was not finite within the first updates"
+        elif ending is Ending.KILLED:
+            cause = "killed by signal 9, as Linux does when the machine's memory is used up"
+            ending, message = Ending.FAILED, out_of_memory.message(record.phase, training, cause)
+        return record.finish(ending, message)
 
     def _results(self, actor: Any) -> Iterator[dict[str, Any]]:
-        """Yield what the actor says, second by second, to the end or until the sweep is cancelled."""
-        while not self._cancelled():
-            asked = actor.step.remote()
-            while not ray.wait([asked], timeout=_WAIT_S)[0]:
+        """Yield what the actor says, second by second, to the end or until the sweep is interrupted."""
+        while not self._wishes.interruption:
+            answer = actor.step.remote()
+            while not ray.wait([answer], timeout=_WAIT_S)[0]:
                 self._lease.beat()
-                if self._cancelled():
+                if self._wishes.interruption:
                     return
             self._lease.beat()
-            result: dict[str, Any] = ray.get(asked)
+            result: dict[str, Any] = ray.get(answer)
             yield result
             if result["done"]:
                 return
@@ -164,8 +157,8 @@ class ProbeStage:
             self._process = None
 
 
-class _Heard:
-    """What a probe's trainer has told so far, and the store of it."""
+class _ProbeRecord:
+    """What a probe's trainer has reported so far; passes it on to the store."""
 
     def __init__(self, store: Store, fence: Fence, probe: CostProbe) -> None:
         self._store, self._fence, self._probe = store, fence, probe
@@ -173,8 +166,8 @@ class _Heard:
         self._held_s, self._marked_at = 0.0, time.monotonic()
         self.phase = "loading"
 
-    def take(self, result: dict[str, Any]) -> None:
-        """Note what it did and for how long."""
+    def add(self, result: dict[str, Any]) -> None:
+        """Note what the trainer did, and for how long."""
         self._held_s = result.get("held_s", self._held_s)
         news: list[str] = []
         for line in result["events"].splitlines():
@@ -188,14 +181,12 @@ class _Heard:
             self._marked_at = time.monotonic()
             self._store.mark_probe(self._fence, self._probe, self._held_s, news)
 
-    def finish(self, outcome: AttemptOutcome, message: str | None) -> CostProbe:
-        """Store how it ended."""
-        if outcome is AttemptOutcome.SUCCEEDED and self._figures is None:
-            outcome, message = AttemptOutcome.CRASHED, "it ended without figures"
-        if outcome is AttemptOutcome.DIVERGED:
-            outcome, message = AttemptOutcome.FAILED, "a loss or gradient was not finite within the first updates"
-        figures = self._figures if outcome is AttemptOutcome.SUCCEEDED else None
-        state = ProbeState(outcome.value)
+    def finish(self, ending: Ending, message: str | None) -> CostProbe:
+        """Store how the probe ended."""
+        if ending is Ending.SUCCEEDED and self._figures is None:
+            ending, message = Ending.CRASHED, "it ended without figures"
+        figures = self._figures if ending is Ending.SUCCEEDED else None
+        state = ProbeState(MEANINGS[ending].outcome)
         return self._store.finish_probe(self._fence, self._probe, state, self._held_s, message=message, figures=figures)
 
 

@@ -3,22 +3,23 @@
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, TuneConfig
 
 from sweep_service.runner.cluster import Slots, connect
-from sweep_service.runner.cost_probe import ProbeStage
+from sweep_service.runner.cost_probe import ProbeStage, SweepEnd
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import Ledger
 from sweep_service.runner.recovery import recover
-from sweep_service.runner.searcher import CancelScheduler, StoreCallback, StoreSearcher
+from sweep_service.runner.searcher import StoreCallback, StoreSearcher, WishScheduler
 from sweep_service.runner.trial_actor import TrialActor
+from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.records import DesiredState, Sweep, SweepState
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.records import Sweep, SweepState
 from sweep_service.sweep.spec import Resources
 
 CAPACITY_WAIT_S: Final = 60.0
@@ -32,66 +33,63 @@ def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> N
         lease: of this fence, already renewing itself.
     Raises: StaleEpoch, if another runner has taken over; whatever else went wrong, for the worker to start a new one.
     """
-    sweep = store.get_sweep(fence.sweep_id)
-    slots = Slots(sweep.spec.resources)
-    ledger = Ledger(store, fence, settings, slots)
+    sweep, wishes = store.get_sweep(fence.sweep_id), Wishes(store, fence.sweep_id)
     lease.beat()
     recover(store, fence, sweep)
-    if sweep.desired_state is DesiredState.CANCEL:
-        _cancel(store, fence)
-        return
-    store.set_sweep_state(fence, SweepState.RUNNING)
-    raylet = connect(settings, sweep.id)
-    if raylet is not None:
-        lease.watch(raylet)
-    if not _fits_in_time(slots, lease, lambda: ledger.cancelled):
-        _cancel(store, fence) if ledger.cancelled else _fail(store, fence, sweep.spec.resources)
-        return
-    stage = ProbeStage(store, settings, fence, lease, lambda: ledger.cancelled)
-    lease.abandon = stage.kill_trainer
-    verdict = stage.run()
-    if verdict.ends is not None:
-        store.cancel_pending(fence, "not begun: the sweep ended with its probe")
-        store.set_sweep_state(fence, verdict.ends, verdict.message)
-        lease.stop()
-        return
-    lease.abandon = ledger.kill_trainers
-    _run_tune(sweep, fence, settings, ledger, lease)
-    if ledger.cancelled:
-        _cancel(store, fence)
-    else:
-        store.set_sweep_state(fence, SweepState.FINALIZING)
+    end = None
+    if not wishes.interruption:
+        store.set_sweep_state(fence, SweepState.RUNNING)
+        end = _run_trials(store, settings, fence, lease, sweep, wishes)
+    if end is None:
+        interruption = wishes.interruption
+        end = SweepEnd(interruption.state if interruption else SweepState.FINALIZING)
+    store.set_sweep_state(fence, *end)
     lease.stop()
 
 
-def _cancel(store: Store, fence: Fence) -> None:
-    store.cancel_pending(fence)
-    store.set_sweep_state(fence, SweepState.CANCELLED)
+def _run_trials(
+    store: Store, settings: Settings, fence: Fence, lease: Lease, sweep: Sweep, wishes: Wishes
+) -> SweepEnd | None:
+    """Probe the cost, then run trials; None: until there were no more, or the user interrupted them."""
+    slots = Slots(sweep.spec.resources)
+    raylet = connect(settings, sweep.id)
+    if raylet is not None:
+        lease.watch(raylet)
+    if not _fits_in_time(slots, lease, wishes):
+        return None if wishes.interruption else _does_not_fit(sweep.spec.resources)
+    stage = ProbeStage(store, settings, fence, lease, wishes)
+    lease.abandon = stage.kill_trainer
+    if end := stage.run():
+        store.end_waiting(fence, Ending.CANCELLED, "not begun: the sweep ended with its probe")
+        return end
+    ledger = Ledger(store, fence, settings, slots, wishes)
+    lease.abandon = ledger.kill_trainers
+    _run_tune(sweep, fence, settings, ledger, lease, wishes)
+    return None
 
 
-def _fits_in_time(slots: Slots, lease: Lease, cancelled: Callable[[], bool]) -> bool:
+def _fits_in_time(slots: Slots, lease: Lease, wishes: Wishes) -> bool:
     deadline = time.monotonic() + CAPACITY_WAIT_S
-    while not slots.fitting and time.monotonic() < deadline and not cancelled():
+    while not slots.fitting and time.monotonic() < deadline and not wishes.interruption:
         lease.beat()
         time.sleep(0.5)
     return slots.fitting > 0
 
 
-def _fail(store: Store, fence: Fence, resources: Resources) -> None:
-    wanted = f"{resources.cpus:g} CPUs and {resources.gpus:g} GPUs"
-    message = f"a trial asks for {wanted}, which no node of the Ray cluster has; lower /resources, or add such a node"
-    store.cancel_pending(fence)
-    store.set_sweep_state(fence, SweepState.FAILED, message)
+def _does_not_fit(resources: Resources) -> SweepEnd:
+    needed = f"{resources.cpus:g} CPUs and {resources.gpus:g} GPUs"
+    message = f"a trial asks for {needed}, which no node of the Ray cluster has; lower /resources, or add such a node"
+    return SweepEnd(SweepState.FAILED, message)
 
 
-def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, lease: Lease) -> None:
+def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, lease: Lease, wishes: Wishes) -> None:
     folder = settings.storage / sweep.id / "ray"  # Tune insists on files; nobody reads them
     try:
         tune.Tuner(
             actor_class(sweep.spec.resources, f"trial-{sweep.id}-{fence.epoch}"),
             tune_config=TuneConfig(
                 search_alg=StoreSearcher(ledger, lease.beat),
-                scheduler=CancelScheduler(ledger),
+                scheduler=WishScheduler(wishes),
                 num_samples=-1,
                 reuse_actors=not sweep.spec.resources.gpus,
                 trial_name_creator=_name,

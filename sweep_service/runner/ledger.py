@@ -13,14 +13,15 @@ from sweep_service.processes.child_processes import terminate, this_host
 from sweep_service.runner.recovery import ingest_rest, settle
 from sweep_service.runner.stages import next_records
 from sweep_service.runner.trainer_process import Job
+from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.budget import gpu_hours, left_s, not_begun_message, room, stopped_message
+from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.plan import stage_counts
-from sweep_service.sweep.records import Attempt, AttemptOutcome, Config, DesiredState, Stage, Trial, TrialState
+from sweep_service.sweep.records import Attempt, Config, Stage, Trial
 from trainers.config import TrainingConfig
 
-CANCEL_POLL_S: Final = 1.0
 MARK_EVERY_S: Final = 5.0
 """How often the store is told for how long a trial has held its resources."""
 
@@ -29,7 +30,7 @@ class Nothing(Enum):
     """Why no trial is handed out."""
 
     NOW = "now"  # all slots are taken, or running trials decide what comes next
-    EVER = "ever"  # the sweep needs no more trials, or is cancelled
+    EVER = "ever"  # the sweep needs no more trials, or is interrupted
 
 
 @dataclass
@@ -53,19 +54,20 @@ class Ledger:
         slots: how many trials may run at a time, asked again and again.
     """
 
-    def __init__(self, store: Store, fence: Fence, settings: Settings, slots: Callable[[], int]) -> None:
-        self._store, self._fence, self._settings, self._slots = store, fence, settings, slots
+    def __init__(
+        self, store: Store, fence: Fence, settings: Settings, slots: Callable[[], int], wishes: Wishes
+    ) -> None:
+        self._store, self._fence, self._settings, self._slots, self._wishes = store, fence, settings, slots, wishes
         self._sweep = store.get_sweep(fence.sweep_id)
         self._configs: dict[str, Config] = {}
         self._live: dict[str, _Live] = {}
         self._idle = False  # the rows gave nothing to do, and none of them has changed since
-        self._cancelled, self._cancel_read_at = False, float("-inf")
         limited = self._sweep.spec.budget.max_gpu_hours is not None
         self._confirm_trials = stage_counts(self._sweep.spec).confirm if limited else 0
 
     def next_job(self, name: str) -> Job | Nothing:
         """Hand out the next trial as `name`. Its attempt is stored before this returns."""
-        if self.cancelled:
+        if self._wishes.interruption:
             return Nothing.EVER
         if self._idle or len(self._live) >= self._slots():
             return Nothing.NOW
@@ -124,10 +126,11 @@ class Ledger:
         """End a trial that has used up its time, or all that wait, if none of them may begin ever."""
         spec = self._sweep.spec
         if trial.attempts:
-            self._store.fail_pending(self._fence, trial.id, stopped_message(spec, trial))
+            self._store.end_waiting(self._fence, Ending.TIMED_OUT, stopped_message(spec, trial), trial.id)
         else:
             hours = gpu_hours(spec, self._store.spent(self._sweep.id))
-            self._store.cancel_pending(self._fence, not_begun_message(spec, hours, self._kept(trial.stage)))
+            message = not_begun_message(spec, hours, self._kept(trial.stage))
+            self._store.end_waiting(self._fence, Ending.OVER_BUDGET, message)
 
     def _job(self, trial: Trial, attempt: Attempt) -> Job:
         if trial.config_id not in self._configs:
@@ -170,47 +173,36 @@ class Ledger:
         """End a trial's attempt.
 
         Args:
-            result: the last result; None, or one without an outcome: it was cancelled, or its actor died.
+            result: the last result; None, or one without an ending: it was interrupted, or its actor died.
         """
         live = self._live.get(name)
         if live is None:
             return
-        attempt, outcome = self._with_process(live), (result or {}).get("outcome")
-        unmarked_s = live.held_s - live.marked_s
-        if outcome is not None and result is not None:
-            ending = AttemptOutcome(outcome), result.get("message")
-            if result.get("timed_out"):
-                trial = self._store.get_trial(attempt.trial_id)
-                ending = AttemptOutcome.FAILED, stopped_message(self._sweep.spec, trial)
-            self._finish(attempt, *ending, unmarked_s)
+        attempt, unmarked_s = self._with_process(live), live.held_s - live.marked_s
+        if result is not None and "ending" in result:
+            ending, message = Ending(result["ending"]), result.get("message")
+            if ending is Ending.TIMED_OUT:
+                message = stopped_message(self._sweep.spec, self._store.get_trial(attempt.trial_id))
+            self._finish(attempt, ending, message, unmarked_s)
         else:
             if live.heard_at is not None:  # it held them until now, or longer than anyone can tell
                 unmarked_s += time.monotonic() - live.heard_at
-            if self._cancelled:
+            if interruption := self._wishes.interruption:
                 terminate(attempt.host, attempt.pid, attempt.pid_started_at)
                 ingest_rest(self._store, self._fence, attempt)
-                self._finish(attempt, AttemptOutcome.CANCELLED, None, unmarked_s)
+                self._finish(attempt, interruption.ending, None, unmarked_s)
             else:
-                settle(self._store, self._fence, self._sweep, attempt, AttemptOutcome.CRASHED, unmarked_s)
+                settle(self._store, self._fence, self._sweep, attempt, Ending.CRASHED, unmarked_s)
         del self._live[name]
         self._idle = False
 
-    def _finish(self, attempt: Attempt, outcome: AttemptOutcome, message: str | None, unmarked_s: float) -> None:
+    def _finish(self, attempt: Attempt, ending: Ending, message: str | None, unmarked_s: float) -> None:
         crashes = self._sweep.spec.retries.max_crashes
-        self._store.finish_attempt(self._fence, attempt, outcome, message, crashes, unmarked_s)
+        self._store.finish_attempt(self._fence, attempt, ending, message, crashes, unmarked_s)
 
     def _with_process(self, live: _Live) -> Attempt:
         host, pid, started = live.process or (None, None, None)
         return live.attempt.model_copy(update={"host": host, "pid": pid, "pid_started_at": started})
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the user wants the sweep stopped; asked of the store about once a second."""
-        now = time.monotonic()
-        if not self._cancelled and now - self._cancel_read_at > CANCEL_POLL_S:
-            self._cancel_read_at = now
-            self._cancelled = self._store.get_sweep(self._sweep.id).desired_state is DesiredState.CANCEL
-        return self._cancelled
 
     def kill_trainers(self) -> None:
         """Kill this host's running trainers without a word in the store: the sweep is somebody else's now."""

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Final
 
 from sweep_service.processes.child_processes import terminate
-from sweep_service.runner.trainer_process import EVENTS_FILE, Ending, EventChunk, ending_of
+from sweep_service.runner.trainer_process import EVENTS_FILE, EventChunk, attempt_end
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.records import Attempt, AttemptOutcome, Sweep
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.records import Attempt, Sweep
 
 UNSEEN_S: Final = 15.0
 """For so long a trainer may have held its resources unseen: since its runner told the store last, and after its end."""
@@ -19,25 +20,22 @@ def recover(store: Store, fence: Fence, sweep: Sweep) -> None:
     """
     store.lose_probe(fence, UNSEEN_S)
     for attempt in store.list_attempts(sweep.id, running_only=True):
-        settle(store, fence, sweep, attempt, AttemptOutcome.LOST, UNSEEN_S)
+        settle(store, fence, sweep, attempt, Ending.LOST, UNSEEN_S)
 
 
-def settle(
-    store: Store, fence: Fence, sweep: Sweep, attempt: Attempt, unknown: AttemptOutcome, more_held_s: float
-) -> None:
-    """End one attempt: kill its trainer if it lives, store the rest of its events, and take the outcome from them.
+def settle(store: Store, fence: Fence, sweep: Sweep, attempt: Attempt, unknown: Ending, more_held_s: float) -> None:
+    """End one attempt: kill its trainer if it lives, store the rest of its events, and take the ending from them.
 
     Args:
-        unknown: the outcome if the events do not tell it.
+        unknown: the ending if the events do not tell it.
         more_held_s: seconds for which it held its resources beyond what the store has.
     """
     terminate(attempt.host, attempt.pid, attempt.pid_started_at)
     ingest_rest(store, fence, attempt)
-    ending = ending_of(None, Path(attempt.directory))
-    if ending.outcome is AttemptOutcome.LOST:
-        ending = Ending(unknown, ending.message)
-    crashes = sweep.spec.retries.max_crashes
-    store.finish_attempt(fence, attempt, ending.outcome, ending.message, crashes, more_held_s)
+    ending, message = attempt_end(None, Path(attempt.directory))
+    if ending is Ending.LOST:
+        ending = unknown
+    store.finish_attempt(fence, attempt, ending, message, sweep.spec.retries.max_crashes, more_held_s)
 
 
 def ingest_rest(store: Store, fence: Fence, attempt: Attempt) -> None:

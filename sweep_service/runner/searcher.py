@@ -1,4 +1,4 @@
-"""Tune's hooks: a searcher hands out the ledger's trials, a callback stores results, a scheduler cancels.
+"""Tune's hooks: a searcher hands out the ledger's trials, a callback stores results, a scheduler interrupts.
 
 How Tune 2.60 calls them (tune_controller.py, search_generator.py): `suggest` about ten times a second, None passes,
 FINISHED ends the search. A result with `done` reaches the callback, then `on_trial_complete`, not `on_trial_result`.
@@ -15,6 +15,7 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from sweep_service.runner.ledger import Ledger, Nothing
+from sweep_service.runner.wishes import Wishes
 
 
 class _Unsaved:
@@ -80,16 +81,16 @@ class StoreCallback(_Unsaved, Callback):
         self._ledger.report(trial.trial_id, result)
 
 
-class CancelScheduler(_Unsaved, FIFOScheduler):
-    """First in, first out; once the sweep is cancelled it stops every trial, also one that still waits for a slot."""
+class WishScheduler(_Unsaved, FIFOScheduler):
+    """First in, first out; once the sweep is interrupted it stops every trial, also one that still waits for a slot."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, wishes: Wishes) -> None:
         super().__init__()
-        self._ledger = ledger
+        self._wishes = wishes
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Called at every step of Tune's loop."""
-        if self._ledger.cancelled:
+        if self._wishes.interruption:
             for trial in list(tune_controller.get_trials()):
                 if not trial.is_finished():
                     tune_controller.stop_trial(trial)

@@ -2,10 +2,11 @@
 
 import json
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,7 +14,7 @@ import trainers
 from sweep_service.processes.child_processes import started_at
 from sweep_service.runner.trainer_launch import Running
 from sweep_service.settings import without_hub_tokens
-from sweep_service.sweep.records import AttemptOutcome
+from sweep_service.sweep.endings import Ending
 from trainers.process.environment import ENVIRONMENT
 
 EVENTS_FILE: Final = "events.jsonl"
@@ -82,11 +83,10 @@ class EventChunk:
         return [json.loads(line) for line in self.lines.splitlines()]
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How an attempt ended."""
+class AttemptEnd(NamedTuple):
+    """How an attempt ended, and what its trainer or its owner says about it."""
 
-    outcome: AttemptOutcome
+    ending: Ending
     message: str | None = None
 
 
@@ -130,9 +130,9 @@ class Trainer:
         return part
 
     @property
-    def ending(self) -> Ending:
+    def end(self) -> AttemptEnd:
         """How it ended, once it has."""
-        return ending_of(self._process.exit_code, self._directory)
+        return attempt_end(self._process.exit_code, self._directory)
 
     def stop(self) -> None:
         """End it within a few seconds."""
@@ -158,7 +158,7 @@ def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, s
     return without_hub_tokens(environment) | changed
 
 
-def ending_of(exit_code: int | None, directory: Path) -> Ending:
+def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
     """Say how a trainer ended.
 
     Args:
@@ -167,31 +167,32 @@ def ending_of(exit_code: int | None, directory: Path) -> Ending:
     """
     match exit_code:
         case 0:
-            return Ending(AttemptOutcome.SUCCEEDED)
+            return AttemptEnd(Ending.SUCCEEDED)
         case 3:
-            return Ending(AttemptOutcome.DIVERGED)
+            return AttemptEnd(Ending.DIVERGED)
         case 4 | 5:
-            return Ending(AttemptOutcome.LOST, "the trainer was told to stop, or its owner ended")
+            return AttemptEnd(Ending.LOST, "the trainer was told to stop, or its owner ended")
         case 1 | 2:
-            return Ending(AttemptOutcome.FAILED, _failure(directory))
+            return AttemptEnd(Ending.FAILED, _failure(directory))
         case None:
             return _recorded_ending(directory)
         case _:
             killed = -exit_code if exit_code < 0 else exit_code - 128  # as a launcher of several processes says it
             what = f"signal {killed}" if killed > 0 else f"exit code {exit_code}"
-            said = _tail(directory / "stderr.log")
-            return Ending(AttemptOutcome.CRASHED, f"the trainer was ended by {what}" + (f": {said}" if said else ""))
+            last_words = _tail(directory / "stderr.log")
+            message = f"the trainer was ended by {what}" + (f": {last_words}" if last_words else "")
+            return AttemptEnd(Ending.KILLED if killed == signal.SIGKILL else Ending.CRASHED, message)
 
 
-def _recorded_ending(directory: Path) -> Ending:
+def _recorded_ending(directory: Path) -> AttemptEnd:
     last = _last_event(directory)
     match last.get("type"), last.get("outcome"):
         case "finished", ("SUCCEEDED" | "DIVERGED") as outcome:
-            return Ending(AttemptOutcome(outcome))
+            return AttemptEnd(Ending(outcome))
         case "failed", _:
-            return Ending(AttemptOutcome.FAILED, _failure(directory))
+            return AttemptEnd(Ending.FAILED, _failure(directory))
         case _:
-            return Ending(AttemptOutcome.LOST, "the trainer's owner ended")
+            return AttemptEnd(Ending.LOST, "the trainer's owner ended")
 
 
 def _failure(directory: Path) -> str:

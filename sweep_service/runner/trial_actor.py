@@ -14,7 +14,7 @@ from sweep_service.runner.deadline import Deadline
 from sweep_service.runner.leftovers import remove_leftovers
 from sweep_service.runner.trainer_launch import Preloaded, Spawned
 from sweep_service.runner.trainer_process import Job, Start, Trainer, trainer_environment
-from sweep_service.sweep.records import AttemptOutcome
+from sweep_service.sweep.endings import MEANINGS, Ending
 
 STEP_S: Final = 1.0
 
@@ -24,7 +24,7 @@ class TrialActor(tune.Trainable):
 
     Its configuration is `{"job": JSON of a Job}`. A result has `events` (JSON lines), the bytes `start` and `end`
     between which they lie in `events.jsonl`, `process` (host, pid, start), and `held_s`, for how long the attempt has
-    held its resources; with `done` an `outcome` and a `message`, and `timed_out` if the job's limit ended it.
+    held its resources; with `done` an `ending` and a `message`.
     """
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ class TrialActor(tune.Trainable):
         """Return what the trainer wrote in the next second, or until it ended."""
         trainer = self._trainer
         if trainer is None:
-            return {"events": "", "start": 0, "end": 0, "done": True, "outcome": "FAILED", "message": self._problem}
+            return {"events": "", "start": 0, "end": 0, "done": True, "ending": Ending.FAILED, "message": self._problem}
         ended = trainer.wait(STEP_S)
         part = trainer.next_part()
         result: dict[str, Any] = {"events": part.lines, "start": part.start, "end": part.end, "done": False}
@@ -78,12 +78,12 @@ class TrialActor(tune.Trainable):
         if trainer.started_at is not None:
             result["process"] = json.dumps([this_host(), trainer.pid, trainer.started_at])
         if ended and not part.lines:  # only once everything it wrote has been passed on
-            ending = trainer.ending
-            if ending.outcome is AttemptOutcome.SUCCEEDED:
+            ending, message = trainer.end
+            if ending is Ending.SUCCEEDED:
                 _tidy(self._job, ended=True)
-            killed = ending.outcome in (AttemptOutcome.LOST, AttemptOutcome.CRASHED)
-            timed_out = killed and self._deadline is not None and self._deadline.passed
-            result |= {"done": True, "outcome": ending.outcome.value, "message": ending.message, "timed_out": timed_out}
+            elif MEANINGS[ending].retried and self._deadline is not None and self._deadline.passed:
+                ending = Ending.TIMED_OUT
+            result |= {"done": True, "ending": ending, "message": message}
         return result
 
     def cleanup(self) -> None:

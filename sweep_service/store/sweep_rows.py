@@ -10,6 +10,8 @@ from sweep_service.errors import Conflict, IdempotencyKeyReused
 from sweep_service.store import tables as t
 from sweep_service.store.base import Fence, Rows, append_event, insert_records, one_sweep
 from sweep_service.store.database import now_for_leases, writing
+from sweep_service.store.trial_rows import end_waiting
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Config, DesiredState, Event, Sweep, SweepState, Trial
 
 TRANSITIONS: dict[SweepState, frozenset[SweepState]] = {
@@ -152,6 +154,8 @@ class SweepRows(Rows):
     def set_sweep_state(self, fence: Fence, state: SweepState, message: str | None = None) -> None:
         """Move the sweep to another state, if its runner or worker still holds it. The same state is no change.
 
+        Trials that still wait when the sweep is over are cancelled with it.
+
         Raises: StaleEpoch; Conflict, if the transition is not allowed.
         """
         with self._fenced(fence) as connection:
@@ -166,6 +170,7 @@ class SweepRows(Rows):
                 values["started_at"] = time.time()
             if state.is_over:
                 values["ended_at"] = time.time()
+                end_waiting(connection, fence, Ending.CANCELLED)
             connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(values))
             append_event(connection, fence.sweep_id, "sweep.state_changed", {"state": state, "message": message})
 

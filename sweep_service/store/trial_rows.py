@@ -10,32 +10,8 @@ from sweep_service.errors import NotFound
 from sweep_service.store import tables as t
 from sweep_service.store.base import Fence, Rows, append_event, insert_records, one_sweep
 from sweep_service.store.ingest import store_event, store_points
-from sweep_service.sweep.records import (
-    Attempt,
-    AttemptOutcome,
-    Checkpoint,
-    Config,
-    Sample,
-    Trial,
-    TrialState,
-)
-
-
-def state_after(outcome: AttemptOutcome, crashes: int, max_crashes: int) -> TrialState:
-    """Say where a trial goes when an attempt ends.
-
-    Args:
-        outcome: how the attempt ended.
-        crashes: CRASHED attempts of the trial, this one included.
-        max_crashes: how many are forgiven. LOST attempts are not the trial's fault and always forgiven.
-    """
-    match outcome:
-        case AttemptOutcome.CRASHED:
-            return TrialState.FAILED if crashes > max_crashes else TrialState.PENDING
-        case AttemptOutcome.LOST:
-            return TrialState.PENDING
-        case _:
-            return TrialState(outcome.value)
+from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, TrialState, state_after
+from sweep_service.sweep.records import Attempt, Checkpoint, Config, Sample, Trial
 
 
 class TrialRows(Rows):
@@ -171,7 +147,7 @@ class TrialRows(Rows):
         self,
         fence: Fence,
         attempt: Attempt,
-        outcome: AttemptOutcome,
+        ending: Ending,
         message: str | None,
         max_crashes: int,
         more_held_s: float = 0.0,
@@ -186,48 +162,26 @@ class TrialRows(Rows):
         with self._fenced(fence) as connection:
             trial = _one_trial(connection, attempt.trial_id)
             ended = update(t.attempts).where(_is(attempt), t.attempts.c.outcome.is_(None))
-            values = {"outcome": outcome.value, "message": message, "ended_at": time.time()}
+            outcome = MEANINGS[ending].outcome
+            values = {"outcome": outcome, "ending": ending, "message": message, "ended_at": time.time()}
             if connection.execute(ended.values(values)).rowcount == 0:
                 return TrialState(trial["state"])
             held = update(t.trials).where(t.trials.c.id == attempt.trial_id)
             connection.execute(held.values(held_s=t.trials.c.held_s + more_held_s))
             a = t.attempts.c
-            crashed = select(func.count()).where(
-                a.trial_id == attempt.trial_id, a.outcome == AttemptOutcome.CRASHED.value
-            )
-            state = state_after(outcome, connection.execute(crashed).scalar_one(), max_crashes)
-            self._move_trial(connection, fence, attempt.trial_id, state, message)
+            crashes = select(func.count()).where(a.trial_id == attempt.trial_id, a.ending.in_(CRASHES))
+            state = state_after(ending, connection.execute(crashes).scalar_one(), max_crashes)
+            _move_trial(connection, fence, attempt.trial_id, state, ending, message)
             data = {"trial_id": attempt.trial_id, "attempt": attempt.number, "outcome": outcome, "message": message}
             append_event(connection, fence.sweep_id, "attempt.finished", data)
             return state
 
-    def cancel_pending(self, fence: Fence, message: str | None = None) -> None:
-        """Mark every trial that waits as cancelled."""
-        pending = select(t.trials.c.id).where(
-            t.trials.c.sweep_id == fence.sweep_id, t.trials.c.state == TrialState.PENDING.value
-        )
-        with self._fenced(fence) as connection:
-            for trial_id in connection.execute(pending).scalars().all():
-                self._move_trial(connection, fence, trial_id, TrialState.CANCELLED, message)
-
-    def fail_pending(self, fence: Fence, trial_id: str, message: str) -> None:
-        """End a trial that waits as failed: it is not tried again."""
-        with self._fenced(fence) as connection:
-            trial = _one_trial(connection, trial_id)
-            assert trial["state"] == TrialState.PENDING, f"trial {trial_id} is {trial['state']}"
-            self._move_trial(connection, fence, trial_id, TrialState.FAILED, message)
-
-    def _move_trial(
-        self, connection: Connection, fence: Fence, trial_id: str, state: TrialState, message: str | None
+    def end_waiting(
+        self, fence: Fence, ending: Ending, message: str | None = None, trial_id: str | None = None
     ) -> None:
-        values = {
-            "state": state.value,
-            "message": message,
-            "ended_at": time.time() if state.is_over else None,
-        }
-        connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
-        data = {"trial_id": trial_id, "state": state, "message": message}
-        append_event(connection, fence.sweep_id, "trial.state_changed", data)
+        """End every trial that waits, or only the one named, without another attempt."""
+        with self._fenced(fence) as connection:
+            end_waiting(connection, fence, ending, message, trial_id)
 
     def newest_checkpoint(self, trial_id: str) -> Checkpoint | None:
         """Return the recorded checkpoint with the highest step, of the newest attempt that has it."""
@@ -276,3 +230,25 @@ def _one_trial(connection: Connection, trial_id: str) -> Any:
     if row is None:
         raise NotFound("trial", trial_id)
     return row
+
+
+def end_waiting(
+    connection: Connection, fence: Fence, ending: Ending, message: str | None = None, trial_id: str | None = None
+) -> None:
+    """End every trial of a sweep that waits, or only the one named."""
+    c = t.trials.c
+    waiting = select(c.id).where(c.sweep_id == fence.sweep_id, c.state == TrialState.PENDING)
+    if trial_id is not None:
+        waiting = waiting.where(c.id == trial_id)
+    for id_ in connection.execute(waiting).scalars().all():
+        _move_trial(connection, fence, id_, MEANINGS[ending].state, ending, message)
+
+
+def _move_trial(
+    connection: Connection, fence: Fence, trial_id: str, state: TrialState, ending: Ending, message: str | None
+) -> None:
+    ended = {"ending": ending, "ended_at": time.time()} if state.is_over else {}
+    values = {"state": state, "message": message, **ended}
+    connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
+    data = {"trial_id": trial_id, "state": state, "message": message}
+    append_event(connection, fence.sweep_id, "trial.state_changed", data)

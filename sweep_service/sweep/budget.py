@@ -11,11 +11,10 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sweep_service.sweep.records import Trial, TrialState
+from sweep_service.sweep.endings import TrialState
+from sweep_service.sweep.records import Trial
 from sweep_service.sweep.spec import SweepSpec
 
-NOT_BEGUN: Final = "not begun: budget.max_gpu_hours"
-"""How the message of a trial begins that the budget kept from beginning."""
 _ROUNDING: Final = 1e-6
 """Of a trial: sums of hours are not exact."""
 _HOUR_S: Final = 3600.0
@@ -113,12 +112,8 @@ def not_begun_message(spec: SweepSpec, hours: GpuHours, kept: int) -> str:
     """Say why the trials that wait do not begin."""
     cost = trial_gpu_hours(spec) or 0.0
     confirm = f", {kept * cost:.3g} are kept for the confirm stage" if kept else ""
-    return f"{NOT_BEGUN} {hours.limit:g}: {hours.used:.3g} are used{confirm}, and a trial may take {cost:.3g}"
-
-
-def was_kept_out(state: TrialState, message: str | None) -> bool:
-    """Whether the budget kept a trial from beginning."""
-    return state is TrialState.CANCELLED and (message or "").startswith(NOT_BEGUN)
+    used = f"{hours.used:.3g} are used{confirm}, and a trial may take {cost:.3g}"
+    return f"not begun: budget.max_gpu_hours {hours.limit:g}: {used}"
 
 
 class BudgetPlan(BaseModel):

@@ -8,8 +8,9 @@ import time
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
+from sweep_service.sweep.endings import AttemptOutcome, Ending, TrialState
 from sweep_service.sweep.spec import SweepSpec
 from trainers.cost.cost_figures import CostFigures
 
@@ -59,43 +60,6 @@ class Role(StrEnum):
     BASELINE = "baseline"  # the spec's own base parameters with beta1 = beta2 = 0: PPO-clip's gradient
     DAPO = "dapo"  # clip-higher
     MATCHED = "matched"  # the chosen config with beta1 = beta2 = 0
-
-
-class TrialState(StrEnum):
-    """Where a trial is."""
-
-    PENDING = "PENDING"  # waits for a slot, the first time or again after a crash
-    RUNNING = "RUNNING"  # an attempt is under way
-    SUCCEEDED = "SUCCEEDED"  # trained to the last step
-    DIVERGED = "DIVERGED"  # loss or gradient became non-finite; counts as objective 0
-    FAILED = "FAILED"  # ended by an error or too many crashes; its objective is missing
-    CANCELLED = "CANCELLED"  # stopped with its sweep
-
-    @property
-    def is_over(self) -> bool:
-        """Whether a trial never leaves this state."""
-        return self not in (TrialState.PENDING, TrialState.RUNNING)
-
-    @property
-    def has_result(self) -> bool:
-        """Whether a trial counts in comparisons: one that diverged does, as 0."""
-        return self in (TrialState.SUCCEEDED, TrialState.DIVERGED)
-
-    @property
-    def went_wrong(self) -> bool:
-        """Whether a trial ended by itself before its last step, so that somebody should look at it."""
-        return self in (TrialState.FAILED, TrialState.DIVERGED)
-
-
-class AttemptOutcome(StrEnum):
-    """How an attempt ended."""
-
-    SUCCEEDED = "SUCCEEDED"
-    DIVERGED = "DIVERGED"
-    FAILED = "FAILED"  # the trainer said why; trying again would fail again
-    CRASHED = "CRASHED"  # the trainer or its actor died: tried again
-    LOST = "LOST"  # its runner or node went away: tried again
-    CANCELLED = "CANCELLED"
 
 
 class ProbeState(StrEnum):
@@ -192,6 +156,8 @@ class Trial(Record):
     """The trainer's closing figures."""
     warnings: tuple[TrialWarning, ...] = ()
     """What its trainer warned of: the newest warning of each code."""
+    ending: Ending | None = Field(default=None, exclude=True)
+    """Why the trial is over; None while it is not. Not published: `state` and `message` are."""
 
 
 class Attempt(Record):
@@ -208,6 +174,7 @@ class Attempt(Record):
     pid_started_at: float | None = None
     """Start time of the process, which with the pid names it for good."""
     outcome: AttemptOutcome | None = None
+    ending: Ending | None = None
     started_at: float
     ended_at: float | None = None
     message: str | None = None

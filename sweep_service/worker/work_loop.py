@@ -157,7 +157,6 @@ class Worker:
     def _give_up(self, fence: Fence, message: str) -> None:
         self._failures.pop(fence.sweep_id, None)
         recover(self.store, fence, self.store.get_sweep(fence.sweep_id))
-        self.store.cancel_pending(fence)
         self.store.set_sweep_state(fence, SweepState.FAILED, message)
 
     def _finalize(self, fence: Fence) -> None:

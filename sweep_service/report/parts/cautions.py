@@ -15,7 +15,8 @@ from sweep_service.report.parts.doubts import (
 )
 from sweep_service.report.parts.symptoms import symptoms
 from sweep_service.report.statistics.differences import MIN_SEEDS
-from sweep_service.sweep.budget import Spent, TrialTime, room, was_kept_out
+from sweep_service.sweep.budget import Spent, TrialTime, room
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Role, Stage, Sweep, SweepState, TrialState
 
@@ -26,7 +27,7 @@ def cautions(facts: Facts) -> list[Caution]:
     found = [
         _ended_early(sweep),
         _budget_ended(facts.inputs),
-        _unfinished(trials, interim=facts.inputs.interim),
+        _unfinished(facts),
         _no_confirmation(sweep),
         _no_baseline(facts),
         _few_seeds(sweep, facts.verdict.comparison),
@@ -58,7 +59,7 @@ def _budget_ended(inputs: ReportInputs) -> Caution | None:
     spec, limit = inputs.sweep.spec, inputs.sweep.spec.budget.max_gpu_hours
     if limit is None or inputs.interim:
         return None
-    ids = [trial.id for trial in inputs.trials if was_kept_out(trial.state, trial.message)]
+    ids = _never_begun(inputs)
     asked, points = spec.search.num_configs or 0, sum(Role.SPACE in config.roles for config in inputs.configs)
     unasked = max(0, asked - points) if not _had_room(inputs) else 0
     lost = [f"{count(len(ids), 'trial')} did not run"] if ids else []
@@ -81,17 +82,22 @@ def _had_room(inputs: ReportInputs) -> bool:
     return left is None or left >= len(spec.seeds.tune)
 
 
-def _unfinished(trials: Sequence[TrialRow], *, interim: bool) -> Caution | None:
+def _never_begun(inputs: ReportInputs) -> list[str]:
+    """Return the ids of the trials that the budget kept from beginning."""
+    return [trial.id for trial in inputs.trials if trial.ending is Ending.OVER_BUDGET]
+
+
+def _unfinished(facts: Facts) -> Caution | None:
+    never_begun = _never_begun(facts.inputs)
     ids = [
         trial.id
-        for trial in trials
-        if not trial.state.is_over
-        or (trial.state is TrialState.CANCELLED and not was_kept_out(trial.state, trial.message))
+        for trial in facts.trials
+        if not trial.state.is_over or (trial.state is TrialState.CANCELLED and trial.id not in never_begun)
     ]
     if not ids:
         return None
-    how = "are not finished yet" if interim else "never finished"
-    text = f"{len(ids)} of {count(len(trials), 'trial')} {how}."
+    how = "are not finished yet" if facts.inputs.interim else "never finished"
+    text = f"{len(ids)} of {count(len(facts.trials), 'trial')} {how}."
     return Caution(code="UNFINISHED", rule="Trials without an end.", text=text, trials=ids)
 
 

@@ -5,7 +5,8 @@ import time
 from typing import Any
 
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.records import Attempt, AttemptOutcome, SweepState, Trial, TrialState
+from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.records import Attempt, SweepState, Trial
 
 SPEC: dict[str, Any] = {
     "name": "played",
@@ -37,9 +38,7 @@ def play(store: Store, sweep_id: str) -> Fence:
         attempt = store.start_attempt(fence, trial.id, f"/nowhere/{trial.id}/{{attempt}}")
         record(store, fence, attempt, trial, range(1, trial.total_steps + 1))
         message = "the loss is NaN at step 80" if diverges else None
-        store.finish_attempt(
-            fence, attempt, AttemptOutcome.DIVERGED if diverges else AttemptOutcome.SUCCEEDED, message, 3
-        )
+        store.finish_attempt(fence, attempt, Ending.DIVERGED if diverges else Ending.SUCCEEDED, message, 3)
     return fence
 
 

@@ -9,7 +9,8 @@ from sweep_service.report import REPORT_VERSION, build
 from sweep_service.runner.stages import next_records
 from sweep_service.settings import Settings
 from sweep_service.store.database import open_engine
-from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.records import SweepState
 from sweep_service.worker.reports import gather
 from tests.integration.api.conftest import Served
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
@@ -182,7 +183,7 @@ def test_best_is_the_config_that_the_report_picks(served: Served, home: Path) ->
             value = values.get(params[trial.config_id] or 0, 0.1)
             event = {"type": "evaluation", "time": 1.0, "step": 80, "metrics": {"eval/avg_at_k": value}}
             store.ingest(fence, attempt, 0, 1, [event])
-            store.finish_attempt(fence, attempt, AttemptOutcome.SUCCEEDED, None, 3)
+            store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 3)
         curves = store.curves(sweep_id, ["eval/avg_at_k"])
         rows = store.list_configs(sweep_id), store.list_trials(sweep_id)
         if (more := next_records(store.get_sweep(sweep_id), *rows, curves)) is not None:

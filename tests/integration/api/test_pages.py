@@ -12,7 +12,8 @@ from sweep_service.auth import sign_in_key
 from sweep_service.pages import live_sweeps, page_curves, session
 from sweep_service.pages.rendering import render as page_render
 from sweep_service.service import SweepService
-from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import SPEC, claim, finish, play, record
 
@@ -261,7 +262,7 @@ def test_texts_of_users_stay_texts(visitor: httpx.Client, served: Served, monkey
     progress = {"type": "progress", "time": 1.0, "phase": CANARY, "done": 1, "total": 2}
     failing = served.store.start_attempt(fence, second.id, "/nowhere/{attempt}")
     served.store.ingest(fence, failing, 0, 1, [progress])
-    served.store.finish_attempt(fence, attempt, AttemptOutcome.FAILED, CANARY, 0)
+    served.store.finish_attempt(fence, attempt, Ending.FAILED, CANARY, 0)
     page, spec = visitor.get(f"/sweeps/{sweep_id}").text, visitor.get(f"/sweeps/{sweep_id}/spec").text
     served.store.set_sweep_state(fence, SweepState.FAILED, CANARY)
     news = visitor.get(f"/sweeps/{sweep_id}/live").json()
@@ -375,7 +376,7 @@ def test_answers_that_are_lost_or_repeated_leave_no_gap_and_double_nothing(
             record(served.store, fence, attempt, trial, range(begin, begin + 20))
             steady.ask()
             unlucky.ask(lost=(begin // 20 + number) % 3 != 0)
-        served.store.finish_attempt(fence, attempt, AttemptOutcome.SUCCEEDED, None, 3)
+        served.store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 3)
     unlucky.ask()
     steady.ask()
     assert steady.drawn() == unlucky.drawn() == stored(served.service, sweep_id)
@@ -393,7 +394,7 @@ def test_a_repeated_step_replaces_the_earlier_one(visitor: httpx.Client, served:
     attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
     record(served.store, fence, attempt, trial, range(1, 31))
     viewer.ask()
-    served.store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, "killed", 3)
+    served.store.finish_attempt(fence, attempt, Ending.CRASHED, "killed", 3)
     attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
     events = [
         {"type": "step", "time": 1.0, "step": step, "metrics": {"entropy": 9.0, "reward/mean": None}}

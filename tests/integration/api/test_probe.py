@@ -14,6 +14,7 @@ from sweep_service.cli import main
 from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.cost import costliest, probe_shape
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import CostProbe, ProbeState, SweepState
 from tests.integration.api.conftest import Served
 from tests.integration.api.played_sweep import SPEC, claim, finish
@@ -33,14 +34,13 @@ def begin(store: Store, fence: Fence) -> CostProbe:
 def measured(store: Store, fence: Fence) -> None:
     """Do what a runner and a worker do where it goes well."""
     store.finish_probe(fence, begin(store, fence), ProbeState.SUCCEEDED, 2.0, figures=FIGURES)
-    store.cancel_pending(fence)
+    store.end_waiting(fence, Ending.CANCELLED)
     finish(store, fence)
 
 
 def out_of_memory(store: Store, fence: Fence) -> None:
     told = message("update", TrainingConfig(), "CUDA out of memory")
     store.finish_probe(fence, begin(store, fence), ProbeState.FAILED, 2.0, message=told)
-    store.cancel_pending(fence)
     finish(store, fence, SweepState.FAILED)
 
 

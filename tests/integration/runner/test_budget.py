@@ -9,8 +9,9 @@ import pytest
 from sweep_service.processes.child_processes import is_alive
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
-from sweep_service.sweep.budget import NOT_BEGUN, gpu_hours
-from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from sweep_service.sweep.budget import gpu_hours
+from sweep_service.sweep.endings import AttemptOutcome, Ending, TrialState
+from sweep_service.sweep.records import SweepState
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
 
 ENDLESS = SMALL_TRAINING | {"steps": 960_000}
@@ -57,7 +58,7 @@ def test_only_so_many_trials_begin_as_the_gpu_hours_bear(tmp_path: Path, store: 
     sweep, trials = store.get_sweep(fence.sweep_id), store.list_trials(fence.sweep_id)
     assert sweep.state is SweepState.FINALIZING
     assert [trial.state for trial in trials] == [TrialState.FAILED] * 2 + [TrialState.CANCELLED] * 4
-    assert all(str(trial.message).startswith(NOT_BEGUN) and trial.held_s == 0 for trial in trials[2:])
+    assert all(trial.ending is Ending.OVER_BUDGET and trial.held_s == 0 for trial in trials[2:])
     used = gpu_hours(sweep.spec, store.spent(sweep.id))
     assert used.reserved == 0
     assert used.used == pytest.approx(0.5 * sum(trial.held_s for trial in trials) / 3600)

@@ -12,7 +12,7 @@ import pytest
 from sweep_service.processes.child_processes import started_at
 from sweep_service.runner.trainer_launch import Preloaded, Running, Spawned
 from sweep_service.runner.trainer_process import Job, Trainer
-from sweep_service.sweep.records import AttemptOutcome
+from sweep_service.sweep.endings import Ending
 from tests.integration.trainers.trainer_runs import OF_THE_MACHINE
 from tests.sweep_stack import SMALL_TRAINING, wait_until
 from trainers.config import TrainingConfig
@@ -33,16 +33,14 @@ def job(folder: Path, **changes: object) -> Job:
 def test_a_configuration_that_cannot_run_has_failed_with_its_reason(tmp_path: Path) -> None:
     trainer = Trainer(job(tmp_path, steps=3), spawn)
     assert trainer.wait(30)
-    assert trainer.ending.outcome is AttemptOutcome.FAILED
-    assert "not a multiple" in (trainer.ending.message or "")
+    assert trainer.end.ending is Ending.FAILED
+    assert "not a multiple" in (trainer.end.message or "")
     trainer.stop()
 
 
-@pytest.mark.parametrize(
-    ("number", "outcome"), [(signal.SIGKILL, AttemptOutcome.CRASHED), (signal.SIGTERM, AttemptOutcome.LOST)]
-)
+@pytest.mark.parametrize(("number", "ending"), [(signal.SIGKILL, Ending.KILLED), (signal.SIGTERM, Ending.LOST)])
 def test_a_killed_trainer_has_crashed_and_one_told_to_stop_is_lost(
-    tmp_path: Path, number: signal.Signals, outcome: AttemptOutcome
+    tmp_path: Path, number: signal.Signals, ending: Ending
 ) -> None:
     trainer = Trainer(job(tmp_path, steps=96000), spawn)
     events = tmp_path / "run" / "events.jsonl"
@@ -50,7 +48,7 @@ def test_a_killed_trainer_has_crashed_and_one_told_to_stop_is_lost(
     assert trainer.pid is not None
     os.kill(trainer.pid, number)
     assert trainer.wait(30)
-    assert trainer.ending.outcome is outcome
+    assert trainer.end.ending is ending
     assert trainer.next_part().events[0]["type"] == "started"
     trainer.stop()
 
@@ -86,7 +84,7 @@ def test_forked_runs_equal_a_spawned_one(tmp_path: Path) -> None:
     for folder in folders[1:]:
         forked = Trainer(job(folder), preloaded.start)
         assert forked.wait(90)
-        assert forked.ending.outcome is AttemptOutcome.SUCCEEDED, (folder / "run" / "stderr.log").read_text()
+        assert forked.end.ending is Ending.SUCCEEDED, (folder / "run" / "stderr.log").read_text()
         forked.stop()
     preloaded.close()
     assert (tmp_path / "log").read_text() == ""
@@ -101,14 +99,14 @@ def test_a_forked_trainer_ends_in_every_way_that_a_spawned_one_does(tmp_path: Pa
     preloaded = Preloaded(os.environ, tmp_path / "log")
     refused = Trainer(job(tmp_path / "a", steps=3), preloaded.start)
     assert refused.wait(60)
-    assert refused.ending.outcome is AttemptOutcome.FAILED
-    assert "not a multiple" in (refused.ending.message or "")
+    assert refused.end.ending is Ending.FAILED
+    assert "not a multiple" in (refused.end.message or "")
     killed = Trainer(job(tmp_path / "b", steps=96000), preloaded.start)
     wait_until("it trains", lambda: not killed.wait(0.05) and '"type":"step"' in killed.next_part().lines)
     assert killed.pid is not None
     os.kill(killed.pid, signal.SIGKILL)
     assert killed.wait(10)
-    assert killed.ending.outcome is AttemptOutcome.CRASHED
+    assert killed.end.ending is Ending.KILLED
     stopped = Trainer(job(tmp_path / "c", steps=96000), preloaded.start)
     wait_until("it trains", lambda: not stopped.wait(0.05) and '"type":"step"' in stopped.next_part().lines)
     pid = stopped.pid

@@ -21,8 +21,9 @@ from sqlalchemy import Engine
 from sweep_service.report import Report
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.links import curves_link
-from sweep_service.sweep.records import AttemptOutcome, SweepState
+from sweep_service.sweep.records import SweepState
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import TAG
 from sweep_service.tracking.mlflow_api import MlflowApi
@@ -143,7 +144,7 @@ def test_curves_grow_while_a_trial_runs_and_a_resumed_one_repeats_no_point(
     (run,) = trial_runs(client, sweep.id)
     assert run.data.tags["warnings"] == "BETAS_NEARLY_INERT"
 
-    store.finish_attempt(fence, first, AttemptOutcome.CRASHED, "killed", max_crashes=3)
+    store.finish_attempt(fence, first, Ending.CRASHED, "killed", max_crashes=3)
     carry_all(carry, store)
     (run,) = trial_runs(client, sweep.id)
     assert run.info.status == "SCHEDULED"
@@ -151,7 +152,7 @@ def test_curves_grow_while_a_trial_runs_and_a_resumed_one_repeats_no_point(
 
     second = store.start_attempt(fence, trial.id, "/data/{attempt}")
     sweeps.ingest(store, fence, second, [*sweeps.training_events(5, 16, time=sweeps.START + 60)])
-    store.finish_attempt(fence, second, AttemptOutcome.SUCCEEDED, None, max_crashes=3)
+    store.finish_attempt(fence, second, Ending.SUCCEEDED, None, max_crashes=3)
     carry_all(carry, store)
     (run,) = trial_runs(client, sweep.id)
     assert (run.info.status, run.data.tags["attempt"]) == ("FINISHED", "2")
@@ -162,7 +163,7 @@ def test_curves_grow_while_a_trial_runs_and_a_resumed_one_repeats_no_point(
 
 def test_runs_say_what_they_are(projector: MakeProjector, store: Store, url: str, client: MlflowClient) -> None:
     sweep, fence = sweeps.start(store)
-    outcomes = [AttemptOutcome.SUCCEEDED, AttemptOutcome.DIVERGED, AttemptOutcome.FAILED, AttemptOutcome.CANCELLED]
+    outcomes = [Ending.SUCCEEDED, Ending.DIVERGED, Ending.FAILED, Ending.CANCELLED]
     trials = store.list_trials(sweep.id)
     for trial, outcome in zip(trials, outcomes, strict=False):
         sweeps.run_trial(store, fence, trial, outcome)

@@ -18,7 +18,7 @@ from sweep_service.runner.trainer_launch import Running, Spawned
 from sweep_service.runner.trainer_process import Job, Trainer
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
-from sweep_service.sweep.records import AttemptOutcome, TrialState
+from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.worker.reports import build_report
 from tests.integration.trainers.trainer_runs import SMALL, run_so_far
 from tests.sweep_stack import SMALL_TRAINING, ray_head, runner, small_sweep, submit_and_claim, wait_until
@@ -75,8 +75,8 @@ def test_a_killed_process_is_a_crash_and_takes_the_other_with_it(cache: Path, tm
         ranks[1].kill()
         assert trainer.wait(10)
         assert gone(ranks)
-        assert trainer.ending.outcome is AttemptOutcome.CRASHED
-        assert "signal 9" in (trainer.ending.message or "")
+        assert trainer.end.ending is Ending.KILLED
+        assert "signal 9" in (trainer.end.message or "")
         assert not run_so_far(tmp_path).of("failed")
 
 
@@ -86,7 +86,7 @@ def test_the_recorded_process_ends_all(cache: Path, tmp_path: Path) -> None:
         os.kill(trainer.pid, signal.SIGKILL)
         assert trainer.wait(5)
         wait_until("its processes end", lambda: gone(ranks), 5)
-        assert trainer.ending.outcome is AttemptOutcome.CRASHED
+        assert trainer.end.ending is Ending.KILLED
 
 
 def test_sigterm_saves_once_for_all(cache: Path, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_sigterm_saves_once_for_all(cache: Path, tmp_path: Path) -> None:
         os.kill(trainer.pid, signal.SIGTERM)
         assert trainer.wait(20)
         assert gone(ranks)
-        assert trainer.ending.outcome is AttemptOutcome.LOST
+        assert trainer.end.ending is Ending.LOST
         record = run_so_far(tmp_path)
         assert record.events[-1]["outcome"] == "STOPPED"
         assert Path(record.of("checkpoint")[-1]["path"], "model.safetensors").exists()

@@ -15,7 +15,8 @@ from sweep_service.report.model import Outcome
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store, tables
-from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.records import SweepState
 from sweep_service.worker.reports import build_report
 from sweep_service.worker.work_loop import Worker
 from tests.stored_sweeps import run_trial, start, submit
@@ -91,7 +92,7 @@ def test_a_sweep_whose_trials_all_failed_has_failed_and_says_why(tmp_path: Path)
     store = open_store(settings.database_url)
     sweep, fence = start(store)
     for trial in store.list_trials(sweep.id):
-        run_trial(store, fence, trial, AttemptOutcome.FAILED)
+        run_trial(store, fence, trial, Ending.FAILED)
     store.set_sweep_state(fence, SweepState.FINALIZING)
     store.release_lease(fence)
     Worker(store, settings).run(_stop_when_ended(settings, sweep.id))

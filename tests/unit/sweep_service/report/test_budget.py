@@ -7,7 +7,7 @@ import pytest
 
 from sweep_service.report import build, render_html
 from sweep_service.report.model import Caution, Report
-from sweep_service.sweep.budget import NOT_BEGUN
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState
 from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs
 
@@ -15,13 +15,13 @@ LIMITS: dict[str, Any] = {"resources": {"gpus": 2}, "budget": {"max_trial_hours"
 CODE = "BUDGET_ENDED_TUNING"
 
 
-def cut_from(number: int, message: str | None = f"{NOT_BEGUN} 1: no room") -> Fate:
+def cut_from(number: int, ending: Ending = Ending.OVER_BUDGET) -> Fate:
     """Tune trials from this one on never began."""
 
     def fate(config: Config, trial: Trial) -> Trial:
         if trial.stage is Stage.CONFIRM or trial.number < number:
             return succeed(config, trial)
-        never = {"state": TrialState.CANCELLED, "message": message, "attempts": 0, "held_s": 0.0, "started_at": None}
+        never = {"state": TrialState.CANCELLED, "ending": ending, "attempts": 0, "held_s": 0.0, "started_at": None}
         return trial.model_copy(update=never)
 
     return fate
@@ -58,7 +58,7 @@ def test_trials_that_the_budget_kept_out_are_counted_once() -> None:
 
 
 def test_a_user_who_cancels_is_not_the_budget() -> None:
-    inputs = sweep_inputs(LIMITS, fate=cut_from(5, message=None), state=SweepState.CANCELLED)
+    inputs = sweep_inputs(LIMITS, fate=cut_from(5, Ending.CANCELLED), state=SweepState.CANCELLED)
     assert CODE not in cautions(build(inputs))
 
 

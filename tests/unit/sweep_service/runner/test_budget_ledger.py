@@ -14,10 +14,12 @@ from sweep_service.runner.ledger import MARK_EVERY_S, Ledger, Nothing
 from sweep_service.runner.recovery import UNSEEN_S, recover
 from sweep_service.runner.trainer_launch import STOP_GRACE_S
 from sweep_service.runner.trainer_process import Job
+from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
-from sweep_service.sweep.budget import NOT_BEGUN, gpu_hours
-from sweep_service.sweep.records import Stage, Trial, TrialState
+from sweep_service.sweep.budget import gpu_hours
+from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.records import Stage, Trial
 from tests.stored_sweeps import finish, start
 
 HOUR = 3600.0
@@ -48,7 +50,8 @@ class Run:
     def begin(self) -> None:
         """Be a new runner."""
         recover(self.store, self.fence, self.sweep)
-        self.ledger = Ledger(self.store, self.fence, Settings(home=self.home), lambda: self.slots)
+        wishes = Wishes(self.store, self.sweep.id)
+        self.ledger = Ledger(self.store, self.fence, Settings(home=self.home), lambda: self.slots, wishes)
         self.live: dict[str, Job] = {}
 
     def restart(self) -> None:
@@ -70,12 +73,12 @@ class Run:
         lines = "".join(json.dumps(event) + "\n" for event in events or [])
         self.ledger.report(name, {"held_s": seconds, "events": lines, "start": 0, "end": len(lines)})
 
-    def end(self, name: str, hours: float, outcome: str = "SUCCEEDED", **more: Any) -> None:
+    def end(self, name: str, hours: float, ending: str = "SUCCEEDED", **more: Any) -> None:
         """End a trial after so many hours."""
         metrics = {"eval/avg_at_k": self.live.pop(name).config["loss"].get("beta1", 0) / 2}
         evaluation = {"type": "evaluation", "time": 1.0, "step": 8, "metrics": metrics}
-        self.hold(name, hours * HOUR, [evaluation] if outcome == "SUCCEEDED" else None)
-        self.ledger.complete(name, {"outcome": outcome, "message": None} | more)
+        self.hold(name, hours * HOUR, [evaluation] if ending == "SUCCEEDED" else None)
+        self.ledger.complete(name, {"ending": ending, "message": None} | more)
 
     def end_all(self, hours: float) -> None:
         """End all that run."""
@@ -126,7 +129,7 @@ def test_after_the_last_trial_that_fits_the_others_are_cancelled_and_the_sweep_i
     assert run.states(Stage.CONFIRM) == ["RUNNING"] * 4
     messages = {trial.message for trial in run.trials if trial.state is TrialState.CANCELLED}
     text = "14: 5.4 are used, 8 are kept for the confirm stage, and a trial may take 2"
-    assert messages == {f"{NOT_BEGUN} {text}"}
+    assert messages == {f"not begun: budget.max_gpu_hours {text}"}
     run.end_all(1)
     assert run.fill() is Nothing.EVER
     assert gpu_hours(run.sweep.spec, store.spent(run.sweep.id)).used == pytest.approx(13.4)
@@ -162,7 +165,7 @@ def test_a_trial_that_is_stopped_failed_and_says_where_it_was(store: Store, tmp_
     (name,) = run.live
     step = {"type": "step", "time": 1.0, "step": 11, "metrics": {"loss": 0.5}}
     run.hold(name, HOUR, [step])
-    run.ledger.complete(name, {"outcome": "LOST", "message": "told to stop", "timed_out": True})
+    run.ledger.complete(name, {"ending": "TIMED_OUT", "message": "told to stop"})
     first = run.trials[0]
     assert first.state is TrialState.FAILED
     said = "stopped after max_trial_hours 1: it was at step 11 of 480; raise budget.max_trial_hours or lower steps"
@@ -294,7 +297,7 @@ def test_whatever_happens_the_budget_holds_and_the_confirm_stage_has_its_share(
     trials = run.trials
     assert all(trial.state.is_over for trial in trials)
     assert all((trial.state is TrialState.CANCELLED) == (trial.attempts == 0) for trial in trials)
-    assert all(NOT_BEGUN in str(trial.message) for trial in trials if trial.attempts == 0)
+    assert all(trial.ending is Ending.OVER_BUDGET for trial in trials if trial.attempts == 0)
     assert {trial.id for trial in trials if trial.attempts} >= truly_held.keys()
     confirm = [trial for trial in trials if trial.stage is Stage.CONFIRM]
     assert all(trial.attempts for trial in confirm), "the confirm stage had no room"

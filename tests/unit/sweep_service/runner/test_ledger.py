@@ -10,14 +10,15 @@ from sweep_service.errors import StaleEpoch
 from sweep_service.runner.ledger import Ledger, Nothing
 from sweep_service.runner.recovery import recover
 from sweep_service.runner.trainer_process import Job
+from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.records import AttemptOutcome, TrialState
+from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
 from tests.stored_sweeps import start, training_events
 
 
 def ledger_of(store: Store, fence: Fence, home: Path, slots: int = 2) -> Ledger:
-    return Ledger(store, fence, Settings(home=home), lambda: slots)
+    return Ledger(store, fence, Settings(home=home), lambda: slots, Wishes(store, fence.sweep_id))
 
 
 def lines_of(events: list[dict[str, Any]]) -> str:
@@ -53,7 +54,7 @@ def test_a_sweep_ends_when_no_trial_runs_and_none_is_left(store: Store, tmp_path
         given(ledger.next_job(name))
     assert ledger.next_job("more") is Nothing.NOW
     for name in names:
-        ledger.complete(name, {"outcome": "SUCCEEDED", "message": None})
+        ledger.complete(name, {"ending": "SUCCEEDED", "message": None})
     assert ledger.next_job("more") is Nothing.EVER
     assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.SUCCEEDED}
 
@@ -85,10 +86,10 @@ def test_a_crashed_trial_comes_again_from_its_checkpoint_until_it_has_crashed_to
     checkpoint.mkdir()
     saved = {"type": "checkpoint", "time": 1.0, "step": 4, "path": str(checkpoint)}
     ledger.report("a", result_of(lines_of([*training_events(1, 4), saved])))
-    ledger.complete("a", {"outcome": "CRASHED", "message": "signal 9"})
+    ledger.complete("a", {"ending": "CRASHED", "message": "signal 9"})
     second = given(ledger.next_job("b"))
     assert (second.trial_id, second.attempt, second.resume_from) == (first.trial_id, 2, str(checkpoint))
-    ledger.complete("b", {"outcome": "CRASHED", "message": "signal 9"})
+    ledger.complete("b", {"ending": "CRASHED", "message": "signal 9"})
     assert store.list_trials(sweep.id)[0].state is TrialState.FAILED
     assert given(ledger.next_job("c")).trial_id != first.trial_id
 
@@ -99,7 +100,7 @@ def test_a_checkpoint_that_is_gone_is_not_resumed_from(store: Store, tmp_path: P
     given(ledger.next_job("a"))
     saved = {"type": "checkpoint", "time": 1.0, "step": 4, "path": str(tmp_path / "gone")}
     ledger.report("a", result_of(lines_of([saved])))
-    ledger.complete("a", {"outcome": "LOST", "message": None})
+    ledger.complete("a", {"ending": "LOST", "message": None})
     assert given(ledger.next_job("b")).resume_from is None
 
 
@@ -138,7 +139,7 @@ def test_ending_twice_changes_nothing(store: Store, tmp_path: Path) -> None:
     sweep, fence = start(store)
     ledger = ledger_of(store, fence, tmp_path)
     given(ledger.next_job("a"))
-    ledger.complete("a", {"outcome": "SUCCEEDED", "message": None})
+    ledger.complete("a", {"ending": "SUCCEEDED", "message": None})
     ledger.complete("a", None)
     assert store.list_trials(sweep.id)[0].state is TrialState.SUCCEEDED
 
@@ -151,7 +152,7 @@ def test_a_cancelled_sweep_hands_out_nothing_and_its_trials_are_cancelled(store:
     later = ledger_of(store, fence, tmp_path)
     assert later.next_job("b") is Nothing.EVER
     recover(store, fence, sweep)
-    store.cancel_pending(fence)
+    store.set_sweep_state(fence, SweepState.CANCELLED)
     assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.CANCELLED}
 
 
@@ -173,4 +174,4 @@ def test_recovery_keeps_finished_trials_and_hands_the_others_out_again(store: St
     assert states[torn.trial_id] == (TrialState.PENDING, 3)
     assert given(ledger_of(store, successor, tmp_path).next_job("c")).trial_id == torn.trial_id
     with pytest.raises(StaleEpoch):
-        ledger.complete("b", {"outcome": "SUCCEEDED", "message": None})
+        ledger.complete("b", {"ending": "SUCCEEDED", "message": None})

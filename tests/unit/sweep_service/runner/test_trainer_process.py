@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sweep_service.runner.trainer_process import EventChunk, Job, ending_of, trainer_environment
-from sweep_service.sweep.records import AttemptOutcome
+from sweep_service.runner.trainer_process import EventChunk, Job, attempt_end, trainer_environment
+from sweep_service.sweep.endings import Ending
 
 JOB = Job(trial_id="t", attempt=1, directory="/d", config={}, threads=3, gpus=0, resume_from=None, cache="/c")
 
@@ -43,49 +43,49 @@ def test_a_file_that_is_not_there_has_no_events(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "outcome"),
+    ("exit_code", "ending"),
     [
-        (0, AttemptOutcome.SUCCEEDED),
-        (1, AttemptOutcome.FAILED),
-        (2, AttemptOutcome.FAILED),
-        (3, AttemptOutcome.DIVERGED),
-        (4, AttemptOutcome.LOST),
-        (5, AttemptOutcome.LOST),
-        (-9, AttemptOutcome.CRASHED),
-        (-11, AttemptOutcome.CRASHED),
-        (137, AttemptOutcome.CRASHED),
+        (0, Ending.SUCCEEDED),
+        (1, Ending.FAILED),
+        (2, Ending.FAILED),
+        (3, Ending.DIVERGED),
+        (4, Ending.LOST),
+        (5, Ending.LOST),
+        (-9, Ending.KILLED),
+        (-11, Ending.CRASHED),
+        (137, Ending.KILLED),
     ],
 )
-def test_exit_codes(tmp_path: Path, exit_code: int, outcome: AttemptOutcome) -> None:
-    assert ending_of(exit_code, tmp_path).outcome is outcome
+def test_exit_codes(tmp_path: Path, exit_code: int, ending: Ending) -> None:
+    assert attempt_end(exit_code, tmp_path).ending is ending
 
 
 def test_a_failure_says_what_the_trainer_said(tmp_path: Path) -> None:
     (tmp_path / "stderr.log").write_text("Traceback\nOSError: no space")
-    assert ending_of(1, tmp_path).message == "Traceback\nOSError: no space"
+    assert attempt_end(1, tmp_path).message == "Traceback\nOSError: no space"
     write(tmp_path, {"type": "failed", "code": "FAILED", "message": "OSError: no space"})
-    assert ending_of(1, tmp_path).message == "OSError: no space"
+    assert attempt_end(1, tmp_path).message == "OSError: no space"
 
 
 def test_a_crash_names_the_signal_and_the_last_words(tmp_path: Path) -> None:
     (tmp_path / "stderr.log").write_text("step 7")
-    assert ending_of(-9, tmp_path).message == "the trainer was ended by signal 9: step 7"
+    assert attempt_end(-9, tmp_path).message == "the trainer was ended by signal 9: step 7"
 
 
 @pytest.mark.parametrize(
-    ("last", "outcome"),
+    ("last", "ending"),
     [
-        ({"type": "finished", "outcome": "SUCCEEDED"}, AttemptOutcome.SUCCEEDED),
-        ({"type": "finished", "outcome": "DIVERGED"}, AttemptOutcome.DIVERGED),
-        ({"type": "finished", "outcome": "STOPPED"}, AttemptOutcome.LOST),
-        ({"type": "failed", "message": "no"}, AttemptOutcome.FAILED),
-        ({"type": "step"}, AttemptOutcome.LOST),
+        ({"type": "finished", "outcome": "SUCCEEDED"}, Ending.SUCCEEDED),
+        ({"type": "finished", "outcome": "DIVERGED"}, Ending.DIVERGED),
+        ({"type": "finished", "outcome": "STOPPED"}, Ending.LOST),
+        ({"type": "failed", "message": "no"}, Ending.FAILED),
+        ({"type": "step"}, Ending.LOST),
     ],
 )
-def test_without_an_exit_code_the_events_tell(tmp_path: Path, last: dict[str, object], outcome: AttemptOutcome) -> None:
-    assert ending_of(None, tmp_path).outcome is AttemptOutcome.LOST
+def test_without_an_exit_code_the_events_tell(tmp_path: Path, last: dict[str, object], ending: Ending) -> None:
+    assert attempt_end(None, tmp_path).ending is Ending.LOST
     write(tmp_path, {"type": "started"}, last)
-    assert ending_of(None, tmp_path).outcome is outcome
+    assert attempt_end(None, tmp_path).ending is ending
 
 
 def test_a_trainer_gets_its_threads_and_the_gpus_of_its_actor() -> None:

@@ -9,7 +9,8 @@ import pytest
 from sweep_service.report import Report, build
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
-from sweep_service.sweep.records import AttemptOutcome, DesiredState, Stage, Sweep, SweepState, TrialState
+from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.records import DesiredState, Stage, Sweep, SweepState
 from sweep_service.sweep.spec import SweepSpec
 from sweep_service.worker.reports import build_report, gather
 from tests.stored_sweeps import start
@@ -50,7 +51,7 @@ def fill(store: Store, *, backwards: bool = False) -> str:
                 event = {"type": kind, "step": step, "time": 1e9 + step, "metrics": {}}
                 events.setdefault((kind, step), event)["metrics"][key] = value
         store.ingest(fence, attempt, 0, 100, list(events.values()))
-        store.finish_attempt(fence, attempt, AttemptOutcome.SUCCEEDED, None, 3)
+        store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 3)
     store.set_sweep_state(fence, SweepState.FINALIZING)
     return sweep.id
 
@@ -122,7 +123,7 @@ def test_of_a_repeated_step_the_newest_attempt_stands(tmp_path: Path) -> None:
     for attempt_number, steps in enumerate(([1, 2, 3, 4], [3, 4, 5]), 1):
         attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
         store.ingest(fence, attempt, 0, 10, [recorded("step", s, {"entropy": attempt_number + s / 10}) for s in steps])
-        store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, None, 3)
+        store.finish_attempt(fence, attempt, Ending.CRASHED, None, 3)
     (found,) = store.series(sweep.id, KEYS)
     assert found.steps.tolist() == [1, 2, 3, 4, 5]
     assert found.metrics["entropy"].tolist() == pytest.approx([1.1, 1.2, 2.3, 2.4, 2.5])

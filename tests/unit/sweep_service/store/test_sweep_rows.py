@@ -17,8 +17,9 @@ from sweep_service.errors import Conflict, IdempotencyKeyReused, NotFound, NotRe
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.store import Fence, Store, open_store, tables
 from sweep_service.store.database import _migrations, open_engine, upgrade, writing
+from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.records import AttemptOutcome, DesiredState, SweepState, TrialState
+from sweep_service.sweep.records import DesiredState, SweepState
 from tests import stored_sweeps as sweeps
 from trainers.config import TrainingConfig
 
@@ -95,6 +96,24 @@ def test_texts_around_the_problems_of_older_sweeps_stay_what_they_were(store: St
     moved, *others = store.list_configs(sweep.id)
     assert moved.training["task"] == kept | {"data": {"ref": "shop-sums", "suffix": "?"}}
     assert {other.training["task"]["name"] for other in others} == {"expressions"}
+
+
+def test_endings_of_older_rows_are_read_from_their_messages(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    kept_out, stopped, killed, *_ = store.list_trials(sweep.id)
+    store.end_waiting(fence, Ending.OVER_BUDGET, "not begun: budget.max_gpu_hours 4: 3 are used", kept_out.id)
+    for trial, ending, message in (
+        (stopped, Ending.TIMED_OUT, "stopped after max_trial_hours 1: it was at step 11 of 480"),
+        (killed, Ending.KILLED, "the trainer was ended by signal 9: step 7"),
+    ):
+        attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
+        store.finish_attempt(fence, attempt, ending, message, max_crashes=0)
+    before = store.list_trials(sweep.id), store.list_attempts(sweep.id)
+    with writing(store.engine) as connection:
+        command.downgrade(config_of(connection), "0006")
+    upgrade(store.engine)
+    assert (store.list_trials(sweep.id), store.list_attempts(sweep.id)) == before
+    assert [trial.ending for trial in before[0]][:3] == [Ending.OVER_BUDGET, Ending.TIMED_OUT, Ending.KILLED]
 
 
 def config_of(connection: Connection) -> AlembicConfig:
@@ -256,8 +275,8 @@ def test_a_runner_that_lost_its_lease_changes_nothing(store: Store) -> None:
         lambda: store.start_attempt(old, trials[1].id, "/data/{attempt}"),
         lambda: store.set_process(old, attempt, "host", 1, 1.0),
         lambda: store.ingest(old, attempt, 0, 5, [*sweeps.training_events(1, 4)]),
-        lambda: store.finish_attempt(old, attempt, AttemptOutcome.SUCCEEDED, None, max_crashes=3),
-        lambda: store.cancel_pending(old),
+        lambda: store.finish_attempt(old, attempt, Ending.SUCCEEDED, None, max_crashes=3),
+        lambda: store.end_waiting(old, Ending.CANCELLED),
     ]
     for write in writes:
         with pytest.raises(StaleEpoch, match="epoch 1"):
@@ -301,7 +320,9 @@ def test_a_sweep_moves_between_states_only_as_allowed(store: Store, before: str)
             found = store.get_sweep(sweep.id)
             assert (found.state, found.message) == (after, "why")
             assert (found.ended_at is not None) == (after in {"SUCCEEDED", "FAILED", "CANCELLED"})
-            assert len(store.list_events(sweep.id)) == events + 1
+            news = [event.type for event in store.list_events(sweep.id)[events:]]
+            assert news.count("sweep.state_changed") == 1
+            assert after not in {"FAILED", "CANCELLED"} or all(t.state.is_over for t in store.list_trials(sweep.id))
         elif after == before:
             store.set_sweep_state(fence, SweepState(after), "why")
             assert len(store.list_events(sweep.id)) == events
@@ -334,8 +355,8 @@ def test_cancelling_ends_the_trials_that_wait(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     running = store.list_trials(sweep.id)[0]
     store.start_attempt(fence, running.id, "/data/{attempt}")
-    store.cancel_pending(fence)
-    store.cancel_pending(fence)
+    store.end_waiting(fence, Ending.CANCELLED)
+    store.end_waiting(fence, Ending.CANCELLED)
     first, *others = store.list_trials(sweep.id)
     assert first.state is TrialState.RUNNING
     assert {trial.state for trial in others} == {TrialState.CANCELLED}

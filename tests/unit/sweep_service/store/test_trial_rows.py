@@ -5,8 +5,8 @@ from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import NotFound
 from sweep_service.store import Fence, Store
-from sweep_service.store.trial_rows import state_after
-from sweep_service.sweep.records import Attempt, AttemptOutcome, Role, Stage, SweepState, Trial, TrialState, new_id
+from sweep_service.sweep.endings import MEANINGS, Ending, TrialState, state_after
+from sweep_service.sweep.records import Attempt, Role, Stage, SweepState, Trial, new_id
 from tests import stored_sweeps as sweeps
 
 
@@ -44,21 +44,30 @@ def steps_of(store: Store, trial: Trial, key: str) -> dict[int, tuple[float, flo
         ("CRASHED", 1, 0, "FAILED"),
         ("LOST", 0, 0, "PENDING"),
         ("LOST", 99, 3, "PENDING"),
+        ("KILLED", 1, 3, "PENDING"),
+        ("KILLED", 4, 3, "FAILED"),
+        ("TIMED_OUT", 0, 3, "FAILED"),
     ],
 )
 def test_where_a_trial_goes_when_an_attempt_ends(outcome: str, crashes: int, max_crashes: int, state: str) -> None:
-    assert state_after(AttemptOutcome(outcome), crashes, max_crashes) == state
+    assert state_after(Ending(outcome), crashes, max_crashes) == state
+
+
+def test_every_ending_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(Ending)
+    assert all(meaning.state.is_over for meaning in MEANINGS.values())
 
 
 def test_a_trial_is_tried_again_until_it_has_crashed_too_often(store: Store) -> None:
     fence, trial, attempt = begin(store)
-    states = [store.finish_attempt(fence, attempt, AttemptOutcome.LOST, "node gone", max_crashes=1)]
+    states = [store.finish_attempt(fence, attempt, Ending.LOST, "node gone", max_crashes=1)]
     for _ in range(2):
         attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
-        states.append(store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, "killed", max_crashes=1))
+        states.append(store.finish_attempt(fence, attempt, Ending.CRASHED, "killed", max_crashes=1))
     assert states == [TrialState.PENDING, TrialState.PENDING, TrialState.FAILED]
     found = one(store, trial)
     assert (found.state, found.attempts, found.message) == (TrialState.FAILED, 3, "killed")
+    assert found.ending is Ending.CRASHED
     assert found.ended_at is not None
     assert [(a.number, a.directory, a.outcome) for a in store.list_attempts(fence.sweep_id)] == [
         (1, "/data/1", "LOST"),
@@ -69,9 +78,9 @@ def test_a_trial_is_tried_again_until_it_has_crashed_too_often(store: Store) -> 
 
 def test_an_attempt_ends_once(store: Store) -> None:
     fence, trial, attempt = begin(store)
-    store.finish_attempt(fence, attempt, AttemptOutcome.SUCCEEDED, None, max_crashes=3)
+    store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, max_crashes=3)
     events = store.list_events(fence.sweep_id)
-    again = store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, "late news", max_crashes=0)
+    again = store.finish_attempt(fence, attempt, Ending.CRASHED, "late news", max_crashes=0)
     assert again is TrialState.SUCCEEDED
     assert store.list_events(fence.sweep_id) == events
     assert one(store, trial).message is None
@@ -83,7 +92,7 @@ def test_a_running_attempt_names_its_process(store: Store) -> None:
     (running,) = store.list_attempts(fence.sweep_id, running_only=True)
     assert (running.host, running.pid, running.pid_started_at, running.epoch) == ("node-1", 4321, 77.5, fence.epoch)
     assert one(store, trial).state is TrialState.RUNNING
-    store.finish_attempt(fence, attempt, AttemptOutcome.SUCCEEDED, None, max_crashes=3)
+    store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, max_crashes=3)
     assert store.list_attempts(fence.sweep_id, running_only=True) == []
 
 
@@ -91,7 +100,7 @@ def test_any_text_can_be_kept(store: Store) -> None:
     fence, trial, attempt = begin(store)
     text = "\0 '; DROP TABLE sweeps; -- \U0001f600 \r\n"
     sweeps.ingest(store, fence, attempt, [samples_event(0, text)])
-    store.finish_attempt(fence, attempt, AttemptOutcome.FAILED, text, max_crashes=3)
+    store.finish_attempt(fence, attempt, Ending.FAILED, text, max_crashes=3)
     store.set_sweep_state(fence, SweepState.FAILED, text)
     assert store.list_samples(fence.sweep_id)[0].completion == text
     kept = text.replace("\0", "\N{REPLACEMENT CHARACTER}")  # PostgreSQL has no NUL in texts
@@ -102,7 +111,7 @@ def test_any_text_can_be_kept(store: Store) -> None:
 def test_a_trial_keeps_its_first_start(store: Store) -> None:
     fence, trial, attempt = begin(store)
     started = one(store, trial).started_at
-    store.finish_attempt(fence, attempt, AttemptOutcome.LOST, None, max_crashes=3)
+    store.finish_attempt(fence, attempt, Ending.LOST, None, max_crashes=3)
     store.start_attempt(fence, trial.id, "/data/{attempt}")
     found = one(store, trial)
     assert (found.started_at, found.attempts, found.ended_at) == (started, 2, None)
@@ -205,7 +214,7 @@ def test_a_repeated_step_keeps_its_first_time_and_has_its_newest_value(store: St
     fence, trial, attempt = begin(store)
     for number, (first, last) in enumerate([(1, 8), (5, 10), (3, 12)]):
         if number:
-            store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, None, max_crashes=9)
+            store.finish_attempt(fence, attempt, Ending.CRASHED, None, max_crashes=9)
             attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
         events = [*sweeps.training_events(first, last, time=sweeps.START + 1000 * number)]
         for event in events:
@@ -271,7 +280,7 @@ def test_samples_come_in_pages_and_a_resumed_attempt_replaces_its_own(store: Sto
     for trial in trials:
         attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
         sweeps.ingest(store, fence, attempt, [samples_event(step, "old") for step in (0, 8)])
-    store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, None, max_crashes=3)
+    store.finish_attempt(fence, attempt, Ending.CRASHED, None, max_crashes=3)
     attempt = store.start_attempt(fence, trials[1].id, "/data/{attempt}")
     sweeps.ingest(store, fence, attempt, [samples_event(8, "new")])
 
@@ -295,7 +304,7 @@ def test_the_newest_checkpoint_is_the_furthest_of_the_newest_attempt(store: Stor
     fence, trial, attempt = begin(store)
     assert store.newest_checkpoint(trial.id) is None
     sweeps.ingest(store, fence, attempt, [checkpoint_event(8), checkpoint_event(16)])
-    store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, None, max_crashes=3)
+    store.finish_attempt(fence, attempt, Ending.CRASHED, None, max_crashes=3)
     attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
     sweeps.ingest(store, fence, attempt, [checkpoint_event(16)])
     found = store.newest_checkpoint(trial.id)
@@ -309,7 +318,7 @@ def test_the_newest_checkpoints_of_a_sweep_are_those_of_its_trials(store: Store)
     for trial, steps in ((second, (8, 24, 16)), (first, (8,)), (second, (24,))):
         attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
         sweeps.ingest(store, fence, attempt, [checkpoint_event(step) for step in steps])
-        store.finish_attempt(fence, attempt, AttemptOutcome.CRASHED, None, max_crashes=3)
+        store.finish_attempt(fence, attempt, Ending.CRASHED, None, max_crashes=3)
     found = store.newest_checkpoints(sweep.id)
     assert found == [store.newest_checkpoint(first.id), store.newest_checkpoint(second.id)]
     assert [(checkpoint.step, checkpoint.attempt) for checkpoint in found] == [(8, 1), (24, 2)]
@@ -345,10 +354,10 @@ def test_time_held_is_a_trials_over_all_its_attempts_and_added_once(store: Store
     first = store.start_attempt(fence, trial.id, "/data/{attempt}")
     store.set_held(fence, trial.id, 30.0)
     for _ in range(2):
-        store.finish_attempt(fence, first, AttemptOutcome.CRASHED, "signal 9", 3, more_held_s=2.5)
+        store.finish_attempt(fence, first, Ending.CRASHED, "signal 9", 3, more_held_s=2.5)
     assert store.get_trial(trial.id).held_s == 32.5
     second = store.start_attempt(fence, trial.id, "/data/{attempt}")
-    store.finish_attempt(fence, second, AttemptOutcome.SUCCEEDED, None, 3, more_held_s=7.5)
+    store.finish_attempt(fence, second, Ending.SUCCEEDED, None, 3, more_held_s=7.5)
     running = store.list_trials(sweep.id)[1]
     store.start_attempt(fence, running.id, "/data/{attempt}")
     assert sorted(store.spent(sweep.id).begun) == [(TrialState.RUNNING, 0.0), (TrialState.SUCCEEDED, 40.0)]
@@ -358,10 +367,11 @@ def test_a_pending_trial_can_be_failed_and_a_running_one_not(store: Store) -> No
     sweep, fence = sweeps.start(store)
     waiting, running = store.list_trials(sweep.id)[:2]
     store.start_attempt(fence, running.id, "/data/{attempt}")
-    store.fail_pending(fence, waiting.id, "no time left")
-    assert [(t.state, t.message) for t in store.list_trials(sweep.id)[:1]] == [(TrialState.FAILED, "no time left")]
-    with pytest.raises(AssertionError):
-        store.fail_pending(fence, running.id, "no time left")
+    for trial in (waiting, running):
+        store.end_waiting(fence, Ending.TIMED_OUT, "no time left", trial.id)
+    ended, other = store.list_trials(sweep.id)[:2]
+    assert (ended.state, ended.ending, ended.message) == (TrialState.FAILED, Ending.TIMED_OUT, "no time left")
+    assert (other.state, other.ending) == (TrialState.RUNNING, None)
 
 
 def test_speed_is_that_of_earlier_trials_of_the_same_shape(store: Store) -> None:
@@ -398,7 +408,7 @@ def test_what_mlflow_lacks_is_behind_until_it_is_marked(store: Store) -> None:
     assert store.chunks_behind(trial.id, 1) == chunks[1:2]
     store.set_projected(trial.id, curve_id=chunks[-1].id)
     assert store.behind() == []
-    store.finish_attempt(fence, attempt, AttemptOutcome.SUCCEEDED, None, max_crashes=3)
+    store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, max_crashes=3)
     assert [(found.state, shown) for found, shown in store.behind()] == [(TrialState.SUCCEEDED, "RUNNING")]
 
 

@@ -180,7 +180,7 @@ def test_gather_reads_samples_checkpoints_and_provenance(store: Store, tmp_path:
             *sweeps.training_events(1, 16),
         ]
         sweeps.ingest(store, fence, attempt, events)
-        store.finish_attempt(fence, attempt, sweeps.AttemptOutcome.SUCCEEDED, None, 3)
+        store.finish_attempt(fence, attempt, sweeps.Ending.SUCCEEDED, None, 3)
     inputs = gather(store, sweep.id, Settings(home=tmp_path, commit="abc"))
     assert len(inputs.checkpoints) == len(inputs.trials)
     assert {sample.completion for sample in inputs.samples} == {"seed 0"}

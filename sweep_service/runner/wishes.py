@@ -1,0 +1,44 @@
+"""What the user wishes of a sweep while its runner works: one object reads it from the store and tells everybody."""
+
+import time
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from sweep_service.store import Store
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.records import DesiredState, SweepState
+
+READ_EVERY_S: Final = 1.0
+
+
+class Interruption(NamedTuple):
+    """What a runner does when the user no longer wants the sweep to run."""
+
+    ending: Ending
+    """How the attempts under way end."""
+    state: SweepState
+    """The state in which the runner leaves the sweep."""
+
+
+_INTERRUPTIONS: Final[Mapping[DesiredState, Interruption]] = {
+    DesiredState.CANCEL: Interruption(Ending.CANCELLED, SweepState.CANCELLED),
+}
+"""What each wish means; `DesiredState.RUN`, which interrupts nothing, is left out."""
+
+
+class Wishes:
+    """Answers what the user wishes of one sweep, from a reading of the store that is at most a second old."""
+
+    def __init__(self, store: Store, sweep_id: str) -> None:
+        self._store, self._sweep_id = store, sweep_id
+        self._interruption: Interruption | None = None
+        self._read_at = float("-inf")
+
+    @property
+    def interruption(self) -> Interruption | None:
+        """What to do in place of running; None: go on. Once there is one, this runner keeps to it."""
+        now = time.monotonic()
+        if self._interruption is None and now - self._read_at > READ_EVERY_S:
+            self._read_at = now
+            self._interruption = _INTERRUPTIONS.get(self._store.get_sweep(self._sweep_id).desired_state)
+        return self._interruption

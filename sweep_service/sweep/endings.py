@@ -1,0 +1,99 @@
+"""How a trial stands and how it ends: its states, and one table of all endings with what each of them means. Pure.
+
+A new ending is a member of `Ending` with its row in `MEANINGS`; whoever notices it names it, and nothing else changes.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class TrialState(StrEnum):
+    """Where a trial is."""
+
+    PENDING = "PENDING"  # waits for a slot, the first time or again after a crash
+    RUNNING = "RUNNING"  # an attempt is under way
+    SUCCEEDED = "SUCCEEDED"  # trained to the last step
+    DIVERGED = "DIVERGED"  # loss or gradient became non-finite; counts as objective 0
+    FAILED = "FAILED"  # ended by an error or too many crashes; its objective is missing
+    CANCELLED = "CANCELLED"  # stopped with its sweep, or never begun
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a trial never leaves this state."""
+        return self not in (TrialState.PENDING, TrialState.RUNNING)
+
+    @property
+    def has_result(self) -> bool:
+        """Whether a trial counts in comparisons: one that diverged does, as 0."""
+        return self in (TrialState.SUCCEEDED, TrialState.DIVERGED)
+
+    @property
+    def went_wrong(self) -> bool:
+        """Whether a trial ended by itself before its last step, so that somebody should look at it."""
+        return self in (TrialState.FAILED, TrialState.DIVERGED)
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt ended, in the words of the event `attempt.finished`; `Ending` says it more exactly."""
+
+    SUCCEEDED = "SUCCEEDED"
+    DIVERGED = "DIVERGED"
+    FAILED = "FAILED"
+    CRASHED = "CRASHED"
+    LOST = "LOST"
+    CANCELLED = "CANCELLED"
+
+
+class Ending(StrEnum):
+    """Why an attempt ended, or why a trial that waited was ended without another one."""
+
+    SUCCEEDED = "SUCCEEDED"  # trained to the last step
+    DIVERGED = "DIVERGED"  # loss or gradient became non-finite
+    FAILED = "FAILED"  # the trainer said why; trying again would fail again
+    TIMED_OUT = "TIMED_OUT"  # the trial has used up budget.max_trial_hours
+    CRASHED = "CRASHED"  # the trainer or its actor died
+    KILLED = "KILLED"  # by signal 9, as Linux does when the machine's memory is used up
+    LOST = "LOST"  # the runner or the node went away
+    CANCELLED = "CANCELLED"  # the sweep was stopped, or ended before the trial began
+    OVER_BUDGET = "OVER_BUDGET"  # never begun: the trial might have passed budget.max_gpu_hours
+
+
+class Meaning(NamedTuple):
+    """What an ending means for the attempt and for its trial."""
+
+    outcome: AttemptOutcome
+    """How the attempt is reported."""
+    state: TrialState
+    """The state of the trial if it is not tried again."""
+    retried: bool = False
+    """Whether the trial is tried again."""
+    is_crash: bool = False
+    """Whether the ending counts against the trial: it is tried again only `retries.max_crashes` times."""
+
+
+MEANINGS: Final[Mapping[Ending, Meaning]] = {
+    Ending.SUCCEEDED: Meaning(AttemptOutcome.SUCCEEDED, TrialState.SUCCEEDED),
+    Ending.DIVERGED: Meaning(AttemptOutcome.DIVERGED, TrialState.DIVERGED),
+    Ending.FAILED: Meaning(AttemptOutcome.FAILED, TrialState.FAILED),
+    Ending.TIMED_OUT: Meaning(AttemptOutcome.FAILED, TrialState.FAILED),
+    Ending.CRASHED: Meaning(AttemptOutcome.CRASHED, TrialState.FAILED, retried=True, is_crash=True),
+    Ending.KILLED: Meaning(AttemptOutcome.CRASHED, TrialState.FAILED, retried=True, is_crash=True),
+    Ending.LOST: Meaning(AttemptOutcome.LOST, TrialState.FAILED, retried=True),
+    Ending.CANCELLED: Meaning(AttemptOutcome.CANCELLED, TrialState.CANCELLED),
+    Ending.OVER_BUDGET: Meaning(AttemptOutcome.CANCELLED, TrialState.CANCELLED),
+}
+CRASHES: Final = tuple(ending for ending, meaning in MEANINGS.items() if meaning.is_crash)
+
+
+def state_after(ending: Ending, crashes: int, max_crashes: int) -> TrialState:
+    """Return the state of a trial after an attempt of it.
+
+    Args:
+        ending: how the attempt ended.
+        crashes: how many of the trial's attempts ended in one of `CRASHES`, this one included.
+        max_crashes: how many of these are forgiven.
+    """
+    meaning = MEANINGS[ending]
+    given_up = meaning.is_crash and crashes > max_crashes
+    return TrialState.PENDING if meaning.retried and not given_up else meaning.state
