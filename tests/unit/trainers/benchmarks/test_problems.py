@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.trainers.benchmarks.make_arithmetic import problems as arithmetic_problems
 from trainers.benchmarks.known_benchmarks import CATALOG
-from trainers.benchmarks.make_arithmetic import problems as arithmetic_problems
 from trainers.benchmarks.problems import BenchmarkProblem, jsonl, read_problems
 from trainers.benchmarks.upstream import converted, read_upstream
 from trainers.catalog import BenchmarkEntry, Origin, entry_folder

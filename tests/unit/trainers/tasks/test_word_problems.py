@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.unit.trainers.tasks import make_shop_sums
 from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset
 from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
-from trainers.tasks import shop_sums
 from trainers.tasks.base import Completion, Problem, within
 from trainers.tasks.dataset_rows import dataset_file
 from trainers.tasks.word_problems import WordProblems
@@ -37,7 +37,7 @@ def left_out(problems: WordProblems) -> dict[str, int]:
 
 
 def test_the_shipped_file_is_the_one_that_its_script_makes() -> None:
-    assert dataset_file("shop-sums", "train", Path("absent")).read_text().splitlines() == list(shop_sums.lines())
+    assert dataset_file("shop-sums", "train", Path("absent")).read_text().splitlines() == list(make_shop_sums.lines())
 
 
 def test_every_shipped_problem_has_a_right_answer_and_a_text_of_its_own() -> None:

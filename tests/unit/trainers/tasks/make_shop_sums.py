@@ -1,6 +1,6 @@
-"""Makes data/shop-sums.jsonl, the word problems that come with the package.
+"""Makes shop-sums.jsonl, the word problems that come with the package.
 
-python -m trainers.tasks.shop_sums > trainers/tasks/data/shop-sums.jsonl
+python -m tests.unit.trainers.tasks.make_shop_sums > trainers/tasks/data/shop-sums.jsonl
 """
 
 import json

@@ -1,7 +1,10 @@
-"""Writes the benchmark that comes with this package: `python -m trainers.benchmarks.make_arithmetic`."""
+"""Makes arithmetic.jsonl, the benchmark that comes with the package.
+
+python -m tests.unit.trainers.benchmarks.make_arithmetic > trainers/benchmarks/data/arithmetic.jsonl
+"""
 
 import random
-from pathlib import Path
+import sys
 from typing import Final
 
 from trainers.benchmarks.problems import BenchmarkProblem, jsonl
@@ -30,4 +33,4 @@ def problems() -> list[BenchmarkProblem]:
 
 
 if __name__ == "__main__":
-    Path(__file__).with_name("data").joinpath("arithmetic.jsonl").write_text(jsonl(problems()), encoding="utf-8")
+    sys.stdout.write(jsonl(problems()))
