@@ -12,25 +12,22 @@ Importing this package does not import torch.
 from trainers.losses.advantages import AdvantageParams, OverlongParams, group_advantages, overlong_penalty
 from trainers.losses.aggregation import (
     AGGREGATIONS,
-    Aggregation,
-    AggregationName,
     AggregationParams,
     seq_mean_token_mean,
     seq_mean_token_sum,
     seq_mean_token_sum_norm,
     token_mean,
 )
-from trainers.losses.base import PARTS, REGIONS, ClipParams, LossOutput, LossParams, PolicyLoss, Region
+from trainers.losses.base import PARTS, REGIONS, ClipParams, LossOutput
 from trainers.losses.batch import TokenBatch
 from trainers.losses.clipped import DAPOParams, GRPOParams, dapo, grpo
-from trainers.losses.correction import truncated_weights
 from trainers.losses.covariance import ClipCovParams, KLCovParams, clip_cov, kl_cov
-from trainers.losses.entropy_ratio import ERCConfig, ERCMask, ERCPenalty
+from trainers.losses.entropy_ratio import ERCMask, ERCPenalty
 from trainers.losses.gradient_preserving import BetaSwitch, CEGPPOParams, GPPOParams, ce_gppo, gppo
-from trainers.losses.importance_weighted import CISPOParams, cispo
+from trainers.losses.importance_weighted import CISPOParams, cispo, truncated_weights
 from trainers.losses.objective import Objective, Totals, objective
 from trainers.losses.sequence import GSPOParams, gspo
-from trainers.losses.table import LOSSES, LossConfig, LossEntry, policy_loss
+from trainers.losses.table import LOSSES, LossConfig, policy_loss
 from trainers.losses.terms import EntropyBonusParams, TermsParams, next_coefficient
 
 __all__ = [
@@ -39,8 +36,6 @@ __all__ = [
     "PARTS",
     "REGIONS",
     "AdvantageParams",
-    "Aggregation",
-    "AggregationName",
     "AggregationParams",
     "BetaSwitch",
     "CEGPPOParams",
@@ -48,7 +43,6 @@ __all__ = [
     "ClipCovParams",
     "ClipParams",
     "DAPOParams",
-    "ERCConfig",
     "ERCMask",
     "ERCPenalty",
     "EntropyBonusParams",
@@ -57,13 +51,9 @@ __all__ = [
     "GSPOParams",
     "KLCovParams",
     "LossConfig",
-    "LossEntry",
     "LossOutput",
-    "LossParams",
     "Objective",
     "OverlongParams",
-    "PolicyLoss",
-    "Region",
     "TermsParams",
     "TokenBatch",
     "Totals",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from trainers.losses.params import Params
+from trainers.losses.base import Params
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from pydantic import Field
 
-from trainers.losses.params import Params
+from trainers.losses.base import AggregationName, Params
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-AggregationName = Literal["token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"]
 
 
 class AggregationParams(Params):

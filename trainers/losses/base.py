@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeVar, cast
 
-from pydantic import ConfigDict, Field, model_validator
-
-from trainers.losses.params import Params
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 if TYPE_CHECKING:
     from typing import Self
 
     from torch import Tensor
 
-    from trainers.losses.aggregation import AggregationName
     from trainers.losses.batch import TokenBatch
+
+AggregationName = Literal["token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"]
 
 Region = Literal["na_lp", "pa_lp", "pa_low", "na_high"]
 
@@ -34,6 +33,12 @@ REGIONS: Final[dict[Region, str]] = {
 
 PARTS: Final[tuple[str, ...]] = (*REGIONS, "inside")
 """Every token belongs to one of these: a region, or the rest (a ratio inside the bounds, or no advantage)."""
+
+
+class Params(BaseModel):
+    """Immutable parameters; unknown names, NaN and infinity are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class LossParams(Params):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field
 
 from trainers.losses.aggregation import token_mean
-from trainers.losses.base import DualClipParams, LossOutput
-from trainers.losses.params import Params
+from trainers.losses.base import DualClipParams, LossOutput, Params
 
 if TYPE_CHECKING:
     from torch import Tensor

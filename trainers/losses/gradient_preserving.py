@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
-from trainers.losses.base import LossOutput, regions
+from trainers.losses.base import LossOutput, Params, regions
 from trainers.losses.clipped import dual_clipped
 from trainers.losses.entropy_ratio import ERCOptionParams, entropy_ratio_clipped
-from trainers.losses.params import Params
 
 if TYPE_CHECKING:
     from typing import Self

@@ -1,4 +1,4 @@
-"""Losses that weigh log-probabilities by a clipped ratio instead of differentiating the ratio."""
+"""Importance weights: of CISPO, which does not differentiate them, and of tokens that another engine sampled."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pydantic import Field
 from trainers.losses.base import LossOutput, TokenRatioParams, regions
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from trainers.losses.batch import TokenBatch
 
 
@@ -41,3 +43,15 @@ def cispo(batch: TokenBatch, params: CISPOParams) -> LossOutput:
     ratio_BT, advantages_BT = batch.ratio_BT(params.log_ratio_clamp), batch.advantages_BT
     loss_BT = -ratio_BT.clamp(params.low, params.high) * advantages_BT * batch.logprobs_BT
     return LossOutput(loss_BT, regions(ratio_BT, advantages_BT, params), ratio_BT)
+
+
+def truncated_weights(logprobs_BT: Tensor, engine_logprobs_BT: Tensor, cap: float) -> Tensor:
+    """Truncated importance weights, min(pi_trainer / pi_engine, cap), of tokens that another engine sampled.
+
+    Both have the same weights and differ in their arithmetic.
+
+    Args:
+        logprobs_BT: of the policy that sampled, as the trainer computes them, in nats.
+        engine_logprobs_BT: the same as the engine that sampled gave them; NaN: it gave none, and the weight is 1.
+    """
+    return (logprobs_BT - engine_logprobs_BT).nan_to_num(nan=0.0).exp().clamp(max=cap)

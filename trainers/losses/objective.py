@@ -11,8 +11,9 @@ from trainers.losses.table import LossConfig, policy_loss
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from trainers.losses.aggregation import AggregationName, AggregationParams
-    from trainers.losses.base import LossOutput, TokenBatch
+    from trainers.losses.aggregation import AggregationParams
+    from trainers.losses.base import AggregationName, LossOutput
+    from trainers.losses.batch import TokenBatch
     from trainers.losses.terms import TermsParams
 
 

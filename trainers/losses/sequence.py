@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from trainers.losses.base import ClipParams, LossOutput
+from trainers.losses.base import AggregationName, ClipParams, LossOutput
 from trainers.losses.clipped import clipped
 
 if TYPE_CHECKING:
-    from trainers.losses.aggregation import AggregationName
     from trainers.losses.batch import TokenBatch
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
-from trainers.losses.params import Params
+from trainers.losses.base import Params
 
 if TYPE_CHECKING:
     from typing import Self

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from trainers.losses import AGGREGATIONS
-from trainers.losses.aggregation import AggregationName
+from trainers.losses.base import AggregationName
 
 NAN = float("nan")
 VALUES_BT = torch.tensor([[1.0, 2.0, 3.0, NAN], [5.0, NAN, NAN, NAN], [NAN, NAN, NAN, NAN]])

@@ -20,7 +20,7 @@ from trainers.losses import (
     KLCovParams,
     LossConfig,
 )
-from trainers.losses.params import Params
+from trainers.losses.base import Params
 
 
 def test_defaults_are_the_published_ones() -> None:
