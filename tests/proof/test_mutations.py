@@ -181,13 +181,13 @@ MUTATIONS: dict[str, Mutation] = {
         "losses.objective", "loss - coefficient * entropy", "loss + coefficient * entropy", of_parts
     ),
     "rollout's tokens not shared out over its updates": Mutation(
-        "rollouts", "/ updates_per_rollout / processes", "/ processes", of_parts
+        "rollouts.rollout", "/ updates_per_rollout / processes", "/ processes", of_parts
     ),
     "gradient averaged over processes and divided again": Mutation(
-        "rollouts", "/ updates_per_rollout / processes", "/ updates_per_rollout", of_parts
+        "rollouts.rollout", "/ updates_per_rollout / processes", "/ updates_per_rollout", of_parts
     ),
     "B x T in the denominator": Mutation(
-        "rollouts",
+        "rollouts.rollout",
         "lengths_B = rollout.completion_mask.sum(1)",
         "lengths_B = torch.ones_like(rollout.completion_mask).sum(1)",
         of_parts,
@@ -210,80 +210,84 @@ MUTATIONS: dict[str, Mutation] = {
         of_trainer,
     ),
     "prompts padded on the right": Mutation(
-        "rollouts",
+        "rollouts.rollout",
         'padded([sample.prompt_ids for sample in samples], pad, "left")',
         'padded([sample.prompt_ids for sample in samples], pad, "right")',
         of_trainer,
     ),
     "end token left out of the mask": Mutation(
-        "rollouts",
+        "rollouts.rollout",
         "torch.ones_like(t) for t in tensors",
         "(t != t[-1]).long() for t in tensors",
         of_trainer,
     ),
     "padding in the mask": Mutation(
-        "rollouts",
+        "rollouts.rollout",
         "batch_first=True, padding_side=side)",
         "batch_first=True, padding_value=1, padding_side=side)",
         of_trainer,
     ),
     "truncated completions rewarded": Mutation(
-        "sampling_trainer", "truncated=not ended)", "truncated=False)", of_trainer
+        "training.sampling_trainer", "truncated=not ended)", "truncated=False)", of_trainer
     ),
     # the trainer's step
     "old log-probs missing, so the ratio is 1": Mutation(
-        "policy_trainer", 'inputs["old_logprobs"],', "logprobs_BT.detach(),", of_trainer
+        "training.policy_trainer", 'inputs["old_logprobs"],', "logprobs_BT.detach(),", of_trainer
     ),
     "old entropies missing, so their ratio is 1": Mutation(
-        "policy_trainer",
+        "training.policy_trainer",
         'old_entropy_BT=inputs["old_entropy"]',
         "old_entropy_BT=entropy_BT",
         of_trainer,
     ),
     "advantages with the wrong sign": Mutation(
-        "policy_trainer",
+        "training.policy_trainer",
         'inputs["advantages"].unsqueeze(1)',
         '-inputs["advantages"].unsqueeze(1)',
         of_trainer,
     ),
     "mask dropped": Mutation(
-        "policy_trainer",
+        "training.policy_trainer",
         'inputs["completion_mask"],\n',
         "torch.ones_like(logprobs_BT),\n",
         of_trainer,
     ),
     "padding attended to": Mutation(
-        "sampling_trainer",
+        "training.sampling_trainer",
         'torch.cat([rows["prompt_mask"], mask_BT], dim=1)',
         'torch.cat([torch.ones_like(rows["prompt_mask"]), mask_BT], dim=1)',
         of_trainer,
     ),
     "device batches divided by their number again": Mutation(
-        "policy_trainer", "return result.loss\n", "return result.loss / 2\n", of_trainer
+        "training.policy_trainer", "return result.loss\n", "return result.loss / 2\n", of_trainer
     ),
     "betas of the update after": Mutation(
-        "policy_trainer",
+        "training.policy_trainer",
         "loss.at(self.state.global_step)",
         "loss.at(self.state.global_step + 1)",
         of_trainer,
     ),
     "log-probs at temperature 1": Mutation(
-        "training_arguments", "temperature=rollout.temperature", "temperature=1.0", of_trainer
+        "training.training_arguments", "temperature=rollout.temperature", "temperature=1.0", of_trainer
     ),
     "gradient not clipped": Mutation(
-        "training_arguments",
+        "training.training_arguments",
         "max_grad_norm=optimizer.max_grad_norm",
         "max_grad_norm=1e9",
         of_trainer,
     ),
-    "no warm-up": Mutation("training_arguments", "warmup_steps=optimizer.warmup_steps", "warmup_steps=0", of_trainer),
+    "no warm-up": Mutation(
+        "training.training_arguments", "warmup_steps=optimizer.warmup_steps", "warmup_steps=0", of_trainer
+    ),
     "no weight decay": Mutation(
-        "training_arguments", "weight_decay=optimizer.weight_decay", "weight_decay=0.0", of_trainer
+        "training.training_arguments", "weight_decay=optimizer.weight_decay", "weight_decay=0.0", of_trainer
     ),
     # resume
-    "prompts start over after a resume": Mutation("policy_trainer", 'state.get("prompts_read", 0)', "0", of_resume),
+    "prompts start over after a resume": Mutation(
+        "training.policy_trainer", 'state.get("prompts_read", 0)', "0", of_resume
+    ),
     "place in the run forgotten after a resume": Mutation(
-        "policy_trainer",
+        "training.policy_trainer",
         'self._buffered_inputs = rollout["step"],',
         "self._buffered_inputs = 0,",
         of_resume,
