@@ -4,109 +4,67 @@ Samples and lengths are those of the CE-GPPO paper (arXiv:2509.20712, section 5:
 tokens, other mathematics 16k); temperature and top-p are in its recipes only. GSM8K is not in the paper.
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
-
-from pydantic import Field
-
-from trainers.config import Frozen
+from typing import Final, NamedTuple
 
 REASONING_SUFFIX: Final = "\nPlease reason step by step, and put your final answer within \\boxed{}."
 """What the models the paper starts from were published to be asked with (deepseek-ai, DeepSeek-R1-Distill)."""
 
 
-class UpstreamSource(Frozen):
+class UpstreamSource(NamedTuple):
     """A file of a public GitHub repository at one commit."""
 
     repository: str
-    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+    commit: str
     path: str
 
     def __str__(self) -> str:
         return f"{self.repository}@{self.commit}:{self.path}"
 
 
-class Benchmark(Frozen):
+class Benchmark(NamedTuple):
     """Problems that are always the same, and the settings they are usually reported with."""
 
     title: str
-    problems: int | None = Field(ge=1, description="How many there are; another number is refused. null: any.")
-    samples: int = Field(ge=1, description="Completions of each problem, the k of avg@k.")
-    max_tokens: int = Field(ge=1, description="Longest completion; a longer one is cut and judged as it is.")
-    source: UpstreamSource | None = Field(
-        description="Where the problems were published; none: in this package, or your own."
-    )
-    temperature: float = Field(default=0.6, gt=0)
-    top_p: float = Field(default=0.95, gt=0, le=1)
-    prompt_suffix: str = Field(default=REASONING_SUFFIX, description="Text after every problem.")
+    problems: int | None
+    """Number of problems; another number is refused. None: any."""
+    samples: int
+    """Completions of each problem, the k of avg@k."""
+    max_tokens: int
+    """Longest completion; a longer one is cut and judged as it is."""
+    source: UpstreamSource | None
+    """Where the problems were published; None: they are in this package, or your own."""
+    temperature: float = 0.6
+    top_p: float = 0.95
+    prompt_suffix: str = REASONING_SUFFIX
+    """Text after every problem."""
 
 
-_CE_GPPO: Final = "10558fe017ac776773fd7f29753d8353a11c0813"
+_CE_GPPO: Final = ("Kwai-Klear/CE-GPPO", "10558fe017ac776773fd7f29753d8353a11c0813")
+_KLEAR: Final = ("Kwai-Klear/KlearReasoner", "3422f6d36a8251cb1c86a7b943c7c815850864fd")
+_PRM800K: Final = ("openai/prm800k", "00811d6de065642a6967b9017d4cee59550c0ef4")
+_QWEN_MATH: Final = ("QwenLM/Qwen2.5-Math", "a45202bd16f1ec06f433442dc1152d0074773465")
+_GSM8K: Final = ("openai/grade-school-math", "3101c7d5072418e28b9008a6636bde82a006892c")
 
-CATALOG: Final = MappingProxyType(
+CATALOG: Final[Mapping[str, Benchmark]] = MappingProxyType(
     {
         "aime24": Benchmark(
-            title="AIME 2024, I and II",
-            problems=30,
-            samples=32,
-            max_tokens=32768,
-            source=UpstreamSource(
-                repository="Kwai-Klear/CE-GPPO", commit=_CE_GPPO, path="benchmarks/aime960_math_verify.json"
-            ),
+            "AIME 2024, I and II", 30, 32, 32768, UpstreamSource(*_CE_GPPO, "benchmarks/aime960_math_verify.json")
         ),
         "aime25": Benchmark(
-            title="AIME 2025, I and II",
-            problems=30,
-            samples=32,
-            max_tokens=32768,
-            source=UpstreamSource(
-                repository="Kwai-Klear/CE-GPPO", commit=_CE_GPPO, path="benchmarks/aime960_math_verify25.json"
-            ),
+            "AIME 2025, I and II", 30, 32, 32768, UpstreamSource(*_CE_GPPO, "benchmarks/aime960_math_verify25.json")
         ),
         "hmmt25": Benchmark(
-            title="HMMT, February 2025",
-            problems=30,
-            samples=32,
-            max_tokens=16384,
-            source=UpstreamSource(
-                repository="Kwai-Klear/KlearReasoner",
-                commit="3422f6d36a8251cb1c86a7b943c7c815850864fd",
-                path="benchmarks/HMMT-202502.jsonl",
-            ),
+            "HMMT, February 2025", 30, 32, 16384, UpstreamSource(*_KLEAR, "benchmarks/HMMT-202502.jsonl")
         ),
         "math500": Benchmark(
-            title="MATH, 500 test problems",
-            problems=500,
-            samples=4,
-            max_tokens=16384,
-            source=UpstreamSource(
-                repository="openai/prm800k",
-                commit="00811d6de065642a6967b9017d4cee59550c0ef4",
-                path="prm800k/math_splits/test.jsonl",
-            ),
+            "MATH, 500 test problems", 500, 4, 16384, UpstreamSource(*_PRM800K, "prm800k/math_splits/test.jsonl")
         ),
         "amc23": Benchmark(
-            title="AMC 12, 2023, A and B",
-            problems=40,
-            samples=32,
-            max_tokens=16384,
-            source=UpstreamSource(
-                repository="QwenLM/Qwen2.5-Math",
-                commit="a45202bd16f1ec06f433442dc1152d0074773465",
-                path="evaluation/data/amc23/test.jsonl",
-            ),
+            "AMC 12, 2023, A and B", 40, 32, 16384, UpstreamSource(*_QWEN_MATH, "evaluation/data/amc23/test.jsonl")
         ),
-        "gsm8k": Benchmark(
-            title="GSM8K, test",
-            problems=1319,
-            samples=4,
-            max_tokens=16384,
-            source=UpstreamSource(
-                repository="openai/grade-school-math",
-                commit="3101c7d5072418e28b9008a6636bde82a006892c",
-                path="grade_school_math/data/test.jsonl",
-            ),
-        ),
+        "gsm8k": Benchmark("GSM8K, test", 1319, 4, 16384, UpstreamSource(*_GSM8K, "grade_school_math/data/test.jsonl")),
         "arithmetic": Benchmark(
             title="Sums, products and remainders of small numbers",
             problems=40,
@@ -122,5 +80,5 @@ _OWN: Final = Benchmark(title="", problems=None, samples=4, max_tokens=16384, so
 
 
 def usual(name: str) -> Benchmark:
-    """What is known of a benchmark; one that is not in the catalog has the settings of mathematics other than AIME."""
+    """Return the settings of a benchmark; one that is not known has those of mathematics other than AIME."""
     return CATALOG.get(name, _OWN)

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from trainers.benchmarks.checks import all_of
 from trainers.benchmarks.job import BenchmarkSampling, Job
 from trainers.benchmarks.known_benchmarks import usual
 from trainers.benchmarks.problems import read_problems
-from trainers.benchmarks.run import BenchmarkEvaluation
+from trainers.benchmarks.run import BenchmarkEvaluation, all_of
 from trainers.benchmarks.sampler import device, has_chat_template
 from trainers.errors import ConfigError
 from trainers.policy.model_folder import model_digest
@@ -70,7 +69,9 @@ def _sampling(name: str, options: argparse.Namespace) -> BenchmarkSampling:
         faults.append(f"--prompt chat: the tokenizer in {options.model} has no chat template; use plain")
     if options.reward not in known_names():
         faults.append(f"--reward: there is no {options.reward!r}; known are {', '.join(known_names())}")
-    settings = usual(name).model_dump(include=set(BenchmarkSampling.model_fields))
+    settings = {
+        field: value for field, value in usual(name)._asdict().items() if field in BenchmarkSampling.model_fields
+    }
     other = {"chat": options.prompt != "plain" and template, "dtype": "bfloat16" if device() == "cuda" else "float32"}
     try:
         sampling = BenchmarkSampling.model_validate({**settings, **other, **given})

@@ -6,13 +6,12 @@ evaluation was cut. Imports no torch until a model is needed.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
-from trainers.benchmarks.checks import all_of
 from trainers.benchmarks.job import Job, keep_job
 from trainers.benchmarks.problems import BenchmarkProblem
 from trainers.benchmarks.result import RESULT_FILE, result, summary
@@ -24,6 +23,8 @@ from trainers.process.locks import locked
 from trainers.process.progress import bar
 from trainers.rewards import make_reward
 from trainers.tasks.base import Problem
+
+T = TypeVar("T")
 
 _LOCK: Final = ".lock"
 
@@ -64,6 +65,22 @@ def run(
             if model and evaluation in unfinished:
                 _sample(evaluation, model, prompts[evaluation.job.benchmark], batch, writer, stopping)
             yield _finish(evaluation)
+
+
+def all_of(calls: Iterable[Callable[[], T]]) -> list[T]:
+    """Return the results of all calls.
+
+    Raises: ConfigError, with the problems of all calls that raised one, each once.
+    """
+    results, problems = list[T](), dict[str, None]()
+    for call in calls:
+        try:
+            results.append(call())
+        except ConfigError as error:
+            problems.update(dict.fromkeys(error.problems))
+    if problems:
+        raise ConfigError(*problems)
+    return results
 
 
 def _opened(evaluation: BenchmarkEvaluation, stack: ExitStack) -> SampleWriter:

@@ -1,15 +1,30 @@
 """Adds what lies on this machine: a model's folder, a dataset's files."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin
 from trainers.catalog.find_splits import README, check_split, splits_of
 from trainers.catalog.model_check import check_architecture, described, files_beside, weight_files
-from trainers.catalog.new_entry import Making, Reporter, about, copied, find_entry, making, record, same_or_refused
-from trainers.catalog.split_files import written_splits
+from trainers.catalog.new_entry import (
+    Making,
+    Reporter,
+    about,
+    check_room,
+    copied,
+    find_entry,
+    making,
+    record,
+    same_or_refused,
+)
+from trainers.catalog.row_files import Row, read_rows
 from trainers.errors import ConfigError
+
+_REPORTED_ROWS: Final = 1000
 
 
 def add_local_model(folder: Path, cache: Path, name: str, reporter: Reporter | None = None) -> ModelEntry:
@@ -94,9 +109,48 @@ def add_rows(
         with making(cache, DatasetEntry, name) as place:
             return add_rows(splits, cache, name, origin, reporter, place)
     place.begin(2 * sum(file.stat().st_size for files in splits.values() for file in files))
-    facts: dict[str, Any] = written_splits(place.folder, splits, reporter)
+    facts = _written_splits(place.folder, splits, reporter)
     made = record(name, origin, facts.pop("digests"), facts.pop("size"))
     if existing := find_entry(cache, DatasetEntry, name):
         place.drop()
         return same_or_refused(existing, existing.digest == made["digest"], reporter)
     return place.finish(DatasetEntry(**made, **facts))
+
+
+def _written_splits(folder: Path, splits: Mapping[str, Sequence[Path]], reporter: Reporter) -> dict[str, Any]:
+    """Write the rows of all splits, to SPLIT.jsonl with an object a line.
+
+    Returns: what a record says of them: `splits`, `columns`, `digests` of the files, `size` in bytes.
+    Raises: ConfigError, if rows cannot be read, a split has none, or the disk is all but full: what compressed files
+        hold is known only then.
+    """
+    files = [file for of_split in splits.values() for file in of_split]
+    total, done, columns = sum(file.stat().st_size for file in files), 0, dict[str, None]()
+    counts, digests, size = dict[str, int](), dict[str, str](), 0
+    for split, of_split in splits.items():
+        with (folder / f"{split}.jsonl").open("wb") as target:
+            digest = hashlib.sha256()
+            counts[split] = 0
+            for file in of_split:
+                for row in _reported(read_rows(file), file, reporter, done, total):
+                    columns |= dict.fromkeys(row)
+                    line = json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+                    digest.update(line)
+                    target.write(line)
+                    counts[split] += 1
+                    if counts[split] % _REPORTED_ROWS == 0:
+                        check_room(folder.parent, 0)
+                done += file.stat().st_size
+            size += target.tell()
+        if not counts[split]:
+            raise ConfigError(f"split {split} has no rows")
+        digests[f"{split}.jsonl"] = digest.hexdigest()
+    return {"splits": counts, "columns": tuple(columns), "digests": digests, "size": size}
+
+
+def _reported(rows: Iterable[Row], file: Path, reporter: Reporter, done: int, total: int) -> Iterable[Row]:
+    for number, row in enumerate(rows):
+        if number % _REPORTED_ROWS == 0:
+            reporter.progress(file.name, done, total)
+        yield row
+    reporter.progress(file.name, done + os.path.getsize(file), total)
