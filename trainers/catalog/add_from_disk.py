@@ -1,4 +1,4 @@
-"""Adds what lies on this machine: a model's folder, a dataset's files."""
+"""Adds models and datasets from the disk: a model's folder, a dataset's files."""
 
 import hashlib
 import json
@@ -30,28 +30,28 @@ _REPORTED_ROWS: Final = 1000
 def add_local_model(folder: Path, cache: Path, name: str, reporter: Reporter | None = None) -> ModelEntry:
     """Copy a Hugging Face model folder into the catalog: safetensors, configuration and tokenizer, links followed.
 
-    Raises: ConfigError, with every reason why it is no model of the catalog, or if the name has another one.
+    Raises: ConfigError, with every reason why it cannot be a model of the catalog, or if the name has another one.
     """
     reporter = reporter or Reporter()
     if not folder.is_dir():
-        raise ConfigError(f"{folder}: there is no such folder")
+        raise ConfigError(f"{folder}: there is no such directory")
     with making(cache, ModelEntry, name) as place, about(str(folder)):
         names = [file.name for file in folder.iterdir() if file.is_file()]
         beside = files_beside(names)
         check_architecture(folder)
         weights = weight_files(folder, names)
         facts = described(folder, weights)
-        wanted = {file: (folder / file).stat().st_size for file in sorted({*beside, *weights})}
+        sizes = {file: (folder / file).stat().st_size for file in sorted({*beside, *weights})}
         if existing := find_entry(cache, ModelEntry, name):
-            same = record(name, Origin(), _digests(folder, None, wanted, reporter), 0)["digest"] == existing.digest
+            same = record(name, Origin(), _digests(folder, None, sizes, reporter), 0)["digest"] == existing.digest
             return same_or_refused(existing, same, reporter)
-        place.begin(sum(wanted.values()))
-        digests = _digests(folder, place.folder, wanted, reporter)
-        return place.finish(ModelEntry(**record(name, Origin(), digests, sum(wanted.values())), **facts))
+        place.begin(sum(sizes.values()))
+        digests = _digests(folder, place.folder, sizes, reporter)
+        return place.finish(ModelEntry(**record(name, Origin(), digests, sum(sizes.values())), **facts))
 
 
 def _digests(folder: Path, target: Path | None, sizes: Mapping[str, int], reporter: Reporter) -> dict[str, str]:
-    """The sha256 of files, which are copied on the way if there is a target."""
+    """Compute the sha256 of files, which are copied on the way if there is a target."""
     done, total, digests = 0, sum(sizes.values()), dict[str, str]()
     for name, size in sizes.items():
         digests[name] = copied(folder / name, target / name if target else None, reporter, done, total)
@@ -83,7 +83,7 @@ def _local_splits(source: Path, split: str, config: str | None) -> dict[str, lis
         check_split(split)
         return {split: [source]}
     if not source.is_dir():
-        raise ConfigError("there is no such file or folder")
+        raise ConfigError("there is no such file or directory")
     paths = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
     names = [str(path) for path in paths if not any(part.startswith(".") for part in path.parts)]
     readme = source / README if README in names else None

@@ -1,4 +1,4 @@
-"""Adds what lies on the Hub: models and datasets, pinned to a commit, resumable."""
+"""Adds models and datasets of the Hub, pinned to a commit; an interrupted addition goes on where it ended."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ _TOLD_FIRST: Final = (CONFIG, INDEX, TOKENIZER_CONFIG)
 
 
 def default_name(reference: str) -> str:
-    """The name of an entry that is given none: the last part of the repository, in small letters."""
+    """Name an entry after the last part of its repository, in small letters."""
     return _ODD.sub("-", parse_reference(reference)[0].rpartition("/")[2].lower()).strip("._-")[:63]
 
 
@@ -47,15 +47,14 @@ def add_hub_model(reference: str, cache: Path, name: str, token: str | None, rep
             repository.fetch([file for file in beside if file in _TOLD_FIRST], place.folder, reporter)
             check_architecture(place.folder)
             weights = weight_files(place.folder, repository.files)
-            wanted = sorted({*beside, *weights})
-            place.begin(repository.size(wanted), resumed=True)
-            place.kept = True
-            repository.fetch(wanted, place.folder, reporter)
-            digests = repository.verified(wanted, place.folder, reporter)
-            place.kept = False
+            files = sorted({*beside, *weights})
+            place.begin(repository.size(files), resumed=True)
+            place.resumable = True
+            repository.fetch(files, place.folder, reporter)
+            digests = repository.verified(files, place.folder, reporter)
+            place.resumable = False
             facts = described(place.folder, weights)
-            made = record(name, origin, digests, repository.size(wanted))
-            return place.finish(ModelEntry(**made, **facts))
+            return place.finish(ModelEntry(**record(name, origin, digests, repository.size(files)), **facts))
 
 
 def add_hub_dataset(
@@ -91,10 +90,10 @@ def fetched_splits(
     if only is not None and only not in splits:
         raise ConfigError(f"it has no split {only}; there are {', '.join(splits)}")
     splits = {split: files for split, files in splits.items() if only in (None, split)}
-    wanted = list(dict.fromkeys(file for files in splits.values() for file in files))
-    place.begin(2 * repository.size(wanted))
-    place.kept = True
-    repository.fetch(wanted, place.fetched, reporter)
-    repository.verified(wanted, place.fetched, reporter)
-    place.kept = False
+    all_files = list(dict.fromkeys(file for files in splits.values() for file in files))
+    place.begin(2 * repository.size(all_files))
+    place.resumable = True
+    repository.fetch(all_files, place.fetched, reporter)
+    repository.verified(all_files, place.fetched, reporter)
+    place.resumable = False
     return {split: [place.fetched / file for file in files] for split, files in splits.items()}

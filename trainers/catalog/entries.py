@@ -1,4 +1,4 @@
-"""What lies in the cache under a name: models, datasets, benchmarks, each with the record of where it came from.
+"""The entries of the cache: models, datasets and benchmarks, each with the record of where it came from.
 
     <cache>/models/NAME/        a Hugging Face model folder, safetensors only
     <cache>/datasets/NAME/      SPLIT.jsonl, an object a line, columns as they were
@@ -25,7 +25,7 @@ class _Record(BaseModel):
 
 
 class Origin(_Record):
-    """Where an entry came from."""
+    """The place that an entry came from."""
 
     repository: str | None = Field(default=None, description="On the Hub, or of GitHub; null: a local copy.")
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = Field(default=None, description="The commit.")
@@ -63,7 +63,7 @@ class DatasetEntry(_Entry):
 
 
 class BenchmarkEntry(_Entry):
-    """Problems that are only ever tested on."""
+    """Problems that are only tested on, never trained on."""
 
     problems: int
 
@@ -80,33 +80,33 @@ KINDS: Final[dict[type[Entry], Kind]] = {
 
 
 def entry_folder(cache: Path, entry_type: type[Entry], name: str) -> Path:
-    """Where an entry of that name is, or would be."""
+    """Return the folder of an entry of that name, whether it is there or not."""
     return cache / KINDS[entry_type] / name
 
 
 def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
-    """The record of an entry.
+    """Read the record of an entry.
 
     Raises: ConfigError, if there is none of that name.
     """
     kind, entry = KINDS[entry_type], _read(entry_folder(cache, entry_type, name) / ENTRY_FILE, entry_type)
     if entry is None:
-        known = ", ".join(entry.name for entry in list_entries(cache, entry_type)) or "none"
+        names = ", ".join(entry.name for entry in list_entries(cache, entry_type)) or "none"
         raise ConfigError(
-            f"{name} is not in the catalog of {kind} (in {cache / kind} there are: {known}); add it with "
+            f"{name} is not in the catalog of {kind} (in {cache / kind} there are: {names}); add it with "
             f"`sweeps {kind} add`"
         )
     return entry
 
 
 def list_entries(cache: Path, entry_type: type[AnyEntry]) -> list[AnyEntry]:
-    """All entries of a kind, by name; folders without a readable record are none."""
+    """List the entries of a kind by name; folders without a readable record do not count."""
     paths = sorted((cache / KINDS[entry_type]).glob(f"[!.]*/{ENTRY_FILE}"))
     return [entry for path in paths if (entry := _read(path, entry_type))]
 
 
 def _read(path: Path, entry_type: type[AnyEntry]) -> AnyEntry | None:
-    """A record, if it can be read; the entry's name is its folder's, which may have been copied to another one."""
+    """Read a record, if possible; the entry is called as its folder, which may be a renamed copy."""
     try:
         entry = entry_type.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):

@@ -1,4 +1,4 @@
-"""Which files of a folder are which split of a dataset."""
+"""Finds the files of each split of a dataset."""
 
 import re
 import shutil
@@ -8,26 +8,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainers.catalog.row_files import FORMS, form_of
+from trainers.config.base import SPLIT_PATTERN
 from trainers.errors import ConfigError
 
 README: Final = "README.md"
-_SPLIT: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 def check_split(name: str) -> None:
-    """Refuse what is no name of a split.
+    """Refuse a text that cannot be the name of a split.
 
     Raises: ConfigError.
     """
-    if not _SPLIT.fullmatch(name):
+    if not re.fullmatch(SPLIT_PATTERN, name):
         raise ConfigError(
-            f"{name!r} is no name for a split: 1 to 63 of letters, digits, '.', '_' and '-', a letter or digit first "
-            "and last"
+            f"{name!r} is not a name for a split: use 1 to 63 letters, digits, '.', '_' and '-', the first and the last one "
+            "a letter or digit"
         )
 
 
 def splits_of(names: Collection[str], readme: Path | None, config: str | None) -> dict[str, list[str]]:
-    """The files of each split.
+    """Find the files of each split.
 
     Without a dataset card, files that lie side by side are a split each, named as the file. All else is told by the
     rules of `datasets`: the card's configurations, and the words train, validation and test in names and folders.
@@ -47,17 +47,17 @@ def splits_of(names: Collection[str], readme: Path | None, config: str | None) -
             else f"there are no files that end in {', '.join(FORMS)}"
         )
     if readme is None and config is None and not any("/" in name for name in readable):
-        found = dict[str, list[str]]()
+        splits = dict[str, list[str]]()
         for name in readable:
             split = name[: name.lower().rindex(form_of(name) or "")]
             check_split(split)
-            found.setdefault(split, []).append(name)
-        return found
-    return _by_the_rules(names, readme, config)
+            splits.setdefault(split, []).append(name)
+        return splits
+    return _splits_by_datasets(names, readme, config)
 
 
-def _by_the_rules(names: Collection[str], readme: Path | None, config: str | None) -> dict[str, list[str]]:
-    """What `datasets` makes of a folder with files of these names; it looks at nothing else in them."""
+def _splits_by_datasets(names: Collection[str], readme: Path | None, config: str | None) -> dict[str, list[str]]:
+    """Ask `datasets` for the splits of a folder with files of these names; it looks at nothing else in them."""
     import datasets
 
     with tempfile.TemporaryDirectory(prefix="sweeps-splits-") as made:
@@ -68,20 +68,20 @@ def _by_the_rules(names: Collection[str], readme: Path | None, config: str | Non
         if readme is not None:
             shutil.copyfile(readme, folder / README)
         try:
-            known = datasets.get_dataset_config_names(str(folder))
-            if (config is None and len(known) > 1) or (config is not None and config not in known):
-                given = f"it has no configuration {config}" if config else "it has several configurations"
-                raise ConfigError(f"{given}; name one with --config: {', '.join(known)}")
+            configs = datasets.get_dataset_config_names(str(folder))
+            if (config is None and len(configs) > 1) or (config is not None and config not in configs):
+                problem = f"it has no configuration {config}" if config else "it has several configurations"
+                raise ConfigError(f"{problem}; name one with --config: {', '.join(configs)}")
             builder: Any = datasets.load_dataset_builder(str(folder), name=config)
         except (ValueError, OSError, TypeError) as error:
             raise ConfigError(f"its data files cannot be told apart: {error}") from error
         data_files: Mapping[Any, Collection[str]] = builder.config.data_files or {}
-        found = {
+        splits = {
             str(split): [str(Path(file).relative_to(folder)) for file in files] for split, files in data_files.items()
         }
-    unreadable = [file for files in found.values() for file in files if not form_of(file)]
-    if unreadable or not found:
+    unreadable = [file for files in splits.values() for file in files if not form_of(file)]
+    if unreadable or not splits:
         raise ConfigError(f"{', '.join(unreadable[:3]) or 'it'}: rows are read from {', '.join(FORMS)}")
-    for split in found:
+    for split in splits:
         check_split(split)
-    return found
+    return splits

@@ -36,7 +36,7 @@ class HubFile(NamedTuple):
     path: str
     size: int
     sha256: str | None
-    """Of its content; None: it is a small one, which has only git's hash."""
+    """The sha256 of its content; None: a small file has only git's hash."""
     git_hash: str
 
 
@@ -78,7 +78,7 @@ class Repository:
         return f"{self.name}@{self.commit}"
 
     def size(self, paths: Sequence[str]) -> int:
-        """Bytes of some of its files."""
+        """Add up the bytes of some of its files."""
         return sum(self.files[path].size for path in paths)
 
     def fetch(self, paths: Sequence[str], folder: Path, reporter: Reporter) -> None:
@@ -109,7 +109,7 @@ class Repository:
             part.rename(target)
 
     def verified(self, paths: Sequence[str], folder: Path, reporter: Reporter) -> dict[str, str]:
-        """The sha256 of each file, once all are what the Hub says they are; what is not is removed.
+        """Return the sha256 of each file, once all are what the Hub says they are; a file that is not is removed.
 
         Raises: HubError.
         """
@@ -156,9 +156,9 @@ def _stream(url: str, headers: Mapping[str, str], file: BufferedWriter, progress
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session, hf_raise_for_status
 
-    asked = {**headers, "Range": f"bytes={file.tell()}-"} if file.tell() else headers
+    range_headers = {**headers, "Range": f"bytes={file.tell()}-"} if file.tell() else headers
     timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
-    with get_session().stream("GET", url, headers=asked, timeout=timeout, follow_redirects=True) as response:
+    with get_session().stream("GET", url, headers=range_headers, timeout=timeout, follow_redirects=True) as response:
         hf_raise_for_status(response)
         if response.status_code != _PARTIAL:  # the whole file, whatever was asked for
             file.seek(file.truncate(0))  # else `tell` goes on from where it was
@@ -176,17 +176,17 @@ def _report(reporter: Reporter, path: str, before: int, total: int, done: int) -
 
 
 def parse_reference(text: str) -> tuple[str, str | None]:
-    """The repository and the revision of OWNER/NAME@REVISION; no revision: None.
+    """Parse OWNER/NAME@REVISION into repository and revision; no revision: None.
 
     Raises: ConfigError, if it has another form.
     """
     if not (match := _REFERENCE.fullmatch(text)):
-        raise ConfigError(f"{text!r} is neither OWNER/NAME@REVISION of the Hub nor a file or folder of this machine")
+        raise ConfigError(f"{text!r} is neither OWNER/NAME@REVISION of the Hub nor a file or directory of this machine")
     return match["name"], match["revision"]
 
 
 def hub_token(file: Path | None) -> str | None:
-    """The user's token for the Hub: from a file, else from HF_TOKEN, else where `hf auth login` put it.
+    """Return the user's token for the Hub: from a file, else from HF_TOKEN, else where `hf auth login` put it.
 
     Raises: ConfigError, if the file cannot be read.
     """
@@ -214,38 +214,38 @@ def hub_errors(kind: RepositoryKind, name: str, revision: str | None, token: str
     try:
         yield
     except errors.OfflineModeIsEnabled:
-        said = "HF_HUB_OFFLINE is set, so nothing is fetched; unset it, or add a folder that was copied here"
+        message = "HF_HUB_OFFLINE is set, so nothing is fetched; unset it, or add a folder that was copied here"
     except errors.HFValidationError as error:
-        said = f"no repository can have this name: {error}"
+        message = f"no repository can have this name: {error}"
     except errors.GatedRepoError:
-        said = f"access must be asked for: accept its licence at {page} {who}"
+        message = f"access must be asked for: accept its licence at {page} {who}"
     except errors.RevisionNotFoundError:
-        said = f"it has no revision {revision}; {page}/commits/main lists what there is"
+        message = f"it has no revision {revision}; {page}/commits/main lists what there is"
     except errors.RepositoryNotFoundError:
         other = "your token may not read it" if token else "it is private: set HF_TOKEN to a token that may read it"
-        said = f"there is no such {kind} at {constants.ENDPOINT}, or {other}"
+        message = f"there is no such {kind} at {constants.ENDPOINT}, or {other}"
     except errors.EntryNotFoundError:
-        said = f"a file that {constants.ENDPOINT} lists is not there; ask again later"
+        message = f"a file that {constants.ENDPOINT} lists is not there; ask again later"
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
-        said = {
+        message = {
             401: "the Hub does not know the token; set HF_TOKEN to a valid one, or unset it (hf auth logout)",
             404: f"there is no such {kind} at {constants.ENDPOINT}",
             403: f"the token may not read it; allow that in the token's settings, or ask for access at {page}",
             429: f"the Hub asks for fewer requests; wait some minutes: {again}",
         }.get(status, f"the Hub answers {status}; ask again later: {again}")
     except errors.HTTPError as error:  # of its HTTP client
-        said = f"the connection to {constants.ENDPOINT} fails ({type(error).__name__}); {again}"
+        message = f"the connection to {constants.ENDPOINT} fails ({type(error).__name__}); {again}"
     except OSError as error:
         if error.errno is not None and error.errno != errno.ENOSPC:
             raise
-        said = f"the disk is full; {again}" if error.errno else f"the connection broke off; {again}"
+        message = f"the disk is full; {again}" if error.errno else f"the connection broke off; {again}"
     else:
         return
-    raise HubError(said)
+    raise HubError(message)
 
 
 def _git_hash(path: Path) -> str:
-    """What git calls the file's content."""
+    """Compute the hash by which git names the file's content."""
     content = path.read_bytes()
     return hashlib.sha1(f"blob {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()

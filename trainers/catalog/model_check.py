@@ -1,4 +1,4 @@
-"""What a folder must be to be a model of the catalog, and what is written down about it. Imports no torch."""
+"""Checks that a folder holds a model that can be trained, and describes it. Imports no torch."""
 
 import json
 from collections import Counter
@@ -50,7 +50,7 @@ DTYPES: Final = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "
 
 
 def files_beside(names: Collection[str]) -> list[str]:
-    """The files of a model that are not its weights, among `names`: configuration, tokenizer, chat template.
+    """List the files of a model that are not its weights, among `names`: configuration, tokenizer, chat template.
 
     Raises: ConfigError, with every reason why there can be no such model.
     """
@@ -58,7 +58,7 @@ def files_beside(names: Collection[str]) -> list[str]:
     if "adapter_config.json" in names and CONFIG not in names:
         problems.append("these are LoRA adapters, not a model; merge them into their base model and add that")
     elif CONFIG not in names:
-        problems.append(f"there is no {CONFIG}, so this is no Hugging Face model")
+        problems.append(f"there is no {CONFIG}, so this is not a Hugging Face model")
     if not {SINGLE, INDEX} & set(names):
         pickles = sorted(name for name in names if any(fnmatch(name, pattern) for pattern in _PICKLES))
         problems.append(
@@ -75,7 +75,7 @@ def files_beside(names: Collection[str]) -> list[str]:
 
 
 def weight_files(folder: Path, names: Collection[str]) -> list[str]:
-    """The safetensors files that Transformers would read, once `files_beside` are in the folder.
+    """List the safetensors files that Transformers would read, once `files_beside` are in the folder.
 
     Raises: ConfigError, if the index names others than there are.
     """
@@ -89,25 +89,25 @@ def weight_files(folder: Path, names: Collection[str]) -> list[str]:
 
 
 def check_architecture(folder: Path) -> None:
-    """Refuse what is no causal language model that the installed Transformers has, from `files_beside` alone.
+    """Refuse a model that is not a causal language model of the installed Transformers, by `files_beside` alone.
 
     Raises: ConfigError, with every reason.
     """
     config, tokenizer = _read(folder / CONFIG), _read(folder / TOKENIZER_CONFIG)
-    names, known = _architectures(config), _transformers_classes()
+    names, classes = _architectures(config), _transformers_classes()
     own_code = ", ".join(sorted(set(map(str, config.get("auto_map") or ()))))
     problems = list[str]()
     if not names:
         problems.append(f"{CONFIG} names no architecture")
-    elif not (names[0] in known and names[0].endswith(_CAUSAL)):
+    elif not (names[0] in classes and names[0].endswith(_CAUSAL)):
         problems.append(
-            f"{names[0]} is no causal language model of the installed Transformers"
+            f"{names[0]} is not a causal language model of the installed Transformers"
             + (f"; it needs code from its repository ({own_code}), and such code is never run here" if own_code else "")
         )
     if "quantization_config" in config:
         problems.append("its weights are quantized, which cannot be trained; take the model that it was made from")
     own_tokenizer, kind = "AutoTokenizer" in (tokenizer.get("auto_map") or ()), str(tokenizer.get("tokenizer_class"))
-    if own_tokenizer and not {kind, f"{kind}Fast", kind.removesuffix("Fast")} & known:
+    if own_tokenizer and not {kind, f"{kind}Fast", kind.removesuffix("Fast")} & classes:
         problems.append(f"its tokenizer {kind} needs code from its repository, and such code is never run here")
     problems += [f"{CONFIG} has no {among[0]}" for among in _SIZES.values() if _first(config, among) is None]
     if problems:
@@ -115,9 +115,9 @@ def check_architecture(folder: Path) -> None:
 
 
 def described(folder: Path, weights: Collection[str]) -> dict[str, Any]:
-    """What the record says of a model: architecture, sizes, weights, chat template.
+    """Describe a model for its record: architecture, sizes, weights, chat template.
 
-    Raises: ConfigError, if weights are no safetensors, or of a type that is not trained.
+    Raises: ConfigError, if weights are not in safetensors, or of a type that is not trained.
     """
     config = _read(folder / CONFIG)
     counts = sum((stored_numbers(folder / name) for name in weights), Counter[str]())
@@ -172,13 +172,13 @@ def stored_numbers(path: Path) -> Counter[str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A JSON object; an empty one, if there is no such file."""
+    """Read a JSON object; an empty one, if there is no such file."""
     try:
         value: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise ConfigError(f"{path.name} is no JSON: {error}") from error
+        raise ConfigError(f"{path.name} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise ConfigError(f"{path.name} is no JSON object")
+        raise ConfigError(f"{path.name} is not a JSON object")
     return value

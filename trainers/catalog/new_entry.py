@@ -11,20 +11,20 @@ from typing import Any, Final
 
 from trainers.catalog.entries import ENTRY_FILE, KINDS, AnyEntry, Origin, entry_folder, list_entries, read_entry
 from trainers.catalog.shipped import shipped_entries, shipped_file
+from trainers.config.base import NAME_PATTERN
 from trainers.errors import ConfigError
 from trainers.process.durable import move_whole, write_whole
 from trainers.process.locks import locked
 
-_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
 _CHUNK: Final = 1 << 22
 _APART: Final = "~"
-"""Stands in no name, so that what belongs to `a` is not taken for a part of `a.b`."""
+"""A character that no name holds, so that what belongs to `a` is not taken for a part of `a.b`."""
 _SPARE_BYTES: Final = 64 << 20
-"""What must stay free on the disk: records, lock and other programs need some."""
+"""Room that must stay free on the disk, for records, locks and other programs."""
 
 
 class Reporter:
-    """Is told how an addition goes on; this one stays silent."""
+    """Receives the progress of an addition; this one stays silent."""
 
     def say(self, text: str) -> None:
         """Take a remark for people."""
@@ -46,8 +46,8 @@ class Making:
         self.folder = target.with_name(f".{target.name}{_APART}{source}")
         self.fetched = target.with_name(f".{target.name}{_APART}{source}{_APART}fetched")
         """For files that the entry is made of and does not hold."""
-        self.kept = False
-        """Whether an error leaves what is there, so that the same command can go on."""
+        self.resumable = False
+        """Whether the folders survive an error, so that the same command can go on."""
         for folder in leftovers(target):
             if folder not in (self.folder, self.fetched):
                 shutil.rmtree(folder)
@@ -66,7 +66,7 @@ class Making:
         check_room(self.target.parent, max(0, needed_bytes - there))
 
     def drop(self) -> None:
-        """Remove all that is there of it."""
+        """Remove the folder and the fetched files."""
         for folder in (self.folder, self.fetched):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -93,16 +93,16 @@ def check_room(folder: Path, needed_bytes: int) -> None:
 
 
 def leftovers(target: Path) -> list[Path]:
-    """The folders in which additions of an entry were begun."""
+    """List the folders in which additions of an entry were begun."""
     return [path for path in target.parent.glob(f".{target.name}{_APART}*") if path.is_dir()]
 
 
 @contextmanager
 def making(cache: Path, entry_type: type[AnyEntry], name: str, source: str = "local") -> Generator[Making]:
-    """Hold the name while an entry is made; an error leaves nothing there, unless the `Making` is to be kept.
+    """Hold the name while an entry is made; an error leaves nothing there, unless the `Making` is resumable.
 
-    Raises: ConfigError, if it is no name, belongs to the package or to a folder that is no entry, or another process is
-        making an entry of it.
+    Raises: ConfigError, if the name is not allowed, belongs to the package or to a folder that is not an entry, or if another
+        process is making an entry of it.
     """
     kind, target = KINDS[entry_type], entry_folder(cache, entry_type, name)
     check_name(name)
@@ -110,15 +110,15 @@ def making(cache: Path, entry_type: type[AnyEntry], name: str, source: str = "lo
         raise ConfigError(f"{name} comes with the package; take another name with --name")
     if target.exists() and find_entry(cache, entry_type, name) is None:
         raise ConfigError(
-            f"{target} has no readable {ENTRY_FILE}, so it is no entry of the catalog: move it elsewhere and add it "
-            f"from there with `sweeps {kind} add FOLDER --name {name}`, or take another name with --name"
+            f"{target} has no readable {ENTRY_FILE}, so it is not an entry of the catalog: move it elsewhere and "
+            f"add it from there with `sweeps {kind} add FOLDER --name {name}`, or take another name with --name"
         )
     with held(target, kind):
         made = Making(target, source)
         try:
             yield made
         except BaseException:
-            if not made.kept:
+            if not made.resumable:
                 made.drop()
             raise
 
@@ -140,7 +140,7 @@ def held(target: Path, kind: str) -> Generator[None]:
 
 @contextmanager
 def about(source: str) -> Generator[None]:
-    """Put what is spoken of before everything that is wrong with it."""
+    """Begin each problem of a ConfigError with the source that it is about."""
     try:
         yield
     except ConfigError as error:
@@ -169,24 +169,24 @@ def remove_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> int:
 
 
 def check_name(name: str) -> None:
-    """Refuse what is no name of an entry.
+    """Refuse a text that cannot be the name of an entry.
 
     Raises: ConfigError.
     """
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(NAME_PATTERN, name):
         raise ConfigError(
-            f"{name!r} is no name for an entry: 1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first and "
-            "last; give one with --name"
+            f"{name!r} is not a name for an entry: use 1 to 63 of a-z, 0-9, '.', '_' and '-', the first and the last one a "
+            "letter or digit; give it with --name"
         )
 
 
 def find_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | None:
-    """The record of an entry in the cache, if there is one of that name."""
+    """Return the record of an entry in the cache, if there is one of that name."""
     return next((entry for entry in list_entries(cache, entry_type) if entry.name == name), None)
 
 
 def same_or_refused(existing: AnyEntry, same: bool, reporter: Reporter) -> AnyEntry:
-    """The entry that is there, if it is what was to be added.
+    """Return the entry that is there, if it is what was to be added.
 
     Raises: ConfigError, if it is something else.
     """
@@ -201,7 +201,7 @@ def same_or_refused(existing: AnyEntry, same: bool, reporter: Reporter) -> AnyEn
 
 
 def record(name: str, origin: Origin, digests: Mapping[str, str], size: int) -> dict[str, Any]:
-    """The fields that every new entry has.
+    """Return the fields that every new entry has.
 
     Args:
         digests: sha256 of each file, by name.
@@ -228,7 +228,7 @@ def copied(source: Path, target: Path | None, reporter: Reporter, done: int, tot
 
 
 def origin_text(origin: Origin) -> str:
-    """Where an entry came from, as people write it."""
+    """Write an entry's origin for people."""
     if origin.repository is None:
         return "a local copy"
     part = f":{origin.part}" if origin.part else ""
@@ -236,7 +236,7 @@ def origin_text(origin: Origin) -> str:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes, such as `3.1 GB`."""
+    """Write a number of bytes, such as `3.1 GB`."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{size / factor:.1f} {unit}"

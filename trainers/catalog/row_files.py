@@ -1,4 +1,4 @@
-"""Rows of JSONL, JSON, CSV and Parquet files as plain JSON objects, columns as they were. Imports nothing heavy."""
+"""Reads rows of JSONL, JSON, CSV and Parquet files as plain JSON objects, columns unchanged. Imports nothing heavy."""
 
 import csv
 import gzip
@@ -19,7 +19,7 @@ _LARGEST_FIELD: Final = 1 << 30
 
 PROMPT_COLUMNS: Final = ("problem", "question", "prompt", "instruction", "query", "input")
 ANSWER_COLUMNS: Final = ("answer", "final_answer", "solution", "target", "output", "label")
-"""What published datasets call the two, the likelier name first."""
+"""The names that published datasets give the two columns, the likelier ones first."""
 
 Row = dict[str, Any]
 
@@ -38,7 +38,7 @@ def likely_columns(columns: Collection[str]) -> LikelyColumns:
 
 
 def form_of(name: str) -> str | None:
-    """The form that a file's name tells, such as `.jsonl`; None: it cannot be read."""
+    """Return the form that a file's name tells, such as `.jsonl`; None: it cannot be read."""
     plain = name.lower().removesuffix(".gz")
     return next((form for form in FORMS if plain.endswith(form)), None)
 
@@ -85,7 +85,7 @@ def _table(file: IO[str], *, tab: bool) -> Iterator[Any]:
 
 
 def _opened(path: Path) -> IO[str]:
-    r"""Text with only \n for a line's end: other separators occur inside of texts."""
+    r"""Open a file as text whose lines end with \n only: other separators occur inside of texts."""
     if path.name.lower().endswith(".gz"):
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="\n")
     return path.open(encoding="utf-8-sig", newline="\n")
@@ -93,15 +93,15 @@ def _opened(path: Path) -> IO[str]:
 
 def _parsed(line: str, number: int) -> Any:
     try:
-        return json.loads(line, parse_constant=_no_number)
+        return json.loads(line, parse_constant=_refuse_constant)
     except ValueError as error:
         raise ValueError(f"line {number}: {error}") from None
 
 
 def _json(text: str) -> Iterator[Any]:
-    """The objects of a list, or of the only list in an object, or on lines: datasets are published as each of these."""
+    """Yield the objects of a list, of the only list in an object, or of lines: datasets are published in all three ways."""
     try:
-        value: Any = json.loads(text, parse_constant=_no_number)
+        value: Any = json.loads(text, parse_constant=_refuse_constant)
     except ValueError:
         if text.lstrip().startswith("["):
             raise
@@ -127,8 +127,8 @@ def _parquet(path: Path) -> Iterator[Any]:
     yield from table
 
 
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _plain_row(row: Any, place: str) -> Row:
@@ -140,7 +140,7 @@ def _plain_row(row: Any, place: str) -> Row:
 
 
 def _plain(value: Any, place: str) -> Any:
-    """A value as JSON has it; a number that is none becomes null."""
+    """Return a value as JSON has it; NaN and infinity become null."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""The datasets and benchmarks that come with the package: in every catalog, in no cache."""
+"""The datasets and benchmarks that come with the package: they are in every catalog, and in no cache."""
 
 import functools
 import hashlib
@@ -14,17 +14,17 @@ _FOLDERS: Final = {DatasetEntry: _PACKAGE / "tasks" / "data", BenchmarkEntry: _P
 
 
 def shipped_entries(entry_type: type[AnyEntry]) -> list[AnyEntry]:
-    """The entries of a kind that come with the package, by name."""
+    """List the entries of a kind that come with the package, by name."""
     return [_entry(entry_type, path) for path in _files(entry_type)]
 
 
 def all_entries(cache: Path, entry_type: type[AnyEntry]) -> list[AnyEntry]:
-    """The entries of a kind, by name: those of the package, and those that were added to the cache."""
+    """List the entries of a kind by name: those of the package, and those that were added to the cache."""
     return sorted([*shipped_entries(entry_type), *list_entries(cache, entry_type)], key=lambda entry: entry.name)
 
 
 def shipped_file(entry_type: type[AnyEntry], name: str) -> Path | None:
-    """The lines of an entry that comes with the package; None: there is none of that name."""
+    """Return the file of an entry that comes with the package; None: there is none of that name."""
     return next((path for path in _files(entry_type) if path.stem == name), None)
 
 

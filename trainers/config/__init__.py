@@ -1,4 +1,4 @@
-"""What one training run is: `TrainingConfig`, its parts, and how dotted names change it.
+"""The configuration of one training run: `TrainingConfig`, its parts, and how dotted names change it.
 
 Imports no torch, so the API validates configurations without it. Sizes are in the paper's units (prompts per
 rollout, completions per prompt, prompts per minibatch); device batches and accumulation follow from them.

@@ -1,10 +1,13 @@
-"""What every part of a configuration is built on."""
+"""The base of every part of a configuration, and names that configurations share."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-CatalogName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
+NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
+SPLIT_PATTERN: Final = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+
+CatalogName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """A plain name, never a path or URL: of an entry of the catalog (models, datasets, benchmarks), or of a reward."""
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, said in sentences, with the names that stand in the document."""
+"""Says in sentences what is wrong with a configuration, with the names that stand in the document."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ def complaints(error: ValidationError, raw: object, settings: Mapping[str, Seque
         raw: the document that was validated.
         settings: all that can be set, from `settings_of`.
     """
-    found: dict[Complaint, None] = {}  # a union of plain types complains once for each of them
+    unique: dict[Complaint, None] = {}  # a union of plain types complains once for each of them
     for item in error.errors(include_url=False):
         path = _path_in(raw, item["loc"], item["type"] == "missing")
         if item["type"] == "extra_forbidden":
@@ -38,8 +38,8 @@ def complaints(error: ValidationError, raw: object, settings: Mapping[str, Seque
                 detail += f" (given: {str(value)[:100]})"
                 if item["type"] == "string_pattern_mismatch" and "/" in str(value):
                     detail += _NO_PATH
-        found[Complaint(path, detail)] = None
-    return list(found)
+        unique[Complaint(path, detail)] = None
+    return list(unique)
 
 
 _PLAIN_TYPES: Final = (("bool",), ("int",), ("float",), ("str",))
@@ -60,7 +60,7 @@ _PLAINER: Final = {
 def settings_of(model: type[BaseModel]) -> dict[str, list[str]]:
     """Return the dotted names of all settings, each with the tags of the variants that have it (such as losses)."""
     schema = model.model_json_schema()
-    found: dict[str, list[str]] = {}
+    settings: dict[str, list[str]] = {}
 
     def walk(node: dict[str, Any], prefix: str) -> None:
         if "$ref" in node:
@@ -68,13 +68,13 @@ def settings_of(model: type[BaseModel]) -> dict[str, list[str]]:
         properties: dict[str, Any] = node.get("properties", {})
         owner = next((properties[tag]["const"] for tag in ("name", "mode") if "const" in properties.get(tag, {})), None)
         for name, inner in properties.items():
-            found.setdefault(prefix + name, []).extend([owner] if owner else [])
+            settings.setdefault(prefix + name, []).extend([owner] if owner else [])
             walk(inner, f"{prefix}{name}.")
         for option in (*node.get("oneOf", ()), *node.get("anyOf", ())):
             walk(option, prefix)
 
     walk(schema, "")
-    return found
+    return settings
 
 
 def _path_in(raw: object, location: tuple[int | str, ...], missing: bool) -> tuple[str, ...]:

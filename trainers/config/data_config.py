@@ -1,12 +1,12 @@
-"""How the columns of a dataset become problems."""
+"""The rows and columns of a dataset that become problems."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from trainers.config.base import CatalogName, Frozen
+from trainers.config.base import SPLIT_PATTERN, CatalogName, Frozen
 
-Split = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
+Split = Annotated[str, StringConstraints(pattern=SPLIT_PATTERN)]
 Value = bool | int | float | str
 
 

@@ -1,4 +1,4 @@
-"""Who samples completions: Transformers in the trainer, or vLLM beside it. `docs/rollouts.md` says which and why."""
+"""The engine that samples completions: Transformers in the trainer, or vLLM beside it; see `docs/rollouts.md`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, cast
@@ -63,15 +63,15 @@ class VLLMEngine(Frozen):
         """Fill in what follows from mode and correction, so that the record says it."""
         if not isinstance(data, Mapping):
             return data
-        given = dict(cast("Mapping[str, Any]", data))
-        if given.get("mode") == "server":
-            gpus = given.get("server_gpus", given.get("tensor_parallel", 1))
-            given = {**_SERVER, "server_gpus": gpus, "tensor_parallel": gpus, **given}
+        values = dict(cast("Mapping[str, Any]", data))
+        if values.get("mode") == "server":
+            gpus = values.get("server_gpus", values.get("tensor_parallel", 1))
+            values = {**_SERVER, "server_gpus": gpus, "tensor_parallel": gpus, **values}
         else:
-            given = {**_COLOCATE, **given}
-        if given.get("correction") == "token_truncate" and given.get("correction_cap") is None:
-            given["correction_cap"] = 2.0
-        return given
+            values = {**_COLOCATE, **values}
+        if values.get("correction") == "token_truncate" and values.get("correction_cap") is None:
+            values["correction_cap"] = 2.0
+        return values
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -1,4 +1,4 @@
-"""Which policy is trained."""
+"""The policy that is trained: made from scratch, or a model of the catalog."""
 
 from typing import Literal, Self
 

@@ -1,4 +1,4 @@
-"""How completions are sampled in training and evaluation."""
+"""The settings of sampling in training and evaluation."""
 
 from typing import Annotated, Self
 

@@ -1,4 +1,4 @@
-"""Whether several processes can share a run so that it stays the run that the configuration describes."""
+"""Checks that several processes can share a run so that it stays the run that the configuration describes."""
 
 import math
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from trainers.config import PretrainedModel, TrainingConfig, VLLMEngine
 
 
 class Refusal(NamedTuple):
-    """Why so many processes cannot share a run.
+    """A reason why so many processes cannot share a run.
 
     Args:
         setting: dotted name of the setting to change.
@@ -19,7 +19,7 @@ class Refusal(NamedTuple):
 
 
 def sharing_refusals(config: TrainingConfig, processes: int) -> list[Refusal]:
-    """Every reason, each with the nearest values that work.
+    """Return every reason against so many processes, each with the nearest values that work.
 
     The sizes of a rollout and of an update are of the whole run; each process samples and trains an equal part of both.
     """

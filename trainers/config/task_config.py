@@ -1,4 +1,4 @@
-"""Which problems are trained on, and how completions are rewarded."""
+"""The problems that are trained on, and the rewards of their completions."""
 
 from typing import Annotated, Literal, Self
 

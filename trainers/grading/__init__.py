@@ -1,6 +1,6 @@
-"""Whether an answer equals the gold answer: by its text where that settles it, else by math-verify in child processes.
+"""Tells whether an answer equals the gold answer: by its text where that settles it, else by math-verify in children.
 
-The children hold what can hang, crash or eat memory; `GraderPool` is all that others use.
+Child processes hold what can hang, crash or eat memory; `GraderPool` is all that others use.
 """
 
 from trainers.grading.grader_pool import GraderPool, GradingCounts

@@ -1,4 +1,4 @@
-"""What the text of two answers says of their equality without mathematics. Pure, and linear in its length."""
+"""Compares two answers by their text, without mathematics. Pure, and linear in the length of the text."""
 
 import re
 from typing import Final
@@ -32,7 +32,7 @@ def normal(answer: str) -> str:
 
 
 def equal_by_text(gold: str, answer: str) -> bool | None:
-    """Whether two answers are equal, as far as their text tells; None if it does not.
+    """Tell whether two answers are equal, as far as their text says; None: it does not say.
 
     True: one normal form. False: two different integers, or an answer longer than any that could be read.
     """

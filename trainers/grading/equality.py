@@ -13,7 +13,7 @@ class UnreadableGoldError(Exception):
 
 
 def equal(gold: str, answer: str) -> bool:
-    """Whether an answer equals the gold answer; one that math-verify cannot read, or fails on, does not.
+    """Tell whether an answer equals the gold answer; one that math-verify cannot read, or fails on, does not.
 
     Departs from math-verify's defaults: only what is in the box is read, not any number near it; there are no alarms,
     because the parent's deadline also ends what holds the interpreter; sympy's random tests are seeded, so that the
@@ -29,5 +29,5 @@ def equal(gold: str, answer: str) -> bool:
 
 
 def _parse(answer: str) -> list[Any]:
-    """The sympy value of an answer and its text; only the text if it has no value; nothing if it is empty."""
+    """Return the sympy value of an answer and its text; only the text if it has no value; nothing if it is empty."""
     return parse(rf"\boxed{{{answer}}}", _BOX_ONLY, parsing_timeout=None)  # pyright: ignore[reportArgumentType]

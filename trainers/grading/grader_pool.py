@@ -25,7 +25,7 @@ _LOOK_EVERY_S: Final = 0.05
 
 @dataclass
 class GradingCounts:
-    """What became of the answers judged so far: the first five add up to their number."""
+    """Counts of the answers judged so far, by how they were decided: the first five add up to their number."""
 
     exact: int = 0
     """Decided by text: the same, another integer, or too long to be an answer."""
@@ -40,16 +40,11 @@ class GradingCounts:
     respawned: int = 0
     """Children that ended during work and were, or will be, replaced."""
     seconds: float = 0.0
-    """Spent judging."""
-
-    @property
-    def graded(self) -> int:
-        """All answers judged."""
-        return self.exact + self.cached + self.verified + self.timed_out + self.failed
+    """Time spent judging, in seconds."""
 
 
 class GraderPool:
-    r"""Says of pairs of answers whether they are equal.
+    r"""Judges whether the answers of pairs are equal.
 
     What text and memory do not decide goes to math-verify in a child process. Children start on first use. An answer
     that exceeds the limits (say `9^{9^{9^{9}}}`) is called unequal, timed out, and costs its child; a child that fails
@@ -102,14 +97,14 @@ class GraderPool:
                 answer is too long to be read.
         """
         started = time.perf_counter()
-        verdicts = [self._known(pair) for pair in pairs]
-        unknown = [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict is None]
-        answered = self._ask(dict.fromkeys(unknown))
-        self.counts.cached += len(unknown) - len(answered)
+        verdicts = [self._decided(pair) for pair in pairs]
+        undecided = [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict is None]
+        answered = self._ask(dict.fromkeys(undecided))
+        self.counts.cached += len(undecided) - len(answered)
         self.counts.seconds += time.perf_counter() - started
         return [verdict or answered[pair] for pair, verdict in zip(pairs, verdicts, strict=True)]
 
-    def _known(self, pair: Pair) -> Verdict | None:
+    def _decided(self, pair: Pair) -> Verdict | None:
         if len(pair[0]) > LONGEST_ANSWER:
             raise GraderError(
                 f"the gold answer {pair[0][:60]!r}... has {len(pair[0])} characters; at most {LONGEST_ANSWER} can be "

@@ -14,7 +14,7 @@ import psutil
 from trainers.errors import GraderError
 
 MEMORY_LIMIT_BYTES: Final = 1 << 30
-"""What a child may hold while it judges; one that has just started holds 60 MB."""
+"""Memory that a child may hold while it judges; one that has just started holds 60 MB."""
 
 MEMORY_KEPT_BYTES: Final = 1 << 28
 """A child that holds more after a question is not asked another."""
@@ -25,14 +25,14 @@ _LONGEST_REPLY_BYTES: Final = 1 << 16
 
 
 class Verdict(NamedTuple):
-    """Whether an answer equals the gold answer."""
+    """The judgement of one answer."""
 
     equal: bool | None
-    """None: the grader failed, and nobody knows."""
+    """Whether the answer equals the gold answer. None: the grader failed, and nobody knows."""
     timed_out: bool = False
-    """Whether it is called unequal because it could not be judged within the limits."""
+    """Whether the answer is called unequal because it could not be judged within the limits."""
     failure: str = ""
-    """Why the grader failed, if it did."""
+    """The reason why the grader failed, if it did."""
 
 
 class GraderProcess:
@@ -48,8 +48,8 @@ class GraderProcess:
     """
 
     def __init__(self, deadline_s: float, *, patience_s: float = 60.0, command: Sequence[str] = _COMMAND) -> None:
-        lifeline, held = os.pipe()
-        self._lifeline = os.fdopen(held, "wb", buffering=0)
+        lifeline, own_end = os.pipe()
+        self._lifeline = os.fdopen(own_end, "wb", buffering=0)
         self._child = subprocess.Popen(
             [*command, "--parent-fd", str(lifeline)],
             stdin=subprocess.PIPE,
@@ -126,7 +126,7 @@ class GraderProcess:
             pipe.close()
 
     def _reply(self) -> dict[str, Any] | None:
-        """The reply to the last question, if all of it is there."""
+        """Return the reply to the last question, once all of it is there."""
         while True:
             while b"\n" not in self._received:
                 received = cast("bytes | None", self._replies.read(_LONGEST_REPLY_BYTES))  # None: nothing there
@@ -178,7 +178,7 @@ class GraderProcess:
 
 
 class _BrokenError(Exception):
-    """The child does not do its part."""
+    """The child ended, or sent something that is not a reply."""
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From rewards to advantages."""
+"""Turns rewards into advantages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class AdvantageParams(Params):
     """Group-relative advantages."""
 
     normalize_std: bool = Field(default=True, description="Divide by the group's standard deviation.")
-    epsilon: float = Field(default=1e-6, ge=0, description="Added to that; the authors' value, TRL's is 1e-4.")
+    epsilon: float = Field(
+        default=1e-6, ge=0, description="Added to that deviation; the authors' value, TRL's is 1e-4."
+    )
 
 
 class OverlongParams(Params):
@@ -54,7 +56,7 @@ def group_advantages(rewards_GN: Tensor, params: AdvantageParams) -> Tensor:
 
 
 def overlong_penalty(lengths_B: Tensor, max_tokens: int, params: OverlongParams) -> Tensor:
-    """What is added to the reward of completions of these lengths: 0 down to -factor at `max_tokens`.
+    """Return what is added to the reward of completions of these lengths: 0 down to -factor at `max_tokens`.
 
     The penalty starts at max_tokens - cache_tokens and grows linearly. Source: arXiv:2503.14476 eq. 13, which it equals
     with factor 1; the authors' code lets it grow on beyond `max_tokens`, where no completion of ours can be.

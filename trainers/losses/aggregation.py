@@ -1,4 +1,4 @@
-"""From per-token losses to one number: the only place that sums over tokens and divides."""
+"""Turns per-token losses into one number: the only place that sums over tokens and divides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AggregationParams(Params):
-    """How per-token losses become one number."""
+    """The rule by which per-token losses become one number."""
 
     mode: AggregationName | None = Field(default=None, description="null: as the loss defines it.")
     denominator: Literal["window", "active"] = Field(

@@ -1,4 +1,4 @@
-"""What every policy loss shares: the parameters it takes and the output it returns.
+"""The bases of all policy losses: the parameters they take and the output they return.
 
 Shapes: B sequences, T completion tokens (padded width). Torch is imported for type checkers only, so parameters can
 be validated where torch is not installed; formulas use tensor methods.
@@ -45,7 +45,7 @@ class LossParams(Params):
     """Base of every loss's parameters. Each loss adds its literal `name`."""
 
     own_aggregation: ClassVar[AggregationName] = "token_mean"
-    """How the loss is aggregated where nothing else is asked for."""
+    """Aggregation where the configuration names none."""
 
     fixed_aggregation: ClassVar[AggregationName | None] = None
     """The only aggregation that the loss is defined with, if there is one."""
@@ -70,7 +70,7 @@ class ClipParams(LossParams):
     model_config = ConfigDict(json_schema_extra=_document_epsilon)
 
     epsilon_below: ClassVar[float] = 1.0
-    """What epsilon_low, and so `epsilon`, must lie below."""
+    """Upper limit of epsilon_low, and so of `epsilon`, itself excluded."""
 
     epsilon_low: float = Field(default=0.2, gt=0, lt=1, description="The ratio's lower bound is 1 - epsilon_low.")
     epsilon_high: float = Field(default=0.2, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
@@ -102,7 +102,7 @@ class ClipParams(LossParams):
 
 
 class TokenRatioParams(ClipParams):
-    """Of losses that look at each token's own ratio."""
+    """Parameters of losses that look at each token's own ratio."""
 
     log_ratio_clamp: float | None = Field(
         default=20.0,
@@ -113,7 +113,7 @@ class TokenRatioParams(ClipParams):
 
 
 class DualClipParams(TokenRatioParams):
-    """Of losses whose weight is the ratio where A < 0 and the ratio lies above the bounds."""
+    """Parameters of losses whose weight is the ratio where A < 0 and the ratio lies above the bounds."""
 
     dual_clip: float | None = Field(
         default=10.0,

@@ -1,4 +1,4 @@
-"""What a loss reads: `TokenBatch`. Shapes: B sequences, T completion tokens (padded width)."""
+"""The input of every loss, `TokenBatch`. Shapes: B sequences, T completion tokens (padded width)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TokenBatch:
             object.__setattr__(self, name, part.masked_fill(~mask_BT, 0) if name.endswith("_BT") else part)
 
     def needed(self, name: str, reader: str) -> Tensor:
-        """An optional part. Raises: ValueError, if it is not there."""
+        """Return an optional part. Raises: ValueError, if the batch was made without it."""
         part: Tensor | None = getattr(self, name)
         if part is None:
             raise ValueError(f"{reader} reads TokenBatch.{name}, which was not given")

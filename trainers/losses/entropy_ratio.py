@@ -43,7 +43,7 @@ ERCConfig = Annotated[ERCMask | ERCPenalty, Field(discriminator="mode")]
 
 
 class ERCOptionParams(DualClipParams):
-    """Of losses that offer entropy-ratio clipping."""
+    """Parameters of losses that offer entropy-ratio clipping."""
 
     erc: ERCConfig | None = Field(default=None, description="Entropy-ratio clipping; null: none.")
 

@@ -45,7 +45,7 @@ class Totals:
     width: float | Tensor
 
     def denominator(self, mode: AggregationName, rows: Literal["all", "active", "correct"]) -> float | Tensor:
-        """What an aggregation over all tokens of these rows divides by."""
+        """Return what an aggregation over all tokens of these rows divides by."""
         if mode == "seq_mean_token_sum_norm":
             return self.width
         if mode == "token_mean":
@@ -77,7 +77,7 @@ def objective(
     entropy_coefficient: float | None = None,
     totals: Totals | None = None,
 ) -> Objective:
-    """Put a batch's loss together.
+    """Put a batch's loss together: policy loss, penalty, entropy bonus and likelihood.
 
     Args:
         params: of the policy loss, with the betas of this step. A loss that is defined with one aggregation only has it

@@ -1,4 +1,4 @@
-"""What can be added to a policy loss: an entropy bonus and the likelihood of right completions. All off by default."""
+"""Terms beside the policy loss: an entropy bonus and the likelihood of right completions. All are off by default."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EntropyBonusParams(Params):
 
 
 def next_coefficient(coefficient: float, entropy: float, params: EntropyBonusParams) -> float:
-    """The coefficient of the update after one with this coefficient and this mean entropy, in nats.
+    """Return the coefficient of the update after one with this coefficient and this mean entropy, in nats.
 
     Without a target it stays. The coefficient is what the loss uses: unlike in arXiv:2505.22312 and TRL, the bonus is
     not switched off at once where the entropy exceeds the target, but fades by `delta` an update.

@@ -19,26 +19,26 @@ REWARDS: Final = {
 
 
 def known_names() -> list[str]:
-    """Every name that `make_reward` takes on this machine, in order."""
+    """List the names that `make_reward` takes on this machine, in order."""
     return sorted({*REWARDS, *(entry.name for entry in entry_points(group=GROUP))})
 
 
 def make_reward(name: str) -> Reward:
-    """The reward of this name; whoever asked for it closes it.
+    """Make the reward of this name; whoever calls this closes it.
 
     Raises: ConfigError, if there is no reward of this name or more than one, or if it cannot be loaded.
     """
     ours = [EntryPoint(name, REWARDS[name], GROUP)] if name in REWARDS else []
-    found = [*ours, *entry_points(group=GROUP, name=name)]
-    if not found:
+    entries = [*ours, *entry_points(group=GROUP, name=name)]
+    if not entries:
         raise ConfigError(
             f"task.reward: there is no reward {name!r} on this machine; known are {', '.join(known_names())}. "
             f"A package adds its own by an entry point of the group {GROUP}"
         )
-    if len(found) > 1:
-        places = ", ".join(f"{_package(entry)} ({entry.value})" for entry in found)
+    if len(entries) > 1:
+        places = ", ".join(f"{_package(entry)} ({entry.value})" for entry in entries)
         raise ConfigError(f"task.reward: several rewards are named {name!r}: {places}; rename or uninstall one")
-    (entry,) = found
+    (entry,) = entries
     try:
         return CheckedReward(name, entry.load()())
     except Exception as error:

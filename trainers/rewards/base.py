@@ -1,4 +1,4 @@
-"""What judges completions, and the check on what it says."""
+"""The interface of rewards, and the check on their judgements."""
 
 import math
 from collections.abc import Sequence

@@ -19,13 +19,13 @@ class ExactReward:
 
 
 def normalised(text: str) -> str:
-    """One form for texts that differ in case, white space, compatibility characters or a full stop at the end."""
+    """Return one form for texts that differ in case, white space, compatibility forms or a full stop at the end."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).removesuffix(".").rstrip()
 
 
 def _judged(problem: Problem, completion: Completion) -> Judgement:
-    given = last_boxed(completion.text)
-    given = last_line(completion) if given is None else given
-    answer = normalised(given or "") or None
+    text = last_boxed(completion.text)
+    text = last_line(completion) if text is None else text
+    answer = normalised(text or "") or None
     correct = answer is not None and answer == normalised(problem.answer)
     return Judgement(float(correct), correct, answer)

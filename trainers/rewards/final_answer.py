@@ -1,4 +1,4 @@
-"""Where in a text the answer stands."""
+"""Finds the final answer in a text."""
 
 import re
 from typing import Final
@@ -11,7 +11,7 @@ _BRACES: Final = re.compile(r"\\boxed\s*\{|\\[{}]|[{}]")
 
 
 def last_boxed(text: str) -> str | None:
-    r"""The content of the `\boxed{...}` that begins last among those that are closed, in one pass over the text."""
+    r"""Return the content of the `\boxed{...}` that begins last among the closed ones, in one pass over the text."""
     opened: list[int | None] = []  # where the content of a box begins; None for another brace
     begin, content = -1, None
     for match in _BRACES.finditer(text):
@@ -32,6 +32,6 @@ def looks_worked(answer: str) -> bool:
 
 
 def last_line(completion: Completion) -> str | None:
-    """The last line with text in it, or None where the completion was cut, and its last line with it."""
+    """Return the last line with text in it, or None where the completion was cut, and its last line with it."""
     lines = [] if completion.truncated else completion.text.strip().splitlines()
     return lines[-1] if lines else None

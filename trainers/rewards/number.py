@@ -27,7 +27,7 @@ class NumberReward:
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
         """Judge each completion of the problem beside it.
 
-        Raises: GraderError, if a problem's right answer is no number.
+        Raises: GraderError, if a problem's right answer is not a number.
         """
         return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
 
@@ -36,14 +36,14 @@ class NumberReward:
 
 
 def value_of(text: str) -> Fraction | None:
-    r"""The value of the text's only number, or None: `\$18`, `18\text{ m}` and `x=18` have one, `\sqrt{18}` none."""
+    r"""Return the value of the text's only number: `\$18`, `18\text{ m}` and `x=18` have one, `\sqrt{18}` has none."""
     text = text.translate(_MINUS).replace(r"\!", "").replace("{,}", ",")  # 1,\!000 and 1{,}000
     numbers = [] if _MORE_THAN_A_NUMBER.search(text) else _NUMBER.findall(text)
     return _value(numbers[0]) if len(numbers) == 1 else None
 
 
 def no_number(problem: str, answer: str) -> str:
-    """What is wrong with a problem whose answer is not one number, and how to correct it."""
+    """Say what is wrong with a problem whose answer is not one number, and how to correct it."""
     worked = looks_worked(answer) or len(answer) > LONG
     first = "name where the answer stands by task.data.answer_after or answer_boxed; or " if worked else ""
     return (
@@ -56,11 +56,11 @@ def _judged(problem: Problem, completion: Completion) -> Judgement:
     right = value_of(problem.answer)
     if right is None:
         raise GraderError(no_number(problem.prompt, problem.answer))
-    given = _given(completion)
-    return Judgement(float(given == right), given == right, None if given is None else str(given))
+    value = _answered(completion)
+    return Judgement(float(value == right), value == right, None if value is None else str(value))
 
 
-def _given(completion: Completion) -> Fraction | None:
+def _answered(completion: Completion) -> Fraction | None:
     boxed = last_boxed(completion.text)
     if boxed is not None:
         return value_of(boxed)

@@ -1,13 +1,13 @@
-"""Tasks: what a prompt is, and what a completion of it is worth. `make_task` is the table."""
+"""Tasks give prompts and judge completions of them; `make_task` is the table of all."""
 
 from pathlib import Path
 
 from trainers.config import CountdownTask, ExpressionsTask, TaskConfig, WordProblemsTask
-from trainers.tasks.base import Completion, Judgement, Problem, Task, within
+from trainers.tasks.base import Completion, Judgement, Problem, Task, by_length
 
 
 def make_task(config: TaskConfig, cache: Path) -> Task:
-    """The task that a configuration names; whoever asked for it closes it.
+    """Make the task that a configuration names; whoever calls this closes it.
 
     Args:
         cache: the folder of the catalog, whose datasets a configuration names.
@@ -28,4 +28,4 @@ def make_task(config: TaskConfig, cache: Path) -> Task:
             return WordProblems(config, cache)
 
 
-__all__ = ["Completion", "Judgement", "Problem", "Task", "make_task", "within"]
+__all__ = ["Completion", "Judgement", "Problem", "Task", "by_length", "make_task"]

@@ -1,4 +1,4 @@
-"""What training and evaluation need of a task."""
+"""The interface of tasks, and the order in which a run reads their prompts."""
 
 import random
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ class Completion(NamedTuple):
     text: str
     tokens: int
     truncated: bool
-    """Whether it was cut before its end token."""
+    """Whether the completion was cut before its end token."""
 
 
 class Judgement(NamedTuple):
-    """What a completion is worth."""
+    """A completion's reward, and whether and what it answers."""
 
     reward: float | None
     """None where the judge itself failed: no reward, no advantage, and counted; never a silent 0."""
@@ -37,7 +37,7 @@ class Judgement(NamedTuple):
     answer: str | None = None
     """The answer found in the text, in a form in which equal answers are equal; None: none was found."""
     timed_out: bool = False
-    """Whether the judge gave up on it at its deadline."""
+    """Whether the judge gave up on the completion at its deadline."""
 
 
 class Task(Protocol):
@@ -75,44 +75,44 @@ class Task(Protocol):
         ...
 
 
-class Within(NamedTuple):
-    """Problems by whether their prompts are short enough."""
+class ProblemsByLength(NamedTuple):
+    """Problems whose prompts are short enough, and the others."""
 
-    kept: list[Problem]
-    dropped: list[Problem]
+    short: list[Problem]
+    long: list[Problem]
     lengths: list[int]
-    """Of the prompts that are kept, in tokens."""
+    """Lengths of the short prompts, in tokens."""
 
 
-def within(
+def by_length(
     tokenizer: "PreTrainedTokenizerBase",
     problems: Sequence[Problem],
     max_prompt_tokens: int,
     part: str = "training",
     *,
     chat: bool = False,
-) -> Within:
+) -> ProblemsByLength:
     """Part problems, in order, by the length of their prompts in the tokens that a policy is given.
 
-    `part` says in an error which problems these are.
+    `part` names the problems in an error.
 
     Raises: ConfigError, if none is short enough.
     """
     ids = token_ids(tokenizer, [problem.prompt for problem in problems], chat=chat) if problems else []
     sized = [(problem, len(prompt)) for problem, prompt in zip(problems, ids, strict=True)]
-    kept = [(problem, length) for problem, length in sized if length <= max_prompt_tokens]
-    if not kept:
+    short = [(problem, length) for problem, length in sized if length <= max_prompt_tokens]
+    if not short:
         shortest = min((length for _, length in sized), default=0)
         raise ConfigError(
             f"task.max_prompt_tokens: all {len(problems)} {part} prompts are longer than {max_prompt_tokens} tokens, "
             f"the shortest has {shortest}; raise it"
         )
-    dropped = [problem for problem, length in sized if length > max_prompt_tokens]
-    return Within([problem for problem, _ in kept], dropped, [length for _, length in kept])
+    long = [problem for problem, length in sized if length > max_prompt_tokens]
+    return ProblemsByLength([problem for problem, _ in short], long, [length for _, length in short])
 
 
 def prompt_at(position: int, num_problems: int, seed: int) -> int:
-    """The index of the problem at a position of a run's endless stream of prompts.
+    """Return the index of the problem at a position of a run's endless stream of prompts.
 
     Every epoch of the stream is a fresh permutation of the problems. A pure function: what a run has read does not
     depend on how often it was resumed, and a longer run starts with the prompts of a shorter one.

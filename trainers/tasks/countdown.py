@@ -33,8 +33,8 @@ class Countdown:
         self._config = config
         problems = _different_problems(config)
         held_out = problems[config.validation_every - 1 :: config.validation_every]
-        self._held_out = {_asked(problem) for problem in held_out}
-        self.training = [problem for problem in problems if _asked(problem) not in self._held_out]
+        self._held_out = {_puzzle(problem) for problem in held_out}
+        self.training = [problem for problem in problems if _puzzle(problem) not in self._held_out]
         self.validation = held_out
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
@@ -53,7 +53,7 @@ class Countdown:
         return next(
             (problem.prompt, problem.answer)
             for problem in _drawn(self._config, random_numbers)
-            if problem and _asked(problem) not in self._held_out
+            if problem and _puzzle(problem) not in self._held_out
         )
 
     @property
@@ -65,32 +65,32 @@ class Countdown:
         """Nothing is kept running."""
 
 
-class _Asked(NamedTuple):
-    """What a problem asks for; equal for the same numbers in another order."""
+class _Puzzle(NamedTuple):
+    """A problem's numbers and target; equal for the same numbers in another order."""
 
     numbers: tuple[int, ...]
     target: int
 
 
-def _asked(problem: Problem) -> _Asked:
+def _puzzle(problem: Problem) -> _Puzzle:
     numbers, target = problem.prompt.removesuffix("=").split(">")
-    return _Asked(tuple(sorted(map(int, numbers.split(",")))), int(target))
+    return _Puzzle(tuple(sorted(map(int, numbers.split(",")))), int(target))
 
 
 def _judged(problem: Problem, completion: Completion) -> Judgement:
     expression = None if completion.truncated else parsed(completion.text)
     if expression is None:
         return Judgement(reward=0.0, correct=False)
-    correct = (tuple(sorted(expression.numbers)), expression.value) == _asked(problem)
+    correct = (tuple(sorted(expression.numbers)), expression.value) == _puzzle(problem)
     return Judgement(float(correct), correct, answer=expression.text)
 
 
 def _different_problems(config: CountdownTask) -> list[Problem]:
-    different: dict[_Asked, Problem] = {}
+    different: dict[_Puzzle, Problem] = {}
     fruitless = 0
     for problem in _drawn(config, random.Random(config.problem_seed)):
-        if problem and (asked := _asked(problem)) not in different:
-            different[asked], fruitless = problem, 0
+        if problem and (puzzle := _puzzle(problem)) not in different:
+            different[puzzle], fruitless = problem, 0
         else:
             fruitless += 1
         if len(different) == config.problems:
@@ -107,18 +107,18 @@ def _different_problems(config: CountdownTask) -> list[Problem]:
 def _drawn(config: CountdownTask, random_numbers: random.Random) -> Iterator[Problem | None]:
     """Yield without end: a random problem with one solution as its answer, or None where the draw made none."""
     while True:
-        given = [random_numbers.randint(1, config.largest) for _ in range(config.numbers)]
+        numbers = [random_numbers.randint(1, config.largest) for _ in range(config.numbers)]
         try:
-            solution = _random_expression(random_numbers.sample(given, len(given)), random_numbers)
+            solution = _random_expression(random_numbers.sample(numbers, len(numbers)), random_numbers)
         except ZeroDivisionError:
             yield None
             continue
         fits = solution.value.denominator == 1 and 1 <= solution.value <= config.largest_target
-        yield Problem(f"{','.join(map(str, given))}>{solution.value}=", solution.text) if fits else None
+        yield Problem(f"{','.join(map(str, numbers))}>{solution.value}=", solution.text) if fits else None
 
 
 def _random_expression(numbers: list[int], random_numbers: random.Random) -> Expression:
-    """An expression with these numbers in this order. Raises: ZeroDivisionError."""
+    """Make an expression with these numbers in this order. Raises: ZeroDivisionError."""
     if len(numbers) == 1:
         return number(numbers[0])
     split = random_numbers.randrange(1, len(numbers))

@@ -1,4 +1,4 @@
-"""What a run's data are, counted and digested, so that two runs can be compared. Imports no torch."""
+"""The record of a run's data, counted and digested, so that two runs can be compared. Imports no torch."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ _SHOWN_LINES: Final = 24
 _SHOWN_ANSWER: Final = 80  # characters
 
 Reason = Literal["filter", "empty", "no_answer", "like_benchmark", "like_validation", "special_token", "too_long"]
-"""Why a row is neither trained nor validated on."""
+"""A reason why a row is neither trained nor validated on."""
 
 REASONS: Mapping[Reason, str] = {
     "filter": "have other values than task.data.filter and task.validation.filter allow",
@@ -100,7 +100,7 @@ class Preview(Frozen):
 
 
 def worked_warning(answers: AnswersTried) -> str | None:
-    """What to say where answers look like worked solutions: compared with itself, a whole one is right."""
+    """Warn of answers that look like worked solutions: compared with itself, a whole solution is right."""
     if answers.worked is None:
         return None
     return (
@@ -110,22 +110,22 @@ def worked_warning(answers: AnswersTried) -> str | None:
 
 
 def title(prompt: Prompt) -> str:
-    """A prompt's length and answer, in one line."""
+    """Write a prompt's length and answer in one line."""
     answer = " ".join(prompt.answer.split())
     return f"{prompt.tokens} tokens, answer {answer[:_SHOWN_ANSWER]}{'…' if answer[_SHOWN_ANSWER:] else ''}"
 
 
 def lines(prompt: Prompt) -> str:
-    """A prompt's text behind bars, the middle of a long one left out."""
-    found = prompt.text.split("\n")
-    if len(found) > _SHOWN_LINES:
+    """Write a prompt's text behind bars; the middle of a long one is left out."""
+    shown = prompt.text.split("\n")
+    if len(shown) > _SHOWN_LINES:
         half = _SHOWN_LINES // 2
-        found = [*found[:half], f"… {len(found) - 2 * half} lines more …", *found[-half:]]
-    return "\n".join(f"   | {line}" for line in found)
+        shown = [*shown[:half], f"… {len(shown) - 2 * half} lines more …", *shown[-half:]]
+    return "\n".join(f"   | {line}" for line in shown)
 
 
 def data_facts(data: DataRecord) -> list[str]:
-    """What there is to say of a run's data, a line each."""
+    """Describe a run's data, a line for each fact."""
     facts = [f"{data.training.problems} problems to train on, {data.validation.problems} to validate on"]
     facts += [f"{source.ref}, {source.split}: {source.rows} rows" for source in data.sources]
     facts += [f"left out: {left.problems} that {REASONS[reason]}" for reason, left in data.left_out.items()]

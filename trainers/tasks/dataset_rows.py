@@ -20,26 +20,26 @@ _SHOWN_VALUES: Final = 10
 _MISSING: Final = object()
 
 
-class Row(NamedTuple):
+class ProblemRow(NamedTuple):
     """A problem and its final answer, both without white space around them."""
 
     problem: str
     answer: str
 
 
-class Rows(NamedTuple):
-    """What a file's rows are."""
+class DatasetRows(NamedTuple):
+    """The rows of a file: those that are problems, and the others."""
 
-    kept: list[Row]
+    problems: list[ProblemRow]
     left_out: list[tuple[Reason, str]]
-    """Each with its line as it stands in the file."""
+    """For each other row the reason, and its line as it stands in the file."""
     source: Source
 
 
-def read_rows(data: DataConfig, cache: Path) -> Rows:
-    """The rows of the split that `data` names.
+def read_dataset(data: DataConfig, cache: Path) -> DatasetRows:
+    """Read the rows of the split that `data` names.
 
-    Raises: ConfigError, if there is no such dataset, split or column, or no row that a filter wants; or naming every
+    Raises: ConfigError, if there is no such dataset, split or column, or no row that passes a filter; or naming every
         line that is not a JSON object with a text as the problem and a text or number as the answer, up to 20.
     """
     path = dataset_file(data.ref, data.split, cache)
@@ -47,7 +47,7 @@ def read_rows(data: DataConfig, cache: Path) -> Rows:
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"task.data: {path} cannot be read: {error.strerror}") from error
-    kept, left_out, faults = list[Row](), list[tuple[Reason, str]](), list[str]()
+    problems, left_out, faults = list[ProblemRow](), list[tuple[Reason, str]](), list[str]()
     columns, seen = dict[str, None](), {column: Counter[str]() for column in data.filter}
     rows = 0
     for number, line in enumerate(content.split(b"\n"), 1):
@@ -57,24 +57,24 @@ def read_rows(data: DataConfig, cache: Path) -> Rows:
         try:
             row = _object(line)
             columns |= dict.fromkeys(row)
-            found = _read(row, data, seen)
+            problem = _read(row, data, seen)
         except ValueError as error:
             faults.append(f"{path}, line {number}: {error}")
             continue
-        if isinstance(found, Row):
-            kept.append(found)
+        if isinstance(problem, ProblemRow):
+            problems.append(problem)
         else:
-            left_out.append((found, line.decode().strip()))
+            left_out.append((problem, line.decode().strip()))
     if not rows:
         raise ConfigError(f"task.data: {path} has no rows")
-    if problems := [*_absent(data, columns), *_shortened(path, faults), *_unmatched(data.filter, seen, columns)]:
-        raise ConfigError(*problems)
+    if complaints := [*_absent(data, columns), *_shortened(path, faults), *_unmatched(data.filter, seen, columns)]:
+        raise ConfigError(*complaints)
     digest = hashlib.sha256(content).hexdigest()
-    return Rows(kept, left_out, Source(ref=data.ref, split=data.split, rows=rows, sha256=digest))
+    return DatasetRows(problems, left_out, Source(ref=data.ref, split=data.split, rows=rows, sha256=digest))
 
 
 def dataset_file(ref: str, split: str, cache: Path) -> Path:
-    """Where the rows of a split are.
+    """Return the path of the rows of a split.
 
     Raises: ConfigError, if there is no such dataset, or if it has no such split.
     """
@@ -100,16 +100,16 @@ def _object(line: bytes) -> Mapping[str, Any]:
     try:
         row = json.loads(line)
     except RecursionError:
-        raise ValueError("no JSON: nested too deep") from None
+        raise ValueError("it is not valid JSON: nested too deep") from None
     except ValueError as error:
-        raise ValueError(f"no JSON: {error}") from error
+        raise ValueError(f"it is not valid JSON: {error}") from error
     if not isinstance(row, Mapping):
-        raise ValueError(f"{type(row).__name__}, not an object")
+        raise ValueError(f"it is a JSON {type(row).__name__}, not an object")
     return row
 
 
-def _read(row: Mapping[str, Any], data: DataConfig, seen: Mapping[str, Counter[str]]) -> Row | Reason:
-    """The row's problem and answer, or why it has none; the values of filtered columns are counted in `seen`."""
+def _read(row: Mapping[str, Any], data: DataConfig, seen: Mapping[str, Counter[str]]) -> ProblemRow | Reason:
+    """Return the row's problem and answer, or why it has none; count the values of filtered columns in `seen`."""
     passes = True
     for column, allowed in data.filter.items():
         value = _at(row, column)
@@ -121,7 +121,7 @@ def _read(row: Mapping[str, Any], data: DataConfig, seen: Mapping[str, Counter[s
     if not problem:
         return "empty"
     answer = _answer(_at(row, data.answer), data)
-    return Row(problem, answer) if answer else "no_answer"
+    return ProblemRow(problem, answer) if answer else "no_answer"
 
 
 def _allowed(value: Any, allowed: Sequence[Value]) -> bool:
@@ -185,11 +185,11 @@ def _shortened(path: Path, faults: Sequence[str]) -> list[str]:
     return [*faults[:_SHOWN_FAULTS], *([f"{path}: {more} more such lines"] if more > 0 else [])]
 
 
-def _unmatched(wanted: Filter, seen: Mapping[str, Counter[str]], columns: Mapping[str, None]) -> Iterator[str]:
-    for column, allowed in wanted.items():
+def _unmatched(filters: Filter, seen: Mapping[str, Counter[str]], columns: Mapping[str, None]) -> Iterator[str]:
+    for column, allowed in filters.items():
         values = seen[column]
         if column.partition(".")[0] in columns and not any(_allowed(json.loads(v), allowed) for v in values):
             there = ", ".join(value for value, _ in values.most_common(_SHOWN_VALUES))
             more = ", …" if len(values) > _SHOWN_VALUES else ""
-            given = " or ".join(map(json.dumps, allowed))
-            yield f"task.data.filter.{column}: no row has {given}; there are {there}{more}"
+            expected = " or ".join(map(json.dumps, allowed))
+            yield f"task.data.filter.{column}: no row has {expected}; there are {there}{more}"

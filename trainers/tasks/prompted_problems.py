@@ -6,7 +6,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
 from trainers.errors import ConfigError
-from trainers.tasks.base import Completion, Judgement, Problem, Task, within
+from trainers.tasks.base import Completion, Judgement, Problem, Task, by_length
 from trainers.tasks.data_record import DataRecord, Problems, Reason, Tokens
 from trainers.tasks.prompts import chat_prompt, is_chat, misplaced_tokens, token_ids
 from trainers.tasks.same_text import same_text
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 
-class Asked:
+class PromptedProblems:
     """The task, its prompts in the chat template if the configuration says so, none longer than `max_prompt_tokens`.
 
     `lengths` are those of the prompts of training and of validation, in tokens.
@@ -36,7 +36,7 @@ class Asked:
         self.record = self._record()
 
     def warning(self) -> dict[str, Any] | None:
-        """What to record of the problems whose prompts are too long, if there are any."""
+        """Return the warning about problems whose prompts are too long, if there are any."""
         if not any(self._long.values()):
             return None
         message = (
@@ -50,18 +50,18 @@ class Asked:
         return self._task.judge(problems, completions)
 
     def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """As the task's."""
+        """Return the task's tokenizer."""
         return self._task.tokenizer()
 
     def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
-        """As the task's."""
+        """Return an example of the task's."""
         return self._task.worked_example(random_numbers)
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """As the task's, with the problems as they are asked."""
-        asked = {"training": self.record.training, "validation": self.record.validation}
-        return {**self._task.recipe, "asked": {name: part.sha256 for name, part in asked.items()}}
+        """The task's recipe, with the problems as they are asked."""
+        digests = {"training": self.record.training.sha256, "validation": self.record.validation.sha256}
+        return {**self._task.recipe, "asked": digests}
 
     def close(self) -> None:
         """End what the judge keeps running."""
@@ -72,26 +72,27 @@ class Asked:
         readable = self._readable(problems)
         if not readable:
             raise ConfigError(f"task.data: every problem for {part} holds a special token of the tokenizer")
-        found = within(self._tokenizer, self._written(readable), config.max_prompt_tokens, part, chat=is_chat(config))
-        if not is_chat(config):
-            first = token_ids(self._tokenizer, [found.kept[0].prompt], chat=False)[0]
+        limit, chat = config.max_prompt_tokens, is_chat(config)
+        sized = by_length(self._tokenizer, self._written(readable), limit, part, chat=chat)
+        if not chat:
+            first = token_ids(self._tokenizer, [sized.short[0].prompt], chat=False)[0]
             if misplaced := misplaced_tokens(self._tokenizer, first):
                 raise ConfigError(*misplaced)
-        self._leave_out("too_long", found.dropped)
-        self._long[part] = len(found.dropped)
-        self.lengths[part] = found.lengths
-        return found.kept
+        self._leave_out("too_long", sized.long)
+        self._long[part] = len(sized.long)
+        self.lengths[part] = sized.lengths
+        return sized.short
 
     def _readable(self, problems: Sequence[Problem]) -> list[Problem]:
-        """Those that say no special token: as part of a prompt it would be read as one."""
+        """Leave out problems that hold a special token: as part of a prompt it would be read as one."""
         if self._tokenizer.split_special_tokens:
             return list(problems)
         data = self._task.config.data
-        own = "" if is_chat(self._task.config) else data.system or ""
+        system = "" if is_chat(self._task.config) else data.system or ""
         special = [token.content for token in self._tokenizer.added_tokens_decoder.values() if token.special]
 
         def holds(problem: Problem) -> bool:
-            text = problem.prompt.removeprefix(own).removesuffix(data.suffix)
+            text = problem.prompt.removeprefix(system).removesuffix(data.suffix)
             return any(token in text for token in special)
 
         self._leave_out("special_token", filter(holds, problems))
@@ -125,14 +126,14 @@ class Asked:
 
 
 def data_record(task: Task) -> DataRecord:
-    """What is recorded of any task's problems."""
-    if isinstance(task, Asked):
+    """Return the record of any task's problems."""
+    if isinstance(task, PromptedProblems):
         return task.record
     return DataRecord(training=Problems.of(task.training), validation=Problems.of(task.validation))
 
 
 def _repetitions(task: WordProblems) -> tuple[int, int]:
-    """How many rows repeat the problem of an earlier one, and how many of those have another answer."""
+    """Count the rows that repeat the problem of an earlier one, and those of them with another answer."""
     answers, contradicting = dict[str, str](), 0
     for row in task.rows:
         contradicting += answers.setdefault(same_text(row.problem), row.answer) != row.answer

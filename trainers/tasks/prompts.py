@@ -19,13 +19,8 @@ def is_chat(task: TaskConfig) -> bool:
     return isinstance(task, WordProblemsTask) and task.data.template == "chat"
 
 
-def has_chat_template(tokenizer: Any) -> bool:
-    """Whether the tokenizer knows how to write a chat."""
-    return bool(tokenizer.chat_template)
-
-
 def chat_prompt(tokenizer: Any, text: str, system: str | None, options: Mapping[str, Any]) -> str:
-    """The chat in which a user says `text`, up to where the reply begins, special tokens written out.
+    """Write the chat in which a user says `text`, up to where the reply begins, special tokens written out.
 
     Raises: ConfigError, if the tokenizer has no chat template, or its template cannot write this chat.
     """
@@ -39,19 +34,19 @@ def token_ids(tokenizer: Any, prompts: Sequence[str], *, chat: bool) -> list[lis
 
 
 def misplaced_tokens(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """What is wrong with the special tokens of a prompt that is plain text."""
-    begin, end, found = tokenizer.bos_token_id, tokenizer.eos_token_id, list[str]()
+    """Say what is wrong with the special tokens of a prompt that is plain text."""
+    begin, end, problems = tokenizer.bos_token_id, tokenizer.eos_token_id, list[str]()
     if begin is not None and list(ids[:2]) == [begin, begin]:
-        found.append(
+        problems.append(
             f"task.data: prompts begin with {tokenizer.bos_token} twice: the text has one, and the tokenizer adds one; "
             "take it out of task.data.system"
         )
     if ids and ids[-1] == end:
-        found.append(
+        problems.append(
             f"task.data: prompts end with the end token {tokenizer.eos_token}; set add_eos_token to false in the "
             "model's tokenizer_config.json, and leave it out of task.data.suffix"
         )
-    return found
+    return problems
 
 
 def beyond_context(config: TrainingConfig, longest: int, context: int | None) -> list[str]:
@@ -65,32 +60,32 @@ def beyond_context(config: TrainingConfig, longest: int, context: int | None) ->
     ]
 
 
-def end_tokens(tokenizer: Any, own: int | Sequence[int] | None, *, chat: bool) -> list[int]:
+def end_tokens(tokenizer: Any, model_ends: int | Sequence[int] | None, *, chat: bool) -> list[int]:
     """Ids of the tokens that end a completion: the model's own, the tokenizer's, and in a chat what ends a turn.
 
     Args:
-        own: as the model's generation config names them.
+        model_ends: the end tokens that the model's generation config names.
     """
-    known = [own] if isinstance(own, int) else list(own or ())
+    ends = [model_ends] if isinstance(model_ends, int) else list(model_ends or ())
     turn = _end_of_turn(tokenizer) if chat else None
-    return list(dict.fromkeys(id_ for id_ in (*known, tokenizer.eos_token_id, turn) if id_ is not None))
+    return list(dict.fromkeys(id_ for id_ in (*ends, tokenizer.eos_token_id, turn) if id_ is not None))
 
 
 def _end_of_turn(tokenizer: Any) -> int | None:
-    """The first token of its own that the chat template writes after a reply."""
+    """Return the first added token that the chat template writes after a reply, if it writes one."""
     turns = [{"role": "user", "content": "A question."}, {"role": "assistant", "content": _REPLY}]
     try:
-        _, said, after = _written(tokenizer, turns, {}, add_generation_prompt=False).rpartition(_REPLY)
+        _, reply, after = _written(tokenizer, turns, {}, add_generation_prompt=False).rpartition(_REPLY)
     except ConfigError:
         return None
-    ids = tokenizer(after, add_special_tokens=False)["input_ids"] if said else []
+    ids = tokenizer(after, add_special_tokens=False)["input_ids"] if reply else []
     return next((id_ for id_ in ids if id_ in tokenizer.added_tokens_decoder), None)
 
 
 def _written(tokenizer: Any, turns: Sequence[Mapping[str, str]], options: Mapping[str, Any], **settings: Any) -> str:
     from jinja2.exceptions import TemplateError
 
-    if not has_chat_template(tokenizer):
+    if not tokenizer.chat_template:
         raise ConfigError(
             "task.data.template chat: the model's tokenizer has no chat template; use template raw, or a model that "
             "has one"

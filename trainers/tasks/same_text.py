@@ -1,4 +1,4 @@
-r"""Whether two problems are the same but for their layout.
+r"""Compares problems regardless of their layout.
 
 Layout is: case, white space, compatibility characters of Unicode, punctuation outside numbers, quotation marks, `$`,
 braces, and LaTeX that only sets type, such as \left, \dfrac for \frac, or \,. Another wording, other names or numbers,
@@ -24,6 +24,6 @@ _ALIKE: Final = {"\\dfrac": "\\frac", "\\tfrac": "\\frac", "\N{MINUS SIGN}": "-"
 
 
 def same_text(problem: str) -> str:
-    """One form for all texts of the same problem."""
+    """Return the one form of all texts of the same problem."""
     tokens = _TOKENS.finditer(unicodedata.normalize("NFKC", problem).casefold())
     return " ".join(_ALIKE.get(token[0], token[0]) for token in tokens if token[0] not in _LAYOUT)

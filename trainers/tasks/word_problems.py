@@ -16,9 +16,9 @@ from trainers.config import HeldOutData, WordProblemsTask
 from trainers.errors import ConfigError
 from trainers.rewards import make_reward
 from trainers.rewards.number import no_number, value_of
-from trainers.tasks.base import Completion, Judgement, Problem, within
+from trainers.tasks.base import Completion, Judgement, Problem, by_length
 from trainers.tasks.data_record import Reason
-from trainers.tasks.dataset_rows import Row, Rows, read_rows
+from trainers.tasks.dataset_rows import DatasetRows, ProblemRow, read_dataset
 from trainers.tasks.same_text import same_text
 from trainers.tasks.tokenizers import byte_tokenizer
 
@@ -30,24 +30,24 @@ _VOCABULARY: Final = 512
 
 
 class WordProblems:
-    """The task, over the rows of a dataset: see docs/tasks.md for which are trained on, which validated on.
+    """The task over the rows of a dataset; docs/tasks.md says which are trained on and which validated on.
 
-    Prompts hold all that is asked but a chat's system turn, and no chat template yet: `Asked` writes that.
+    Prompts hold all that is asked but a chat's system turn, and no chat template yet: `PromptedProblems` writes that.
     Raises: ConfigError, if dataset, benchmarks or reward are missing or wrong, or no problem is left; or if an answer
-        is no number and the reward wants one.
+        is not a number and the reward needs one.
     """
 
     def __init__(self, config: WordProblemsTask, cache: Path) -> None:
         self.config = config
         self.left_out: list[tuple[Reason, str]] = []
-        read = read_rows(config.data, cache)
-        self.sources = [read.source]
+        dataset = read_dataset(config.data, cache)
+        self.sources = [dataset.source]
         benchmarks = _benchmarks(config.apart_from, cache)
-        rows = self._kept(read, benchmarks)
+        rows = self._apart(dataset, benchmarks)
         if config.validation is None:
             training, validation = _parted(rows, config)
         else:
-            training, validation = rows, self._kept(self._held_out(config.validation, cache), benchmarks)
+            training, validation = rows, self._apart(self._held_out(config.validation, cache), benchmarks)
             validation = _spread(validation, config.validation.problems)
             training = self._without(training, {same_text(row.problem) for row in validation}, "like_validation")
         _refuse_none({"training": training, "validation": validation}, self.left_out)
@@ -91,62 +91,62 @@ class WordProblems:
 
     @cached_property
     def _teachable(self) -> list[Problem]:
-        return within(self._tokenizer, self.training, self.config.max_prompt_tokens).kept
+        return by_length(self._tokenizer, self.training, self.config.max_prompt_tokens).short
 
-    def _held_out(self, held_out: HeldOutData, cache: Path) -> Rows:
+    def _held_out(self, held_out: HeldOutData, cache: Path) -> DatasetRows:
         changes = {"ref": held_out.ref or self.config.data.ref, "split": held_out.split, "filter": held_out.filter}
         try:
-            read = read_rows(self.config.data.model_copy(update=changes), cache)
+            dataset = read_dataset(self.config.data.model_copy(update=changes), cache)
         except ConfigError as error:
             raise ConfigError(*(f"task.validation: {problem}" for problem in error.problems)) from error
-        self.sources.append(read.source)
-        return read
+        self.sources.append(dataset.source)
+        return dataset
 
-    def _kept(self, read: Rows, benchmarks: set[str]) -> list[Row]:
-        self.left_out += read.left_out
-        return self._without(read.kept, benchmarks, "like_benchmark")
+    def _apart(self, dataset: DatasetRows, benchmarks: set[str]) -> list[ProblemRow]:
+        self.left_out += dataset.left_out
+        return self._without(dataset.problems, benchmarks, "like_benchmark")
 
-    def _without(self, rows: Sequence[Row], texts: set[str], reason: Reason) -> list[Row]:
+    def _without(self, rows: Sequence[ProblemRow], texts: set[str], reason: Reason) -> list[ProblemRow]:
         alike = [same_text(row.problem) in texts for row in rows] if texts else [False] * len(rows)
         self.left_out.extend((reason, json.dumps(row)) for row, left in zip(rows, alike, strict=True) if left)
         return [row for row, left in zip(rows, alike, strict=True) if not left]
 
-    def _problem(self, row: Row) -> Problem:
+    def _problem(self, row: ProblemRow) -> Problem:
         data = self.config.data
         system = data.system if data.template == "raw" else None
         return Problem((system or "") + row.problem + data.suffix, row.answer)
 
 
 def boxed(problem: Problem) -> str:
-    """The shortest right completion."""
+    """Return the shortest right completion of a problem."""
     return rf"\boxed{{{problem.answer}}}"
 
 
-def _refuse_other_than_numbers(rows: Sequence[Row]) -> None:
+def _refuse_other_than_numbers(rows: Sequence[ProblemRow]) -> None:
     if others := [row for row in rows if value_of(row.answer) is None]:
         more = f" ({len(others)} of {len(rows)} problems are like this)" if others[1:] else ""
         raise ConfigError(f"task.reward: {no_number(*others[0])}{more}")
 
 
 def _benchmarks(names: Iterable[str], cache: Path) -> set[str]:
-    """The problems of benchmarks of the catalog, in the form in which equal ones are equal."""
-    found = set[str]()
+    """Read the problems of benchmarks of the catalog, in the form in which equal ones are equal."""
+    texts = set[str]()
     for name in names:
         path = shipped_file(BenchmarkEntry, name)
         try:
             if path is None:
                 read_entry(cache, BenchmarkEntry, name)
                 path = entry_folder(cache, BenchmarkEntry, name) / "problems.jsonl"
-            found |= {same_text(json.loads(line)["problem"]) for line in path.read_bytes().splitlines() if line.strip()}
+            texts |= {same_text(json.loads(line)["problem"]) for line in path.read_bytes().splitlines() if line.strip()}
         except ConfigError as error:
             raise ConfigError(f"task.apart_from: {error}") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"task.apart_from {name}: {path} is damaged ({error}); add the benchmark anew") from error
-    return found
+    return texts
 
 
-def _parted(rows: Sequence[Row], config: WordProblemsTask) -> tuple[list[Row], list[Row]]:
-    """Rows to train on, and every so many different ones, with their repetitions, to validate on."""
+def _parted(rows: Sequence[ProblemRow], config: WordProblemsTask) -> tuple[list[ProblemRow], list[ProblemRow]]:
+    """Part rows into those to train on and, every so many different ones with their repetitions, to validate on."""
     texts = [same_text(row.problem) for row in rows]
     different = list(dict.fromkeys(texts))
     held_out = set(different[config.validation_every - 1 :: config.validation_every])
@@ -159,14 +159,14 @@ def _parted(rows: Sequence[Row], config: WordProblemsTask) -> tuple[list[Row], l
     return [row for row, text in pairs if text not in held_out], [row for row, text in pairs if text in held_out]
 
 
-def _spread(rows: list[Row], wanted: int | None) -> list[Row]:
-    """So many of the rows, at equal distances."""
-    if wanted is None or wanted >= len(rows):
+def _spread(rows: list[ProblemRow], count: int | None) -> list[ProblemRow]:
+    """Take so many of the rows, at equal distances; None: all."""
+    if count is None or count >= len(rows):
         return rows
-    return [rows[place * len(rows) // wanted] for place in range(wanted)]
+    return [rows[place * len(rows) // count] for place in range(count)]
 
 
-def _refuse_none(parts: dict[str, list[Row]], left_out: Sequence[tuple[Reason, str]]) -> None:
+def _refuse_none(parts: dict[str, list[ProblemRow]], left_out: Sequence[tuple[Reason, str]]) -> None:
     reasons = ", ".join(f"{reason} {sum(one == reason for one, _ in left_out)}" for reason in dict(left_out))
     if problems := [
         f"task.data: no problem is left for {name}; rows left out: {reasons or 'none'}"

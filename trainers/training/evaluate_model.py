@@ -11,7 +11,7 @@ from trainers.evaluation.evaluate import Evaluation
 from trainers.policy.load_policy import load_tokenizer
 from trainers.policy.model_folder import model_digest
 from trainers.tasks import Task, make_task
-from trainers.tasks.prompted_problems import Asked
+from trainers.tasks.prompted_problems import PromptedProblems
 from trainers.tasks.word_problems import WordProblems
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
 
@@ -39,7 +39,7 @@ def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluat
     task: Task = make_task(config.task, cache)
     try:
         if isinstance(task, WordProblems):
-            task = Asked(task, load_tokenizer(folder))
+            task = PromptedProblems(task, load_tokenizer(folder))
         with tempfile.TemporaryDirectory(prefix="evaluate-") as scratch:
             folders = Folders(folder, Path(scratch), cache)
             trainer = SamplingTrainer(alone, task, folders, lambda: False, TrainerCallback())

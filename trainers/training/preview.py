@@ -15,8 +15,8 @@ from trainers.rewards import REWARDS
 from trainers.rewards.final_answer import LONG, looks_worked
 from trainers.tasks import Completion, Task, make_task
 from trainers.tasks.data_record import AnswersTried, Preview, Prompt, data_facts, lines, title, worked_warning
-from trainers.tasks.prompted_problems import Asked, data_record
-from trainers.tasks.prompts import beyond_context, end_tokens, has_chat_template, is_chat, token_ids
+from trainers.tasks.prompted_problems import PromptedProblems, data_record
+from trainers.tasks.prompts import beyond_context, end_tokens, is_chat, token_ids
 from trainers.tasks.word_problems import WordProblems, boxed
 
 _TRIED_ANSWERS: Final = 64
@@ -34,7 +34,7 @@ def preview(config: TrainingConfig, cache: Path) -> Preview:
         folder = _folder(config, cache)
         tokenizer = _tokenizer(folder) if folder else task.tokenizer()
         if isinstance(task, WordProblems):
-            task = Asked(task, tokenizer)
+            task = PromptedProblems(task, tokenizer)
         return _previewed(config, task, tokenizer, folder)
     finally:
         task.close()
@@ -54,7 +54,7 @@ def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path 
             for problem, ids in zip(shown, prompts, strict=True)
         ),
         data=data_record(task),
-        chat_template=has_chat_template(tokenizer),
+        chat_template=bool(tokenizer.chat_template),
         ends=tuple(tokenizer.convert_ids_to_tokens(end_tokens(tokenizer, _own_ends(folder), chat=chat))),
         answers=_tried(task, config.task.reward) if isinstance(config.task, WordProblemsTask) else None,
     )
@@ -62,7 +62,7 @@ def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path 
 
 def _lengths(task: Task, tokenizer: Any) -> dict[str, list[int]]:
     """Of the prompts of training and of validation, in tokens."""
-    if isinstance(task, Asked):
+    if isinstance(task, PromptedProblems):
         return task.lengths
     parts = {"training": task.training, "validation": task.validation}
     return {

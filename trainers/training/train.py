@@ -17,7 +17,7 @@ from trainers.process.events import EventWriter
 from trainers.process.parallel import process_state
 from trainers.record.recorder import Outcome, Recorder
 from trainers.tasks import Task, make_task
-from trainers.tasks.prompted_problems import Asked, data_record
+from trainers.tasks.prompted_problems import PromptedProblems, data_record
 from trainers.tasks.word_problems import WordProblems
 from trainers.training.policy_trainer import PolicyTrainer
 from trainers.training.sampling_trainer import Folders
@@ -72,7 +72,7 @@ def train(
         with process_state().main_process_first():  # only the first of several processes can save a model
             model = _initial_model(config, task, cache, events, stopping)
         if isinstance(task, WordProblems):
-            task = Asked(task, load_tokenizer(model))
+            task = PromptedProblems(task, load_tokenizer(model))
             if (warning := task.warning()) and process_state().is_main_process:
                 recorder.warning(first_step, warning)
         events.write("data", **data_record(task).model_dump(mode="json"))

@@ -91,7 +91,7 @@ def test_what_cannot_be_used_is_refused_before_its_weights_are_fetched(hub: Fake
     with pytest.raises(ConfigError, match=rf"acme/pickled@{COMMIT}: its weights are pickles \(pytorch_model\.bin\)"):
         added(tmp_path, "acme/pickled")
     assert hub.sent == []
-    with pytest.raises(ConfigError, match=r"OwnForCausalLM is no causal language model"):
+    with pytest.raises(ConfigError, match=r"OwnForCausalLM is not a causal language model"):
         added(tmp_path, "acme/own")
     assert {name for name, _, _ in hub.sent} == {"config.json", "tokenizer_config.json"}
     assert begun(tmp_path) == []
@@ -177,7 +177,7 @@ def test_the_hubs_refusals_come_with_a_remedy(
         ("acme/Nothing", "there is no such model at"),
         ("acme/Tiny-1@v9", "it has no revision v9; "),
         ("acme/Tiny--1", "acme/Tiny--1: no repository can have this name: Cannot have -- or .. in repo_id"),
-        ("https://huggingface.co/acme/Tiny-1", "is neither OWNER/NAME@REVISION of the Hub nor a file or folder"),
+        ("https://huggingface.co/acme/Tiny-1", "is neither OWNER/NAME@REVISION of the Hub nor a file or directory"),
     ],
 )
 def test_what_is_not_on_the_hub_is_refused(hub: FakeHub, tmp_path: Path, reference: str, refusal: str) -> None:

@@ -14,7 +14,7 @@ from sweep_service.sweep.records import Role
 from sweep_service.sweep.spec import SweepSpec, setting
 from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset, chatml_tokenizer, deepseek_tokenizer
 from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
-from trainers.tasks.prompted_problems import Asked
+from trainers.tasks.prompted_problems import PromptedProblems
 from trainers.tasks.word_problems import WordProblems
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -152,7 +152,7 @@ def test_a_recipe_s_prompt_is_the_model_s_chat(tmp_path: Path) -> None:
     rows = [{"problem": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(1000)]
     add_dataset(tmp_path, task.data.ref, {"train": rows})
     problems = WordProblems(task.model_copy(update={"reward": "exact"}), tmp_path)
-    asked = Asked(problems, deepseek_tokenizer())
+    asked = PromptedProblems(problems, deepseek_tokenizer())
     bar, gap = "\N{FULLWIDTH VERTICAL LINE}", "\N{LOWER ONE EIGHTH BLOCK}"
     begin = f"<{bar}begin{gap}of{gap}sentence{bar}>"
     assert asked.training[0].prompt == f"{begin}<{bar}User{bar}>What is 0 + 1?<{bar}Assistant{bar}><think>\n"
@@ -183,7 +183,7 @@ def test_a_shown_mapping_reads_rows_of_its_form(tmp_path: Path, task: dict[str, 
     for name in task.get("apart_from", ()):
         add_benchmark(tmp_path, name, ["7 + 0?"])
     problems = WordProblems(WordProblemsTask.model_validate(task | {"reward": "exact"}), tmp_path)
-    asked = Asked(problems, chatml_tokenizer())
+    asked = PromptedProblems(problems, chatml_tokenizer())
     assert asked.training[0].answer.isdecimal()
     assert f"{asked.training[0].answer} + 0?" in asked.training[0].prompt
     assert len(asked.training) >= 18

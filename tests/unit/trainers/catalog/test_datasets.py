@@ -73,7 +73,7 @@ def test_parquet_keeps_nested_columns_and_dates_become_texts(tmp_path: Path) -> 
     ("name", "content", "refusal"),
     [
         ("rows.jsonl", '{"a": 1}\n[2]\n', "rows.jsonl, row 2: expected an object with columns, got '[2]'"),
-        ("rows.jsonl", '{"a": 1}\n{"a": NaN}\n', "line 2: NaN is no number in JSON"),
+        ("rows.jsonl", '{"a": 1}\n{"a": NaN}\n', "line 2: NaN is not a number in JSON"),
         ("rows.jsonl", '{"a": 1}\n{"a"\n', "rows.jsonl cannot be read as .jsonl: line 2"),
         ("rows.json", '{"a": 1, "b": 2}', "expected a list of objects, or an object with one such list"),
         ("rows.csv", "a,b\n1,2,3\n", "rows.csv, row 1: more values than the first line names columns"),

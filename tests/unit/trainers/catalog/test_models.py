@@ -102,11 +102,11 @@ def test_weights_in_parts_are_those_of_the_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "refusal"),
     [
-        ({"architectures": ["BertModel"]}, "BertModel is no causal language model of the installed Transformers"),
+        ({"architectures": ["BertModel"]}, "BertModel is not a causal language model of the installed Transformers"),
         ({"architectures": None}, "config.json names no architecture"),
         (
             {"architectures": ["OwnForCausalLM"], "auto_map": {"AutoModelForCausalLM": "modeling_own.OwnForCausalLM"}},
-            "OwnForCausalLM is no causal language model of the installed Transformers; it needs code from its "
+            "OwnForCausalLM is not a causal language model of the installed Transformers; it needs code from its "
             "repository (AutoModelForCausalLM), and such code is never run here",
         ),
         (
@@ -130,7 +130,7 @@ def test_a_known_architecture_may_bring_code_that_is_not_needed(tmp_path: Path) 
     ("files", "refusal"),
     [
         ({"tokenizer.json": None}, "there is no tokenizer, such as tokenizer.json"),
-        ({"config.json": None}, "there is no config.json, so this is no Hugging Face model"),
+        ({"config.json": None}, "there is no config.json, so this is not a Hugging Face model"),
         (
             {"config.json": None, "adapter_config.json": b"{}"},
             "these are LoRA adapters, not a model; merge them into their base model and add that",
@@ -144,7 +144,7 @@ def test_a_known_architecture_may_bring_code_that_is_not_needed(tmp_path: Path) 
             "its weights are pickles (pytorch_model.bin), which can run any code when they are read; take a revision "
             "with safetensors, or convert them on a machine that may be lost and add the folder",
         ),
-        ({"config.json": b"[1]"}, "config.json is no JSON object"),
+        ({"config.json": b"[1]"}, "config.json is not a JSON object"),
         (
             {"model.safetensors": safetensors({"a": [2]})[:-1]},
             "model.safetensors, of 73 bytes, is not a whole safetensors file (Error while deserializing header: "
@@ -186,7 +186,7 @@ def test_the_same_again_is_there_already_and_another_is_refused(tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["Mine", "../x", "", "a/b", ".x", "x" * 64])
 def test_a_name_is_a_plain_name(tmp_path: Path, name: str) -> None:
-    assert "is no name for an entry" in refusals(write_model(tmp_path / "here"), tmp_path, name)[0]
+    assert "is not a name for an entry" in refusals(write_model(tmp_path / "here"), tmp_path, name)[0]
 
 
 def test_a_folder_without_a_record_is_neither_used_nor_written_over(tmp_path: Path) -> None:

@@ -10,17 +10,17 @@ from trainers.errors import ConfigError
 from trainers.tasks import make_task
 from trainers.tasks.base import Completion
 from trainers.tasks.data_record import Problems
-from trainers.tasks.prompted_problems import Asked, data_record
+from trainers.tasks.prompted_problems import PromptedProblems, data_record
 from trainers.tasks.word_problems import WordProblems
 
 SHOP = WordProblems(WordProblemsTask(reward="number", max_prompt_tokens=40), Path("no-cache"))
-SHORT = Asked(SHOP, SHOP.tokenizer())
+SHORT = PromptedProblems(SHOP, SHOP.tokenizer())
 
 
-def asked(cache: Path, rows: list[Any], tokenizer: PreTrainedTokenizerFast, **changes: Any) -> Asked:
+def asked(cache: Path, rows: list[Any], tokenizer: PreTrainedTokenizerFast, **changes: Any) -> PromptedProblems:
     chats.add_dataset(cache, "sums", {"train": rows})
     raw = {"data": {"ref": "sums", **changes.pop("data", {})}, "reward": "exact", "max_prompt_tokens": 4096, **changes}
-    return Asked(WordProblems(WordProblemsTask.model_validate(raw), cache), tokenizer)
+    return PromptedProblems(WordProblems(WordProblemsTask.model_validate(raw), cache), tokenizer)
 
 
 def rows(number: int) -> list[dict[str, str]]:
@@ -44,7 +44,7 @@ def test_long_prompts_are_left_out_of_both_sets_and_told() -> None:
 
 def test_where_nothing_is_long_nothing_is_told() -> None:
     task = WordProblems(WordProblemsTask(reward="number"), Path("no-cache"))
-    whole = Asked(task, task.tokenizer())
+    whole = PromptedProblems(task, task.tokenizer())
     assert whole.training == task.training
     assert whole.warning() is None
     assert whole.record.left_out == {}
@@ -62,7 +62,7 @@ def test_a_limit_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"task\.max_prompt_tokens: all \d+ training prompts are longer than 3 tokens"
     ):
-        Asked(task, task.tokenizer())
+        PromptedProblems(task, task.tokenizer())
 
 
 def test_of_validation_alone_the_limit_says_so(tmp_path: Path) -> None:

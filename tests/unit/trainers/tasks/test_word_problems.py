@@ -12,7 +12,7 @@ from tests.unit.trainers.tasks import make_shop_sums
 from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset
 from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
-from trainers.tasks.base import Completion, Problem, within
+from trainers.tasks.base import Completion, Problem, by_length
 from trainers.tasks.dataset_rows import dataset_file
 from trainers.tasks.word_problems import WordProblems
 
@@ -96,16 +96,16 @@ def test_the_tokenizer_spells_real_text_with_few_tokens() -> None:
 def test_long_prompts_are_parted_by_the_tokenizer_that_reads_them() -> None:
     tokenizer = SHOP.tokenizer()
     lengths = {problem: len(tokenizer(problem.prompt)["input_ids"]) for problem in SHOP.training}
-    kept, dropped, _ = found = within(tokenizer, SHOP.training, 40)
-    assert found.lengths == [lengths[problem] for problem in kept]
-    assert kept == [problem for problem in SHOP.training if lengths[problem] <= 40]
-    assert dropped == [problem for problem in SHOP.training if lengths[problem] > 40]
-    assert kept
-    assert dropped
+    short, long, lengths_of_short = by_length(tokenizer, SHOP.training, 40)
+    assert lengths_of_short == [lengths[problem] for problem in short]
+    assert short == [problem for problem in SHOP.training if lengths[problem] <= 40]
+    assert long == [problem for problem in SHOP.training if lengths[problem] > 40]
+    assert short
+    assert long
     with pytest.raises(
         ConfigError, match=f"all 360 training prompts are longer than 3 .* {min(lengths.values())}; raise it"
     ):
-        within(tokenizer, SHOP.training, 3)
+        by_length(tokenizer, SHOP.training, 3)
 
 
 def test_the_recipe_names_what_the_warm_start_follows_from(tmp_path: Path) -> None:
@@ -289,11 +289,11 @@ def test_too_few_problems_to_validate_are_refused(tmp_path: Path) -> None:
         (line(2, answer=float("nan")), "answer is NaN; it must be a text or a number"),
         (line(2, problem=7), "problem is 7; it must be a text"),
         (line(2, problem=[{"role": "user"}]), r'problem is \[\{"role": "user"\}\]; it must be a text'),
-        ("[1]", "list, not an object"),
-        ("{", "no JSON: "),
+        ("[1]", "it is a JSON list, not an object"),
+        ("{", "it is not valid JSON: "),
         ('{"problem": "\\ud800", "answer": "1"}', "problem holds half a character"),
-        ("[" * 100_000, "no JSON: nested too deep"),
-        (b'{"problem": "\xff", "answer": "1"}', "no JSON: 'utf-8' codec"),
+        ("[" * 100_000, "it is not valid JSON: nested too deep"),
+        (b'{"problem": "\xff", "answer": "1"}', "it is not valid JSON: 'utf-8' codec"),
     ],
     ids=range(10),
 )
