@@ -1,9 +1,8 @@
-"""Evaluates a model on benchmarks: problems that are always the same, in `catalog`; `python -m trainers.benchmarks`.
+"""Evaluates a model on benchmarks, problems that are always the same: `python -m trainers.benchmarks`.
 
-catalog     what the benchmarks are          request     from the command line to evaluations
-problems    reads their JSONL                 run         samples, judges, resumes
-upstream    makes it from published forms     sampler     the model
-arithmetic  writes the one we ship            samples     the file of completions
-add         brings it into the cache          result      scores and their standard errors
-job         what the samples follow from
+known_benchmarks  the benchmarks known by name    request   turns the command line into evaluations
+problems          reads their JSONL               run       samples, judges, resumes
+upstream          makes it from published forms   sampler   holds the model
+add_benchmark     brings it into the cache        samples   holds the file of completions
+job               says what samples follow from   result    computes scores and their standard errors
 """

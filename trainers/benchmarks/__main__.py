@@ -14,7 +14,7 @@ from typing import Final
 
 from trainers.benchmarks.add_benchmark import add_file
 from trainers.benchmarks.known_benchmarks import CATALOG
-from trainers.benchmarks.request import asked
+from trainers.benchmarks.request import requested
 from trainers.benchmarks.run import run
 from trainers.benchmarks.sampler import ModelSampler
 from trainers.catalog import BenchmarkEntry, entry_folder
@@ -70,7 +70,7 @@ def _evaluate(words: Sequence[str]) -> int:
     stop.install()
     os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    batch, evaluations = asked(options)
+    batch, evaluations = requested(options)
     load = partial(ModelSampler, options.model, evaluations[0].job.sampling.dtype, lambda: stop.requested)
     for line in run(evaluations, load, batch, lambda: stop.requested):
         sys.stdout.write(f"{line}\n")

@@ -20,7 +20,7 @@ from trainers.errors import ConfigError
 
 RAW: Final = "https://raw.githubusercontent.com"
 MEDIA: Final = "https://media.githubusercontent.com/media"
-"""Where GitHub keeps the content of files in Git LFS."""
+"""The host of the content of files in Git LFS."""
 _LARGEST: Final = 64 << 20
 _TIMEOUT_S: Final = 30
 _POINTER: Final = re.compile(rb"version https://git-lfs\S*\noid sha256:(?P<sha256>[0-9a-f]{64})\nsize (?P<size>\d+)\n")
@@ -34,10 +34,10 @@ def add_known(name: str, cache: Path, reporter: Reporter) -> BenchmarkEntry:
     """
     source = CATALOG[name].source if name in CATALOG else None
     if source is None:
-        known = ", ".join(known for known, benchmark in CATALOG.items() if benchmark.source)
-        shipped = f"{name} comes with the package" if name in CATALOG else f"there is no benchmark {name!r}"
+        public = ", ".join(known for known, benchmark in CATALOG.items() if benchmark.source)
+        problem = f"{name} comes with the package" if name in CATALOG else f"there is no benchmark {name!r}"
         raise ConfigError(
-            f"{shipped}; from their public sources come {known}; your own is added as NAME=FILE or "
+            f"{problem}; from their public sources come {public}; your own is added as NAME=FILE or "
             "NAME=OWNER/DATASET@REVISION:SPLIT"
         )
     origin = Origin(repository=source.repository, revision=source.commit, part=source.path)
@@ -47,7 +47,7 @@ def add_known(name: str, cache: Path, reporter: Reporter) -> BenchmarkEntry:
         with about(str(source)):
             file = Path(made) / Path(source.path).name
             file.write_bytes(_fetched(source, reporter))
-        return _kept(read_upstream(name, [file], str(source)), cache, name, origin, place, reporter)
+        return _stored(read_upstream(name, [file], str(source)), cache, name, origin, place, reporter)
 
 
 def add_file(name: str, file: Path, cache: Path, reporter: Reporter) -> BenchmarkEntry:
@@ -59,7 +59,7 @@ def add_file(name: str, file: Path, cache: Path, reporter: Reporter) -> Benchmar
         raise ConfigError(f"{file}: there is no such file")
     source = str(CATALOG[name].source) if name in CATALOG else file.name
     with making(cache, BenchmarkEntry, name) as place:
-        return _kept(read_upstream(name, [file], source), cache, name, Origin(), place, reporter)
+        return _stored(read_upstream(name, [file], source), cache, name, Origin(), place, reporter)
 
 
 def add_hub(
@@ -80,16 +80,16 @@ def add_hub(
         with about(str(repository)):
             files = fetched_splits(repository, config, place, reporter, only=match["split"])[match["split"]]
         problems = read_upstream(name, files, f"{repository}:{part}")
-        return _kept(problems, cache, name, origin, place, reporter)
+        return _stored(problems, cache, name, origin, place, reporter)
 
 
 def _same_origin(cache: Path, name: str, origin: Origin, reporter: Reporter) -> BenchmarkEntry | None:
-    """What is there already, if it came from there."""
+    """Return the entry that is there already, if it came from the same place."""
     existing = find_entry(cache, BenchmarkEntry, name)
     return same_or_refused(existing, True, reporter) if existing and existing.origin == origin else None
 
 
-def _kept(
+def _stored(
     problems: Sequence[BenchmarkProblem], cache: Path, name: str, origin: Origin, place: Making, reporter: Reporter
 ) -> BenchmarkEntry:
     content = jsonl(problems).encode()

@@ -1,4 +1,4 @@
-"""What an evaluation of one model on one benchmark is, fixed before the first sample. Imports no torch."""
+"""The definition of an evaluation of one model on one benchmark, fixed before the first sample. Imports no torch."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ JOB_FILE: Final = "job.json"
 
 
 class BenchmarkSampling(Frozen):
-    """How completions are sampled and judged."""
+    """The settings by which completions are sampled and judged."""
 
     samples: int = Field(ge=1, description="Completions of each problem.")
     temperature: float = Field(gt=0, le=5)
@@ -30,7 +30,7 @@ class BenchmarkSampling(Frozen):
 
 
 class Job(Frozen):
-    """Everything that the samples and the result follow from."""
+    """Everything that determines the samples and the result."""
 
     benchmark: str
     problems: int
@@ -43,7 +43,7 @@ class Job(Frozen):
 
 
 def keep_job(folder: Path, job: Job) -> None:
-    """Write what a folder's samples follow from, or check that the samples already there follow from the same.
+    """Write the job of a folder's samples, or check that the samples already there are of the same job.
 
     A folder without samples, as an evaluation that was refused leaves it, takes any job.
 
@@ -67,11 +67,11 @@ def keep_job(folder: Path, job: Job) -> None:
 
 
 def _differences(stored: Any, now: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
-    found = list[tuple[str, Any, Any]]()
+    differences = list[tuple[str, Any, Any]]()
     for name, value in now.items():
         before = stored.get(name) if isinstance(stored, Mapping) else None
         if isinstance(value, Mapping):
-            found += _differences(before, value, f"{prefix}{name}.")
+            differences += _differences(before, value, f"{prefix}{name}.")
         elif before != value:
-            found.append((prefix + name, before, value))
-    return found
+            differences.append((prefix + name, before, value))
+    return differences

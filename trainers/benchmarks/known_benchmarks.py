@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 REASONING_SUFFIX: Final = "\nPlease reason step by step, and put your final answer within \\boxed{}."
-"""What the models the paper starts from were published to be asked with (deepseek-ai, DeepSeek-R1-Distill)."""
+"""The text that the publishers of the paper's initial models ask them with (deepseek-ai, DeepSeek-R1-Distill)."""
 
 
 class UpstreamSource(NamedTuple):
@@ -34,7 +34,7 @@ class Benchmark(NamedTuple):
     max_tokens: int
     """Longest completion; a longer one is cut and judged as it is."""
     source: UpstreamSource | None
-    """Where the problems were published; None: they are in this package, or your own."""
+    """The place where the problems were published; None: they are in this package, or your own."""
     temperature: float = 0.6
     top_p: float = 0.95
     prompt_suffix: str = REASONING_SUFFIX

@@ -32,18 +32,18 @@ class ProblemSet(NamedTuple):
 
     problems: Sequence[BenchmarkProblem]
     origin: str
-    """Where the file was published."""
+    """The place where the file was published."""
     sha256: str
-    """Of the JSONL file."""
+    """The digest of the JSONL file."""
 
 
 def read_problems(name: str, cache: Path) -> ProblemSet:
-    """The problems of a benchmark: one of the package, or one that was added to the cache.
+    """Read the problems of a benchmark: one of the package, or one that was added to the cache.
 
-    Raises: ConfigError, if it was not added, or its file is no such JSONL or has another number of problems than the
+    Raises: ConfigError, if it was not added, or its file is not such JSONL or has another number of problems than the
         catalog says.
     """
-    path, origin = _found(name, cache)
+    path, origin = _located(name, cache)
     try:
         content = path.read_bytes()
         lines = content.decode().removesuffix("\n").split("\n")
@@ -54,8 +54,7 @@ def read_problems(name: str, cache: Path) -> ProblemSet:
         try:
             problems.append(BenchmarkProblem.model_validate_json(line))
         except ValidationError as error:
-            wrong = ", ".join(": ".join([*map(str, fault["loc"]), fault["msg"]]) for fault in error.errors())
-            faults.append(f"{path}, line {number}: {wrong}")
+            faults.append(f"{path}, line {number}: {faults_in(error)}")
     if faults:
         more = len(faults) - _SHOWN_FAULTS
         raise ConfigError(*faults[:_SHOWN_FAULTS], *([f"{path}: {more} more such lines"] if more > 0 else []))
@@ -63,8 +62,8 @@ def read_problems(name: str, cache: Path) -> ProblemSet:
     return ProblemSet(problems, origin, hashlib.sha256(content).hexdigest())
 
 
-def _found(name: str, cache: Path) -> tuple[Path, str]:
-    """A benchmark's file and where it was published."""
+def _located(name: str, cache: Path) -> tuple[Path, str]:
+    """Return a benchmark's file and the place where it was published."""
     if shipped := shipped_file(BenchmarkEntry, name):
         return shipped, shipped.name
     try:
@@ -75,11 +74,13 @@ def _found(name: str, cache: Path) -> tuple[Path, str]:
     return entry_folder(cache, BenchmarkEntry, name) / PROBLEMS_FILE, origin_text(entry.origin)
 
 
-def check_problems(name: str, problems: Sequence[BenchmarkProblem], origin: str) -> None:
-    """Refuse a wrong number of problems, and ids or texts that occur twice.
+def faults_in(error: ValidationError) -> str:
+    """Write what is wrong with a problem, field by field."""
+    return ", ".join(": ".join([*map(str, fault["loc"]), fault["msg"]]) for fault in error.errors())
 
-    Raises: ConfigError.
-    """
+
+def check_problems(name: str, problems: Sequence[BenchmarkProblem], origin: str) -> None:
+    """Refuse a wrong number of problems, and ids or texts that occur twice. Raises: ConfigError."""
     expected = usual(name).problems or len(problems) or 1
     faults = [] if len(problems) == expected else [f"{origin}: {len(problems)} problems; {name} has {expected}"]
     for field in ("id", "problem"):
@@ -91,5 +92,5 @@ def check_problems(name: str, problems: Sequence[BenchmarkProblem], origin: str)
 
 
 def jsonl(problems: Sequence[BenchmarkProblem]) -> str:
-    """The text of the file that `read_problems` reads."""
+    """Write the text of the file that `read_problems` reads."""
     return "".join(json.dumps(problem.model_dump(), ensure_ascii=False) + "\n" for problem in problems)

@@ -1,4 +1,4 @@
-"""From the words of the command line to evaluations, with everything that is wrong said at once."""
+"""Turns the words of the command line into evaluations, or into one error that names everything wrong."""
 
 import argparse
 import platform
@@ -21,8 +21,8 @@ from trainers.rewards import known_names
 _LIBRARIES: Final = ("torch", "transformers", "tokenizers", "math-verify")
 
 
-def asked(options: argparse.Namespace) -> tuple[int, list[BenchmarkEvaluation]]:
-    """The batch size and the evaluations that the command line asks for.
+def requested(options: argparse.Namespace) -> tuple[int, list[BenchmarkEvaluation]]:
+    """Return the batch size and the evaluations that the command line asks for.
 
     Raises: ConfigError, with every reason why they cannot be made.
     """
@@ -30,7 +30,7 @@ def asked(options: argparse.Namespace) -> tuple[int, list[BenchmarkEvaluation]]:
     checks: list[Callable[[], Any]] = [partial(model_digest, options.model), partial(_batch, options.batch)]
     checks += [partial(read_problems, name, options.cache) for name in names]
     checks += [partial(_sampling, name, options) for name in names]
-    digest, batch, *found = all_of(checks)
+    digest, batch, *details = all_of(checks)  # first the problems of each benchmark, then the sampling of each
     versions = {"python": platform.python_version(), **{library: version(library) for library in _LIBRARIES}}
     evaluations = [
         BenchmarkEvaluation(
@@ -47,7 +47,7 @@ def asked(options: argparse.Namespace) -> tuple[int, list[BenchmarkEvaluation]]:
             problems.problems,
             options.output / name,
         )
-        for name, problems, sampling in zip(names, found, found[len(names) :], strict=False)
+        for name, problems, sampling in zip(names, details, details[len(names) :], strict=False)
     ]
     return batch, evaluations
 
@@ -59,8 +59,8 @@ def _batch(text: str) -> int:
 
 
 def _sampling(name: str, options: argparse.Namespace) -> BenchmarkSampling:
-    """The benchmark's usual sampling, with what the command line says instead."""
-    given = {
+    """Return the benchmark's usual sampling, changed as the command line says."""
+    options_by_field = {
         field: value for field in BenchmarkSampling.model_fields if (value := getattr(options, field, None)) is not None
     }
     template = has_chat_template(options.model)
@@ -74,7 +74,7 @@ def _sampling(name: str, options: argparse.Namespace) -> BenchmarkSampling:
     }
     other = {"chat": options.prompt != "plain" and template, "dtype": "bfloat16" if device() == "cuda" else "float32"}
     try:
-        sampling = BenchmarkSampling.model_validate({**settings, **other, **given})
+        sampling = BenchmarkSampling.model_validate({**settings, **other, **options_by_field})
     except ValidationError as error:
         faults += [
             f"--{'-'.join(str(fault['loc'][0]).split('_'))}: {fault['msg']} (got {fault['input']!r})"

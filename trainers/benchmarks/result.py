@@ -1,4 +1,4 @@
-"""`result.json`: what the samples of one model on one benchmark add up to. Pure, no clock: same samples, same bytes.
+"""Computes `result.json`, the scores of one model on one benchmark. Pure, no clock: same samples, same bytes.
 
 A sample on which the judge itself failed is missing from every score and counted in `failed_share`; it is not wrong.
 """
@@ -16,7 +16,7 @@ RESULT_FILE: Final = "result.json"
 
 
 def result(job: Job, samples: Iterable[BenchmarkSample]) -> dict[str, Any]:
-    """Scores over problems with their standard errors, figures over samples, a row for each problem, and the job."""
+    """Return scores over problems with standard errors, figures over samples, a row for each problem, and the job."""
     groups = dict[str, list[BenchmarkSample]]()
     for sample in samples:
         groups.setdefault(sample.problem, []).append(sample)
@@ -29,7 +29,7 @@ def result(job: Job, samples: Iterable[BenchmarkSample]) -> dict[str, Any]:
 
 
 def summary(name: str, scores: Mapping[str, Any]) -> str:
-    """One line for people: avg@k with both errors, and pass@k."""
+    """Write one line for people: avg@k with both errors, and pass@k."""
     average = scores["avg_at_k"]
     passed = ", ".join(f"pass@{row['k']} {_shown(row['mean'])}" for row in scores["pass_at_k"][1:])
     return (
@@ -54,7 +54,7 @@ def _scores(judged: Sequence[Sequence[BenchmarkSample]], job: Job) -> dict[str, 
 
 
 def _sizes(samples: int) -> list[int]:
-    """1, 2, 4, ... below the number of samples, and that number."""
+    """List 1, 2, 4, ... below the number of samples, and that number."""
     return sorted({*(2**power for power in range(samples.bit_length())), samples})
 
 

@@ -1,7 +1,7 @@
-"""Evaluates a model on benchmarks, and goes on where an earlier process was ended, however it was ended.
+"""Evaluates a model on benchmarks, and goes on where an earlier process ended, for whatever reason.
 
-Every batch has a seed of its own, made from the place where it begins; so what is sampled does not depend on where an
-evaluation was cut. Imports no torch until a model is needed.
+Every batch has a seed of its own, made from the place where it begins; so samples do not depend on where an evaluation
+was interrupted. Imports no torch until a model is needed.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class BenchmarkEvaluation(NamedTuple):
 
     @property
     def order(self) -> list[Place]:
-        """The places of all samples, in the order in which they are made."""
+        """List the places of all samples, in the order in which they are made."""
         return [Place(problem.id, k) for problem in self.problems for k in range(self.job.sampling.samples)]
 
 
@@ -99,7 +99,7 @@ def _opened(evaluation: BenchmarkEvaluation, stack: ExitStack) -> SampleWriter:
 
 
 def _prompts(evaluation: BenchmarkEvaluation, model: ModelSampler) -> tuple[str, dict[str, list[int]]]:
-    """The benchmark's name, and the token ids of its prompts by problem."""
+    """Return the benchmark's name, and the token ids of its prompts by problem."""
     job = evaluation.job
     prompts = {problem.id: model.prompt_ids(problem.problem, job.sampling) for problem in evaluation.problems}
     longest, context = max(map(len, prompts.values())), model.context

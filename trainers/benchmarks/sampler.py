@@ -56,7 +56,7 @@ class ModelSampler:
         return token_ids(self._tokenizer, [text], chat=sampling.chat)[0]
 
     def sample(self, prompts: Sequence[Sequence[int]], sampling: BenchmarkSampling, seed: int) -> list[Completion]:
-        """One completion of each prompt; on a CPU the same arguments give the same completions.
+        """Sample one completion of each prompt; on a CPU the same arguments give the same completions.
 
         Raises: StoppedError, if `stopping()` becomes true meanwhile.
         """
@@ -78,7 +78,7 @@ class ModelSampler:
         return [self._completion(ids, ends) for ids in ids_BT[:, padded["input_ids"].shape[1] :].tolist()]
 
     def _generation(self, sampling: BenchmarkSampling, ends: list[int]) -> Any:
-        """In place of the model's own settings, of which `generate` takes whatever it is not given."""
+        """Replace the model's own settings, of which `generate` takes whatever it is not given."""
         from transformers import GenerationConfig
 
         return GenerationConfig(
@@ -98,7 +98,7 @@ class ModelSampler:
 
 
 def device() -> str:
-    """Where models are sampled: cuda, or else cpu."""
+    """Name the device that samples: cuda, or else cpu."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -7,7 +7,6 @@ one batch, which opening removes.
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from pydantic import Field, ValidationError
@@ -20,7 +19,7 @@ SAMPLES_FILE: Final = "samples.jsonl"
 
 
 class Place(NamedTuple):
-    """Which completion of which problem."""
+    """The place of a sample: a problem's id, and the index among its completions."""
 
     problem: str
     sample: int
@@ -30,7 +29,7 @@ class BenchmarkSample(Frozen):
     """A line of the file."""
 
     problem: str = Field(description="The problem's id.")
-    sample: int = Field(description="The how manyeth completion of it, from 0.")
+    sample: int = Field(description="Index of this completion among the problem's samples, from 0.")
     batch_end: int = Field(description="Lines of the file when this one's batch is complete.")
     completion: str
     tokens: int
@@ -42,7 +41,7 @@ class BenchmarkSample(Frozen):
 
     @classmethod
     def of(cls, place: Place, batch_end: int, completion: Completion, judgement: Judgement) -> Self:
-        """The line of one judged completion."""
+        """Make the line of one judged completion."""
         return cls(
             problem=place.problem,
             sample=place.sample,
@@ -77,24 +76,21 @@ class SampleWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
 
 def read_samples(path: Path) -> Iterator[BenchmarkSample]:
-    """Yield the samples of all whole lines.
-
-    Raises: ConfigError, if a line is no sample.
-    """
+    """Yield the samples of all whole lines. Raises: ConfigError, if a line is not a sample."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.endswith(b"\n"):
                 try:
                     yield BenchmarkSample.model_validate_json(line)
                 except ValidationError as error:
-                    raise ConfigError(f"{path}, line {number}: no sample ({error}); name another --output") from error
+                    raise ConfigError(
+                        f"{path}, line {number}: it is not a sample ({error}); name another --output"
+                    ) from error
 
 
 def _keep_whole_batches(path: Path, order: Sequence[Place]) -> int:
@@ -107,9 +103,9 @@ def _keep_whole_batches(path: Path, order: Sequence[Place]) -> int:
                 f"expected {place.sample} of {place.problem}; name another --output"
             )
         batch_ends.append(sample.batch_end)
-    kept = sum(end <= len(batch_ends) for end in batch_ends)
+    whole_lines = sum(end <= len(batch_ends) for end in batch_ends)
     with path.open("rb+") as file:
-        for _ in range(kept):
+        for _ in range(whole_lines):
             file.readline()
         file.truncate(file.tell())
-    return kept
+    return whole_lines

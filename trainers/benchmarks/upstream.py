@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from trainers.benchmarks.problems import BenchmarkProblem, check_problems
+from trainers.benchmarks.problems import BenchmarkProblem, check_problems, faults_in
 from trainers.catalog.row_files import likely_columns, read_rows
 from trainers.errors import ConfigError
 
@@ -15,30 +15,29 @@ _THOUSANDS: Final = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
 
 
 def read_upstream(name: str, files: Sequence[Path], source: str) -> list[BenchmarkProblem]:
-    """A benchmark's problems from files as they were published, or from one in the form that is kept.
+    """Read a benchmark's problems from files as they were published, or from one in the form of the cache.
 
     Args:
-        source: where they were published.
+        source: the place where they were published, for messages.
     Raises: ConfigError, if they cannot be read or do not hold this benchmark.
     """
     records = [row for file in files for row in read_rows(file)]
     if records and all(record.keys() == BenchmarkProblem.model_fields.keys() for record in records):
-        problems = [_as_it_is(record, number, source) for number, record in enumerate(records, 1)]
+        problems = [_validated(record, number, source) for number, record in enumerate(records, 1)]
         check_problems(name, problems, source)
         return problems
     return converted(name, records, source)
 
 
-def _as_it_is(record: Mapping[str, Any], number: int, source: str) -> BenchmarkProblem:
+def _validated(record: Mapping[str, Any], number: int, source: str) -> BenchmarkProblem:
     try:
         return BenchmarkProblem.model_validate(record)
     except ValidationError as error:
-        wrong = ", ".join(": ".join([*map(str, fault["loc"]), fault["msg"]]) for fault in error.errors())
-        raise ConfigError(f"{source}, record {number}: {wrong}") from error
+        raise ConfigError(f"{source}, record {number}: {faults_in(error)}") from error
 
 
 def converted(name: str, records: Iterable[Mapping[str, Any]], source: str) -> list[BenchmarkProblem]:
-    """The distinct problems of published records, in order and numbered; files made for avg@k repeat each k times.
+    """Return the distinct problems of records, in order and numbered; files made for avg@k repeat each problem k times.
 
     Raises: ConfigError, if a record has no problem or answer, answers contradict, or the number is not the benchmark's.
     """
@@ -60,7 +59,7 @@ def converted(name: str, records: Iterable[Mapping[str, Any]], source: str) -> l
 
 
 def _problem(record: Mapping[str, Any]) -> str | None:
-    """The text, also where it is a chat whose last message asks."""
+    """Return the problem's text, also where it is a chat whose last message asks."""
     text: Any = record.get(likely_columns([name for name, value in record.items() if value]).prompt or "")
     if isinstance(text, list):
         text = text[-1]["content"] if text else None
@@ -68,7 +67,7 @@ def _problem(record: Mapping[str, Any]) -> str | None:
 
 
 def _answer(record: Mapping[str, Any]) -> str | None:
-    """The final answer: what follows #### of a solution, whole numbers without .0, digits not grouped by commas."""
+    """Return the final answer: what follows ####, whole numbers without .0, digits not grouped by commas."""
     judged: Any = record.get("reward_model")
     value: Any = judged.get("ground_truth") if isinstance(judged, Mapping) else record.get("answer")
     if isinstance(value, float) and value.is_integer():

@@ -85,10 +85,7 @@ def entry_folder(cache: Path, entry_type: type[Entry], name: str) -> Path:
 
 
 def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
-    """Read the record of an entry.
-
-    Raises: ConfigError, if there is none of that name.
-    """
+    """Read the record of an entry. Raises: ConfigError, if there is none of that name."""
     kind, entry = KINDS[entry_type], _read(entry_folder(cache, entry_type, name) / ENTRY_FILE, entry_type)
     if entry is None:
         names = ", ".join(entry.name for entry in list_entries(cache, entry_type)) or "none"

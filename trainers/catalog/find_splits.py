@@ -15,14 +15,11 @@ README: Final = "README.md"
 
 
 def check_split(name: str) -> None:
-    """Refuse a text that cannot be the name of a split.
-
-    Raises: ConfigError.
-    """
+    """Refuse a text that cannot be the name of a split. Raises: ConfigError."""
     if not re.fullmatch(SPLIT_PATTERN, name):
         raise ConfigError(
-            f"{name!r} is not a name for a split: use 1 to 63 letters, digits, '.', '_' and '-', the first and the last one "
-            "a letter or digit"
+            f"{name!r} is not a name for a split, which has 1 to 63 letters, digits, '.', '_' and '-', a letter or "
+            "digit first and last"
         )
 
 

@@ -54,10 +54,7 @@ class Repository:
 
     @classmethod
     def open(cls, kind: RepositoryKind, reference: str, token: str | None, reporter: Reporter) -> Self:
-        """Find the commit and the files of a repository, written OWNER/NAME@REVISION.
-
-        Raises: ConfigError; HubError.
-        """
+        """Find the commit and the files of a repository, written OWNER/NAME@REVISION. Raises: ConfigError; HubError."""
         name, revision = parse_reference(reference)
         with about(reference), hub_errors(kind, name, revision, token):
             from huggingface_hub import HfApi, RepoFile
@@ -82,10 +79,7 @@ class Repository:
         return sum(self.files[path].size for path in paths)
 
     def fetch(self, paths: Sequence[str], folder: Path, reporter: Reporter) -> None:
-        """Fetch files into a folder; what has come of them before is not fetched again.
-
-        Raises: HubError.
-        """
+        """Fetch files into a folder; what has come of them before is not fetched again. Raises: HubError."""
         done, total = 0, self.size(paths)
         for path in paths:
             target = folder / path
@@ -202,10 +196,7 @@ def hub_token(file: Path | None) -> str | None:
 
 @contextmanager
 def hub_errors(kind: RepositoryKind, name: str, revision: str | None, token: str | None) -> Generator[None]:
-    """Turn what the hub's client raises into sentences with a remedy.
-
-    Raises: HubError.
-    """
+    """Turn what the hub's client raises into sentences with a remedy. Raises: HubError."""
     from huggingface_hub import constants, errors
 
     page = f"{constants.ENDPOINT}/{'datasets/' if kind == 'dataset' else ''}{name}"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trainers.catalog.entries import ENTRY_FILE, KINDS, AnyEntry, Origin, entry_folder, list_entries, read_entry
 from trainers.catalog.shipped import shipped_entries, shipped_file
-from trainers.config.base import NAME_PATTERN
+from trainers.config.base import NAME_PATTERN, NAME_RULE
 from trainers.errors import ConfigError
 from trainers.process.durable import move_whole, write_whole
 from trainers.process.locks import locked
@@ -79,10 +79,7 @@ class Making:
 
 
 def check_room(folder: Path, needed_bytes: int) -> None:
-    """Refuse to fill the disk.
-
-    Raises: ConfigError.
-    """
+    """Refuse to fill the disk. Raises: ConfigError."""
     free = shutil.disk_usage(folder).free
     if needed_bytes + _SPARE_BYTES > free:
         needed = f"{size_text(needed_bytes)} are needed" if needed_bytes else "more is needed"
@@ -101,8 +98,8 @@ def leftovers(target: Path) -> list[Path]:
 def making(cache: Path, entry_type: type[AnyEntry], name: str, source: str = "local") -> Generator[Making]:
     """Hold the name while an entry is made; an error leaves nothing there, unless the `Making` is resumable.
 
-    Raises: ConfigError, if the name is not allowed, belongs to the package or to a folder that is not an entry, or if another
-        process is making an entry of it.
+    Raises: ConfigError, if the name is not allowed, if it belongs to the package or to a folder that is not an entry,
+        or if another process is making an entry of it.
     """
     kind, target = KINDS[entry_type], entry_folder(cache, entry_type, name)
     check_name(name)
@@ -125,10 +122,7 @@ def making(cache: Path, entry_type: type[AnyEntry], name: str, source: str = "lo
 
 @contextmanager
 def held(target: Path, kind: str) -> Generator[None]:
-    """Keep other processes from adding or removing the entry.
-
-    Raises: ConfigError, if one of them does.
-    """
+    """Keep other processes from adding or removing the entry. Raises: ConfigError, if one of them does."""
 
     def refuse() -> None:
         raise ConfigError(f"another process is at {target.name} in the catalog of {kind}; wait for it to end")
@@ -169,15 +163,9 @@ def remove_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> int:
 
 
 def check_name(name: str) -> None:
-    """Refuse a text that cannot be the name of an entry.
-
-    Raises: ConfigError.
-    """
+    """Refuse a text that cannot be the name of an entry. Raises: ConfigError."""
     if not re.fullmatch(NAME_PATTERN, name):
-        raise ConfigError(
-            f"{name!r} is not a name for an entry: use 1 to 63 of a-z, 0-9, '.', '_' and '-', the first and the last one a "
-            "letter or digit; give it with --name"
-        )
+        raise ConfigError(f"{name!r} is not a name for an entry, which has {NAME_RULE}; give one with --name")
 
 
 def find_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | None:
@@ -186,10 +174,7 @@ def find_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry |
 
 
 def same_or_refused(existing: AnyEntry, same: bool, reporter: Reporter) -> AnyEntry:
-    """Return the entry that is there, if it is what was to be added.
-
-    Raises: ConfigError, if it is something else.
-    """
+    """Return the entry that is there, if it is what was to be added. Raises: ConfigError, if it is something else."""
     kind = KINDS[type(existing)]
     if not same:
         raise ConfigError(

@@ -44,10 +44,7 @@ def form_of(name: str) -> str | None:
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a file.
-
-    Raises: ConfigError, naming the first row that cannot be kept as plain JSON.
-    """
+    """Yield the rows of a file. Raises: ConfigError, naming the first row that cannot be kept as plain JSON."""
     form = form_of(path.name)
     if form is None:
         raise ConfigError(f"{path.name}: rows are read from {', '.join(FORMS)}")
@@ -99,7 +96,7 @@ def _parsed(line: str, number: int) -> Any:
 
 
 def _json(text: str) -> Iterator[Any]:
-    """Yield the objects of a list, of the only list in an object, or of lines: datasets are published in all three ways."""
+    """Yield the objects of a list, of the only list in an object, or of lines; all of these are published."""
     try:
         value: Any = json.loads(text, parse_constant=_refuse_constant)
     except ValueError:

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
+NAME_RULE: Final = "1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first and last"
 SPLIT_PATTERN: Final = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
 
 CatalogName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]

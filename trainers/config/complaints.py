@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
+from trainers.config.base import NAME_RULE
+
 
 class Complaint(NamedTuple):
     """One thing that is wrong.
@@ -53,7 +55,7 @@ _PLAINER: Final = {
     "model_type": "a mapping is needed",
     "union_tag_not_found": "{discriminator} is missing, which says what the rest means",
     "union_tag_invalid": "there is no {discriminator} '{tag}'; there are {expected_tags}",
-    "string_pattern_mismatch": "1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first and last",
+    "string_pattern_mismatch": NAME_RULE,
 }
 
 

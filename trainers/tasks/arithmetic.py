@@ -28,10 +28,7 @@ def number(value: int) -> Expression:
 
 
 def combined(left: Expression, operator: str, right: Expression) -> Expression:
-    """`left operator right`, with only the parentheses that keep its value.
-
-    Raises: ZeroDivisionError.
-    """
+    """`left operator right`, with only the parentheses that keep its value. Raises: ZeroDivisionError."""
     precedence = _PRECEDENCE[operator]
     first = left.text if left.precedence >= precedence else f"({left.text})"
     bare = right.precedence > precedence or (right.precedence == precedence and operator in "+*")

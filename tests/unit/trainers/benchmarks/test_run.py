@@ -171,7 +171,7 @@ def test_samples_of_another_evaluation_are_not_added_to(tmp_path: Path) -> None:
     ("damage", "refusal"),
     [
         (lambda text: text.replace('"problem":"p0"', '"problem":"p9"', 1), "line 1: sample 0 of p9, expected 0 of p0"),
-        (lambda text: text.replace('"tokens"', '"t"', 1), "line 1: no sample"),
+        (lambda text: text.replace('"tokens"', '"t"', 1), "line 1: it is not a sample"),
     ],
 )
 def test_a_damaged_file_of_samples_is_refused(tmp_path: Path, damage: Any, refusal: str) -> None:
