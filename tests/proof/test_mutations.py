@@ -115,10 +115,10 @@ MUTATIONS: dict[str, Mutation] = {
         of_losses("cispo"),
     ),
     "gspo with each token's ratio": Mutation(
-        "losses.sequence", "mean_BT = mean_B.unsqueeze(-1) * batch.mask_BT", "mean_BT = log_ratio_BT", of_losses("gspo")
+        "losses.clipped", "mean_BT = mean_B.unsqueeze(-1) * batch.mask_BT", "mean_BT = log_ratio_BT", of_losses("gspo")
     ),
     "gspo with the sum of log-ratios": Mutation(
-        "losses.sequence",
+        "losses.clipped",
         "log_ratio_BT.sum(-1) / batch.mask_BT.sum(-1).clamp(min=1)",
         "log_ratio_BT.sum(-1)",
         of_losses("gspo"),

@@ -6,12 +6,14 @@ from trainers.catalog.entries import (
     DatasetEntry,
     ModelEntry,
     Origin,
+    all_entries,
     entry_folder,
     list_entries,
     read_entry,
+    shipped_entries,
+    shipped_file,
 )
 from trainers.catalog.new_entry import origin_text
-from trainers.catalog.shipped import all_entries, shipped_entries, shipped_file
 
 __all__ = [
     "BenchmarkEntry",

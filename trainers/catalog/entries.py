@@ -4,15 +4,20 @@
     <cache>/datasets/NAME/      SPLIT.jsonl, an object a line, columns as they were
     <cache>/benchmarks/NAME/    problems.jsonl with `id`, `problem`, `answer`
 
-Each folder has its record in `catalog.json`, and is complete once it has its name. Imports no torch.
+Each folder has its record in `catalog.json`, and is complete once it has its name. Datasets and benchmarks that come
+with the package are in every catalog and in no cache. Imports no torch.
 """
 
+import functools
+import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+import trainers
 from trainers.errors import ConfigError
 
 ENTRY_FILE: Final = "catalog.json"
@@ -78,6 +83,9 @@ KINDS: Final[dict[type[Entry], Kind]] = {
 }
 """The folder of each kind, and the word for it on the command line and in the API."""
 
+_PACKAGE: Final = Path(trainers.__file__).parent
+_SHIPPED: Final = {DatasetEntry: _PACKAGE / "tasks" / "data", BenchmarkEntry: _PACKAGE / "benchmarks" / "data"}
+
 
 def entry_folder(cache: Path, entry_type: type[Entry], name: str) -> Path:
     """Return the folder of an entry of that name, whether it is there or not."""
@@ -109,3 +117,32 @@ def _read(path: Path, entry_type: type[AnyEntry]) -> AnyEntry | None:
     except (OSError, ValidationError):
         return None
     return entry.model_copy(update={"name": path.parent.name})
+
+
+def shipped_entries(entry_type: type[AnyEntry]) -> list[AnyEntry]:
+    """List the entries of a kind that come with the package, by name."""
+    return [_shipped_entry(entry_type, path) for path in _shipped_files(entry_type)]
+
+
+def all_entries(cache: Path, entry_type: type[AnyEntry]) -> list[AnyEntry]:
+    """List the entries of a kind by name: those of the package, and those that were added to the cache."""
+    return sorted([*shipped_entries(entry_type), *list_entries(cache, entry_type)], key=lambda entry: entry.name)
+
+
+def shipped_file(entry_type: type[AnyEntry], name: str) -> Path | None:
+    """Return the file of an entry that comes with the package; None: there is none of that name."""
+    return next((path for path in _shipped_files(entry_type) if path.stem == name), None)
+
+
+def _shipped_files(entry_type: type[AnyEntry]) -> list[Path]:
+    return sorted(_SHIPPED[entry_type].glob("*.jsonl")) if entry_type in _SHIPPED else []
+
+
+@functools.cache
+def _shipped_entry(entry_type: type[Any], path: Path) -> Any:
+    content = path.read_bytes()
+    lines, digest = content.split(b"\n")[:-1], hashlib.sha256(content).hexdigest()
+    facts: dict[str, Any] = {"problems": len(lines)}
+    if entry_type is DatasetEntry:
+        facts = {"splits": {"train": len(lines)}, "columns": tuple(json.loads(lines[0]))}
+    return entry_type(name=path.stem, origin=Origin(), added_at=None, bytes=len(content), digest=digest, **facts)

@@ -9,8 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from trainers.catalog.entries import ENTRY_FILE, KINDS, AnyEntry, Origin, entry_folder, list_entries, read_entry
-from trainers.catalog.shipped import shipped_entries, shipped_file
+from trainers.catalog.entries import (
+    ENTRY_FILE,
+    KINDS,
+    AnyEntry,
+    Origin,
+    entry_folder,
+    list_entries,
+    read_entry,
+    shipped_file,
+)
 from trainers.config.base import NAME_PATTERN, NAME_RULE
 from trainers.errors import ConfigError
 from trainers.process.durable import move_whole, write_whole
@@ -103,7 +111,7 @@ def making(cache: Path, entry_type: type[AnyEntry], name: str, source: str = "lo
     """
     kind, target = KINDS[entry_type], entry_folder(cache, entry_type, name)
     check_name(name)
-    if any(entry.name == name for entry in shipped_entries(entry_type)):
+    if shipped_file(entry_type, name):
         raise ConfigError(f"{name} comes with the package; take another name with --name")
     if target.exists() and find_entry(cache, entry_type, name) is None:
         raise ConfigError(

@@ -180,7 +180,6 @@ __all__ = [
     "HeldOutData",
     "LoRAConfig",
     "ModelConfig",
-    "OptimizerConfig",
     "PretrainedModel",
     "RolloutConfig",
     "TaskConfig",

@@ -20,13 +20,12 @@ from trainers.losses.aggregation import (
 )
 from trainers.losses.base import PARTS, REGIONS, ClipParams, LossOutput
 from trainers.losses.batch import TokenBatch
-from trainers.losses.clipped import DAPOParams, GRPOParams, dapo, grpo
+from trainers.losses.clipped import DAPOParams, GRPOParams, GSPOParams, dapo, grpo, gspo
 from trainers.losses.covariance import ClipCovParams, KLCovParams, clip_cov, kl_cov
 from trainers.losses.entropy_ratio import ERCMask, ERCPenalty
 from trainers.losses.gradient_preserving import BetaSwitch, CEGPPOParams, GPPOParams, ce_gppo, gppo
 from trainers.losses.importance_weighted import CISPOParams, cispo, truncated_weights
 from trainers.losses.objective import Objective, Totals, objective
-from trainers.losses.sequence import GSPOParams, gspo
 from trainers.losses.table import LOSSES, LossConfig, policy_loss
 from trainers.losses.terms import EntropyBonusParams, TermsParams, next_coefficient
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from trainers.losses.clipped import DAPOParams, GRPOParams, dapo, grpo
+from trainers.losses.clipped import DAPOParams, GRPOParams, GSPOParams, dapo, grpo, gspo
 from trainers.losses.covariance import ClipCovParams, KLCovParams, clip_cov, kl_cov
 from trainers.losses.gradient_preserving import CEGPPOParams, GPPOParams, ce_gppo, gppo
 from trainers.losses.importance_weighted import CISPOParams, cispo
-from trainers.losses.sequence import GSPOParams, gspo
 
 if TYPE_CHECKING:
     from trainers.losses.base import ClipParams, LossOutput, PolicyLoss
