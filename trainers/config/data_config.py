@@ -35,9 +35,7 @@ class DataConfig(Frozen):
         default=None, min_length=1, description="The answer is what follows the last such text; null: the whole column."
     )
     answer_boxed: bool = Field(default=False, description="The answer stands in the column's last \\boxed{}.")
-    filter: Filter = Field(
-        default={}, description="Columns and the values they may have; other rows are left out, counted."
-    )
+    filter: Filter = Field(default={}, description="Columns and the values they may have; other rows are left out.")
     system: str | None = Field(
         default=None, min_length=1, description="A chat's system turn; raw: text before every problem."
     )

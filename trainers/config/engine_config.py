@@ -43,9 +43,7 @@ class VLLMEngine(Frozen):
         ge=2,
         description="Longest prompt and completion, tokens; null: the longest that the run asks for.",
     )
-    sleep: bool = Field(
-        default=True, description="colocate: give the memory back while updates are made, at the cost of a copy."
-    )
+    sleep: bool = Field(default=True, description="colocate: free the memory during updates, at the cost of a copy.")
     server_gpus: int = Field(
         default=0, ge=0, le=64, description="server: how many of the trial's GPUs it has for itself; default there: 1."
     )

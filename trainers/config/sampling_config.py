@@ -24,9 +24,7 @@ class RolloutConfig(Frozen):
     """How completions are sampled and how a rollout is cut into minibatches."""
 
     prompts_per_rollout: int = Field(default=32, ge=1)
-    completions_per_prompt: int = Field(
-        default=16, ge=2, description="The group whose mean and spread give the advantage."
-    )
+    completions_per_prompt: int = Field(default=16, ge=2, description="Size of the group that advantages compare.")
     prompts_per_minibatch: int = Field(default=4, ge=1, description="Prompts of one optimizer update.")
     max_completion_tokens: int = Field(default=12, ge=1, le=65536)
     temperature: float = Field(default=1.0, gt=0, le=5)
@@ -75,19 +73,13 @@ class RolloutConfig(Frozen):
 class EvaluationConfig(Frozen):
     """Sampling on the held-out validation problems. Separate from training's sampling; changes no training state."""
 
-    every_steps: int = Field(
-        default=40, ge=1, description="Optimizer updates between evaluations; the last step counts."
-    )
+    every_steps: int = Field(default=40, ge=1, description="Updates between evaluations; the last step has one, too.")
     samples_per_problem: int = Field(default=32, ge=1, description="The k of avg@k.")
     pass_k: int = Field(default=8, ge=1, description="The k of the unbiased pass@k.")
     temperature: float = Field(default=1.0, gt=0, le=5)
     top_p: float = Field(default=1.0, gt=0, le=1)
-    max_completion_tokens: int | None = Field(
-        default=None, ge=1, le=131072, description="null: as rollout.max_completion_tokens."
-    )
-    shown_samples: int = Field(
-        default=8, ge=0, le=64, description="Completions kept with their rewards at each evaluation."
-    )
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=131072, description="null: as in the rollout.")
+    shown_samples: int = Field(default=8, ge=0, le=64, description="Completions recorded with rewards per evaluation.")
     probe_completions: int = Field(
         default=32,
         ge=0,

@@ -14,9 +14,7 @@ class ExpressionsTask(Frozen):
     name: Literal["expressions"] = "expressions"
     smallest: int = Field(default=2, ge=0, description="Smallest N.")
     largest: int = Field(default=99, le=999, description="Largest N.")
-    validation_every: int = Field(
-        default=5, ge=2, description="Every so many numbers one is kept from training, for validation."
-    )
+    validation_every: int = Field(default=5, ge=2, description="Every so many numbers one is for validation only.")
 
     @model_validator(mode="after")
     def _range(self) -> Self:
@@ -37,9 +35,7 @@ class CountdownTask(Frozen):
     largest_target: int = Field(default=40, ge=2, le=999)
     problems: int = Field(default=1000, ge=4, le=100_000, description="Problems generated, all solvable.")
     problem_seed: int = Field(default=0, ge=0, description="Makes the problems; separate from the run's seed.")
-    validation_every: int = Field(
-        default=10, ge=2, description="Every so many problems one is kept from training, for validation."
-    )
+    validation_every: int = Field(default=10, ge=2, description="Every so many problems one is for validation only.")
 
     @model_validator(mode="after")
     def _validates(self) -> Self:
@@ -67,7 +63,7 @@ class WordProblemsTask(Frozen):
         default="math", description="exact, number, math, or the reward of an installed package: see docs/tasks.md."
     )
     max_prompt_tokens: int = Field(
-        default=512, ge=1, le=65536, description="Problems with longer prompts are left out, counted."
+        default=512, ge=1, le=65536, description="Problems with longer prompts are left out."
     )
     validation: HeldOutData | None = Field(
         default=None, description="Problems to validate on; null: some of the training problems are kept for it."

@@ -23,11 +23,9 @@ class ERCMask(Params):
 
     mode: Literal["mask"] = "mask"
     low: float = Field(
-        default=0.95, ge=0, lt=1, description="A token with an entropy ratio at or below it passes no gradient."
+        default=0.95, ge=0, lt=1, description="Tokens whose entropy ratio is at most this pass no gradient."
     )
-    high: float = Field(
-        default=1.05, gt=1, description="A token with an entropy ratio at or above it passes no gradient."
-    )
+    high: float = Field(default=1.05, gt=1, description="Tokens whose entropy ratio is at least this pass no gradient.")
 
 
 class ERCPenalty(Params):

@@ -37,9 +37,7 @@ class BetaSwitch(Params):
     step: int = Field(ge=1, description="Optimizer updates made before the change.")
     beta1: float | None = Field(default=None, ge=0, description="New value; null: unchanged.")
     beta2: float | None = Field(default=None, ge=0, description="New value; null: unchanged.")
-    ramp: int = Field(
-        default=0, ge=0, description="The new value is reached so many updates later, linearly; 0: at once."
-    )
+    ramp: int = Field(default=0, ge=0, description="Updates until the new value is reached, linearly; 0: at once.")
 
     @model_validator(mode="after")
     def _changes(self) -> Self:
@@ -55,12 +53,8 @@ class CEGPPOParams(_GradientPreservingParams):
     """
 
     name: Literal["ce_gppo"] = "ce_gppo"
-    beta1: float = Field(
-        default=0.5, ge=0, description="Scale of the gradient where A < 0 and ratio < 1 - epsilon_low."
-    )
-    beta2: float = Field(
-        default=1.0, ge=0, description="Scale of the gradient where A > 0 and ratio > 1 + epsilon_high."
-    )
+    beta1: float = Field(default=0.5, ge=0, description="Gradient scale where A < 0 and ratio < 1 - epsilon_low.")
+    beta2: float = Field(default=1.0, ge=0, description="Gradient scale where A > 0 and ratio > 1 + epsilon_high.")
     schedule: tuple[BetaSwitch, ...] = Field(default=(), description="Changes of the betas, in order of their steps.")
 
     def at(self, step: int) -> Self:
