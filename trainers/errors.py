@@ -11,7 +11,7 @@
     ├── EngineError                  1  the engine that samples does not start
     └── GraderError                  1  answers cannot be judged: the grader does not start, or fails too often
 
-Tasks and benchmarks raise the same ones. `grading.equality.UnreadableGoldError` never leaves the grader's process.
+Tasks and benchmarks raise the same ones. `grading.__main__.UnreadableGoldError` never leaves the grader's process.
 All survive pickling: each is rebuilt from the arguments it was made with.
 """
 

@@ -5,7 +5,6 @@ tokens, other mathematics 16k); temperature and top-p are in its recipes only. G
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 REASONING_SUFFIX: Final = "\nPlease reason step by step, and put your final answer within \\boxed{}."
@@ -47,34 +46,30 @@ _PRM800K: Final = ("openai/prm800k", "00811d6de065642a6967b9017d4cee59550c0ef4")
 _QWEN_MATH: Final = ("QwenLM/Qwen2.5-Math", "a45202bd16f1ec06f433442dc1152d0074773465")
 _GSM8K: Final = ("openai/grade-school-math", "3101c7d5072418e28b9008a6636bde82a006892c")
 
-CATALOG: Final[Mapping[str, Benchmark]] = MappingProxyType(
-    {
-        "aime24": Benchmark(
-            "AIME 2024, I and II", 30, 32, 32768, UpstreamSource(*_CE_GPPO, "benchmarks/aime960_math_verify.json")
-        ),
-        "aime25": Benchmark(
-            "AIME 2025, I and II", 30, 32, 32768, UpstreamSource(*_CE_GPPO, "benchmarks/aime960_math_verify25.json")
-        ),
-        "hmmt25": Benchmark(
-            "HMMT, February 2025", 30, 32, 16384, UpstreamSource(*_KLEAR, "benchmarks/HMMT-202502.jsonl")
-        ),
-        "math500": Benchmark(
-            "MATH, 500 test problems", 500, 4, 16384, UpstreamSource(*_PRM800K, "prm800k/math_splits/test.jsonl")
-        ),
-        "amc23": Benchmark(
-            "AMC 12, 2023, A and B", 40, 32, 16384, UpstreamSource(*_QWEN_MATH, "evaluation/data/amc23/test.jsonl")
-        ),
-        "gsm8k": Benchmark("GSM8K, test", 1319, 4, 16384, UpstreamSource(*_GSM8K, "grade_school_math/data/test.jsonl")),
-        "arithmetic": Benchmark(
-            title="Sums, products and remainders of small numbers",
-            problems=40,
-            samples=8,
-            max_tokens=256,
-            source=None,
-            prompt_suffix="\nPut the answer within \\boxed{}.\n",
-        ),
-    }
-)
+CATALOG: Final[Mapping[str, Benchmark]] = {
+    "aime24": Benchmark(
+        "AIME 2024, I and II", 30, 32, 32768, UpstreamSource(*_CE_GPPO, "benchmarks/aime960_math_verify.json")
+    ),
+    "aime25": Benchmark(
+        "AIME 2025, I and II", 30, 32, 32768, UpstreamSource(*_CE_GPPO, "benchmarks/aime960_math_verify25.json")
+    ),
+    "hmmt25": Benchmark("HMMT, February 2025", 30, 32, 16384, UpstreamSource(*_KLEAR, "benchmarks/HMMT-202502.jsonl")),
+    "math500": Benchmark(
+        "MATH, 500 test problems", 500, 4, 16384, UpstreamSource(*_PRM800K, "prm800k/math_splits/test.jsonl")
+    ),
+    "amc23": Benchmark(
+        "AMC 12, 2023, A and B", 40, 32, 16384, UpstreamSource(*_QWEN_MATH, "evaluation/data/amc23/test.jsonl")
+    ),
+    "gsm8k": Benchmark("GSM8K, test", 1319, 4, 16384, UpstreamSource(*_GSM8K, "grade_school_math/data/test.jsonl")),
+    "arithmetic": Benchmark(
+        title="Sums, products and remainders of small numbers",
+        problems=40,
+        samples=8,
+        max_tokens=256,
+        source=None,
+        prompt_suffix="\nPut the answer within \\boxed{}.\n",
+    ),
+}
 
 _OWN: Final = Benchmark(title="", problems=None, samples=4, max_tokens=16384, source=None)
 

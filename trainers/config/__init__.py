@@ -12,8 +12,14 @@ from pydantic import Field, model_validator
 from trainers.config.base import CatalogName, Frozen
 from trainers.config.data_config import DataConfig, HeldOutData
 from trainers.config.engine_config import EngineConfig, TransformersEngine, VLLMEngine
-from trainers.config.machine_config import ComputeConfig, OptimizerConfig
-from trainers.config.model_config import LoRAConfig, ModelConfig, PretrainedModel, TinyPolicy
+from trainers.config.model_config import (
+    ComputeConfig,
+    LoRAConfig,
+    ModelConfig,
+    OptimizerConfig,
+    PretrainedModel,
+    TinyPolicy,
+)
 from trainers.config.sampling_config import DynamicSampling, EvaluationConfig, RolloutConfig
 from trainers.config.task_config import CountdownTask, ExpressionsTask, TaskConfig, WordProblemsTask
 from trainers.losses import AdvantageParams, AggregationParams, CEGPPOParams, LossConfig, TermsParams

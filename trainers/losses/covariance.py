@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,8 +12,6 @@ from trainers.losses.base import LossOutput, TokenRatioParams, regions
 from trainers.losses.clipped import token_clipped
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from torch import Tensor
 
     from trainers.losses.batch import TokenBatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,8 +11,6 @@ from trainers.losses.clipped import dual_clipped
 from trainers.losses.entropy_ratio import ERCOptionParams, entropy_ratio_clipped
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from trainers.losses.batch import TokenBatch
 
 

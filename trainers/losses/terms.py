@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Self
 
 from pydantic import Field, model_validator
 
 from trainers.losses.base import Params
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class EntropyBonusParams(Params):

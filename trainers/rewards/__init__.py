@@ -3,11 +3,13 @@
 A package adds a reward with an entry point of the group `sweeps.rewards`; docs/tasks.md has a complete one.
 """
 
+import math
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from trainers.errors import ConfigError
-from trainers.rewards.base import CheckedReward, Reward
+from trainers.errors import ConfigError, GraderError
+from trainers.tasks.base import Completion, Judgement, Problem, Reward
 
 GROUP: Final = "sweeps.rewards"
 
@@ -16,6 +18,50 @@ REWARDS: Final = {
     "math": "trainers.rewards.math:MathReward",
     "number": "trainers.rewards.number:NumberReward",
 }
+
+
+class CheckedReward:
+    """A reward whose mistakes end the run instead of training on them."""
+
+    def __init__(self, name: str, reward: Reward) -> None:
+        self._name, self._reward, self.close = name, reward, reward.close
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Judge as the reward does; a reward that is not finite is a failed judgement.
+
+        Raises: GraderError, if the reward raises or does not return one judgement for each completion.
+        """
+        try:
+            judgements = self._reward.judge(problems, completions)
+        except GraderError:
+            raise
+        except Exception as error:
+            raise GraderError(f"the reward {self._name} raised {type(error).__name__}: {error}; correct it") from error
+        fault = _fault(judgements, len(completions))
+        if fault:
+            raise GraderError(f"the reward {self._name} returned {fault}; correct its judge()")
+        return [_finite(judgement) for judgement in judgements]
+
+
+def _fault(judgements: object, expected: int) -> str | None:
+    if not isinstance(judgements, list):
+        return f"{type(judgements).__name__}, not a list"
+    if len(judgements) != expected:
+        return f"{len(judgements)} judgements of {expected} completions"
+    for judgement in judgements:
+        if not isinstance(judgement, Judgement):
+            return f"{judgement!r:.100}, not a Judgement"
+        try:
+            math.isfinite(0.0 if judgement.reward is None else judgement.reward)
+        except (TypeError, ValueError, OverflowError):
+            return f"the reward {judgement.reward!r:.100}, not a float or None"
+    return None
+
+
+def _finite(judgement: Judgement) -> Judgement:
+    if judgement.reward is None or not math.isfinite(judgement.reward):
+        return judgement._replace(reward=None, correct=False)
+    return judgement._replace(reward=float(judgement.reward), correct=bool(judgement.correct))
 
 
 def known_names() -> list[str]:

@@ -3,6 +3,7 @@
 import re
 from collections import deque
 from fractions import Fraction
+from operator import add, mul, sub, truediv
 from typing import Final, NamedTuple
 
 _TOKENS: Final = re.compile(r"(?:[1-9][0-9]?(?![0-9])|[-+*/()])+")
@@ -10,6 +11,7 @@ _TOKEN: Final = re.compile(r"[1-9][0-9]?|[-+*/()]")
 _LONGEST: Final = 64  # characters: six numbers of two digits with a pair of parentheses around each step have 27
 _DEEPEST: Final = 8
 _PRECEDENCE: Final = {"+": 1, "-": 1, "*": 2, "/": 2}
+_OPERATIONS: Final = {"+": add, "-": sub, "*": mul, "/": truediv}
 _NUMBER: Final = 3
 
 
@@ -28,25 +30,17 @@ def number(value: int) -> Expression:
 
 
 def combined(left: Expression, operator: str, right: Expression) -> Expression:
-    """`left operator right`, with only the parentheses that keep its value. Raises: ZeroDivisionError."""
+    """Write `left operator right` with only the parentheses that keep its value. Raises: ZeroDivisionError."""
     precedence = _PRECEDENCE[operator]
     first = left.text if left.precedence >= precedence else f"({left.text})"
     bare = right.precedence > precedence or (right.precedence == precedence and operator in "+*")
     second = right.text if bare else f"({right.text})"
-    match operator:
-        case "+":
-            value = left.value + right.value
-        case "-":
-            value = left.value - right.value
-        case "*":
-            value = left.value * right.value
-        case _:
-            value = left.value / right.value
+    value = _OPERATIONS[operator](left.value, right.value)
     return Expression(f"{first}{operator}{second}", value, left.numbers + right.numbers, precedence)
 
 
 def parsed(text: str) -> Expression | None:
-    """The expression that the whole text is: numbers 1 to 99, + - * / and parentheses, no sign, space or leading zero.
+    """Parse a whole text as an expression: numbers 1 to 99, + - * / and parentheses, no sign, space or leading zero.
 
     Returns: None for any other text, for more than 64 characters or 8 parentheses in each other, and for a division by
         zero.

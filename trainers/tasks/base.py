@@ -40,7 +40,18 @@ class Judgement(NamedTuple):
     """Whether the judge gave up on the completion at its deadline."""
 
 
-class Task(Protocol):
+class Reward(Protocol):
+    """A judge of completions; made once a run, without arguments."""
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Judge each completion of the problem beside it."""
+        ...
+
+    def close(self) -> None:
+        """End what the judge keeps running."""
+
+
+class Task(Reward, Protocol):
     """Problems of two disjoint sets, and a judge of completions."""
 
     @property
@@ -53,10 +64,6 @@ class Task(Protocol):
         """Problems kept from training, in a fixed order."""
         ...
 
-    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
-        """Judge each completion of the problem beside it."""
-        ...
-
     def tokenizer(self) -> "PreTrainedTokenizerFast":
         """The tokenizer of a policy made from scratch for this task; it pads on the left and has an end token."""
         ...
@@ -67,11 +74,7 @@ class Task(Protocol):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """Everything that tokenizer and worked examples follow from, JSON: names the warm start in the cache."""
-        ...
-
-    def close(self) -> None:
-        """End what the judge keeps running."""
+        """Everything that determines tokenizer and worked examples, as JSON; it names the warm start in the cache."""
         ...
 
 

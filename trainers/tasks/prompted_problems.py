@@ -1,19 +1,18 @@
 """Word problems as the policy is asked them: in its template, without those it cannot be asked, and all counted."""
 
-import random
 from collections.abc import Iterable, Sequence
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
 from trainers.errors import ConfigError
-from trainers.tasks.base import Completion, Judgement, Problem, Task, by_length
+from trainers.tasks.base import Problem, Task, by_length
 from trainers.tasks.data_record import DataRecord, Problems, Reason, Tokens
 from trainers.tasks.prompts import chat_prompt, is_chat, misplaced_tokens, token_ids
 from trainers.tasks.same_text import same_text
 from trainers.tasks.word_problems import WordProblems
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
 
 
 class PromptedProblems:
@@ -26,6 +25,8 @@ class PromptedProblems:
 
     def __init__(self, task: WordProblems, tokenizer: "PreTrainedTokenizerBase") -> None:
         self._task, self._tokenizer = task, tokenizer
+        self.judge, self.close = task.judge, task.close
+        self.tokenizer, self.worked_example = task.tokenizer, task.worked_example
         self._left_out = dict[Reason, list[str]]()
         for reason, row in task.left_out:
             self._left_out.setdefault(reason, []).append(row)
@@ -45,27 +46,11 @@ class PromptedProblems:
         )
         return {"code": "LONG_PROMPTS_LEFT_OUT", "message": message, "evidence": dict(self._long)}
 
-    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
-        """Judge each completion of the problem beside it."""
-        return self._task.judge(problems, completions)
-
-    def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """Return the task's tokenizer."""
-        return self._task.tokenizer()
-
-    def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
-        """Return an example of the task's."""
-        return self._task.worked_example(random_numbers)
-
     @property
     def recipe(self) -> dict[str, Any]:
         """The task's recipe, with the problems as they are asked."""
         digests = {"training": self.record.training.sha256, "validation": self.record.validation.sha256}
         return {**self._task.recipe, "asked": digests}
-
-    def close(self) -> None:
-        """End what the judge keeps running."""
-        self._task.close()
 
     def _asked(self, part: str, problems: Sequence[Problem]) -> list[Problem]:
         config = self._task.config
