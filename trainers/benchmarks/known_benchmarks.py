@@ -62,11 +62,11 @@ CATALOG: Final[Mapping[str, Benchmark]] = {
     ),
     "gsm8k": Benchmark("GSM8K, test", 1319, 4, 16384, UpstreamSource(*_GSM8K, "grade_school_math/data/test.jsonl")),
     "arithmetic": Benchmark(
-        title="Sums, products and remainders of small numbers",
-        problems=40,
-        samples=8,
-        max_tokens=256,
-        source=None,
+        "Sums, products and remainders of small numbers",
+        40,
+        8,
+        256,
+        None,
         prompt_suffix="\nPut the answer within \\boxed{}.\n",
     ),
 }

@@ -41,11 +41,7 @@ class HubFile(NamedTuple):
 
 
 class Repository:
-    """A repository of the Hub at one commit.
-
-    Args:
-        token: of the user, or None; appears in no message.
-    """
+    """A repository of the Hub at one commit; the user's `token` appears in no message."""
 
     def __init__(self, kind: RepositoryKind, name: str, commit: str, token: str | None, files: Sequence[HubFile]):
         self.kind: RepositoryKind = kind

@@ -194,11 +194,7 @@ def same_or_refused(existing: AnyEntry, same: bool, reporter: Reporter) -> AnyEn
 
 
 def record(name: str, origin: Origin, digests: Mapping[str, str], size: int) -> dict[str, Any]:
-    """Return the fields that every new entry has.
-
-    Args:
-        digests: sha256 of each file, by name.
-    """
+    """Return the fields that every new entry has; `digests` are the sha256 of its files by their names."""
     text = "".join(f"{file}\0{digest}\n" for file, digest in sorted(digests.items()))
     digest = hashlib.sha256(text.encode()).hexdigest()
     return {"name": name, "origin": origin, "added_at": time.time(), "bytes": size, "digest": digest}

@@ -10,11 +10,7 @@ from trainers.config.base import NAME_RULE
 
 
 class Complaint(NamedTuple):
-    """One thing that is wrong.
-
-    Args:
-        path: keys and positions that lead to it in the document; empty: the document as a whole.
-    """
+    """One thing that is wrong; `path` leads to it in the document, empty: it is the document as a whole."""
 
     path: tuple[str, ...]
     detail: str
@@ -82,8 +78,7 @@ def settings_of(model: type[BaseModel]) -> dict[str, list[str]]:
 def _path_in(raw: object, location: tuple[int | str, ...], missing: bool) -> tuple[str, ...]:
     """Drop from pydantic's location what is not in the document: the tags of unions, fields of short forms.
 
-    Args:
-        missing: whether the last part is a key that ought to be there.
+    `missing` tells that the last part is a key that ought to be there.
     """
     path: list[str] = []
     for index, part in enumerate(location):

@@ -8,11 +8,7 @@ from trainers.config import PretrainedModel, TrainingConfig, VLLMEngine
 
 
 class Refusal(NamedTuple):
-    """A reason why so many processes cannot share a run.
-
-    Args:
-        setting: dotted name of the setting to change.
-    """
+    """A reason why so many processes cannot share a run, with the dotted name of the setting to change."""
 
     setting: str
     reason: str

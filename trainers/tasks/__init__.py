@@ -7,10 +7,8 @@ from trainers.tasks.base import Completion, Judgement, Problem, Task, by_length
 
 
 def make_task(config: TaskConfig, cache: Path) -> Task:
-    """Make the task that a configuration names; whoever calls this closes it.
+    """Make the task that a configuration names, with datasets of the catalog in `cache`; whoever calls this closes it.
 
-    Args:
-        cache: the folder of the catalog, whose datasets a configuration names.
     Raises: ConfigError, if the task cannot be made of this configuration on this machine.
     """
     match config:  # each imports its own: rewards are built on this package, and word problems on rewards

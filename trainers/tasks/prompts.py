@@ -61,11 +61,7 @@ def beyond_context(config: TrainingConfig, longest: int, context: int | None) ->
 
 
 def end_tokens(tokenizer: Any, model_ends: int | Sequence[int] | None, *, chat: bool) -> list[int]:
-    """Ids of the tokens that end a completion: the model's own, the tokenizer's, and in a chat what ends a turn.
-
-    Args:
-        model_ends: the end tokens that the model's generation config names.
-    """
+    """List the ids of the tokens that end a completion: the model's own, the tokenizer's, and what ends a chat turn."""
     ends = [model_ends] if isinstance(model_ends, int) else list(model_ends or ())
     turn = _end_of_turn(tokenizer) if chat else None
     return list(dict.fromkeys(id_ for id_ in (*ends, tokenizer.eos_token_id, turn) if id_ is not None))
