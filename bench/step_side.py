@@ -56,9 +56,9 @@ class _Recorded(GRPOTrainer):
 
 
 class _Ours(_Recorded, PolicyTrainer):
-    def measure_probe(self) -> None:
+    def measure_frozen_completions(self) -> None:
         started = _now()
-        super().measure_probe()
+        super().measure_frozen_completions()
         self.probe = _now() - started
 
 

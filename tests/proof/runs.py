@@ -192,7 +192,7 @@ def recorded(config: TrainingConfig, folder: Path, cache: Path) -> Recording:
         losses=[trainer.losses[step] for step in range(len(updates))],
         logged=[event["metrics"]["loss"] for event in events.events if event["type"] == "step"],
         task=trainer._task,
-        characters=trainer._characters,
+        characters=trainer._tokenizer,
         architecture=trainer.model.config,
     )
 

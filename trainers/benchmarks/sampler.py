@@ -63,7 +63,7 @@ class ModelSampler:
         import torch
         from transformers import StoppingCriteriaList
 
-        from trainers.evaluation.evaluate import own_random_state
+        from trainers.process.random_state import own_random_state
 
         def stop(ids_BT: Tensor, *_: Any, **__: Any) -> Tensor:
             return torch.full((len(ids_BT),), self._stopping(), device=ids_BT.device)

@@ -11,8 +11,6 @@ from trainers.evaluation.evaluate import Evaluation
 from trainers.process.durable import write_whole
 from trainers.process.locks import locked
 
-BASE_EVALUATION_SEED: Final = 0
-"""Of the sampling, whatever the run's own seed, so that all runs share the result."""
 _LIBRARIES: Final = ("torch", "transformers", "trl", "math-verify")
 
 

@@ -1,12 +1,7 @@
 """avg@k and pass@k of a policy on problems it was not trained on."""
 
-import random
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
-import torch
 
 from trainers.config import EvaluationConfig
 from trainers.evaluation.estimates import Counts, average, average_pass_at_k, mean
@@ -66,18 +61,3 @@ def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | 
         "eval/pass_at_k_se": passed.sampling_se,
         "eval/distinct_answers": mean([len(distinct) for distinct in answers]),
     }
-
-
-@contextmanager
-def own_random_state(seed: int) -> Generator[None]:
-    """Seed every generator for the block and put back their states after it, so that training does not notice."""
-    states = (random.getstate(), np.random.get_state())
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        try:
-            random.seed(seed)
-            np.random.seed(seed % 2**32)
-            torch.manual_seed(seed)
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])

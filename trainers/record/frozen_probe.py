@@ -1,17 +1,17 @@
-"""A fixed set of completions of the initial policy, on which the trained policy is measured.
+"""The frozen completions: a fixed set from the initial policy, on which the trained policy is measured after rollouts.
 
 The entropy of a policy's own completions also changes because prompts, lengths and texts do; here only the policy does.
 Shapes: B completions, T completion tokens with padding.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
+from trainers.record.metrics import STEP_SECTIONS
 from trainers.rollouts.rollout import padded
 
 Forward = Callable[[Mapping[str, Tensor]], tuple[Tensor, Tensor]]
@@ -20,42 +20,73 @@ Forward = Callable[[Mapping[str, Tensor]], tuple[Tensor, Tensor]]
 It is given `prompt_ids`, `prompt_mask`, `completion_ids` and `completion_mask`, on the CPU.
 """
 
+_FILE: Final = "probe.pt"
+_METRICS: Final = tuple(STEP_SECTIONS["Frozen completions"])
+_CHANGE: Final = "entropy_change/measured"
 
-@dataclass(frozen=True, eq=False)
-class Probe:
-    """Completions, and how likely the policy that sampled them finds each of their tokens; kept on the CPU."""
 
-    METRICS: ClassVar[tuple[str, ...]] = ("probe/entropy", "probe/kl_from_initial", "probe/kl_from_initial_k3")
+class Sampled(NamedTuple):
+    """Token ids of prompts, and of one completion of each."""
 
-    rows: dict[str, Tensor]
-    """What a `Forward` is given."""
-    initial_logprobs_BT: Tensor
+    prompt_ids: list[list[int]]
+    completion_ids: list[list[int]]
 
-    @classmethod
+
+class FrozenCompletions:
+    """Measures the policy on completions that stay the same; until some are frozen or loaded, it measures nothing."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Tensor] = {}
+        """What a `Forward` is given, on the CPU."""
+        self._initial_logprobs_BT = torch.empty(0)
+        self._entropy: float | None = None
+        self._latest: dict[str, float] = {}
+
     @torch.no_grad()
-    def frozen(
-        cls, prompt_ids: Sequence[Sequence[int]], completion_ids: Sequence[Sequence[int]], pad: int, forward: Forward
-    ) -> Self:
-        """Make a probe of completions that the policy behind `forward` has just sampled."""
-        prompts, completions = padded(prompt_ids, pad, "left"), padded(completion_ids, pad, "right")
+    def freeze(self, sampled: Sampled, pad: int, forward: Forward) -> None:
+        """Freeze completions that the policy behind `forward` has just sampled, and measure its entropy on them."""
+        prompts, completions = padded(sampled.prompt_ids, pad, "left"), padded(sampled.completion_ids, pad, "right")
         names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
-        rows: dict[str, Tensor] = dict(zip(names, (*prompts, *completions), strict=True))
-        return cls(rows, forward(rows)[0].cpu())
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what `save` wrote; no code in it is run."""
-        return cls(**torch.load(path, weights_only=True))
-
-    def save(self, path: Path) -> None:
-        """Write all of it to a file."""
-        torch.save(vars(self), path)
+        self.rows = dict(zip(names, (*prompts, *completions), strict=True))
+        self._initial_logprobs_BT = forward(self.rows)[0].cpu()
+        self.measure(forward)
+        self._latest = {}
 
     @torch.no_grad()
-    def measure(self, forward: Forward) -> dict[str, float]:
-        """Each of `METRICS`, a mean over all tokens of the set."""
-        mask_BT = self.rows["completion_mask"].bool()
+    def measure(self, forward: Forward) -> None:
+        """Measure the present policy: a mean over all tokens for each metric."""
+        if not self.rows:
+            return
+        mask_BT, before = self.rows["completion_mask"].bool(), self._entropy
         logprobs_BT, entropy_BT = (values_BT.cpu().double() for values_BT in forward(self.rows))
-        log_ratios = (logprobs_BT - self.initial_logprobs_BT)[mask_BT]
+        log_ratios = (logprobs_BT - self._initial_logprobs_BT)[mask_BT]
         values = (entropy_BT[mask_BT], -log_ratios, log_ratios.expm1() - log_ratios)
-        return {name: value.mean().item() for name, value in zip(self.METRICS, values, strict=True)}
+        self._latest = {name: value.mean().item() for name, value in zip(_METRICS, values, strict=True)}
+        self._entropy = self._latest["probe/entropy"]
+        if before is not None:
+            self._latest[_CHANGE] = self._entropy - before
+
+    def take(self) -> dict[str, float | None]:
+        """Return what was measured since the last call, None for what was not."""
+        latest, self._latest = self._latest, {}
+        return {**dict.fromkeys((*_METRICS, _CHANGE)), **latest}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The part that a checkpoint's JSON keeps; `save` writes the completions."""
+        return {"entropy": self._entropy}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        self._entropy = state.get("entropy")
+
+    def save(self, checkpoint: Path) -> None:
+        """Write the completions into a checkpoint's folder."""
+        if self.rows:
+            torch.save({"rows": self.rows, "initial_logprobs_BT": self._initial_logprobs_BT}, checkpoint / _FILE)
+
+    def load(self, checkpoint: Path) -> None:
+        """Read what `save` wrote, if anything; no code in it is run."""
+        if (checkpoint / _FILE).exists():
+            content = torch.load(checkpoint / _FILE, weights_only=True)
+            self.rows, self._initial_logprobs_BT = content["rows"], content["initial_logprobs_BT"]

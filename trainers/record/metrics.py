@@ -3,6 +3,7 @@
 A value that does not exist, such as the entropy of a region without tokens, is null, never 0.
 """
 
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from trainers.losses import REGIONS
@@ -26,6 +27,16 @@ _PARTS: Final = {**REGIONS, "inside": "none of the four regions"}
 def _entropy(tokens: str) -> Metric:
     return Metric("nats", f"at rollout.temperature; {tokens}")
 
+
+RATIO_EDGES: Final[tuple[float, ...]] = (0.5, 0.8, 0.95, 1.05, 1.25, 2.0)
+"""Where one bin of the ratio's histogram ends and the next begins; a ratio on an edge belongs to the higher bin."""
+
+RATIO_BINS: Final[dict[str, str]] = {
+    f"below_{RATIO_EDGES[0]:g}": f"below {RATIO_EDGES[0]:g}",
+    **{f"{low:g}_to_{high:g}": f"of {low:g} or more and below {high:g}" for low, high in pairwise(RATIO_EDGES)},
+    f"above_{RATIO_EDGES[-1]:g}": f"of {RATIO_EDGES[-1]:g} or more",
+}
+"""The bins by the names that they have in metrics, each with its bounds."""
 
 STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
     "Loss and optimizer": {
@@ -98,13 +109,7 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "ratio/mean": Metric("1", "mean probability ratio new / old; for gspo the sequence's ratio, at each token"),
         "ratio/max": Metric("1", "largest such ratio"),
         "ratio/min": Metric("1", "smallest such ratio"),
-        "ratio_share/below_0.5": Metric(_TOKENS, "such ratio below 0.5"),
-        "ratio_share/0.5_to_0.8": Metric(_TOKENS, "such ratio of 0.5 or more and below 0.8"),
-        "ratio_share/0.8_to_0.95": Metric(_TOKENS, "such ratio of 0.8 or more and below 0.95"),
-        "ratio_share/0.95_to_1.05": Metric(_TOKENS, "such ratio of 0.95 or more and below 1.05"),
-        "ratio_share/1.05_to_1.25": Metric(_TOKENS, "such ratio of 1.05 or more and below 1.25"),
-        "ratio_share/1.25_to_2": Metric(_TOKENS, "such ratio of 1.25 or more and below 2"),
-        "ratio_share/above_2": Metric(_TOKENS, "such ratio of 2 or more"),
+        **{f"ratio_share/{name}": Metric(_TOKENS, f"such ratio {bounds}") for name, bounds in RATIO_BINS.items()},
         "ppo_kl": Metric(
             "nats", "mean of old minus new log-probability (k1 estimate of KL(old || new)); may be negative"
         ),
@@ -141,8 +146,8 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         ),
         "engine/weight_cut_share": Metric(_TOKENS, "weight cut at rollout.engine.correction_cap; null without"),
     },
-    "Probe": {
-        "probe/entropy": _entropy("mean over all completion tokens of the probe set"),
+    "Frozen completions": {
+        "probe/entropy": _entropy("mean over all tokens of the frozen completions"),
         "probe/kl_from_initial": Metric(
             "nats", "mean of initial minus present log-probability (k1 estimate of KL(initial || present))"
         ),

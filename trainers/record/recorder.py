@@ -1,8 +1,7 @@
-"""Turns what happens in a run into events, a bar on stderr and the run's summary."""
+"""Turns what happens in a run into events, a progress bar on stderr and the run's summary."""
 
 import time
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from trainers.evaluation.evaluate import Evaluation
@@ -17,10 +16,10 @@ _AVERAGED_EVALUATIONS: Final = 3
 
 
 class Recorder:
-    """Writes the events of a run's training; `tokens_total` counts on from a checkpoint's."""
+    """Writes what happens in a run into `events`; its counters go on from the `state` that a checkpoint keeps."""
 
     def __init__(self, events: EventWriter, total_steps: int, first_step: int, state: dict[str, Any]) -> None:
-        self._events = events
+        self.events = events
         self._steps = total_steps, first_step
         self._started = time.monotonic()
         self._tokens_total: float = state.get("tokens_total", 0)
@@ -29,7 +28,7 @@ class Recorder:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps of this."""
+        """The counters that a checkpoint keeps."""
         return {"tokens_total": self._tokens_total, "evaluations": self._evaluations, "latest": self._latest}
 
     @cached_property
@@ -39,10 +38,10 @@ class Recorder:
     def step(self, step: int, metrics: dict[str, float | None]) -> None:
         """Record an optimizer update."""
         self._tokens_total += metrics["tokens/step"] or 0
-        self._events.write("step", step=step, metrics={**metrics, "tokens/total": self._tokens_total})
+        self.events.write("step", step=step, metrics={**metrics, "tokens/total": self._tokens_total})
         shown = {"reward": metrics["reward/mean"], "entropy": metrics["entropy"]}
-        known = [f"{name} {value:.2f}" for name, value in shown.items() if value is not None]
-        self._bar.set_postfix_str(", ".join(known), refresh=False)
+        texts = [f"{name} {value:.2f}" for name, value in shown.items() if value is not None]
+        self._bar.set_postfix_str(", ".join(texts), refresh=False)
         self._bar.update()
 
     def evaluation(self, step: int, evaluation: Evaluation) -> None:
@@ -50,24 +49,8 @@ class Recorder:
         self._latest = evaluation.metrics
         if (value := evaluation.metrics["eval/avg_at_k"]) is not None:
             self._evaluations = [*self._evaluations, value][-_AVERAGED_EVALUATIONS:]
-        self._events.write("evaluation", step=step, metrics=evaluation.metrics)
-        self._events.write("samples", step=step, samples=evaluation.samples)
-
-    def warning(self, step: int, warning: dict[str, Any]) -> None:
-        """Record that something makes the run's result doubtful: `code`, `message` and `evidence`."""
-        self._events.write("warning", step=step, **warning)
-
-    def before_checkpoint(self) -> None:
-        """Make sure that no checkpoint is on disk whose events are not."""
-        self._events.sync()
-
-    def checkpoint(self, step: int, path: Path) -> None:
-        """Record a complete checkpoint."""
-        self._events.write("checkpoint", step=step, path=str(path))
-
-    def best(self, step: int, path: Path, value: float) -> None:
-        """Record that the weights of the best evaluation so far are kept."""
-        self._events.write("best", step=step, path=str(path), value=value)
+        self.events.write("evaluation", step=step, metrics=evaluation.metrics)
+        self.events.write("samples", step=step, samples=evaluation.samples)
 
     def finished(self, outcome: Outcome, step: int) -> None:
         """Record the end and its summary."""
@@ -79,4 +62,4 @@ class Recorder:
             "tokens/total": self._tokens_total,
             "time/train_s": time.monotonic() - self._started,
         }
-        self._events.write("finished", outcome=outcome, step=step, summary=summary)
+        self.events.write("finished", outcome=outcome, step=step, summary=summary)

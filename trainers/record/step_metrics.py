@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from trainers.losses import PARTS, REGIONS
+from trainers.record.metrics import RATIO_BINS
 
 SETS: Final[tuple[str, ...]] = (*PARTS, "correct", "incorrect")
 """The sets of tokens over which each of `VALUES` is summed."""
@@ -30,15 +31,6 @@ VALUES: Final[tuple[str, ...]] = (
 
 COUNTS: Final[tuple[str, ...]] = ("low", "high", "dropped", "selected")
 """Tokens counted by themselves: below and above the bounds, without gradient, singled out by the loss."""
-
-RATIO_EDGES: Final[tuple[float, ...]] = (0.5, 0.8, 0.95, 1.05, 1.25, 2.0)
-"""Where one bin of the ratio's histogram ends and the next begins; a ratio on an edge belongs to the higher bin."""
-
-RATIO_BINS: Final[tuple[str, ...]] = (
-    f"below_{RATIO_EDGES[0]:g}",
-    *(f"{low:g}_to_{high:g}" for low, high in pairwise(RATIO_EDGES)),
-    f"above_{RATIO_EDGES[-1]:g}",
-)
 
 Sums = dict[str, float]
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from trainers.losses import REGIONS, Objective, TokenBatch
-from trainers.record.step_metrics import COUNTS, RATIO_EDGES, SETS, VALUES, step_metrics
+from trainers.record.metrics import RATIO_EDGES
+from trainers.record.step_metrics import COUNTS, SETS, VALUES, step_metrics
 
 _LOSSES: Final = ("loss", "loss/policy", "loss/penalty", "loss/entropy", "loss/positive_nll")
 _QUANTILES: Final = {"entropy/p10": 0.1, "entropy/p50": 0.5, "entropy/p90": 0.9, "entropy/p99": 0.99}

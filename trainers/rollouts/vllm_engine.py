@@ -18,7 +18,7 @@ from trl.generation.vllm_generation import VLLMGeneration
 
 from trainers.config import EngineConfig, TrainingConfig, VLLMEngine
 from trainers.errors import ConfigError
-from trainers.evaluation.evaluate import own_random_state
+from trainers.process.random_state import own_random_state
 from trainers.rollouts.rollout_server import Address
 
 MOST_AT_ONCE: Final = 1024

@@ -1,6 +1,6 @@
 """Trains the policy: our rollouts, losses, statistics, record and checkpoints on TRL's GRPOTrainer.
 
-What is TRL's and the Hugging Face Trainer's: cutting a rollout into device batches, the optimizer's step, processes.
+TRL and the Hugging Face Trainer cut a rollout into device batches, make the optimizer's steps and join the processes.
 Shapes: B sequences, T completion tokens.
 """
 
@@ -19,34 +19,18 @@ from trainers.config import TrainingConfig, VLLMEngine
 from trainers.errors import CheckpointError, DivergedError, OffPolicyError, SamplingInterruptedError
 from trainers.losses import TokenBatch, Totals, objective, truncated_weights
 from trainers.losses.terms import next_coefficient
-from trainers.policy.checkpoints import (
-    UNFINISHED,
-    carry_best,
-    checkpoint_folder,
-    find_best,
-    publish,
-    publish_best,
-    write_state,
-)
+from trainers.policy import checkpoints
+from trainers.policy.checkpoints import UNFINISHED, checkpoint_folder
+from trainers.process.random_state import RandomState, loss_seed, rollout_seed
 from trainers.record.engine_stats import NO_ENGINE, engine_stats
-from trainers.record.probe_log import ProbeLog
+from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
 from trainers.record.rollout_stats import rollout_stats
 from trainers.record.step_stats import StepStats
-from trainers.rollouts.rollout import (
-    Collected,
-    Group,
-    PromptStream,
-    as_tensors,
-    collect,
-    counts,
-    engine_logprobs,
-    problems_digest,
-    totals,
-)
+from trainers.rollouts import rollout as rollouts
+from trainers.rollouts.rollout import Collected, Group, PromptStream
 from trainers.tasks.base import Task
 from trainers.training.inert_betas import InertBetas
-from trainers.training.random_state import RandomState
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
 from trainers.training.schedule import Schedule
 
@@ -54,11 +38,11 @@ _ON_POLICY_TOLERANCE_NATS: Final = 0.02
 
 
 class PolicyTrainer(SamplingTrainer):
-    """One run, or one process's part of it. Call `run` once.
+    """Trains one run, or one process's part of it. Call `run` once.
 
     Args:
-        stopping: asked after every update, and while sampling; once it is true the run saves and ends.
-        state: what the checkpoint to resume from keeps besides the model; empty for a new run.
+        stopping: called after every update, and while sampling; once it returns true the run saves and ends.
+        state: counters from the checkpoint to resume from; empty for a new run.
         model_only: the checkpoint of the last step is the model alone, and replaces all others.
     """
 
@@ -75,34 +59,35 @@ class PolicyTrainer(SamplingTrainer):
     ) -> None:
         super().__init__(config, task, folders, stopping, Schedule(config, self, stopping))
         self._recorder, self.interrupted, self._model_only = recorder, False, model_only
-        self._device_batches: int = self.args.steps_per_generation  # of a rollout
+        self._batches_per_rollout: int = self.args.steps_per_generation
         self._prompts = PromptStream(len(task.training), config.seed, self._rank, self._processes)
         self._stats, self._window_loss = StepStats(), torch.zeros(())
         self._step_started = self._generation_s = 0.0
-        self._probe = ProbeLog(config.evaluation.probe_completions)
+        self._frozen = FrozenCompletions()
         self._inert = InertBetas(config)
         self._restore(state)
 
-    # state: what a checkpoint keeps besides model, optimizer and random generators
+    # checkpoints: besides model, optimizer and random generators they hold these counters, the rollout in use, and the
+    # frozen completions
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         if (saved := state.get("processes", self._processes)) != self._processes:
             raise CheckpointError(
-                f"the checkpoint is of {saved} process(es), each with its part of the rollout, and this run has "
-                f"{self._processes}; start {saved}"
+                f"the checkpoint was written by {saved} process(es), each of which keeps its part of the rollout, and "
+                f"this run has {self._processes}; start {saved}"
             )
-        self._problems = problems_digest([*self._task.training, *self._task.validation])
+        self._problems = rollouts.problems_digest([*self._task.training, *self._task.validation])
         if state.get("problems", self._problems) != self._problems:
             raise CheckpointError(
-                "the checkpoint is of other problems than the task has now; bring back the file they were read from "
-                "(and the tokenizer that told which were too long), or start a new run"
+                "the checkpoint was made with other problems than the task has now; bring back the file they were read "
+                "from (and the tokenizer by which too long ones were left out), or start a new run"
             )
         self._prompts.position = state.get("prompts_read", 0)
         self._rollout_metrics: dict[str, float | None] = state.get("rollout_metrics", {})
         self._entropy_coefficient: float = state.get(
             "entropy_coefficient", self._config.terms.entropy_bonus.coefficient
         )
-        self._probe.restore(state.get("probe", {}))
+        self._frozen.restore(state.get("probe", {}))
         self._inert.restore(state.get("inert", {}))
         self.evaluated_step: int | None = state.get("evaluated_step")
 
@@ -114,7 +99,7 @@ class PolicyTrainer(SamplingTrainer):
             "prompts_read": self._prompts.position,
             "rollout_metrics": self._rollout_metrics,
             "entropy_coefficient": self._entropy_coefficient,
-            "probe": self._probe.state,
+            "probe": self._frozen.state,
             "inert": self._inert.state,
             "evaluated_step": self.evaluated_step,
             "model_only": self._ends_with_model_only,
@@ -122,14 +107,14 @@ class PolicyTrainer(SamplingTrainer):
         }
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """Load what the model's weights do not hold; the Trainer calls this however it shards the model."""
+        """Load what a checkpoint holds besides the weights; the Trainer calls this however it shards the model."""
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
         folder = Path(checkpoint)
         rollout = torch.load(folder / self._rollout_file, weights_only=True, map_location=self.accelerator.device.type)
         self._step, self._buffered_inputs = rollout["step"], rollout["device_batches"]
-        self._probe.load(folder)
+        self._frozen.load(folder)
 
     @property
     def _rollout_file(self) -> str:
@@ -144,26 +129,27 @@ class PolicyTrainer(SamplingTrainer):
         super()._save_checkpoint(*args, **kwargs)
 
     def publish_checkpoint(self) -> None:
-        """Make the files that the Trainer has just written a checkpoint, with what it does not know of."""
+        """Turn the files that the Trainer has just written into a checkpoint, adding what it does not know of."""
         step = self.state.global_step
         unfinished = self._folders.output / UNFINISHED / f"checkpoint-{step}"
-        in_use = self._step % self._device_batches != 0  # whether updates of the present rollout are to come
+        in_use = self._step % self._batches_per_rollout != 0  # whether updates of the present rollout are to come
         rollout = {"step": self._step, "device_batches": self._buffered_inputs if in_use else None}
         unfinished.mkdir(parents=True, exist_ok=True)  # the first process may not have come to it
         torch.save(rollout, unfinished / self._rollout_file)
         if self.accelerator.is_main_process:
-            self._probe.save(unfinished)
-            write_state(unfinished, self._config, self._state())
+            self._frozen.save(unfinished)
+            checkpoints.write_state(unfinished, self._config, self._state())
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
-            self._recorder.before_checkpoint()
-            kept = 1 if self._ends_with_model_only else self._config.kept_checkpoints
-            self._recorder.checkpoint(step, publish(unfinished, self._folders.output, step, kept))
+            self._recorder.events.sync()  # no checkpoint may be on disk whose events are not
+            keep = 1 if self._ends_with_model_only else self._config.kept_checkpoints
+            path = checkpoints.publish(unfinished, self._folders.output, step, keep)
+            self._recorder.events.write("checkpoint", step=step, path=str(path))
 
     def _keep_best(self, step: int, value: float | None) -> None:
         """Keep the weights if no evaluation so far was as good. Every process takes part in saving them."""
         output, first = self._folders.output, self.accelerator.is_main_process
-        best = find_best(output) if first else None
+        best = checkpoints.find_best(output) if first else None
         better = first and value is not None and (best is None or value > best.value)
         if not self.any_process(better):
             return
@@ -171,12 +157,13 @@ class PolicyTrainer(SamplingTrainer):
         self.save_model(str(unfinished), _internal_call=True)
         self.accelerator.wait_for_everyone()
         if first and value is not None:
-            self._recorder.best(step, publish_best(unfinished, output, self._config, step, value), value)
+            path = checkpoints.publish_best(unfinished, output, self._config, step, value)
+            self._recorder.events.write("best", step=step, path=str(path), value=value)
 
     def run(self, resume_from: Path | None) -> None:
-        """Train to the end, or until asked to stop; then `interrupted` is true if that was during sampling."""
+        """Train to the end, or until asked to stop; `interrupted` is true after a stop in the middle of sampling."""
         if self._config.keep_best and resume_from is not None and self.accelerator.is_main_process:
-            carry_best(resume_from.parent, self._folders.output)
+            checkpoints.carry_best(resume_from.parent, self._folders.output)
         try:
             self.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
         except SamplingInterruptedError:
@@ -190,11 +177,11 @@ class PolicyTrainer(SamplingTrainer):
     # rollouts
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        """Sample a rollout: the tensors of this process's part. The inputs only count prompts."""
+        """Sample a rollout and return the tensors of this process's part. The inputs only count prompts."""
         started, rollout, position = time.perf_counter(), self._config.rollout, self._prompts.position
         before = RandomState.taken()
         try:
-            collected = collect(rollout, self._prompts, self._processes, self._sampled_round, self.any_process)
+            collected = rollouts.collect(rollout, self._prompts, self._processes, self._sampled_round, self.any_process)
         except SamplingInterruptedError:  # the checkpoint is of the state before this rollout
             before.restore()
             self._prompts.position = position
@@ -207,30 +194,29 @@ class PolicyTrainer(SamplingTrainer):
         rollout, device = self._config.rollout, self.accelerator.device
         pairs = [[(sample.completion, sample.judgement) for sample in group] for group in collected.groups]
         self._rollout_metrics = NO_ENGINE | rollout_stats(pairs, collected.sampled, self.accelerator)
-        pad = self._characters.pad_token_id
-        tensors = as_tensors(collected.groups, rollout, self._config.advantage, pad, device)
+        pad = self._tokenizer.pad_token_id
+        tensors = rollouts.as_tensors(collected.groups, rollout, self._config.advantage, pad, device)
         old_logprobs_BT, old_entropy_BT = self._forward(tensors._asdict())
-        given_BT = engine_logprobs(collected.groups, device)
-        summed: Any = self.accelerator.reduce(counts(tensors, self._config.aggregation), reduction="sum")
-        shares = totals(summed, rollout.updates_per_rollout, self._processes, rollout.max_completion_tokens)
+        engine_BT = rollouts.engine_logprobs(collected.groups, device)
+        counts: Any = self.accelerator.reduce(rollouts.counts(tensors, self._config.aggregation), reduction="sum")
+        totals = rollouts.totals(counts, rollout.updates_per_rollout, self._processes, rollout.max_completion_tokens)
         return {
             **tensors._asdict(),
             "old_logprobs": old_logprobs_BT,
             "old_entropy": old_entropy_BT,
-            **({} if given_BT is None else self._corrected(old_logprobs_BT, given_BT, tensors.completion_mask)),
-            **{f"totals/{name}": torch.as_tensor(value) for name, value in vars(shares).items()},
+            **({} if engine_BT is None else self._correction(old_logprobs_BT, engine_BT, tensors.completion_mask)),
+            **{f"totals/{name}": torch.as_tensor(value) for name, value in vars(totals).items()},
         }
 
-    def _corrected(self, logprobs_BT: Tensor, given_BT: Tensor, mask_BT: Tensor) -> dict[str, Tensor]:
-        """Record how far the engine is from the trainer; the weights that make up for it, if they are asked for."""
+    def _correction(self, logprobs_BT: Tensor, engine_BT: Tensor, mask_BT: Tensor) -> dict[str, Tensor]:
+        """Record how far the engine is from the trainer; return the weights that make up for it, if configured."""
         engine = self._config.rollout.engine
         cap = engine.correction_cap if isinstance(engine, VLLMEngine) else None
-        self._rollout_metrics |= engine_stats(logprobs_BT, given_BT, mask_BT, cap, self.accelerator)
-        return {} if cap is None else {"sampling_weight": truncated_weights(logprobs_BT, given_BT, cap)}
+        self._rollout_metrics |= engine_stats(logprobs_BT, engine_BT, mask_BT, cap, self.accelerator)
+        return {} if cap is None else {"sampling_weight": truncated_weights(logprobs_BT, engine_BT, cap)}
 
     def _sampled_round(self, indices: list[int]) -> list[Group]:
-        seed = hash((self._config.seed, self._prompts.position, 1))  # an evaluation's has no third number
-        return self._sampled_groups(indices, seed)
+        return self._sampled_groups(indices, rollout_seed(self._config.seed, self._prompts.position))
 
     # updates
 
@@ -253,7 +239,7 @@ class PolicyTrainer(SamplingTrainer):
             sampling_weight_BT=inputs.get("sampling_weight"),
             generator=self._generator(),
         )
-        if self._step % self._device_batches < self.args.gradient_accumulation_steps:
+        if self._step % self._batches_per_rollout < self.args.gradient_accumulation_steps:
             _check_on_policy(batch)
         config, params = self._config, self._config.loss.at(self.state.global_step)
         result = objective(
@@ -270,9 +256,9 @@ class PolicyTrainer(SamplingTrainer):
         return result.loss
 
     def _generator(self) -> torch.Generator:
-        """For a loss that draws: depends on seed and place in the run only."""
-        place = hash((self._config.seed, self._step, self._rank)) % 2**63
-        return torch.Generator(self.accelerator.device).manual_seed(place)
+        """Make the generator for a loss that draws."""
+        seed = loss_seed(self._config.seed, self._step, self._rank)
+        return torch.Generator(self.accelerator.device).manual_seed(seed)
 
     def _clip_grad_norm(self, model: Any) -> Any:
         norm: Any = super()._clip_grad_norm(model)
@@ -295,13 +281,13 @@ class PolicyTrainer(SamplingTrainer):
         step, bonus = self.state.global_step, self._config.terms.entropy_bonus
         metrics = self._stats.reduced(self.accelerator, logs["learning_rate"])
         metrics |= {name: logs[name] for name in ("grad_norm", "learning_rate")}
-        metrics |= {**self._rollout_metrics, **self._schedules(step), **self._times(metrics), **self._probe.take()}
+        metrics |= {**self._rollout_metrics, **self._schedules(step), **self._times(metrics), **self._frozen.take()}
         if bonus.target is not None:
             self._entropy_coefficient = next_coefficient(self._entropy_coefficient, metrics["entropy"] or 0.0, bonus)
         if self.accelerator.is_main_process:
             self._recorder.step(step, metrics)
             if warning := self._inert.after_step(step, metrics):
-                self._recorder.warning(step, warning)
+                self._recorder.events.write("warning", step=step, **warning)
 
     def _schedules(self, step: int) -> dict[str, float | None]:
         params = self._config.loss.at(step - 1)
@@ -319,10 +305,10 @@ class PolicyTrainer(SamplingTrainer):
             "time/update_s": step_s - generation_s,
             "time/step_s": step_s,
             "tokens/per_second": (metrics["tokens/step"] or 0.0) / step_s,
-            "memory/peak_mib": max(gather_object([_peak_mib()])) if self._processes > 1 else _peak_mib(),
+            "memory/peak_mib": max(gather_object([_memory_peak_since_start_mib()])),
         }
 
-    # evaluation and probe
+    # evaluation and frozen completions
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Sample the validation problems and record the result."""
@@ -337,16 +323,18 @@ class PolicyTrainer(SamplingTrainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
-    def make_probe(self) -> None:
+    def freeze_completions(self) -> None:
         """Freeze completions of the policy that training starts from, the same for every run that starts from it."""
-        self._probe.begin(self._probe_completions, self._characters.pad_token_id, self._forward)
+        if number := self._config.evaluation.probe_completions:
+            self._frozen.freeze(self._sampled_to_freeze(number), self._tokenizer.pad_token_id, self._forward)
 
-    def measure_probe(self) -> None:
+    def measure_frozen_completions(self) -> None:
         """Measure the policy on the frozen completions, for the record of this update."""
-        self._probe.measure(self._forward)
+        self._frozen.measure(self._forward)
 
 
-def _peak_mib() -> float:
+def _memory_peak_since_start_mib() -> float:
+    """Measure this process's largest memory since it started; the cost probe measures that of each phase."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

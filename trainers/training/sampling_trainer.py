@@ -1,8 +1,8 @@
 """TRL's GRPOTrainer as far as it samples and scores: problems in, judged completions and log-probabilities out.
 
-What is TRL's: sampling itself, and log-probabilities and entropies by a fused head. Sampling is by Transformers, or by
-vLLM (`trainers.rollouts.vllm_engine`). Evaluations and the probe leave no
-trace in training. Shapes: B sequences, T completion tokens.
+TRL samples by Transformers, or by vLLM (`trainers.rollouts.vllm_engine`), and computes log-probabilities and entropies
+with a fused head. Evaluations and the sampling of frozen completions leave no trace in training.
+Shapes: B sequences, T completion tokens.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -22,13 +22,14 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from trainers.config import TrainingConfig, VLLMEngine
 from trainers.errors import DivergedError, SamplingInterruptedError, StoppedError
-from trainers.evaluation.base_evaluation import BASE_EVALUATION_SEED, base_evaluation
-from trainers.evaluation.evaluate import Evaluation, evaluate, own_random_state
+from trainers.evaluation.base_evaluation import base_evaluation
+from trainers.evaluation.evaluate import Evaluation, evaluate
 from trainers.policy.checkpoints import UNFINISHED
 from trainers.policy.load_policy import load_policy, load_tokenizer, lora, refuse
 from trainers.policy.model_folder import model_digest
 from trainers.process.parallel import process_state, shared
-from trainers.record.probe_log import Sampled
+from trainers.process.random_state import BASE_EVALUATION_SEED, evaluation_seed, own_random_state
+from trainers.record.frozen_probe import Sampled
 from trainers.rollouts.rollout import Group, Sample
 from trainers.rollouts.rollout_server import RolloutServer, server_command, server_environment
 from trainers.rollouts.vllm_engine import (
@@ -46,26 +47,25 @@ from trainers.training.training_arguments import training_arguments
 
 
 class Folders(NamedTuple):
-    """Where a run reads and writes."""
+    """The directories that a run reads and writes."""
 
     model: Path
-    """Model and tokenizer to start from."""
+    """Holds the model and tokenizer to start from."""
     output: Path
     """Gets the checkpoints."""
     cache: Path
-    """Shared between runs."""
+    """Holds what runs share: models, data, evaluations of initial models."""
 
 
 class SampledTokens(NamedTuple):
-    """A completion as it was sampled."""
+    """Token ids of a completion and, if the engine reports them, their log-probabilities in nats."""
 
     ids: list[int]
     logprobs: list[float] | None
-    """In nats, if the engine gives them."""
 
 
 class SamplingTrainer(GRPOTrainer):
-    """A policy that completes and scores.
+    """Samples, judges and scores completions of a policy; `PolicyTrainer` trains it.
 
     Args:
         stopping: asked while sampling; once it is true sampling ends with SamplingInterruptedError.
@@ -88,23 +88,23 @@ class SamplingTrainer(GRPOTrainer):
         processes = process_state().num_processes
         self._config, self._task, self._folders = config, task, folders
         self._stopping, self._sampling = stopping, False
-        self._characters = load_tokenizer(folders.model)
+        self._tokenizer = load_tokenizer(folders.model)
         self._chat = is_chat(config.task)
         model = load_policy(folders.model, config.model)
         if self._chat:
             own = model.generation_config.eos_token_id
-            model.generation_config.eos_token_id = end_tokens(self._characters, own, chat=True)
+            model.generation_config.eos_token_id = end_tokens(self._tokenizer, own, chat=True)
         prompt_ids = self._token_ids([*task.training, *task.validation])
         longest = max(map(len, prompt_ids))
         refuse(model, config, prompt_ids, processes, engine_problems(config, model, longest))
-        model.register_forward_pre_hook(self._interrupt_sampling)
+        model.register_forward_pre_hook(self._before_forward)
         if not torch.cuda.is_available():  # its buffer is as wide as this, however small the vocabulary
             trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE = min(model.config.vocab_size, 32768)
         prompts = config.steps // config.rollout.updates_per_rollout * config.rollout.prompts_per_rollout
         super().__init__(
             model=model,
-            processing_class=self._characters,
-            reward_funcs=_unused,
+            processing_class=self._tokenizer,
+            reward_funcs=_unused_reward,
             args=training_arguments(config, folders.output / UNFINISHED, processes),
             train_dataset=Dataset.from_dict({"prompt": [""] * prompts}),  # only counts: rollouts choose their prompts
             callbacks=[callback],
@@ -120,8 +120,8 @@ class SamplingTrainer(GRPOTrainer):
         """Write no model card into checkpoints."""
 
     def any_process(self, condition: bool) -> bool:
-        """Whether the condition is true in any of the processes that train together."""
-        return condition if self._processes == 1 else any(gather_object([condition]))
+        """Tell whether the condition is true in any of the processes that train together."""
+        return any(gather_object([condition]))
 
     # vLLM
 
@@ -134,21 +134,25 @@ class SamplingTrainer(GRPOTrainer):
                 lambda address: server_command(engine, model, length, seed, address),
                 server_environment(),
                 self._folders.output / "vllm.log",
-                self._while_starting,
+                self._stop_if_asked,
             )
         return VLLM(
             self.model,
             self.accelerator,
-            self._characters,
+            self._tokenizer,
             arguments,
             end_tokens=self.eos_token_ids,
             server=self._server and self._server.address,
-            while_sampling=self._while_waiting,
+            while_sampling=self._interrupt_if_asked,
         )
 
-    def _while_starting(self) -> None:
+    def _stop_if_asked(self) -> None:
         if self._stopping():
             raise StoppedError
+
+    def _interrupt_if_asked(self) -> None:
+        if self._stopping():
+            raise SamplingInterruptedError
 
     def end_server(self) -> None:
         """End vLLM's server, if this process has one."""
@@ -158,22 +162,21 @@ class SamplingTrainer(GRPOTrainer):
     # completions
 
     def _token_ids(self, problems: Sequence[Problem]) -> list[list[int]]:
-        return token_ids(self._characters, [problem.prompt for problem in problems], chat=self._chat)
+        return token_ids(self._tokenizer, [problem.prompt for problem in problems], chat=self._chat)
 
     def _completion(self, ids: list[int]) -> Completion:
         ended = ids[-1] in self.eos_token_ids
-        return Completion(self._characters.decode(ids[:-1] if ended else ids), len(ids), truncated=not ended)
+        return Completion(self._tokenizer.decode(ids[:-1] if ended else ids), len(ids), truncated=not ended)
 
-    def _interrupt_sampling(self, *_: Any) -> None:
-        if self._sampling and self._stopping():
-            raise SamplingInterruptedError
+    def _before_forward(self, *_: Any) -> None:
+        if self._sampling:
+            self._interrupt_if_asked()
 
     def _generate_single_turn(
         self, prompt_ids: Any, images: Any, fields: Any, num_generations: Any, *args: Any, seed: int = 0, **kwargs: Any
     ) -> Any:
         if self.vllm_generation is not None:
-            given = self.generation_kwargs
-            sampling = Sampling(given["temperature"], given["top_p"], given["max_new_tokens"])
+            sampling = Sampling(*(self.generation_kwargs[name] for name in ("temperature", "top_p", "max_new_tokens")))
             step = self.state.global_step
             return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=seed)
         self._sampling = self._processes == 1  # several processes cannot break off at the same token
@@ -188,11 +191,11 @@ class SamplingTrainer(GRPOTrainer):
             self._sampling = False
 
     def _completed(self, prompt_ids: list[list[int]], num_generations: int = 1, seed: int = 0) -> list[SampledTokens]:
-        """One completion of each prompt, sampled in parts that memory allows.
+        """Sample one completion of each prompt, as many at a time as memory allows.
 
         Args:
-            num_generations: how often each prompt stands in a row.
-            seed: of what vLLM draws; Transformers draws from torch's generator.
+            num_generations: number of times that each prompt stands in a row.
+            seed: seeds what vLLM draws; Transformers draws from torch's generator.
         """
         size, completed = self._config.rollout.sampling_batch or len(prompt_ids), list[SampledTokens]()
         if self.vllm_generation is not None:
@@ -207,21 +210,16 @@ class SamplingTrainer(GRPOTrainer):
 
     def _sampled_groups(self, indices: list[int], seed: int) -> list[Group]:
         size = self._config.rollout.completions_per_prompt
-        asked = [self._task.training[index] for index in indices for _ in range(size)]
-        prompt_ids = self._token_ids(asked)
+        problems = [self._task.training[index] for index in indices for _ in range(size)]
+        prompt_ids = self._token_ids(problems)
         completed = self._completed(prompt_ids, size, seed)
         completions = [self._completion(tokens.ids) for tokens in completed]
-        judgements = self._task.judge(asked, completions)
-        samples = [
-            Sample(prompt, tokens.ids, completion, judgement, tokens.logprobs)
-            for prompt, tokens, completion, judgement in zip(
-                prompt_ids, completed, completions, judgements, strict=True
-            )
-        ]
+        rows = zip(prompt_ids, completed, completions, self._task.judge(problems, completions), strict=True)
+        samples = [Sample(ids, tokens.ids, text, judgement, tokens.logprobs) for ids, tokens, text, judgement in rows]
         return [samples[start : start + size] for start in range(0, len(samples), size)]
 
     def _logprobs(self, model: Any, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropies (B, T) of completions, in nats, at the sampling temperature."""
+        """Compute log-probabilities and entropies (B, T) of completions, in nats, at the sampling temperature."""
         mask_BT = rows["completion_mask"]
         logprobs_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
             model,
@@ -236,19 +234,19 @@ class SamplingTrainer(GRPOTrainer):
 
     @torch.no_grad()
     def _forward(self, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """The same of the present policy, without a gradient."""
+        """Compute the same of the present policy, without a gradient."""
         device = self.accelerator.device
         with disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
             return self._logprobs(self.model, {name: tensor.to(device) for name, tensor in rows.items()})
 
-    # evaluation and probe
+    # evaluation and frozen completions
 
     def evaluation_after(self, step: int) -> Evaluation:
         """Evaluate the present weights as those after so many updates are: what is sampled depends on seed and step."""
-        return self._evaluation_of_initial() if step == 0 else self._evaluation(hash((self._config.seed, step)))
+        return self._initial_evaluation() if step == 0 else self._evaluation(evaluation_seed(self._config.seed, step))
 
-    def _evaluation_of_initial(self) -> Evaluation:
-        """The same for every run that starts from this model, so it is made once and kept."""
+    def _initial_evaluation(self) -> Evaluation:
+        """Evaluate the initial model once for all runs that start from it."""
         config = self._config
         key = {
             "model": model_digest(self._folders.model),
@@ -264,11 +262,7 @@ class SamplingTrainer(GRPOTrainer):
         if self._processes > 1:
             key["processes"] = self._processes
             return shared(partial(base_evaluation, cache, key), compute)
-        return base_evaluation(cache, key, compute, self._while_waiting)
-
-    def _while_waiting(self) -> None:
-        if self._stopping():
-            raise SamplingInterruptedError
+        return base_evaluation(cache, key, compute, self._interrupt_if_asked)
 
     def _evaluation(self, seed: int) -> Evaluation:
         with own_random_state((seed + self._rank) % 2**32):
@@ -279,17 +273,18 @@ class SamplingTrainer(GRPOTrainer):
 
         Shares are filled up to equal lengths: processes that share weights, or vLLM, must sample equally often.
         """
-        mine = problems[self._rank :: self._processes]
-        own, share = len(mine), -(-len(problems) // self._processes)
-        asked, completions = [*mine, *problems[: share - own]], list[Completion]()
-        of_rollout = self._config.rollout.completions_per_rollout // self._processes
-        size = share if self.vllm_generation is not None else of_rollout
+        own = problems[self._rank :: self._processes]
+        share = -(-len(problems) // self._processes)
+        filled, completions = [*own, *problems[: share - len(own)]], list[Completion]()
+        rollout_share = self._config.rollout.completions_per_rollout // self._processes
+        size = share if self.vllm_generation is not None else rollout_share
         with self._evaluation_settings():
             for start in range(0, share, size):
-                ids = self._token_ids(asked[start : start + size])
+                ids = self._token_ids(filled[start : start + size])
                 completions += [self._completion(tokens.ids) for tokens in self._completed(ids, seed=seed)]
-        pairs = list(zip(completions[:own], self._task.judge(mine, completions[:own]), strict=True))
-        shares = gather_object([pairs]) if self._processes > 1 else [pairs]
+        completions = completions[: len(own)]
+        pairs = list(zip(completions, self._task.judge(own, completions), strict=True))
+        shares = gather_object([pairs])
         return [shares[place % self._processes][place // self._processes] for place in range(len(problems))]
 
     @contextmanager
@@ -308,12 +303,13 @@ class SamplingTrainer(GRPOTrainer):
             self.generation_config, self.generation_kwargs = config, kwargs
             self.model.train(training)
 
-    def _probe_completions(self, number: int) -> Sampled:
+    def _sampled_to_freeze(self, number: int) -> Sampled:
+        """Sample what every run that starts from this model freezes."""
         problems = self._task.training
         prompt_ids = self._token_ids([problems[index % len(problems)] for index in range(number)])
         with own_random_state(0):
-            return prompt_ids, [tokens.ids for tokens in self._completed(prompt_ids)]
+            return Sampled(prompt_ids, [tokens.ids for tokens in self._completed(prompt_ids)])
 
 
-def _unused(**_: Any) -> list[float | None]:
+def _unused_reward(**_: Any) -> list[float | None]:
     raise AssertionError("TRL's rewards are not used")

@@ -18,11 +18,11 @@ class Scheduled(Protocol):
         """Sample the validation problems and record the result."""
         ...
 
-    def make_probe(self) -> None:
-        """Freeze what `measure_probe` measures on."""
+    def freeze_completions(self) -> None:
+        """Freeze what `measure_frozen_completions` measures on."""
         ...
 
-    def measure_probe(self) -> None:
+    def measure_frozen_completions(self) -> None:
         """Measure the policy for the record of the last update."""
         ...
 
@@ -48,7 +48,7 @@ class Schedule(TrainerCallback):
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Evaluate the policy that training starts from, or make up for an evaluation that was interrupted."""
         if state.global_step == 0:
-            self._trainer.make_probe()
+            self._trainer.freeze_completions()
         if self._evaluates(state.global_step) and self._trainer.evaluated_step != state.global_step:
             self._trainer.evaluate()
 
@@ -57,7 +57,7 @@ class Schedule(TrainerCallback):
         step = state.global_step
         rollouts, updates_into_next = divmod(step, self._config.rollout.updates_per_rollout)
         if not updates_into_next:
-            self._trainer.measure_probe()
+            self._trainer.measure_frozen_completions()
         last = step == self._config.steps
         stop = last or self._trainer.any_process(self._stopping())
         control.should_evaluate = self._evaluates(step) and (last or not stop)  # else on_train_begin makes up for it

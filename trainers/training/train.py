@@ -74,7 +74,7 @@ def train(
         if isinstance(task, WordProblems):
             task = PromptedProblems(task, load_tokenizer(model))
             if (warning := task.warning()) and process_state().is_main_process:
-                recorder.warning(first_step, warning)
+                events.write("warning", step=first_step, **warning)
         events.write("data", **data_record(task).model_dump(mode="json"))
         folders = Folders(model, output, cache)
         trainer = make(config, task, folders, recorder, stopping, state, model_only=model_only)

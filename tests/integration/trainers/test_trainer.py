@@ -166,7 +166,9 @@ def test_a_checkpoint_of_another_number_of_processes_is_refused(straight: Run, c
     assert content["state"].pop("processes") == 1
     content["state"]["processes"] = 2
     (checkpoint / "run_state.json").write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"the checkpoint is of 2 process\(es\).* and this run has 1; start 2"):
+    with pytest.raises(
+        CheckpointError, match=r"the checkpoint was written by 2 process\(es\).* and this run has 1; start 2"
+    ):
         run(small_config(steps=32), tmp_path / "run", cache, resume_from=checkpoint)
 
 
@@ -272,7 +274,7 @@ def test_a_checkpoint_of_other_problems_is_refused(tmp_path: Path) -> None:
     run(config(8), tmp_path / "run", tmp_path / "cache")
     assert run(config(12), tmp_path / "same", tmp_path / "cache", resume_from=tmp_path / "run" / "step-8").steps_done
     write(1)
-    with pytest.raises(CheckpointError, match=r"the checkpoint is of other problems .* or start a new run"):
+    with pytest.raises(CheckpointError, match=r"the checkpoint was made with other problems .* or start a new run"):
         run(config(12), tmp_path / "other", tmp_path / "cache", resume_from=tmp_path / "run" / "step-8")
 
 

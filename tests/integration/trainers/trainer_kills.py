@@ -23,7 +23,7 @@ from trainers.process.environment import ENVIRONMENT
 from trainers.training.policy_trainer import PolicyTrainer
 
 PLACES: dict[str, tuple[Any, str]] = {
-    "sampling": (PolicyTrainer, "_interrupt_sampling"),  # before each token of rollouts and evaluations
+    "sampling": (PolicyTrainer, "_before_forward"),  # before each token of rollouts and evaluations
     "loss": (PolicyTrainer, "_compute_loss"),
     "update": (torch.optim.AdamW, "step"),
     "state": (trainers.policy.checkpoints, "move_whole"),  # all files are written, the checkpoint has no name yet

@@ -1,12 +1,9 @@
-import random
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
-import torch
 
 from trainers.config import EvaluationConfig
-from trainers.evaluation.evaluate import evaluate, own_random_state
+from trainers.evaluation.evaluate import evaluate
 from trainers.record.metrics import EVALUATION_METRICS
 from trainers.tasks.base import Completion, Judgement, Problem
 
@@ -70,17 +67,3 @@ def test_an_evaluation_whose_judge_always_fails_has_no_score() -> None:
 
 def test_every_metric_is_in_the_table() -> None:
     assert set(_evaluated(["6"] * 4, samples=1).metrics) == set(EVALUATION_METRICS)
-
-
-def test_generators_are_seeded_inside_and_untouched_outside() -> None:
-    def draw() -> tuple[float, float, float]:
-        return random.random(), float(np.random.rand()), torch.rand(()).item()
-
-    states = random.getstate(), torch.random.get_rng_state()
-    with own_random_state(5):
-        inside = draw()
-    assert random.getstate() == states[0]
-    assert torch.equal(torch.random.get_rng_state(), states[1])
-    draw()
-    with own_random_state(5):
-        assert draw() == inside

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainers.record.frozen_probe import Forward, Probe
+from trainers.record.frozen_probe import Forward, FrozenCompletions, Sampled
 
-PROMPTS, COMPLETIONS = [[5, 6], [7], [5]], [[1, 2, 3], [4, 4], [9]]
+SAMPLED = Sampled([[5, 6], [7], [5]], [[1, 2, 3], [4, 4], [9]])
 
 
 def policy(logprob: float, entropy: float) -> Forward:
@@ -28,8 +28,20 @@ def varied(rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     return -ids_BT / 10 - rows["prompt_ids"].sum(1, keepdim=True) / 100, ids_BT
 
 
+def frozen(sampled: Sampled, forward: Forward) -> FrozenCompletions:
+    completions = FrozenCompletions()
+    completions.freeze(sampled, 0, forward)
+    assert set(completions.take().values()) == {None}
+    return completions
+
+
+def measured(completions: FrozenCompletions, forward: Forward) -> dict[str, float | None]:
+    completions.measure(forward)
+    return completions.take()
+
+
 def test_rows_are_padded_towards_each_other() -> None:
-    rows = Probe.frozen(PROMPTS, COMPLETIONS, 0, policy(-1, 1)).rows
+    rows = frozen(SAMPLED, policy(-1, 1)).rows
     assert rows["prompt_ids"].tolist() == [[5, 6], [0, 7], [0, 5]]
     assert rows["prompt_mask"].tolist() == [[1, 1], [0, 1], [0, 1]]
     assert rows["completion_ids"].tolist() == [[1, 2, 3], [4, 4, 0], [9, 0, 0]]
@@ -37,17 +49,18 @@ def test_rows_are_padded_towards_each_other() -> None:
 
 
 def test_the_initial_policy_is_at_no_distance_from_itself() -> None:
-    assert Probe.frozen(PROMPTS, COMPLETIONS, 0, varied).measure(varied) == {
+    assert measured(frozen(SAMPLED, varied), varied) == {
         "probe/entropy": pytest.approx((1 + 2 + 3 + 4 + 4 + 9) / 6),
+        "entropy_change/measured": 0,
         "probe/kl_from_initial": 0,
         "probe/kl_from_initial_k3": 0,
     }
 
 
 def test_distance_is_initial_minus_present_over_tokens_and_not_padding() -> None:
-    probe = Probe.frozen(PROMPTS, COMPLETIONS, 0, policy(-1.0, 2.0))
-    metrics = probe.measure(policy(-1.5, 0.7))
+    metrics = measured(frozen(SAMPLED, policy(-1.0, 2.0)), policy(-1.5, 0.7))
     assert metrics["probe/entropy"] == pytest.approx(0.7)
+    assert metrics["entropy_change/measured"] == pytest.approx(0.7 - 2.0)
     assert metrics["probe/kl_from_initial"] == pytest.approx(0.5)
     assert metrics["probe/kl_from_initial_k3"] == pytest.approx(math.exp(-0.5) - 1 + 0.5)
 
@@ -56,18 +69,28 @@ def test_estimates_average_to_the_divergence_over_samples_of_the_initial_policy(
     """Ten tokens drawn exactly as often as the initial policy would have: 7 of one kind, 3 of the other."""
     initial, present = torch.tensor([0.7, 0.3]).double(), torch.tensor([0.4, 0.6]).double()
     divergence = (initial * (initial / present).log()).sum().item()
-    probe = Probe.frozen([[0]], [[0] * 7 + [1] * 3], 0, lambda rows: (initial.log()[rows["completion_ids"]],) * 2)
-    metrics = probe.measure(lambda rows: (present.log()[rows["completion_ids"]],) * 2)
+    drawn = Sampled([[0]], [[0] * 7 + [1] * 3])
+    completions = frozen(drawn, lambda rows: (initial.log()[rows["completion_ids"]],) * 2)
+    metrics = measured(completions, lambda rows: (present.log()[rows["completion_ids"]],) * 2)
     assert metrics["probe/kl_from_initial"] == pytest.approx(divergence)
     assert metrics["probe/kl_from_initial_k3"] == pytest.approx(divergence)
 
 
-def test_a_saved_probe_measures_the_same(tmp_path: Path) -> None:
-    probe = Probe.frozen(PROMPTS, COMPLETIONS, 0, varied)
-    probe.save(tmp_path / "probe.pt")
-    loaded = Probe.load(tmp_path / "probe.pt")
-    assert loaded.measure(policy(-2.0, 1.0)) == probe.measure(policy(-2.0, 1.0))
-    assert vars(loaded).keys() == vars(probe).keys()
+def test_saved_completions_measure_the_same(tmp_path: Path) -> None:
+    completions, loaded = frozen(SAMPLED, varied), FrozenCompletions()
+    completions.save(tmp_path)
+    loaded.load(tmp_path)
+    loaded.restore(completions.state)
+    assert torch.load(tmp_path / "probe.pt", weights_only=True).keys() == {"rows", "initial_logprobs_BT"}
+    assert measured(loaded, policy(-2.0, 1.0)) == measured(completions, policy(-2.0, 1.0))
+
+
+def test_without_completions_nothing_is_measured_or_saved(tmp_path: Path) -> None:
+    completions = FrozenCompletions()
+    assert set(measured(completions, varied).values()) == {None}
+    completions.save(tmp_path)
+    completions.load(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_measuring_builds_no_graph() -> None:
@@ -79,5 +102,5 @@ def test_measuring_builds_no_graph() -> None:
         seen.append(logprobs_BT.requires_grad)
         return logprobs_BT, logprobs_BT
 
-    Probe.frozen(PROMPTS, COMPLETIONS, 0, forward).measure(forward)
-    assert seen == [False, False]
+    frozen(SAMPLED, forward).measure(forward)
+    assert seen == [False, False, False]

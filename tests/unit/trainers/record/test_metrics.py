@@ -2,7 +2,7 @@ import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
-from trainers.record.frozen_probe import Probe
+from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, STEP_SECTIONS, SUMMARY_METRICS
 from trainers.record.rollout_stats import rollout_stats
 
@@ -30,6 +30,6 @@ def test_every_entropy_says_temperature_tokens_and_aggregation() -> None:
         assert "token" in metric.meaning
 
 
-def test_rollout_and_probe_emit_their_sections() -> None:
+def test_rollout_and_frozen_completions_emit_their_sections() -> None:
     assert rollout_stats([], 0, SimpleNamespace(num_processes=1)).keys() == STEP_SECTIONS["Rollout"].keys()
-    assert set(Probe.METRICS) == STEP_SECTIONS["Probe"].keys()
+    assert FrozenCompletions().take().keys() == STEP_SECTIONS["Frozen completions"].keys() | {"entropy_change/measured"}

@@ -26,11 +26,11 @@ class Told:
     def evaluate(self) -> None:
         self.told.append("evaluate")
 
-    def make_probe(self) -> None:
-        self.told.append("make probe")
+    def freeze_completions(self) -> None:
+        self.told.append("freeze completions")
 
-    def measure_probe(self) -> None:
-        self.told.append("measure probe")
+    def measure_frozen_completions(self) -> None:
+        self.told.append("measure frozen completions")
 
     def publish_checkpoint(self) -> None:
         self.told.append("publish")
@@ -56,7 +56,7 @@ def test_the_probe_is_measured_after_whole_rollouts() -> None:
     trainer = Told()
     for step in range(1, 7):
         after(step, trainer)
-    assert trainer.told == ["measure probe"] * 3
+    assert trainer.told == ["measure frozen completions"] * 3
 
 
 @pytest.mark.parametrize("other_stops", [False, True])

@@ -2,7 +2,7 @@
 
 from sweep_service.report.facts.report_inputs import CURVE_KEYS, RATIO_BINS
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
-from trainers.record.step_metrics import RATIO_BINS as RECORDED_BINS
+from trainers.record.metrics import RATIO_BINS as RECORDED_BINS
 
 
 def test_every_metric_that_a_report_reads_is_recorded() -> None:
@@ -10,4 +10,4 @@ def test_every_metric_that_a_report_reads_is_recorded() -> None:
 
 
 def test_the_bins_of_the_ratio_are_the_trainers() -> None:
-    assert RATIO_BINS == RECORDED_BINS
+    assert tuple(RECORDED_BINS) == RATIO_BINS
