@@ -3,9 +3,9 @@
 A package adds a reward with an entry point of the group `sweeps.rewards`; docs/tasks.md has a complete one.
 """
 
-import math
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
+from math import isfinite
 from typing import Final
 
 from trainers.errors import ConfigError, GraderError
@@ -52,14 +52,14 @@ def _fault(judgements: object, expected: int) -> str | None:
         if not isinstance(judgement, Judgement):
             return f"{judgement!r:.100}, not a Judgement"
         try:
-            math.isfinite(0.0 if judgement.reward is None else judgement.reward)
+            isfinite(0.0 if judgement.reward is None else judgement.reward)
         except (TypeError, ValueError, OverflowError):
             return f"the reward {judgement.reward!r:.100}, not a float or None"
     return None
 
 
 def _finite(judgement: Judgement) -> Judgement:
-    if judgement.reward is None or not math.isfinite(judgement.reward):
+    if judgement.reward is None or not isfinite(judgement.reward):
         return judgement._replace(reward=None, correct=False)
     return judgement._replace(reward=float(judgement.reward), correct=bool(judgement.correct))
 
