@@ -1,12 +1,28 @@
-"""The service's exceptions.
+"""The service's exceptions, wherever they are defined; each defined elsewhere stands with its package.
 
-ServiceError
-├── NotFound            an id that names nothing
-├── InvalidSpec         a sweep that cannot run: every reason, each with its JSON pointer
-├── Conflict            a request that the present state does not allow
-│   └── IdempotencyKeyReused   the same key with another request
-├── StaleEpoch          a runner that lost its lease tried to write
-└── NotReady            asked for something that does not exist yet, such as a report
+Exception
+├── ServiceError                      the message says what happened and what to do
+│   ├── NotFound                      an id that names nothing
+│   ├── InvalidSpec                   a sweep that cannot run: every reason, each with its JSON pointer
+│   ├── Conflict                      a request that the present state does not allow
+│   │   └── IdempotencyKeyReused      the same key with another request
+│   ├── StaleEpoch                    a runner that lost its lease tried to write
+│   ├── NotReady                      asked for something that does not exist yet, such as a report
+│   ├── TokenError          auth      no token where one is needed, or one that cannot be used
+│   ├── RecipeError         recipes   a recipe that does not exist or does not fit
+│   ├── SpecFileError       cli       a spec's file that is missing or is not valid YAML
+│   ├── AddressInUse        api       an address that another program listens on
+│   ├── CannotStart         serve     something that stops `sweeps serve` before or while it starts
+│   └── ClientError         client    what only a client can meet; it also raises the errors above, as if it were local
+│       ├── Unreachable               no server answers at that address
+│       ├── Unauthorized              the server does not know the token
+│       ├── Refused                   any other refusal; `problem` says why
+│       └── TooLate                   the time given to wait is over
+├── MlflowError             tracking  a call to MLflow failed
+│   └── MlflowAway                    no answer, or the server is in trouble: try again later
+├── Refusal                 api       a request that the API refuses before the service sees it
+├── SignInFirst             api       a page asked for without a valid cookie
+└── NoSuchSweep             api       a page of a sweep that does not exist
 """
 
 from dataclasses import dataclass
@@ -17,7 +33,7 @@ class ServiceError(Exception):
 
 
 class NotFound(ServiceError):
-    """There is no such thing, or, without a name, none at all."""
+    """No thing of this kind has that name; without a name: there is none of this kind yet."""
 
     def __init__(self, kind: str, name: str | None = None, where: str = "") -> None:
         super().__init__(f"there is no {kind} yet" if name is None else f"there is no {kind} {name!r}{where}")

@@ -26,22 +26,19 @@ class Streams:
     open: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def response(self, service: SweepService, sweep_id: str, after: int, *, named: bool = True) -> StreamingResponse:
+    def response(self, service: SweepService, sweep_id: str, after: int) -> StreamingResponse:
         """Return the stream of a sweep's events with a number above `after`.
 
-        Args:
-            named: give each event's type as its name; browsers hand named events only to who knows the name.
         Raises: Refusal, if too many streams are open.
         """
         if self.open >= MAX_STREAMS:
             detail = f"{MAX_STREAMS} event streams are open already; ask for JSON pages, or later"
             raise Refusal(429, "TOO_MANY_STREAMS", detail, {"Retry-After": "10"})
         headers = {"X-Accel-Buffering": "no"}
-        return StreamingResponse(
-            self._events(service, sweep_id, after, named), headers=headers, media_type="text/event-stream"
-        )
+        events = self._events(service, sweep_id, after)
+        return StreamingResponse(events, headers=headers, media_type="text/event-stream")
 
-    async def _events(self, service: SweepService, sweep_id: str, after: int, named: bool) -> AsyncIterator[bytes]:
+    async def _events(self, service: SweepService, sweep_id: str, after: int) -> AsyncIterator[bytes]:
         self.open += 1
         try:
             yield format_sse_event(retry=RETRY_MS)
@@ -50,8 +47,7 @@ class Streams:
                 ended = (await run_in_threadpool(service.get, sweep_id)).state.is_over
                 events = await run_in_threadpool(service.events, sweep_id, after, _BATCH)
                 for event in events:
-                    name = event.type if named else None
-                    yield format_sse_event(data_str=event.model_dump_json(), event=name, id=str(event.seq))
+                    yield format_sse_event(data_str=event.model_dump_json(), event=event.type, id=str(event.seq))
                     after, sent = event.seq, time.monotonic()
                 if events:
                     continue

@@ -1,4 +1,4 @@
-"""Reading a request's JSON with nothing in it that the store or the trainers could trip over."""
+"""Reading a request's body: small enough, and JSON with nothing in it that store or trainers could trip over."""
 
 import json
 from typing import Any, NoReturn
@@ -14,22 +14,30 @@ MAX_DEPTH = 32
 async def json_body(request: Request) -> Any:
     """Return the parsed body.
 
-    Raises: Refusal: 415 not JSON by its type; 413 above 256 KiB; 400 not JSON, or JSON that only some parsers take
-        (NaN, Infinity, 1e999, a key twice, half a surrogate pair, nesting beyond 32 levels).
+    Raises: Refusal: 415 if its type is not JSON; 413 above 256 KiB; 400 if it is not valid JSON, or JSON that only
+        some parsers take (NaN, Infinity, 1e999, a key twice, half a surrogate pair, nesting beyond 32 levels).
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", f"the body is {kind or 'of no type'}; send application/json")
+    return parse(await read_body(request, MAX_BYTES))
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """Return a request's body of at most so many bytes.
+
+    Raises: Refusal: 413.
+    """
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_BYTES:
-            raise Refusal(413, "BODY_TOO_LARGE", f"the body has more than {MAX_BYTES} bytes", {"Connection": "close"})
-    return parse(body)
+        if len(body) > most:
+            raise Refusal(413, "BODY_TOO_LARGE", f"the body has more than {most} bytes", {"Connection": "close"})
+    return body
 
 
 def parse(body: bytes) -> Any:
-    """Return what the JSON document says.
+    """Return the value of a JSON document.
 
     Raises: Refusal.
     """
@@ -49,7 +57,7 @@ def parse(body: bytes) -> Any:
 
 
 def _malformed(reason: str) -> Refusal:
-    return Refusal(400, "MALFORMED_JSON", f"the body is not JSON: {reason}")
+    return Refusal(400, "MALFORMED_JSON", f"the body is not valid JSON: {reason}")
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -6,24 +6,24 @@ what changes something must come from this very origin.
 
 import re
 import time
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import parse_qs, quote, urlsplit
 
 import yaml
-from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from starlette.concurrency import run_in_threadpool
 
+from sweep_service.api.json_body import read_body
 from sweep_service.api.problems import Refusal
 from sweep_service.api.sweep_routes import Service, SweepId, get_report
 from sweep_service.errors import Conflict, NotFound
 from sweep_service.pages.live_sweeps import LiveSweeps
-from sweep_service.pages.overview import PAGE, overview
 from sweep_service.pages.rendering import HEADERS, render, static_file
 from sweep_service.pages.session import cookie_name, is_valid, may_sign_in, new_cookie
 
 router = APIRouter(include_in_schema=False)
 _MAX_FORM_BYTES: Final = 8192
+_LISTED: Final = 50
 _ID: Final = "swp_[0-9a-z]{1,36}"
 _OWN_PLACE: Final = re.compile(rf"/(\?before={_ID}|sweeps/{_ID}(/(report|spec))?)?")
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
@@ -38,7 +38,7 @@ class NoSuchSweep(Exception):
 
 
 def install(app: FastAPI) -> None:
-    """Add the status page to an app whose state has service, token and streams."""
+    """Add the status page to an app whose state has service and token."""
     app.state.live = LiveSweeps(app.state.service)
     app.include_router(router)
     app.add_exception_handler(SignInFirst, _to_sign_in)
@@ -110,11 +110,11 @@ def _message(status: int, title: str, text: str, back: str = "/", back_text: str
 
 @router.get("/static/{name}")
 def get_static(name: str) -> Response:
-    """Return the style sheet, the script or the icon."""
-    found = static_file(name)
-    if found is None:
+    """Return the style sheet, a script or the icon."""
+    file = static_file(name)
+    if file is None:
         raise Refusal(404, "NO_SUCH_ROUTE", "there is no such file")
-    return Response(found[0], headers={"Cache-Control": _FOR_GOOD}, media_type=found[1])
+    return Response(file[0], headers={"Cache-Control": _FOR_GOOD}, media_type=file[1])
 
 
 @router.get("/login")
@@ -153,13 +153,7 @@ def get_session(request: Request) -> dict[str, bool]:
 
 async def _form(request: Request) -> dict[str, str]:
     """Return the fields of a small form."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MAX_FORM_BYTES:
-            raise Refusal(
-                413, "BODY_TOO_LARGE", f"the form has more than {_MAX_FORM_BYTES} bytes", {"Connection": "close"}
-            )
+    body = await read_body(request, _MAX_FORM_BYTES)
     fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
     return {name: values[0] for name, values in fields.items()}
 
@@ -167,7 +161,9 @@ async def _form(request: Request) -> dict[str, str]:
 @router.get("/", dependencies=[Depends(for_pages)])
 def get_overview(service: Service, before: Annotated[str | None, Query(pattern=f"^{_ID}$")] = None) -> Response:
     """Show the sweeps, newest first."""
-    return _page(overview(service.sweeps(PAGE + 1, before, ()), time.time(), before))
+    sweeps = service.sweeps(_LISTED + 1, before, ())
+    older = sweeps[_LISTED - 1].id if len(sweeps) > _LISTED else None
+    return _page(render("sweeps", sweeps=sweeps[:_LISTED], older=older, before=before, now=time.time()))
 
 
 @router.get("/sweeps/{sweep_id}", dependencies=[Depends(for_pages)])
@@ -197,24 +193,10 @@ def get_report_page(
     return answer
 
 
-@router.get("/sweeps/{sweep_id}/live", dependencies=[Depends(for_data)])
-def get_live(request: Request, sweep_id: SweepId, after: Annotated[str, Query(max_length=40)] = "") -> dict[str, Any]:
-    """Return what has changed since an earlier answer, whose cursor is `after`."""
-    return request.app.state.live.get(sweep_id).since(after)
-
-
-@router.get("/sweeps/{sweep_id}/events", dependencies=[Depends(for_data)])
-async def get_events(
-    request: Request,
-    service: Service,
-    sweep_id: SweepId,
-    after: Annotated[int, Query(ge=0, lt=2**31)] = 0,
-    last_event_id: Annotated[int | None, Header(ge=0, lt=2**31)] = None,
-) -> Response:
-    """Stream a sweep's events; browsers go on where a stream broke."""
-    await run_in_threadpool(service.get, sweep_id)
-    start = after if last_event_id is None else last_event_id
-    return request.app.state.streams.response(service, sweep_id, start, named=False)
+@router.get("/sweeps/{sweep_id}/curves", dependencies=[Depends(for_data)])
+def get_curves(request: Request, sweep_id: SweepId) -> Response:
+    """Return the curves that a sweep's page draws."""
+    return Response(request.app.state.live.get(sweep_id).curves(), media_type="application/json")
 
 
 @router.post("/sweeps/{sweep_id}/cancel", dependencies=[Depends(for_pages), Depends(from_here)])

@@ -1,9 +1,12 @@
-"""One server over HTTP: where it is, asking again when that is safe and useful, and answers that are errors."""
+"""One server over HTTP: its address, retries where they are safe and useful, event streams, answers that are errors."""
 
 import json
-from collections.abc import Generator, Mapping
+import random
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
@@ -11,13 +14,13 @@ from pydantic import ValidationError
 
 from sweep_service.auth import is_loopback
 from sweep_service.client.errors import Refused, Unauthorized, Unreachable
-from sweep_service.client.retry import Patience
 from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, SpecError
 from sweep_service.schemas import Problem
 from sweep_service.settings import Settings
 
-_TRY_AGAIN = (429, 502, 503, 504)
-_BY_CODE = {"CONFLICT": Conflict, "IDEMPOTENCY_KEY_REUSED": IdempotencyKeyReused, "NOT_READY": NotReady}
+_TRY_AGAIN: Final = (429, 502, 503, 504)
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_BY_CODE: Final = {"CONFLICT": Conflict, "IDEMPOTENCY_KEY_REUSED": IdempotencyKeyReused, "NOT_READY": NotReady}
 
 
 def find_url(settings: Settings) -> str:
@@ -31,7 +34,7 @@ def find_url(settings: Settings) -> str:
 
 
 class Connection:
-    """A server's address, with retries.
+    """A connection to one server, with retries.
 
     Every request made here may be repeated: reading changes nothing, cancelling twice is cancelling once, and a
     submission carries a key that names it.
@@ -64,11 +67,11 @@ class Connection:
 
         Raises: an error of `sweep_service.errors` or `sweep_service.client.errors`.
         """
-        given = {name: value for name, value in (params or {}).items() if value is not None}
+        query = {name: value for name, value in (params or {}).items() if value is not None}
         patience = Patience(self.patience_s)
         while True:
             try:
-                response = self._http.request(method, path, params=given, headers=headers, json=json)
+                response = self._http.request(method, path, params=query, headers=headers, json=json)
             except httpx.TransportError as error:
                 hopeless = isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol)
                 if not hopeless and patience.another_try():
@@ -81,7 +84,7 @@ class Connection:
 
     @contextmanager
     def stream(self, path: str, headers: Mapping[str, str], silence_s: float) -> Generator[httpx.Response]:
-        """Open an answer that comes bit by bit; a silence longer than `silence_s` is an error of transport."""
+        """Open an answer that comes in pieces; a silence longer than `silence_s` is a transport error."""
         timeout = httpx.Timeout(silence_s, connect=5)
         with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
             if not response.is_success:
@@ -96,8 +99,56 @@ class Connection:
         )
 
 
+class Patience:
+    """Pauses between tries that grow, with jitter, until a time is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self._pause_s = _FIRST_PAUSE_S
+
+    def another_try(self, retry_after: str | None = None) -> bool:
+        """Wait before the next try; return False, at once, if there is no time for one.
+
+        Args:
+            retry_after: the value of that header.
+        """
+        pause_s = self._pause_s * random.uniform(0.5, 1)
+        if retry_after is not None and retry_after.isdecimal():
+            pause_s = max(pause_s, float(retry_after))
+        if time.monotonic() + pause_s > self._end:
+            return False
+        time.sleep(pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        return True
+
+
+@dataclass(frozen=True)
+class Message:
+    """One server-sent event (the HTML standard's text/event-stream)."""
+
+    event: str
+    data: str
+
+
+def read_messages(lines: Iterable[str]) -> Iterator[Message]:
+    """Yield the messages of a stream; comments, ids and messages without data are left out."""
+    event, data = "message", list[str]()
+    for line in lines:
+        if not line:
+            if data:
+                yield Message(event, "\n".join(data))
+            event, data = "message", []
+            continue
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            event = value
+        elif name == "data":
+            data.append(value)
+
+
 def raise_problem(response: httpx.Response) -> None:
-    """Raise the error that an answer tells of, if it does."""
+    """Raise the error that an answer describes; return if it is a success."""
     if response.is_success:
         return
     try:

@@ -1,11 +1,4 @@
-"""What only a client can meet. All else that may be raised is in `sweep_service.errors`, as if the service were local.
-
-ClientError(ServiceError)
-├── Unreachable      no server answers at that address
-├── Unauthorized     the token is wrong
-├── Refused          any other answer that is not the one asked for; `problem` says why
-└── TooLate          the time given to wait is over
-"""
+"""Errors that only a client can meet; the tree is in `sweep_service.errors`."""
 
 from sweep_service.errors import ServiceError
 from sweep_service.schemas import Problem

@@ -10,10 +10,8 @@ import httpx
 from pydantic import BaseModel
 
 from sweep_service.auth import read_token
-from sweep_service.client.connection import Connection, find_url
+from sweep_service.client.connection import Connection, Patience, find_url, read_messages
 from sweep_service.client.errors import TooLate
-from sweep_service.client.retry import Patience
-from sweep_service.client.sse import read_messages
 from sweep_service.errors import NotFound, NotReady
 from sweep_service.schemas import (
     Best,
@@ -33,7 +31,6 @@ from sweep_service.sweep.records import Curve, Event, Sample, SweepState, TrialS
 from sweep_service.sweep.spec import SweepSpec
 from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry
 
-Item = TypeVar("Item", bound=BaseModel)
 Answer = TypeVar("Answer", bound=BaseModel)
 Spec = SweepSpec | Mapping[str, Any]
 _PAGE = 500
@@ -100,9 +97,7 @@ class Client:
 
         Raises: InvalidSpec, with every reason why it cannot run.
         """
-        params = {"validate_only": "true"}
-        response = self._connection.request("POST", "/v1/sweeps", params, json=_document(spec))
-        return SweepPlan.model_validate_json(response.content)
+        return self._ask("POST", "/v1/sweeps", SweepPlan, {"validate_only": "true"}, json=_document(spec))
 
     def submit(self, spec: Spec, idempotency_key: str | None = None) -> SweepView:
         """Submit a sweep.
@@ -114,8 +109,7 @@ class Client:
         Raises: InvalidSpec; IdempotencyKeyReused.
         """
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
-        response = self._connection.request("POST", "/v1/sweeps", headers=headers, json=_document(spec))
-        return SweepView.model_validate_json(response.content)
+        return self._ask("POST", "/v1/sweeps", SweepView, headers=headers, json=_document(spec))
 
     def sweeps(self, states: Sequence[SweepState] = ()) -> Iterator[SweepSummary]:
         """Iterate over sweeps, newest first."""
@@ -126,7 +120,7 @@ class Client:
 
         Raises: NotFound.
         """
-        return self._get(_path(sweep_id), SweepView)
+        return self._ask("GET", _path(sweep_id), SweepView)
 
     def trials(self, sweep_id: str, states: Sequence[TrialState] = ()) -> Iterator[TrialView]:
         """Iterate over trials in the order in which they are handed out."""
@@ -161,8 +155,7 @@ class Client:
 
         Raises: NotFound; Refused, unless there are 2 to 20 different ones.
         """
-        response = self._connection.request("GET", "/v1/compare", {"sweeps": list(sweep_ids)})
-        return SweepsComparison.model_validate_json(response.content)
+        return self._ask("GET", "/v1/compare", SweepsComparison, {"sweeps": list(sweep_ids)})
 
     def events(self, sweep_id: str, after: int = 0) -> Iterator[Event]:
         """Iterate over the events that there are, from the one after number `after`."""
@@ -269,14 +262,14 @@ class Client:
 
         Raises: NotReady, if it has none.
         """
-        return self._get(_path(sweep_id, "probe"), ProbeView)
+        return self._ask("GET", _path(sweep_id, "probe"), ProbeView)
 
     def best(self, sweep_id: str) -> Best:
         """Return the best config so far.
 
         Raises: NotReady, if no config has a result yet.
         """
-        return self._get(_path(sweep_id, "best"), Best)
+        return self._ask("GET", _path(sweep_id, "best"), Best)
 
     def best_yaml(self, sweep_id: str) -> str:
         """Return the best config so far as a file that `python -m trainers` takes."""
@@ -299,43 +292,42 @@ class Client:
 
         Raises: NotFound.
         """
-        return self._get(_entry_path("models", name), ModelEntry)
+        return self._ask("GET", _entry_path("models", name), ModelEntry)
 
     def dataset(self, name: str) -> DatasetEntry:
         """Return a dataset's record.
 
         Raises: NotFound.
         """
-        return self._get(_entry_path("datasets", name), DatasetEntry)
+        return self._ask("GET", _entry_path("datasets", name), DatasetEntry)
 
     def benchmark(self, name: str) -> BenchmarkEntry:
         """Return a benchmark's record.
 
         Raises: NotFound.
         """
-        return self._get(_entry_path("benchmarks", name), BenchmarkEntry)
+        return self._ask("GET", _entry_path("benchmarks", name), BenchmarkEntry)
 
     def cancel(self, sweep_id: str) -> SweepView:
         """Stop a sweep.
 
         Raises: NotFound; Conflict, if it has ended already.
         """
-        response = self._connection.request("POST", _path(sweep_id, "cancel"))
-        return SweepView.model_validate_json(response.content)
+        return self._ask("POST", _path(sweep_id, "cancel"), SweepView)
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of a spec."""
         return self._connection.request("GET", "/v1/schemas/sweep").json()
 
-    def _get(self, path: str, kind: type[Answer]) -> Answer:
-        return kind.model_validate_json(self._connection.request("GET", path).content)
+    def _ask(
+        self, method: str, path: str, kind: type[Answer], params: Mapping[str, Any] | None = None, **sent: Any
+    ) -> Answer:
+        return kind.model_validate_json(self._connection.request(method, path, params, **sent).content)
 
-    def _pages(self, path: str, kind: type[Item], params: Mapping[str, Any] | None = None) -> Iterator[Item]:
+    def _pages(self, path: str, kind: type[Answer], params: Mapping[str, Any] | None = None) -> Iterator[Answer]:
         token: str | None = None
         while True:
-            asked = {**(params or {}), "page_size": _PAGE, "page_token": token}
-            response = self._connection.request("GET", path, asked)
-            page = Page[kind].model_validate_json(response.content)
+            page = self._ask("GET", path, Page[kind], {**(params or {}), "page_size": _PAGE, "page_token": token})
             yield from page.items
             token = page.next_page_token
             if token is None:

@@ -1,175 +1,128 @@
-"""Sweeps that people watch: read once for all viewers, and told to each as what has changed since their last answer.
+"""Sweeps that people watch. Each is followed in memory and read from the store once for all viewers, only what is new.
 
-A viewer holds a cursor: the name of the reading it follows and the number of its last change. A name that is not
-known any more (this process was restarted, or another one answers) gets everything, which replaces what the viewer
-has. So no answer that was lost leaves a gap, and none that is repeated doubles a point.
+A viewer fetches the whole page again and again, and all curves when the page tells of new ones. So an answer that was
+lost, or a server that was restarted, leaves no gap and doubles nothing.
 """
 
-import secrets
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Final
+
+from pydantic_core import to_json
 
 from sweep_service.errors import NotReady
-from sweep_service.pages.page_curves import CurvePoint, Line, MeanCurves, thinning
+from sweep_service.pages.page_curves import MeanCurves, thinning
 from sweep_service.pages.rendering import render
-from sweep_service.pages.snapshot import (
-    ENTROPY,
-    REWARD,
-    SHOWN_EVALUATIONS,
-    PageTrial,
-    Planned,
-    ShownVerdict,
-    Snapshot,
-    evaluations,
-    read_verdict,
-    take,
-)
+from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, ShownVerdict, Snapshot, read_verdict, take
 from sweep_service.service import SweepService
 from sweep_service.sweep.labels import probe_phase
 from sweep_service.sweep.plan import make_plan
-from sweep_service.sweep.records import Config, Event, Sweep
+from sweep_service.sweep.records import Config, Event, Sweep, Trial
 
 READ_EVERY_S: Final = 0.5
-"""More viewers ask no more of the store than one."""
+"""Seconds for which a page that was rendered is handed out again, so that many viewers ask no more than one."""
 KEPT_SWEEPS: Final = 8
-PARTS: Final = ("name", "state", "verdict", "warnings", "samples")
 _EVENTS: Final = 1000
-_FIRST_POINTS, _MORE_POINTS = 1000, 8000
-"""Parts of curves read at once: few for the first look at a large sweep, more for the rest of it."""
+_FIRST_CHUNKS, _MORE_CHUNKS = 1000, 8000
+"""Parts of curves read at once: few for the first look at a large sweep, more for its curves."""
 _EVENTS_BACK: Final = 500
 """Events before the first reading that are looked at: what trials do, and which evaluations are the newest."""
 _SOON_S, _WAITING_S, _REPORT_WITHIN_S = 2.0, 5.0, 600.0
-
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True)
-class Change(Generic[Value]):
-    """A value and the number of the change that made it."""
-
-    number: int
-    value: Value
 
 
 class LiveSweep:
     """One sweep, followed for as long as somebody watches it. Safe to use from several threads."""
 
     def __init__(self, service: SweepService, sweep_id: str) -> None:
-        self.service, self.id = service, sweep_id
-        self.name = secrets.token_hex(4)
+        self._service, self._store, self._id = service, service.store, sweep_id
         self._lock = threading.Lock()
-        self._read_at = -READ_EVERY_S
-        self._number = 0
         sweep = service.get(sweep_id)
         plan = None if sweep.state.is_over else make_plan(sweep.spec, None)
-        self._planned: Planned = plan.trials if plan else {}
-        self._configs: list[Config] = service.store.list_configs(sweep_id)
-        steps = max(config.training["steps"] for config in self._configs) if self._configs else sweep.spec.base.steps
+        self._planned = plan.trials if plan else {}
+        self._configs: list[Config] = self._store.list_configs(sweep_id)
+        self._trials: dict[str, Trial] = {}
         configs = max(len(self._configs), plan.configs if plan else 0)
-        self.keys: tuple[str, str, str] = (ENTROPY, REWARD, sweep.spec.objective.metric)
-        self.steps = steps
-        self._curves = MeanCurves(thinning(steps, configs))
-        self._seq = max(0, service.store.last_event(sweep_id) - _EVENTS_BACK)
+        self._steps = max((config.training["steps"] for config in self._configs), default=sweep.spec.base.steps)
+        self._keys = (ENTROPY, REWARD, sweep.spec.objective.metric)
+        self._curves = MeanCurves(thinning(self._steps, configs))
         self._chunk, self._behind = 0, False
+        self._seq = max(0, self._store.last_event(sweep_id) - _EVENTS_BACK)
         self._phases: dict[str, str] = {}
         self._probing: str | None = None
         self._evaluated: list[tuple[str, int]] = []
         self._report: tuple[str | None, ShownVerdict | None] = (None, None)
-        self._snapshot: Snapshot | None = None
-        self._parts: dict[str, Change[str]] = {}
-        self._looks: dict[str, Change[tuple[str, str]]] = {}
-        self._rows: dict[str, Change[tuple[str, float, str]]] = {}
-        self._rendered: dict[str, PageTrial] = {}
-        self._lines: dict[Line, dict[int, Change[CurvePoint]]] = {}
+        self._page, self._rendered_at = "", -READ_EVERY_S
+        self._drawn = (-1, b"")
 
     def page(self) -> str:
-        """Return the whole page, as it is at this moment; its curves come later."""
+        """Return the page as it is now, with the number of the newest part of its curves."""
         with self._lock:
-            snapshot = self._read()
-            return render(
-                "sweep",
-                snapshot=snapshot,
-                parts={name: change.value for name, change in self._parts.items()},
-                rows={trial_id: change.value[2] for trial_id, change in self._rows.items()},
-                seq=self._seq,
-                steps=self.steps,
-                keys=self.keys,
-            )
+            if time.monotonic() - self._rendered_at >= READ_EVERY_S:
+                snapshot = self._read()
+                self._page = render(
+                    "sweep", snapshot=snapshot, again=self._again(snapshot), chunk=self._chunk, steps=self._steps
+                )
+                self._rendered_at = time.monotonic()
+            return self._page
 
-    def since(self, cursor: str) -> dict[str, Any]:
-        """Return what has changed after the cursor; everything, if it is not one of this reading."""
+    def curves(self) -> bytes:
+        """Return all curves as JSON."""
         with self._lock:
-            if time.monotonic() - self._read_at >= READ_EVERY_S or self._behind or self._snapshot is None:
-                self._read()
-            assert self._snapshot is not None
-            after = self._after(cursor)
-            sweep = self._snapshot.sweep
-            return {
-                "cursor": f"{self.name}.{self._number}",
-                "full": after == 0,
-                "next_s": self._next_s(self._snapshot),
-                "state": sweep.state,
-                "cancelling": self._snapshot.cancelling,
-                "share": self._snapshot.progress.share,
-                "parts": {name: change.value for name, change in self._parts.items() if change.number > after},
-                "rows": [(trial_id, *change.value) for trial_id, change in self._rows.items() if change.number > after],
-                "configs": [
-                    (config_id, *change.value) for config_id, change in self._looks.items() if change.number > after
-                ],
-                "lines": [
-                    (*line, new)
-                    for line, points in self._lines.items()
-                    if (new := [(group, *p.value) for group, p in points.items() if p.number > after])
-                ],
-            }
+            while self._read_chunks(_MORE_CHUNKS):
+                pass
+            if self._drawn[0] != self._chunk:
+                lines = [
+                    {"config": config_id, "stage": stage, "key": key, **points._asdict()}
+                    for (config_id, stage, key), points in self._curves.lines().items()
+                ]
+                self._drawn = self._chunk, to_json({"chunk": self._chunk, "lines": lines})
+            return self._drawn[1]
 
-    def _after(self, cursor: str) -> int:
-        name, _, number = cursor.partition(".")
-        return int(number) if name == self.name and number.isdecimal() and len(number) < 12 else 0
-
-    def _next_s(self, snapshot: Snapshot) -> float | None:
-        """Seconds after which a viewer should ask again though no event came; None: nothing more will come."""
+    def _again(self, snapshot: Snapshot) -> float | None:
+        """Return the seconds after which a viewer should ask again; None if nothing more will come."""
         sweep = snapshot.sweep
-        if self._behind:
-            return 0.0
-        if not sweep.state.is_over:
-            return _SOON_S if snapshot.counts.get("RUNNING") else _WAITING_S
+        if self._behind or snapshot.counts.get("RUNNING"):
+            return _SOON_S
         waits = self._report[0] is None and snapshot.now - (sweep.ended_at or 0) < _REPORT_WITHIN_S
-        return _WAITING_S if waits else None
+        return _WAITING_S if waits or not sweep.state.is_over else None
 
     def _read(self) -> Snapshot:
         """Take from the store what is new. The trials are read last: they are as new as what was read before them."""
-        store = self.service.store
-        sweep = store.get_sweep(self.id)
-        self._take_events()
-        limit = _MORE_POINTS if self._chunk else _FIRST_POINTS
-        chunks = store.new_points(self.id, self.keys, self._chunk, limit)
-        trials = store.list_trials(self.id)
-        by_id = {trial.id: trial for trial in trials}
-        for chunk in chunks:
-            self._curves.add(by_id[chunk.trial_id], chunk.steps, chunk.metrics)
-            self._chunk = chunk.id
-        self._behind = len(chunks) == limit
-        if not {trial.config_id for trial in trials} <= {config.id for config in self._configs}:
-            self._configs = store.list_configs(self.id)
-        verdict = self._verdict(sweep)
-        snapshot = take(
-            *(self.service, sweep, trials, self._configs, self._curves, self._phases, self._planned, verdict),
-            probing=self._probing,
-        )
-        self._number += 1
-        self._note(snapshot)
-        self._read_at, self._snapshot = time.monotonic(), snapshot
-        return snapshot
-
-    def _take_events(self) -> None:
-        while events := self.service.events(self.id, self._seq, _EVENTS):
+        sweep = self._store.get_sweep(self._id)
+        while events := self._service.events(self._id, self._seq, _EVENTS):
             for event in events:
                 self._take_event(event)
             self._seq = events[-1].seq
+        self._behind = self._read_chunks(_FIRST_CHUNKS)
+        self._read_trials()
+        return take(
+            self._service,
+            sweep,
+            [*self._trials.values()],
+            self._configs,
+            self._curves,
+            self._phases,
+            self._planned,
+            self._verdict(sweep),
+            self._store.samples_at(self._evaluated),
+            probing=self._probing,
+        )
+
+    def _read_chunks(self, limit: int) -> bool:
+        """Read new parts of curves; return whether there may be more of them."""
+        chunks = self._store.new_points(self._id, self._keys, self._chunk, limit)
+        if not {chunk.trial_id for chunk in chunks} <= self._trials.keys():
+            self._read_trials()
+        for chunk in chunks:
+            self._curves.add(self._trials[chunk.trial_id], chunk.steps, chunk.metrics)
+            self._chunk = chunk.id
+        return len(chunks) == limit
+
+    def _read_trials(self) -> None:
+        self._trials = {trial.id: trial for trial in self._store.list_trials(self._id)}
+        if not {trial.config_id for trial in self._trials.values()} <= {config.id for config in self._configs}:
+            self._configs = self._store.list_configs(self._id)
 
     def _take_event(self, event: Event) -> None:
         data = event.data
@@ -185,33 +138,13 @@ class LiveSweep:
             self._configs = []  # there are more, or they have more roles
 
     def _verdict(self, sweep: Sweep) -> ShownVerdict | None:
-        digest = self.service.store.report_digest(sweep.id)
+        digest = self._store.report_digest(sweep.id)
         if digest != self._report[0]:
             try:
-                self._report = (digest, read_verdict(self.service.report(sweep.id, "json").content))
+                self._report = (digest, read_verdict(self._service.report(sweep.id, "json").content))
             except NotReady:  # replaced at this very moment
                 self._report = (None, None)
         return self._report[1]
-
-    def _note(self, snapshot: Snapshot) -> None:
-        """Number what differs from the last reading."""
-        samples = evaluations(snapshot.rows, self.service.store.samples_at(self._evaluated))
-        for name in PARTS:
-            self._set(self._parts, name, render(f"part_{name}", snapshot=snapshot, evaluations=samples))
-        for config_id, look in snapshot.looks.items():
-            self._set(self._looks, config_id, (look.label, look.style))
-        for row in snapshot.rows:
-            if self._rendered.get(row.trial.id) != row:
-                self._rendered[row.trial.id] = row
-                self._set(self._rows, row.trial.id, (row.group, row.order, render("trial", row=row)))
-        for line, points in self._curves.changed():
-            known = self._lines.setdefault(line, {})
-            for group, point in points.items():
-                self._set(known, group, point)
-
-    def _set(self, changes: dict[Any, Change[Any]], key: Any, value: Any) -> None:
-        if key not in changes or changes[key].value != value:
-            changes[key] = Change(self._number, value)
 
 
 class LiveSweeps:
@@ -219,7 +152,7 @@ class LiveSweeps:
 
     def __init__(self, service: SweepService) -> None:
         self._service = service
-        self._kept: OrderedDict[str, LiveSweep] = OrderedDict()
+        self._watched: OrderedDict[str, LiveSweep] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, sweep_id: str) -> LiveSweep:
@@ -228,9 +161,9 @@ class LiveSweeps:
         Raises: NotFound.
         """
         with self._lock:
-            if sweep_id not in self._kept:
-                self._kept[sweep_id] = LiveSweep(self._service, sweep_id)
-                while len(self._kept) > KEPT_SWEEPS:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(sweep_id)
-            return self._kept[sweep_id]
+            if sweep_id not in self._watched:
+                self._watched[sweep_id] = LiveSweep(self._service, sweep_id)
+                while len(self._watched) > KEPT_SWEEPS:
+                    self._watched.popitem(last=False)
+            self._watched.move_to_end(sweep_id)
+            return self._watched[sweep_id]

@@ -1,7 +1,7 @@
 """A sweep's curves as the page draws them: a line per config and stage, the mean over its seeds, thinned."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -10,33 +10,27 @@ import numpy.typing as npt
 from sweep_service.sweep.records import Trial
 
 MAX_POINTS: Final = 240
-"""Of one line; each stands for as many steps as that takes."""
+"""Number of points of one line; each stands for as many neighbouring steps as that takes."""
 _ALL_POINTS: Final = 12_000
 _MIN_POINTS: Final = 40
 
 Values = npt.NDArray[np.float64]
+Line = tuple[str, str, str]
+"""A config's id, a stage, a metric."""
 
 
-class Line(NamedTuple):
-    """What a line shows."""
+class LinePoints(NamedTuple):
+    """The points of a line, each of one step or of some neighbouring ones; steps without a value are left out."""
 
-    config_id: str
-    stage: str
-    key: str
-
-
-class CurvePoint(NamedTuple):
-    """Some steps of a line: of one, or of `width` neighbours."""
-
-    x: float
+    x: list[float]
     """Mean of the steps that have a value."""
-    mean: float
-    """Over these steps of the mean over seeds."""
-    low: float
+    mean: list[float]
+    """Mean over these steps of the mean over seeds."""
+    low: list[float]
     """Smallest value of any seed at any of these steps."""
-    high: float
-    n: int
-    """Seeds that have a value."""
+    high: list[float]
+    n: list[int]
+    """Number of seeds that have a value."""
 
 
 def thinning(steps: int, configs: int) -> int:
@@ -49,41 +43,40 @@ class MeanCurves:
     """Collects trials' values step by step; a value that comes again replaces the earlier one."""
 
     def __init__(self, width: int) -> None:
-        self.width = width
-        self._values: dict[tuple[str, str], Values] = {}
-        self._members: dict[Line, list[str]] = {}
-        self._changed: set[Line] = set()
+        self._width = width
+        self._values: dict[Line, dict[str, Values]] = {}
+        self._points: dict[Line, LinePoints] = {}
 
     def add(self, trial: Trial, steps: Sequence[int], metrics: Mapping[str, Sequence[float | None]]) -> None:
         """Take a trial's values at these steps."""
         for key, values in metrics.items():
-            line = Line(trial.config_id, trial.stage, key)
-            known = self._values.get((trial.id, key))
-            if known is None:
-                known = self._values[trial.id, key] = np.full(trial.total_steps + 1, np.nan)
-                self._members.setdefault(line, []).append(trial.id)
-            known[list(steps)] = [math.nan if value is None else value for value in values]
-            self._changed.add(line)
+            line = (trial.config_id, trial.stage.value, key)
+            seeds = self._values.setdefault(line, {})
+            if trial.id not in seeds:
+                seeds[trial.id] = np.full(trial.total_steps + 1, np.nan)
+            seeds[trial.id][list(steps)] = [math.nan if value is None else value for value in values]
+            self._points.pop(line, None)
 
-    def changed(self) -> Iterable[tuple[Line, dict[int, CurvePoint]]]:
-        """Yield the lines with new values since this was asked last, each with its points by number."""
-        changed, self._changed = sorted(self._changed), set()
-        for line in changed:
-            yield line, points([self._values[trial_id, line.key] for trial_id in self._members[line]], self.width)
+    def lines(self) -> dict[Line, LinePoints]:
+        """Return every line's points; those of lines without new values are not computed again."""
+        for line, seeds in self._values.items():
+            if line not in self._points:
+                self._points[line] = line_points([*seeds.values()], self._width)
+        return self._points
 
-    def recorded(self, trial_id: str, key: str) -> list[float]:
+    def recorded(self, trial: Trial, key: str) -> list[float]:
         """Return the values that a trial has recorded of a metric, in order."""
-        values = self._values.get((trial_id, key))
+        values = self._values.get((trial.config_id, trial.stage.value, key), {}).get(trial.id)
         return [] if values is None else values[~np.isnan(values)].tolist()
 
-    def latest(self, trial_id: str, key: str) -> float | None:
+    def latest(self, trial: Trial, key: str) -> float | None:
         """Return the value at the last step that has one."""
-        found = self.recorded(trial_id, key)
-        return found[-1] if found else None
+        values = self.recorded(trial, key)
+        return values[-1] if values else None
 
 
-def points(seeds: Sequence[Values], width: int) -> dict[int, CurvePoint]:
-    """Return the mean over seeds in groups of `width` steps, by the group's number; groups without a value left out.
+def line_points(seeds: Sequence[Values], width: int) -> LinePoints:
+    """Return the mean over seeds in groups of `width` steps.
 
     Args:
         seeds: a value for every step from 0, NaN for none; all of one length.
@@ -103,9 +96,9 @@ def points(seeds: Sequence[Values], width: int) -> dict[int, CurvePoint]:
     low = np.where(have, grid, np.inf).min(axis=0).reshape(groups).min(axis=1)[used]
     high = np.where(have, grid, -np.inf).max(axis=0).reshape(groups).max(axis=1)[used]
     n = counts.reshape(groups).max(axis=1)[used]
-    rows = zip(used.tolist(), x.tolist(), mean.tolist(), low.tolist(), high.tolist(), n.tolist(), strict=True)
-    return {group: CurvePoint(_short(a), _short(b), _short(c), _short(d), e) for group, a, b, c, d, e in rows}
+    return LinePoints(_short(x), _short(mean), _short(low), _short(high), n.tolist())
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.6g}")
+def _short(values: Values) -> list[float]:
+    """Round to six significant digits, which is more than a screen can show."""
+    return [float(f"{value:.6g}") for value in values.tolist()]

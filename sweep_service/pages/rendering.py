@@ -3,6 +3,7 @@
 import hashlib
 from datetime import UTC, datetime
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -26,6 +27,7 @@ _TYPES: Final = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
+    "plotly.min.js": "text/javascript; charset=utf-8",
 }
 
 
@@ -37,16 +39,18 @@ def render(template: str, **values: Any) -> str:
 @cache
 def static_file(name: str) -> tuple[bytes, str] | None:
     """Return a file's content and its type; None if there is no such file."""
-    kind = _TYPES.get(name)
-    return ((_HERE / "static" / name).read_bytes(), kind) if kind else None
+    if name not in _TYPES:
+        return None
+    folder = files("plotly") / "package_data" if name.startswith("plotly") else _HERE / "static"
+    return (folder / name).read_bytes(), _TYPES[name]
 
 
 @cache
 def _static_url(name: str) -> str:
     """Return a file's address, another one for every content: browsers keep it for good."""
-    found = static_file(name)
-    assert found is not None
-    return f"/static/{name}?v={hashlib.sha256(found[0]).hexdigest()[:12]}"
+    file = static_file(name)
+    assert file is not None
+    return f"/static/{name}?v={hashlib.sha256(file[0]).hexdigest()[:12]}"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a sweep's page shows at one moment, read from the store. Everything here is data; templates make it HTML."""
+"""What a sweep's page shows at one moment. Everything here is data; a template makes it HTML."""
 
 import json
 import time
@@ -13,15 +13,12 @@ from sweep_service.service import SweepService
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.objective import leader, trial_objective
 from sweep_service.sweep.records import Config, DesiredState, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
-from sweep_service.sweep.spec import Objective
 
 ENTROPY: Final = "entropy"
 REWARD: Final = "reward/mean"
 SHOWN_EVALUATIONS: Final = 3
 """Evaluations whose samples are shown, each of another trial."""
 SHOWN_SAMPLES: Final = 4
-
-Planned = Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -31,24 +28,12 @@ class PageTrial:
     trial: Trial
     look: ConfigLook
     phase: str | None
-    """What it does before its first update."""
+    """What the trial does before its first update."""
     entropy: float | None
     reward: float | None
     objective: float | None
-    """Of a trial that runs: its last evaluation."""
+    """The trial's objective; while it runs, its last evaluation."""
     mlflow_url: str | None
-
-    @property
-    def group(self) -> str:
-        """The part of the table it stands in."""
-        if self.trial.state.is_over:
-            return "ended"
-        return "running" if self.trial.state is TrialState.RUNNING else "waiting"
-
-    @property
-    def order(self) -> float:
-        """Its place there: by number; what ended last comes first."""
-        return -(self.trial.ended_at or 0) if self.trial.state.is_over else self.trial.number
 
 
 @dataclass(frozen=True)
@@ -104,22 +89,24 @@ class Snapshot:
     looks: dict[str, ConfigLook]
     warnings: list[Warned]
     failures: list[PageTrial]
+    evaluations: list[Evaluation]
     best: BestSoFar | None
     verdict: ShownVerdict | None
     probing: str | None
-    """What its cost probe does, while there is one."""
+    """What the sweep's cost probe does, while there is one."""
     mlflow_url: str | None
 
     @property
     def cancelling(self) -> bool:
-        """Whether it has been asked to stop and has not stopped yet."""
+        """Whether the sweep has been asked to stop and has not stopped yet."""
         return self.sweep.desired_state is DesiredState.CANCEL and not self.sweep.state.is_over
 
     def groups(self) -> dict[str, list[PageTrial]]:
-        """Return the table's parts, each in order."""
+        """Return the table's parts: what ended last comes first there, all others go by number."""
         parts: dict[str, list[PageTrial]] = {"running": [], "ended": [], "waiting": []}
-        for row in sorted(self.rows, key=lambda row: (row.order, row.trial.number)):
-            parts[row.group].append(row)
+        for row in sorted(self.rows, key=lambda row: (-(row.trial.ended_at or 0), row.trial.number)):
+            running = "running" if row.trial.state is TrialState.RUNNING else "waiting"
+            parts["ended" if row.trial.state.is_over else running].append(row)
         return parts
 
 
@@ -130,23 +117,24 @@ def take(
     configs: Sequence[Config],
     curves: MeanCurves,
     phases: Mapping[str, str],
-    planned: Planned,
+    planned: Mapping[str, int],
     verdict: ShownVerdict | None,
+    samples: Sequence[Sample],
     *,
     probing: str | None,
 ) -> Snapshot:
     """Put together what the page shows."""
     named, now = looks(sweep, configs), time.time()
     url, objective = service.settings.mlflow_public_url, sweep.spec.objective
-    values = {trial.id: _objective(trial, curves, objective) for trial in trials}
+    values = {trial.id: trial_objective(trial, curves.recorded(trial, objective.metric), objective) for trial in trials}
     rows = [
         PageTrial(
             trial=trial,
             look=named[trial.config_id],
             phase=phases.get(trial.id) if trial.step == 0 and trial.state is TrialState.RUNNING else None,
-            entropy=curves.latest(trial.id, ENTROPY),
-            reward=curves.latest(trial.id, REWARD),
-            objective=values[trial.id] if trial.state.is_over else curves.latest(trial.id, objective.metric),
+            entropy=curves.latest(trial, ENTROPY),
+            reward=curves.latest(trial, REWARD),
+            objective=values[trial.id] if trial.state.is_over else curves.latest(trial, objective.metric),
             mlflow_url=run_link(url, trial.mlflow_run_id),
         )
         for trial in trials
@@ -161,6 +149,7 @@ def take(
         looks=named,
         warnings=_warnings(rows),
         failures=[row for row in rows if row.trial.state.went_wrong],
+        evaluations=_evaluations(rows, samples),
         best=_best(sweep, trials, configs, values, named),
         verdict=verdict,
         probing=None if sweep.state.is_over else probing,
@@ -168,13 +157,13 @@ def take(
     )
 
 
-def evaluations(rows: Sequence[PageTrial], samples: Sequence[Sample]) -> list[Evaluation]:
+def _evaluations(rows: Sequence[PageTrial], samples: Sequence[Sample]) -> list[Evaluation]:
     """Put samples beside the trials that wrote them, in their order."""
     by_id = {row.trial.id: row for row in rows}
-    found: dict[tuple[str, int], list[Sample]] = {}
+    written: dict[tuple[str, int], list[Sample]] = {}
     for sample in samples:
-        found.setdefault((sample.trial_id, sample.step), []).append(sample)
-    return [Evaluation(by_id[trial_id], step, written[:SHOWN_SAMPLES]) for (trial_id, step), written in found.items()]
+        written.setdefault((sample.trial_id, sample.step), []).append(sample)
+    return [Evaluation(by_id[trial_id], step, first[:SHOWN_SAMPLES]) for (trial_id, step), first in written.items()]
 
 
 def read_verdict(report: bytes) -> ShownVerdict | None:
@@ -186,10 +175,6 @@ def read_verdict(report: bytes) -> ShownVerdict | None:
             return None
 
 
-def _objective(trial: Trial, curves: MeanCurves, objective: Objective) -> float | None:
-    return trial_objective(trial, curves.recorded(trial.id, objective.metric), objective)
-
-
 def _best(
     sweep: Sweep,
     trials: Sequence[Trial],
@@ -198,29 +183,29 @@ def _best(
     named: Mapping[str, ConfigLook],
 ) -> BestSoFar | None:
     """Return what leads, as `sweeps best` has it."""
-    if (found := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
+    if (best := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
         return None
-    mine = [trial for trial in trials if (trial.config_id, trial.stage) == (found.config.id, found.stage)]
-    seeds = sum(values[trial.id] is not None for trial in mine)
-    return BestSoFar(named[found.config.id], found.stage, found.objective, seeds)
+    its_trials = [trial for trial in trials if (trial.config_id, trial.stage) == (best.config.id, best.stage)]
+    seeds = sum(values[trial.id] is not None for trial in its_trials)
+    return BestSoFar(named[best.config.id], best.stage, best.objective, seeds)
 
 
 def _warnings(rows: Sequence[PageTrial]) -> list[Warned]:
-    """Return each code once, as the trial that was warned first has it."""
-    found: dict[str, dict[str, tuple[PageTrial, TrialWarning]]] = {}
+    """Return each code once, as the first trial that has it tells it."""
+    by_code: dict[str, dict[str, tuple[PageTrial, TrialWarning]]] = {}
     for row in rows:
         for warning in row.trial.warnings:
-            found.setdefault(warning.code, {}).setdefault(row.trial.id, (row, warning))
+            by_code.setdefault(warning.code, {}).setdefault(row.trial.id, (row, warning))
     return [
         Warned(
             code=code,
             message=warning.message,
             evidence=warning.evidence,
-            trials=len(hit),
+            trials=len(warned),
             config=row.look.label,
             seed=row.trial.seed,
             step=warning.step,
         )
-        for code, hit in found.items()
-        for row, warning in [*hit.values()][:1]
+        for code, warned in by_code.items()
+        for row, warning in [*warned.values()][:1]
     ]

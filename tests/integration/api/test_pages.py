@@ -1,6 +1,5 @@
-"""The status page without a browser: who may see it, what it says, what it never runs, and what a viewer is told."""
+"""The status page without a browser: who may see it, what it says, what it never runs, and which curves it draws."""
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,10 +8,9 @@ import httpx
 import pytest
 
 from sweep_service.auth import sign_in_key
-from sweep_service.pages import live_sweeps, page_curves, session
-from sweep_service.pages.rendering import render as page_render
+from sweep_service.pages import page_curves, session
 from sweep_service.service import SweepService
-from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import SPEC, claim, finish, play, record
@@ -57,9 +55,8 @@ def test_a_page_asks_strangers_to_sign_in_and_leads_back(served: Served, strange
     assert (back.status_code, back.headers["Location"]) == (303, path)
 
 
-@pytest.mark.parametrize("what", ["live", "events"])
-def test_data_are_refused_to_strangers(served: Served, stranger: httpx.Client, what: str) -> None:
-    answer = stranger.get(f"/sweeps/{submitted(served)}/{what}")
+def test_curves_are_refused_to_strangers(served: Served, stranger: httpx.Client) -> None:
+    answer = stranger.get(f"/sweeps/{submitted(served)}/curves")
     assert (answer.status_code, answer.json()["code"]) == (401, "UNAUTHENTICATED")
 
 
@@ -184,7 +181,7 @@ def test_an_odd_id_never_reaches_the_database(
 ) -> None:
     monkeypatch.setattr(served.store, "get_sweep", lambda sweep_id: pytest.fail(f"asked for {sweep_id!r}"))
     monkeypatch.setattr(served.store, "list_sweeps", lambda *given: pytest.fail(f"asked for {given!r}"))
-    for path in ("", "/spec", "/report", "/live", "/events"):
+    for path in ("", "/spec", "/report", "/curves"):
         assert visitor.get(f"/sweeps/{odd}{path}").status_code == 404
     assert visitor.post(f"/sweeps/{odd}/cancel").status_code == 404
     assert visitor.get(f"/?before={odd}").status_code == 422
@@ -216,7 +213,7 @@ def test_pages_load_our_own_files_only_and_those_are_kept(visitor: httpx.Client,
     assert visitor.get("/static/../render.py").status_code == 404
 
 
-NAMES = ("page.css", "page.js", "icon.svg")
+NAMES = ("page.css", "page.js", "icon.svg", "plotly.min.js")
 
 
 def test_the_list_shows_sweeps_newest_first_in_pages(
@@ -240,8 +237,7 @@ def test_a_sweep_that_is_not_there_is_told(visitor: httpx.Client) -> None:
         assert "No such sweep" in answer.text
         assert "<b>" not in answer.text
     assert visitor.post("/sweeps/swp_none/cancel").status_code == 404
-    assert visitor.get("/sweeps/swp_none/live").json()["code"] == "NOT_FOUND"
-    assert visitor.get("/sweeps/swp_none/events").json()["code"] == "NOT_FOUND"
+    assert visitor.get("/sweeps/swp_none/curves").json()["code"] == "NOT_FOUND"
 
 
 def test_texts_of_users_stay_texts(visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,15 +259,12 @@ def test_texts_of_users_stay_texts(visitor: httpx.Client, served: Served, monkey
     failing = served.store.start_attempt(fence, second.id, "/nowhere/{attempt}")
     served.store.ingest(fence, failing, 0, 1, [progress])
     served.store.finish_attempt(fence, attempt, Ending.FAILED, CANARY, 0)
-    page, spec = visitor.get(f"/sweeps/{sweep_id}").text, visitor.get(f"/sweeps/{sweep_id}/spec").text
     served.store.set_sweep_state(fence, SweepState.FAILED, CANARY)
-    news = visitor.get(f"/sweeps/{sweep_id}/live").json()
-    inserted = "".join(news["parts"].values()) + "".join(row[3] for row in news["rows"])
-    for text in (page, spec, inserted, visitor.get("/").text):
+    page, spec = visitor.get(f"/sweeps/{sweep_id}").text, visitor.get(f"/sweeps/{sweep_id}/spec").text
+    for text in (page, spec, visitor.get("/").text):
         assert "<script>alert" not in text
         assert "<img src=x" not in text
-    assert page.count(ESCAPED) >= 8
-    assert inserted.count(ESCAPED) >= 8
+    assert page.count(ESCAPED) >= 9
 
 
 def test_a_page_says_how_it_stands(visitor: httpx.Client, served: Served) -> None:
@@ -298,16 +291,15 @@ def test_the_report_is_as_isolated_as_that_of_the_api(visitor: httpx.Client, ser
     assert mine.headers["Content-Security-Policy"].startswith("sandbox allow-scripts; default-src 'none'")
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_cancelling_stops_the_sweep_and_shows_it(visitor: httpx.Client, served: Served) -> None:
     sweep_id = submitted(served, labels={"note": "CANCELLING"})
     assert "Cancel this sweep" in visitor.get(f"/sweeps/{sweep_id}").text
-    assert not visitor.get(f"/sweeps/{sweep_id}/live").json()["cancelling"]
     answer = visitor.post(f"/sweeps/{sweep_id}/cancel")
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
     page = visitor.get(f"/sweeps/{sweep_id}").text
     assert "CANCELLING" in page
     assert "Cancel this sweep" not in page
-    assert visitor.get(f"/sweeps/{sweep_id}/live").json()["cancelling"]
     fence = claim(served.store, sweep_id)
     finish(served.store, fence, SweepState.CANCELLED)
     assert visitor.post(f"/sweeps/{sweep_id}/cancel").status_code == 303
@@ -318,30 +310,31 @@ def test_cancelling_stops_the_sweep_and_shows_it(visitor: httpx.Client, served: 
     assert "already ended" in refused.text
 
 
-class Viewer:
-    """What a page's script does with answers: it keeps points by number, and begins anew when told everything."""
+def drawn(visitor: httpx.Client, sweep_id: str) -> dict[tuple[str, str, str], list[tuple[float, ...]]]:
+    """Return the points that a page's script is given, by config, stage and metric."""
+    lines = visitor.get(f"/sweeps/{sweep_id}/curves").raise_for_status().json()["lines"]
+    columns = ("x", "mean", "low", "high", "n")
+    return {
+        (line["config"], line["stage"], line["key"]): [*zip(*(line[name] for name in columns), strict=True)]
+        for line in lines
+    }
 
-    def __init__(self, http: httpx.Client, sweep_id: str) -> None:
-        self.http, self.path, self.cursor = http, f"/sweeps/{sweep_id}/live", ""
-        self.points: dict[tuple[str, str, str], dict[int, tuple[float, ...]]] = {}
-        self.rows: dict[str, str] = {}
-        self.told: list[int] = []
 
-    def ask(self, *, lost: bool = False) -> None:
-        """Ask once; a lost answer is not seen."""
-        news = self.http.get(self.path, params={"after": self.cursor}).raise_for_status().json()
-        if lost:
-            return
-        if news["full"]:
-            self.points = {}
-        self.cursor = news["cursor"]
-        self.told.append(sum(len(points) for *_, points in news["lines"]))
-        for config, stage, key, points in news["lines"]:
-            self.points.setdefault((config, stage, key), {}).update((n, tuple(point)) for n, *point in points)
-        self.rows |= {row[0]: row[1] for row in news["rows"]}
+def newest_chunk(visitor: httpx.Client, sweep_id: str) -> int:
+    """Return the number by which a page's script sees that there are new curves."""
+    (chunk,) = re.findall(r'data-chunk="(\d+)"', visitor.get(f"/sweeps/{sweep_id}").text)
+    return int(chunk)
 
-    def drawn(self) -> dict[tuple[str, str, str], list[tuple[float, ...]]]:
-        return {line: [points[n] for n in sorted(points)] for line, points in self.points.items()}
+
+def groups(visitor: httpx.Client, sweep_id: str) -> dict[str, str]:
+    """Return the part of the page's table in which each trial stands."""
+    parts = re.findall(r'<tbody id="(\w+)".*?</tbody>', visitor.get(f"/sweeps/{sweep_id}").text, re.DOTALL)
+    bodies = re.findall(r"<tbody .*?</tbody>", visitor.get(f"/sweeps/{sweep_id}").text, re.DOTALL)
+    return {
+        trial: part
+        for part, body in zip(parts, bodies, strict=True)
+        for trial in re.findall(r'<tr id="(trl_\w+)"', body)
+    }
 
 
 def stored(service: SweepService, sweep_id: str) -> dict[tuple[str, str, str], list[tuple[float, ...]]]:
@@ -364,36 +357,29 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_answers_that_are_lost_or_repeated_leave_no_gap_and_double_nothing(
-    visitor: httpx.Client, served: Served
-) -> None:
+def test_curves_are_those_of_the_store_at_any_time(visitor: httpx.Client, served: Served) -> None:
     sweep_id = submitted(served)
     fence = claim(served.store, sweep_id)
-    steady, unlucky = Viewer(visitor, sweep_id), Viewer(visitor, sweep_id)
-    for number, trial in enumerate(served.store.list_trials(sweep_id)[:4]):
+    chunks = [newest_chunk(visitor, sweep_id)]
+    for trial in served.store.list_trials(sweep_id)[:4]:
         attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
         for begin in range(1, 80, 20):
             record(served.store, fence, attempt, trial, range(begin, begin + 20))
-            steady.ask()
-            unlucky.ask(lost=(begin // 20 + number) % 3 != 0)
+            chunks.append(newest_chunk(visitor, sweep_id))
+            assert drawn(visitor, sweep_id) == stored(served.service, sweep_id)
         served.store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 3)
-    unlucky.ask()
-    steady.ask()
-    assert steady.drawn() == unlucky.drawn() == stored(served.service, sweep_id)
-    assert steady.told[-2] <= 3 * 25, "an answer repeats what the viewer has"
-    assert steady.told[-1] == 0
-    assert set(steady.rows.values()) == {"ended", "waiting"}
+    assert chunks == sorted(set(chunks)), "the page tells of new curves"
+    assert newest_chunk(visitor, sweep_id) == chunks[-1]
+    assert set(groups(visitor, sweep_id).values()) == {"ended", "waiting"}
 
 
-@pytest.mark.usefixtures("unhurried")
 def test_a_repeated_step_replaces_the_earlier_one(visitor: httpx.Client, served: Served) -> None:
     sweep_id = submitted(served)
     fence = claim(served.store, sweep_id)
     trial = served.store.list_trials(sweep_id)[0]
-    viewer = Viewer(visitor, sweep_id)
     attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
     record(served.store, fence, attempt, trial, range(1, 31))
-    viewer.ask()
+    drawn(visitor, sweep_id)
     served.store.finish_attempt(fence, attempt, Ending.CRASHED, "killed", 3)
     attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
     events = [
@@ -401,52 +387,43 @@ def test_a_repeated_step_replaces_the_earlier_one(visitor: httpx.Client, served:
         for step in range(21, 41)
     ]
     served.store.ingest(fence, attempt, 0, 1, events)
-    viewer.ask()
-    assert (
-        viewer.drawn()[trial.config_id, "tune", "entropy"]
-        == stored(served.service, sweep_id)[trial.config_id, "tune", "entropy"]
-    )
+    line = (trial.config_id, "tune", "entropy")
+    assert drawn(visitor, sweep_id)[line] == stored(served.service, sweep_id)[line]
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_viewer_goes_on_after_a_restart_of_the_server(home: Any) -> None:
+def test_a_page_goes_on_after_a_restart_of_the_server(home: Any) -> None:
     with serving(home) as first:
         sweep_id = submitted(first)
         fence = claim(first.store, sweep_id)
         trial, other, *_ = first.store.list_trials(sweep_id)
         attempt = first.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
         record(first.store, fence, attempt, trial, range(1, 41))
-        port = int(first.url.rpartition(":")[2])
-        http = anybody(first)
-        sign_in(http, first.token)
-        viewer = Viewer(http, sweep_id)
-        viewer.ask()
-        assert viewer.drawn() == stored(first.service, sweep_id)
-        http.close()
-    with serving(home, port) as second:
+        with anybody(first) as http:
+            sign_in(http, first.token)
+            before = newest_chunk(http, sweep_id)
+            cookies = http.cookies
+    with serving(home, int(first.url.rpartition(":")[2])) as second:
         record(second.store, fence, attempt, trial, range(41, 81))
         attempt = second.store.start_attempt(fence, other.id, "/nowhere/{attempt}")
         record(second.store, fence, attempt, other, range(1, 41))
         with anybody(second) as http:
-            sign_in(http, second.token)
-            viewer.http = http
-            viewer.ask()
-        assert viewer.drawn() == stored(second.service, sweep_id)
+            http.cookies = cookies
+            assert newest_chunk(http, sweep_id) > before
+            assert drawn(http, sweep_id) == stored(second.service, sweep_id)
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_large_sweep_comes_in_parts(visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweep_service.pages.live_sweeps._FIRST_POINTS", 2)
-    monkeypatch.setattr("sweep_service.pages.live_sweeps._MORE_POINTS", 3)
+def test_the_first_look_at_a_large_sweep_does_not_wait_for_its_curves(
+    visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.pages.live_sweeps._FIRST_CHUNKS", 2)
+    monkeypatch.setattr("sweep_service.pages.live_sweeps._MORE_CHUNKS", 3)
     sweep_id = submitted(served)
     finish(served.store, play(served.store, sweep_id))
-    viewer, answers = Viewer(visitor, sweep_id), 0
-    while visitor.get(viewer.path, params={"after": viewer.cursor}).json()["next_s"] == 0:
-        viewer.ask()
-        answers += 1
-    viewer.ask()
-    assert answers > 2
-    assert viewer.drawn() == stored(served.service, sweep_id)
+    assert 'data-again="2.0"' in visitor.get(f"/sweeps/{sweep_id}").text
+    assert drawn(visitor, sweep_id) == stored(served.service, sweep_id)
+    assert 'data-again=""' in visitor.get(f"/sweeps/{sweep_id}").text
 
 
 def test_many_viewers_ask_no_more_of_the_store_than_one(
@@ -454,59 +431,21 @@ def test_many_viewers_ask_no_more_of_the_store_than_one(
 ) -> None:
     monkeypatch.setattr("sweep_service.pages.live_sweeps.READ_EVERY_S", 3600.0)
     sweep_id = submitted(served)
-    viewers = [Viewer(visitor, sweep_id) for _ in range(5)]
-    viewers[0].ask()
-    reads: list[str] = []
-    listed = served.store.list_trials
-    monkeypatch.setattr(served.store, "list_trials", lambda *given: (reads.append("read"), listed(*given))[1])
-    for viewer in viewers:
-        viewer.ask()
-    assert reads == []
-    assert all(viewer.rows == viewers[0].rows for viewer in viewers)
-
-
-@pytest.mark.usefixtures("unhurried")
-def test_rows_that_have_not_changed_are_not_rendered_again(
-    visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sweep_id = submitted(served)
-    fence = claim(served.store, sweep_id)
-    viewer = Viewer(visitor, sweep_id)
-    viewer.ask()
-    rendered: list[str] = []
-    monkeypatch.setattr(
-        live_sweeps, "render", lambda name, **given: (rendered.append(name), page_render(name, **given))[1]
-    )
-    trial = served.store.list_trials(sweep_id)[0]
-    served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
-    viewer.ask()
-    assert rendered.count("trial") == 1
-    assert viewer.rows[trial.id] == "running"
-
-
-def test_events_have_no_names_so_that_a_browser_hands_all_of_them_over(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
-    finish(served.store, play(served.store, sweep_id))
-    numbers = [event.seq for event in served.store.list_events(sweep_id)]
-    lines = visitor.get(f"/sweeps/{sweep_id}/events?after=3").text.splitlines()
-    assert [int(line[4:]) for line in lines if line.startswith("id: ")] == numbers[3:]
-    assert [line for line in lines if line.startswith("event:")] == ["event: end"]
-    assert json.loads(next(line for line in lines if line.startswith("data: "))[6:])["seq"] == 4
-    resumed = visitor.get(f"/sweeps/{sweep_id}/events?after=3", headers={"Last-Event-ID": "7"}).text.splitlines()
-    assert [int(line[4:]) for line in resumed if line.startswith("id: ")] == numbers[7:]
-
-
-def test_trials_that_ended_stand_apart(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
-    fence = claim(served.store, sweep_id)
-    trials = served.store.list_trials(sweep_id)
-    running = served.store.start_attempt(fence, trials[0].id, "/nowhere/{attempt}")
-    record(served.store, fence, running, trials[0], range(1, 41))
     page = visitor.get(f"/sweeps/{sweep_id}").text
-    groups = {name: page.index(f'id="{name}"') for name in ("running", "ended", "waiting")}
-    assert groups["running"] < page.index(f'id="{trials[0].id}"') < groups["ended"]
-    assert groups["waiting"] < page.index(f'id="{trials[1].id}"')
-    assert [trial.state for trial in trials[1:]] == [TrialState.PENDING] * (len(trials) - 1)
+    monkeypatch.setattr(served.store, "list_trials", lambda *_: pytest.fail("the store was read again"))
+    assert all(visitor.get(f"/sweeps/{sweep_id}").text == page for _ in range(5))
+
+
+def test_trials_that_wait_run_and_ended_stand_apart(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    fence = claim(served.store, sweep_id)
+    first, second, *others = served.store.list_trials(sweep_id)
+    attempt = served.store.start_attempt(fence, second.id, "/nowhere/{attempt}")
+    served.store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 3)
+    running = served.store.start_attempt(fence, first.id, "/nowhere/{attempt}")
+    record(served.store, fence, running, first, range(1, 41))
+    expected = {first.id: "running", second.id: "ended"} | {trial.id: "waiting" for trial in others}
+    assert groups(visitor, sweep_id) == expected
 
 
 def test_thinning_keeps_small_sweeps_whole_and_large_ones_light() -> None:

@@ -9,7 +9,7 @@ from sweep_service.cli.exits import ExitCode, code_of_state, exit_code
 from sweep_service.cli.output import counts_text, number, span
 from sweep_service.cli.spec_file import SpecFileError, parse_yaml, read_spec
 from sweep_service.cli.sweep_print import print_plan
-from sweep_service.client.sse import Message, read_messages
+from sweep_service.client.connection import Message, read_messages
 from sweep_service.errors import Conflict, InvalidSpec, NotFound, NotReady, ServiceError
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.schemas import MEDIA_TYPES, ReportFormat

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sweep_service.pages.page_curves import CurvePoint, points
+from sweep_service.pages.page_curves import LinePoints, line_points
 from sweep_service.pages.progress import duration, progress
 from sweep_service.sweep.records import Stage, SweepState, Trial, TrialState
 
@@ -26,19 +26,17 @@ def done(number: int, seconds: float, **fields: Any) -> Trial:
 
 def test_a_point_is_the_mean_of_the_seeds_that_have_a_value() -> None:
     seeds = [np.array([NAN, 1.0, 2.0, NAN]), np.array([NAN, 3.0, NAN, NAN])]
-    assert points(seeds, 1) == {1: CurvePoint(1, 2.0, 1.0, 3.0, 2), 2: CurvePoint(2, 2.0, 2.0, 2.0, 1)}
+    assert line_points(seeds, 1) == LinePoints(x=[1, 2], mean=[2, 2], low=[1, 2], high=[3, 2], n=[2, 1])
 
 
 def test_a_wide_point_is_the_mean_over_its_steps_and_hides_no_peak() -> None:
     seeds = [np.array([NAN, 1.0, 9.0, 2.0, NAN]), np.array([NAN, 3.0, NAN, NAN, NAN])]
-    assert points(seeds, 3) == {
-        0: CurvePoint(1.5, (2.0 + 9.0) / 2, 1.0, 9.0, 2),  # steps 1 and 2
-        1: CurvePoint(3, 2.0, 2.0, 2.0, 1),
-    }
+    first_mean = (2.0 + 9.0) / 2  # of steps 1 and 2
+    assert line_points(seeds, 3) == LinePoints(x=[1.5, 3], mean=[first_mean, 2], low=[1, 2], high=[9, 2], n=[2, 1])
 
 
 def test_a_line_without_values_has_no_points() -> None:
-    assert points([np.full(7, NAN)], 2) == {}
+    assert line_points([np.full(7, NAN)], 2) == LinePoints([], [], [], [], [])
 
 
 def test_progress_counts_what_is_planned_and_not_there_yet() -> None:
