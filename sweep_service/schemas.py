@@ -22,7 +22,7 @@ from trainers.config import TrainingConfig
 
 Item = TypeVar("Item")
 ReportFormat = Literal["html", "json", "md", "csv", "png", "svg"]
-"""Formats of a report: the page, the object, a summary, its trials as a table, and its main figures twice."""
+"""Formats of a report: the page, the object, a summary, its trials as a table, and a picture in two formats."""
 MEDIA_TYPES: Final[Mapping[ReportFormat, str]] = {
     "html": "text/html; charset=utf-8",
     "json": "application/json",

@@ -163,7 +163,9 @@ def watch(sweep: Which = None, timeout: Timeout = None, json: Json = False) -> N
 
 def report(
     sweep: Which = None,
-    format: Annotated[ReportFormat, typer.Option("--format", help="png and svg: its main figures.")] = "html",
+    format: Annotated[
+        ReportFormat, typer.Option("--format", help="png and svg: a picture of the main findings.")
+    ] = "html",
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="File; - is standard output. Default: a file for html, png, svg, else -."),

@@ -84,5 +84,5 @@ def sweep_note(sweep: Sweep, report: Report | None) -> str:
         "tag `state` tells which."
     )
     if report:
-        parts.append("Under Artifacts: `report.html` with intervals over seeds, `report.json`, and `figures/`.")
+        parts.append("Under Artifacts: `report.html` with intervals over seeds, `report.json`, and `report.png`.")
     return "\n\n".join(parts)

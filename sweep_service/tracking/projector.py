@@ -164,17 +164,13 @@ class Projector:
         return False
 
     def _show_report(self, experiment_id: str, run_id: str, sweep: Sweep) -> Report | None:
-        """Carry over the report's files and figures; of a final report also a run for each config."""
+        """Carry over the report's files; of a final report also a run for each config."""
         files = self._report_files(sweep.id)
         for format_, content in files.items():
             self._tracker.put_artifact(run_id, f"report.{format_}", content, REPORT_FILES[format_])
-        from sweep_service.report.render.picture import figure_svgs  # brings matplotlib
-
         report = read_report(files["json"]) if "json" in files else None
         if report is None:
             return None
-        for name, content in figure_svgs(report).items():
-            self._tracker.put_artifact(run_id, f"figures/{name}", content, REPORT_FILES["svg"])
         if not report.interim:
             self._show_configs(experiment_id, sweep, report)
         return report

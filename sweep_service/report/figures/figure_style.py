@@ -22,7 +22,15 @@ Figure = dict[str, Any]
 
 NUM_COLOURS: Final = 7
 """Of either kind."""
-DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+DASHES: Final = {
+    "solid": (),
+    "dash": (7, 3),
+    "dot": (2.5, 2.5),
+    "dashdot": (7, 3, 2, 3),
+    "longdash": (11, 3),
+    "longdashdot": (11, 3, 2, 3),
+}
+"""Plotly's name -> lengths of the dashes and the gaps between them, pixels of a line 3 pixels wide."""
 MOST_SHOWN: Final = 20
 """With more configs only confirmed ones and comparators are shown at first."""
 
@@ -76,25 +84,24 @@ def looks(report: Report) -> dict[str, ConfigStyle]:
     values, rests = sorted({_key(row, first) for row in space}), sorted({_rest(row, first) for row in space})
     many = len(report.configs) > MOST_SHOWN
     shown = {row.id for row in report.configs if not many or row.confirm or Role.SPACE not in row.roles}
-    found: dict[str, ConfigStyle] = {}
+    drawn = [row.id for row in space if row.id in shown]
+    styles: dict[str, ConfigStyle] = {}
     for row in report.configs:
         if Role.BASELINE in row.roles:
-            colour, dash = "@ink", "solid"
+            colour, dash = "@ink", 0
         elif Role.SPACE not in row.roles:
-            colour, dash = "@muted", "dash" if Role.DAPO in row.roles else "dot"
+            colour, dash = "@muted", 1 if Role.DAPO in row.roles else 2
         elif len(values) <= NUM_COLOURS:
             place = values.index(_key(row, first))
             colour = f"@c{place}" if any(name for _, name in values) else ordered_colour(place, len(values))
-            dash = DASHES[rests.index(_rest(row, first)) % len(DASHES)]
+            dash = rests.index(_rest(row, first))
         elif row.id in shown:
-            colour, dash = (
-                f"@c{[other.id for other in space if other.id in shown].index(row.id) % NUM_COLOURS}",
-                "solid",
-            )
+            dash, place = divmod(drawn.index(row.id), NUM_COLOURS)
+            colour = f"@c{place}"
         else:
-            colour, dash = "@muted", "solid"
-        found[row.id] = ConfigStyle(colour, dash, row.id in shown)
-    return found
+            colour, dash = "@muted", 0
+        styles[row.id] = ConfigStyle(colour, list(DASHES)[dash % len(DASHES)], row.id in shown)
+    return styles
 
 
 def ordered_colour(place: int, of: int) -> str:

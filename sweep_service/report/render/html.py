@@ -13,6 +13,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from sweep_service.report.figures import Figure, Section, looks, sections
+from sweep_service.report.figures.figure_style import DASHES
 from sweep_service.report.formatting import count, interval, number, signed
 from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report
 from sweep_service.report.parts.best_config import FILE_NAME
@@ -90,7 +91,7 @@ def _environment() -> Environment:
         amount=_amount,
         spread=_spread,
     )
-    cast("dict[str, Any]", environment.globals).update(interval=interval, SPACE=Role.SPACE, BASELINE=Role.BASELINE)
+    cast("dict[str, Any]", environment.globals).update(interval=interval, SPACE=Role.SPACE, DASHES=DASHES)
     return environment
 
 

@@ -1,160 +1,239 @@
-"""The report's main figures as PNG and SVG: for Markdown, MLflow and slides. Needs no browser.
+"""The report's overview as one picture, PNG or SVG: for chats, slides and MLflow. Drawn without a browser.
 
-Equal reports give equal bytes; letters are drawn as outlines, so that no font has to be there.
+Equal reports give equal bytes. Letters are drawn as outlines, so that no font has to be installed.
 """
 
 import io
+import re
 import textwrap
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.font_manager import get_font
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 
-from sweep_service.report.figures import ConfigStyle, looks
-from sweep_service.report.model import Report
-from sweep_service.report.render.picture_panels import (
-    draw_curves,
-    draw_grid,
-    draw_seeds,
-    draw_tradeoff,
-    facet_of_best,
-    literal,
-    shown_configs,
-)
+from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
+from sweep_service.report.figures.figure_style import DASHES, NUM_COLOURS, TITLES, ConfigStyle, looks
+from sweep_service.report.figures.seed_dots import seed_rows
+from sweep_service.report.model import ConfigRow, Report, ReportCurve
+from sweep_service.sweep.records import Role
 
 _STYLE: Final[dict[Any, Any]] = {
     "svg.hashsalt": "sweep report",
     "svg.fonttype": "path",
     "font.family": ["DejaVu Sans"],
-    "font.size": 9,
+    "font.size": 9.5,
+    "axes.edgecolor": "#c3c8d1",
+    "axes.labelcolor": "#4a515d",
+    "xtick.color": "#4a515d",
+    "ytick.color": "#4a515d",
 }
-_drawing = threading.Lock()
-_SENTENCE: Final = 112
-"""Letters a line of the verdict above the figure."""
-_MOST_FACETS: Final = 6
-"""With more of them only the one with the best config is drawn."""
 _METADATA: Final[dict[str, dict[str, Any]]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
 }
+"""What matplotlib would write into a file by itself: versions and times, which differ between equal reports."""
+_drawing = threading.Lock()
+_WIDTH: Final = 12.5
+"""Inches."""
+_TITLE_LETTERS: Final = 112
+"""Letters in a line of the verdict above the panels."""
+_LEGEND_LETTERS: Final = 150
+"""Letters in a line of the legend, each label's line sample included."""
+_FEW: Final = 6
+"""Number of configs of the space drawn where the page shows none at first: the best by their tune mean."""
+_MOST_BANDS: Final = 8
+"""Number of configs up to which bands and single seeds can be told apart."""
 
 
 def render_png(report: Report) -> bytes:
-    """The verdict, entropy, validation accuracy, the grid (or reward over training), and every seed."""
-    return _drawn(lambda: _overview(report), "png")
+    """Draw entropy, the objective's metric over training, and every seed's objective, below the verdict."""
+    return _file(report, "png")
 
 
 def render_svg(report: Report) -> bytes:
-    """The same picture as `render_png`."""
-    return _drawn(lambda: _overview(report), "svg")
+    """Draw the same picture as `render_png`."""
+    return _file(report, "svg")
 
 
-def figure_svgs(report: Report) -> dict[str, bytes]:
-    """Each main figure alone, by file name; those without data are left out."""
-    makers: dict[str, Callable[[], Figure | None]] = {
-        "entropy.svg": lambda: _curves_alone(report, "entropy"),
-        "accuracy.svg": lambda: _curves_alone(report, "eval/avg_at_k"),
-        "heatmap.svg": lambda: _grids_alone(report),
-        "tradeoff.svg": lambda: _tradeoff_alone(report),
-        "seeds.svg": lambda: _seeds_alone(report),
-    }
-    drawn = {name: _drawn(make, "svg") for name, make in makers.items()}
-    return {name: content for name, content in drawn.items() if content}
-
-
-def _drawn(make: Callable[[], Figure | None], kind: Literal["png", "svg"]) -> bytes:
-    """What was made as a file; nothing if nothing was made. One at a time: matplotlib's settings are the process's."""
+def _file(report: Report, kind: Literal["png", "svg"]) -> bytes:
+    """Draw one picture at a time, since matplotlib's settings belong to the process."""
     with _drawing, mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
-        figure = make()
-        if figure is None:
-            return b""
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
+        _overview(report).savefig(buffer, format=kind, metadata=_METADATA[kind])
         return buffer.getvalue()
 
 
-def _figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def _overview(report: Report) -> Figure:
-    figure = _figure(13, 9)
-    axes = figure.subplots(2, 2)
-    look = looks(report)
-    draw_curves(axes[0, 0], report, "entropy", look)
-    draw_curves(axes[0, 1], report, "eval/avg_at_k", look)
-    if report.grid is not None:
-        draw_grid(axes[1, 0], report, report.grid, facet_of_best(report, report.grid))
-    else:
-        draw_curves(axes[1, 0], report, "reward/mean", look)
-    draw_seeds(axes[1, 1], report, look)
-    _legend(figure, axes[0, 0], report, look, columns=5)
-    lead = "Interim. " if report.interim else ""
-    sentence = textwrap.fill(literal(lead + report.verdict.sentence), _SENTENCE)
-    figure.suptitle(sentence, fontsize=12, fontweight="bold", parse_math=False)
+    style, seeds = _styles(report), seed_rows(report)
+    drawn = {curve.config_id for metric in report.curves for curve in metric.configs}
+    shown = [row for row in sorted(report.configs, key=lambda row: row.number) if style[row.id].shown]
+    named = [row for row in shown if row.id in drawn]
+    columns = max(1, min(len(named), _LEGEND_LETTERS // (8 + max((len(row.label) for row in named), default=1))))
+    heights = [4.9 + 0.22 * -(-len(named) // columns), 1.1 + 0.3 * len(seeds)]
+    figure = Figure(figsize=(_WIDTH, sum(heights)), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.07))
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(2, 1, height_ratios=heights)
+    above, below = figure.add_subfigure(grid[0]), figure.add_subfigure(grid[1])
+    entropy, accuracy = above.subplots(1, 2)
+    _collapse_zone(entropy, report)
+    _draw_curves(entropy, report, "entropy", style)
+    entropy.set_ylim(bottom=0)
+    _draw_curves(accuracy, report, "eval/pass_at_k" if report.objective.startswith("pass@") else "eval/avg_at_k", style)
+    _draw_seeds(below.subplots(), report, seeds, style)
+    _draw_legend(above, named, style, columns)
+    lead = f"{report.sweep.name}: {'interim. ' if report.interim else ''}"
+    title = textwrap.fill(literal(lead + report.verdict.sentence), _TITLE_LETTERS)
+    above.suptitle(title, x=0.01, ha="left", fontsize=12.5, fontweight="bold", parse_math=False)
     return figure
 
 
-def _curves_alone(report: Report, key: str) -> Figure | None:
-    if all(found.key != key for found in report.curves):
-        return None
-    figure, look = _figure(9, 5.2), looks(report)
-    axes = figure.subplots()
-    draw_curves(axes, report, key, look)
-    _legend(figure, axes, report, look, columns=4)
-    return figure
+def _styles(report: Report) -> dict[str, ConfigStyle]:
+    """Draw configs as the page does; where it shows none of the space at first, the best ones are shown in colours."""
+    style = looks(report)
+    space = [row for row in report.configs if Role.SPACE in row.roles]
+    if not any(style[row.id].shown for row in space):
+        best = sorted(space, key=lambda row: (-row.tune.mean if row.tune else 0.0, row.number))[:_FEW]
+        for place, row in enumerate(best):
+            style[row.id] = replace(style[row.id], colour=f"@c{place % NUM_COLOURS}", shown=True)
+    return style
 
 
-def _grids_alone(report: Report) -> Figure | None:
-    grid = report.grid
-    if grid is None:
-        return None
-    facets = grid.facets if len(grid.facets) <= _MOST_FACETS else []
-    facets = facets or [facet_of_best(report, grid)]
-    columns = min(3, len(facets))
-    rows = -(-len(facets) // columns)
-    wide, high = max(3.6, 0.85 * len(grid.xs) + 1.2), max(3.0, 0.75 * len(grid.ys) + 1.2)
-    figure = _figure(columns * wide, rows * high)
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for place, ax in enumerate(axes.flat):
-        if place < len(facets):
-            draw_grid(ax, report, grid, facets[place])
-        else:
-            ax.set_visible(False)
-    return figure
+def _draw_curves(ax: Axes, report: Report, key: str, style: Mapping[str, ConfigStyle]) -> None:
+    """Draw a metric over training: means, and where there is room the bands of the means and single seeds."""
+    title, unit = TITLES[key]
+    _dress(ax, title)
+    ax.set_ylabel(unit)
+    ax.set_xlabel("optimizer updates (thick lines: means over seeds)")
+    curves = [
+        curve
+        for metric in report.curves
+        for curve in metric.configs
+        if metric.key == key and style[curve.config_id].shown
+    ]
+    for curve in sorted(curves, key=lambda curve: curve.config_id):
+        _draw_curve(ax, curve, style[curve.config_id], around=len(curves) <= _MOST_BANDS)
+    ax.set_xlim(left=0)
+    if not curves:
+        _say_empty(ax)
 
 
-def _tradeoff_alone(report: Report) -> Figure | None:
-    if not report.tradeoff:
-        return None
-    figure, look = _figure(7.5, 5.6), looks(report)
-    draw_tradeoff(figure.subplots(), report, look)
-    return figure
+def _draw_curve(ax: Axes, curve: ReportCurve, style: ConfigStyle, *, around: bool) -> None:
+    colour = _colour(style)
+    if around and curve.low:
+        ax.fill_between(curve.steps, _gaps(curve.low), _gaps(curve.high), color=colour, alpha=0.13, linewidth=0)
+    for seed in curve.seeds if around else []:
+        ax.plot(seed.steps, _gaps(seed.values), color=colour, linewidth=0.5, alpha=0.3, zorder=1)
+    ax.plot(curve.steps, _gaps(curve.mean), color=colour, linestyle=_dashes(style), linewidth=2.0, zorder=3)
 
 
-def _seeds_alone(report: Report) -> Figure | None:
-    if all(row.confirm is None and row.tune is None for row in report.configs):
-        return None
-    figure, look = _figure(9, 5.2), looks(report)
-    draw_seeds(figure.subplots(), report, look)
-    return figure
+def _collapse_zone(ax: Axes, report: Report) -> None:
+    starts = [row.entropy_start for row in report.configs if row.entropy_start is not None]
+    if starts:
+        floor = ENTROPY_COLLAPSE * sum(starts) / len(starts)
+        ax.axhspan(0, floor, color="#c83c28", alpha=0.09, linewidth=0)
+        ax.text(
+            0.99, 0.0, "entropy collapse (below a fifth of the start)", color="#697180", fontsize=8,
+            transform=ax.get_yaxis_transform(), ha="right", va="bottom",
+        )  # fmt: skip
 
 
-def _legend(figure: Figure, axes: Axes, report: Report, look: Mapping[str, ConfigStyle], columns: int) -> None:
-    """Below the panels. Texts are set after it is made: matplotlib would leave out a label that starts with `_`."""
-    labels = {row.id: row.label for row in shown_configs(report, look)}
-    lines = [line for line in axes.get_lines() if line.get_label() in labels]
-    if not lines:
-        return
+def _draw_seeds(ax: Axes, report: Report, rows: Sequence[ConfigRow], style: Mapping[str, ConfigStyle]) -> None:
+    """Draw every confirm seed, joined where it is the same one; tune seeds where nothing was confirmed."""
+    confirmed = any(row.confirm for row in rows)
+    _dress(ax, "Every confirm seed (bars: means)" if confirmed else "Every tune seed (nothing was confirmed)")
+    ax.set_xlabel(literal(f"objective: {report.objective}"), parse_math=False)
+    ax.set_yticks(range(len(rows)), [literal(row.label, 48) for row in rows], parse_math=False)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    paths: dict[int, list[tuple[float, int]]] = {}
+    for place, row in enumerate(rows):
+        result = row.confirm if confirmed else row.tune
+        if result:
+            colour, values = _colour(style[row.id]), [seed.value for seed in result.seeds]
+            face = colour if confirmed else "none"
+            ax.plot(values, [place] * len(values), "o", color=colour, markerfacecolor=face, markersize=6.5, zorder=3)
+            ax.vlines(result.mean, place - 0.3, place + 0.3, color=colour, linewidth=2.5, zorder=2)
+            for seed in result.seeds:
+                paths.setdefault(seed.seed, []).append((seed.value, place))
+    for path in paths.values() if confirmed else []:
+        ax.plot([x for x, _ in path], [y for _, y in path], color="#8a92a0", linewidth=0.7, alpha=0.6, zorder=1)
+    if not rows:
+        _say_empty(ax)
+
+
+def _draw_legend(figure: SubFigure, rows: Sequence[ConfigRow], style: Mapping[str, ConfigStyle], columns: int) -> None:
+    """Name the lines below the curves. Texts are set afterwards: matplotlib leaves out a label that starts with `_`."""
+    lines = [
+        Line2D([], [], color=_colour(style[row.id]), linestyle=_dashes(style[row.id]), linewidth=2) for row in rows
+    ]
     legend = figure.legend(lines, ["-"] * len(lines), loc="outside lower center", ncols=columns, frameon=False)
-    for words, line in zip(legend.get_texts(), lines, strict=True):
+    for words, row in zip(legend.get_texts(), rows, strict=True):
         words.set_parse_math(False)
-        words.set_text(literal(labels[str(line.get_label())], 44))
+        words.set_text(literal(row.label, 48))
+
+
+def _dress(ax: Axes, title: str) -> None:
+    ax.set_title(title, loc="left", fontsize=11, fontweight="bold")
+    ax.grid(color="#eaecf0")
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _say_empty(ax: Axes) -> None:
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.text(0.5, 0.5, "no results", color="#697180", transform=ax.transAxes, ha="center", va="center")
+
+
+def _gaps(values: Sequence[float | None]) -> list[float]:
+    return [float("nan") if value is None else value for value in values]
+
+
+def _dashes(style: ConfigStyle) -> Any:
+    """Return the line style in units of the line's width, of which matplotlib takes the pattern."""
+    pattern = DASHES[style.dash]
+    return (0, tuple(length / 3 for length in pattern)) if pattern else "-"
+
+
+def _colour(style: ConfigStyle) -> str:
+    return _page_colours()[style.colour.removeprefix("@")]
+
+
+@lru_cache
+def _page_colours() -> dict[str, str]:
+    """Read the page's colours in its light mode, by the names of its variables."""
+    light = (Path(__file__).parent / "page" / "page.css").read_text().partition("@media")[0]
+    return dict(re.findall(r"--(\w+): (#\w{6});", light))
+
+
+def literal(value: str, most: int | None = None) -> str:
+    """Return a user's text without control characters and letters that the font lacks, cut at `most` letters.
+
+    Where it is drawn, `parse_math` must be off: a dollar sign would start a formula.
+    """
+    clean = "".join(_letter(letter) for letter in value)
+    return clean if most is None or len(clean) <= most else clean[: most - 1] + "…"
+
+
+@lru_cache(maxsize=4096)
+def _letter(letter: str) -> str:
+    if not letter.isprintable():
+        return " "
+    return letter if _font().get_char_index(ord(letter)) else "\N{WHITE SQUARE}"
+
+
+@lru_cache
+def _font() -> Any:
+    return get_font(str(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"))

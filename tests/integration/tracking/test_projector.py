@@ -234,7 +234,7 @@ def test_a_final_report_makes_a_run_for_each_config(
     history = client.get_metric_history(first.info.run_id, "entropy")
     assert [(point.step, point.value) for point in history] == list(zip(mean.steps, mean.mean, strict=True))
     files = {item.path for item in client.list_artifacts(sweep_run(client, sweep.id).info.run_id)}
-    assert {"report.html", "report.json", "report.md", "report.csv", "report.png", "report.svg", "figures"} <= files
+    assert {"report.html", "report.json", "report.md", "report.csv", "report.png", "report.svg"} <= files
     assert row.tune is not None
     assert first.data.metrics["final/tune_mean"] == row.tune.mean
     parent = sweep_run(client, sweep.id)

@@ -17,7 +17,6 @@ from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render.csv import Table, inert, render_csv
 from sweep_service.report.render.embedding import embedded
 from sweep_service.report.render.html import _scale
-from sweep_service.report.render.picture import render_png
 from sweep_service.report.render.views import deltas, reference
 from sweep_service.sweep.records import Stage, SweepState
 from tests.unit.sweep_service.report.report_parts import CANARIES, hostile_report, with_every_part
@@ -298,11 +297,3 @@ def test_every_colour_of_a_figure_is_a_variable_of_the_style_sheet() -> None:
     names = set(re.findall(r'"@(\w+)"', figures))
     assert names
     assert names <= set(re.findall(r"--(\w+):", page))
-
-
-def test_the_picture_is_a_png_and_equal_for_equal_reports(hostile: Report) -> None:
-    report = build(sweep_inputs())
-    first = render_png(report)
-    assert first.startswith(b"\x89PNG")
-    assert first == render_png(report)
-    assert render_png(hostile).startswith(b"\x89PNG")
