@@ -6,30 +6,30 @@ from typing import Final
 
 from sweep_service.report.figures.entropy_by_beta import entropy_figures
 from sweep_service.report.figures.entropy_drivers import driver_figures
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, looks
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, config_styles
 from sweep_service.report.figures.heatmap import heatmap_figures
-from sweep_service.report.figures.learning import learning_figures
-from sweep_service.report.figures.metric_curves import other_curves
-from sweep_service.report.figures.panels import panel_figures
+from sweep_service.report.figures.metric_curves import curve_figures
 from sweep_service.report.figures.regions import region_figures
 from sweep_service.report.figures.search_course import search_figures
-from sweep_service.report.figures.seed_dots import seed_figures
 from sweep_service.report.figures.tradeoff_figure import tradeoff_figures
 from sweep_service.report.model import Report
 
-__all__ = ["ConfigStyle", "Figure", "Section", "looks", "sections"]
+__all__ = ["ConfigStyle", "Figure", "Section", "config_styles", "sections"]
 
 Make = Callable[[Report, Mapping[str, ConfigStyle]], list[Figure]]
 
 _SECTIONS: Final[tuple[tuple[str, str, bool, tuple[Make, ...]], ...]] = (
     ("entropy", "Entropy", True, (entropy_figures, driver_figures)),
-    ("learning", "Learning", True, (learning_figures,)),
+    (
+        "learning",
+        "Learning",
+        True,
+        (curve_figures("eval/avg_at_k", "reward/mean", "eval/pass_at_k", "completion/length_mean"),),
+    ),
     ("landscape", "Which values are good", True, (heatmap_figures, tradeoff_figures)),
-    ("seeds", "Every seed", True, (seed_figures,)),
     ("tokens", "What the loss did with tokens", False, (region_figures,)),
     ("search", "The search", False, (search_figures,)),
-    ("descriptive", "Descriptive panels", False, (panel_figures,)),
-    ("other", "More curves", False, (other_curves,)),
+    ("other", "More curves", False, (curve_figures("clip_fraction/low", "clip_fraction/high", "ppo_kl", "grad_norm"),)),
 )
 """Id, title, whether it is open at first, and what makes its figures."""
 
@@ -44,10 +44,10 @@ class Section:
     figures: list[Figure]
 
 
-def sections(report: Report, look: Mapping[str, ConfigStyle]) -> list[Section]:
+def sections(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Section]:
     """Return the sections that have a figure."""
     made = (
-        Section(id_, title, open_, [figure for make in makers for figure in make(report, look)])
+        Section(id_, title, open_, [figure for make in makers for figure in make(report, styles)])
         for id_, title, open_, makers in _SECTIONS
     )
     return [section for section in made if section.figures]

@@ -28,13 +28,13 @@ _MOST_KEYS: Final = 6
 """Lines named in the legend; of more values, some."""
 
 
-def entropy_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
+def entropy_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Policy entropy by beta: all configs in one figure, then small multiples."""
     found = next((curves for curves in report.curves if curves.key == "entropy"), None)
     if found is None:
         return []
     small = _small_multiples(found, report)
-    return [curve_figure(found, report, look) | {"wide": True}, *([small] if small else [])]
+    return [curve_figure(found, report, styles) | {"wide": True}, *([small] if small else [])]
 
 
 @dataclass(frozen=True)

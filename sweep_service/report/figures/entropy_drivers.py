@@ -4,10 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sweep_service.report.figures.figure_style import REGION_COLOURS, REGION_NAMES, ConfigStyle, Figure, legend, text
+from sweep_service.report.figures.figure_style import (
+    REGION_COLOURS,
+    REGION_NAMES,
+    ConfigStyle,
+    Figure,
+    contrasted_configs,
+    legend,
+    text,
+)
 from sweep_service.report.figures.subplots import axis, layout_axis, panels
-from sweep_service.report.model import ConfigRow, Report, ReportCurve
-from sweep_service.sweep.records import Role
+from sweep_service.report.model import Report, ReportCurve
 
 _STRETCHES: Final = 24
 _NOTE: Final = (
@@ -34,9 +41,9 @@ class _Panel:
         return down, up
 
 
-def driver_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
+def driver_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
     """What moved entropy, for the best config, the baseline and the worst one side by side."""
-    del look
+    del styles
     curves = {
         (found.key.removeprefix("entropy_change/"), curve.config_id): curve
         for found in report.curves
@@ -44,8 +51,8 @@ def driver_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figu
         for curve in found.configs
     }
     known = {config_id for key, config_id in curves if key.startswith("predicted_")}
-    chosen = [(words, row) for words, row in _chosen(report) if row.id in known]
-    drawn = {row.id for _, row in chosen}
+    chosen = [(title, row.id) for title, row in contrasted_configs(report) if row.id in known]
+    drawn = {id_ for _, id_ in chosen}
     bars = [
         curve for (key, of), curve in curves.items() if of in drawn and key.startswith("predicted_") and curve.steps
     ]
@@ -53,7 +60,7 @@ def driver_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figu
         return []
     last = max(curve.steps[-1] for curve in bars)
     num = max(1, min(_STRETCHES, *(len(curve.steps) * last // curve.steps[-1] // 2 for curve in bars)))
-    made = [_panel(_title(words, row), row.id, curves, last, num) for words, row in chosen]
+    made = [_panel(title, id_, curves, last, num) for title, id_ in chosen]
     middles = [round((place + 0.5) * last / num, 1) for place in range(num)]
     data = [trace for number, panel in enumerate(made) for trace in _traces(panel, number, len(made), middles)]
     return [
@@ -67,23 +74,6 @@ def driver_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figu
             "narrow": _sized(made, 1, 215),
         }
     ]
-
-
-def _chosen(report: Report) -> list[tuple[str, ConfigRow]]:
-    """The best config, the baseline, and the config with the lowest mean; each config once."""
-    rows = {row.id: row for row in report.configs}
-    found: list[tuple[str, ConfigRow]] = []
-    if report.best and report.best.config_id in rows:
-        found.append(("best", rows[report.best.config_id]))
-    found += [("baseline", row) for row in report.configs if Role.BASELINE in row.roles][:1]
-    ranked = sorted((row for row in report.configs if row.tune), key=lambda row: row.tune.mean if row.tune else 0)
-    found += [("worst", row) for row in ranked[:1] if row.id not in {other.id for _, other in found}]
-    unlike = {row.id: (words, row) for words, row in reversed(found)}
-    return [pair for pair in found if unlike[pair[1].id] == pair]
-
-
-def _title(words: str, row: ConfigRow) -> str:
-    return row.label if row.label.startswith(words) else f"{words}: {row.label}"
 
 
 def _panel(title: str, config_id: str, curves: Mapping[tuple[str, str], ReportCurve], last: int, num: int) -> _Panel:

@@ -72,7 +72,7 @@ class ConfigStyle:
     shown: bool
 
 
-def looks(report: Report) -> dict[str, ConfigStyle]:
+def config_styles(report: Report) -> dict[str, ConfigStyle]:
     """Colour by the loss if it varies, else by beta1's value in its order, or the first parameter's; dash by the rest.
 
     Comparators are neutral. With more values than colours, the configs shown at first have a colour each and the rest
@@ -102,6 +102,22 @@ def looks(report: Report) -> dict[str, ConfigStyle]:
             colour, dash = "@muted", 0
         styles[row.id] = ConfigStyle(colour, list(DASHES)[dash % len(DASHES)], row.id in shown)
     return styles
+
+
+def contrasted_configs(report: Report) -> list[tuple[str, ConfigRow]]:
+    """Return the best config, the baseline and the worst of the space by its tune mean, each once, with a title."""
+    rows = {row.id: row for row in report.configs}
+    space = [row for row in report.configs if Role.SPACE in row.roles and row.tune]
+    contrast = {
+        "best": rows.get(report.best.config_id) if report.best else None,
+        "baseline": next((row for row in report.configs if Role.BASELINE in row.roles), None),
+        "worst": min(space, key=lambda row: (row.tune.mean if row.tune else 0.0, row.number), default=None),
+    }
+    titled: dict[str, tuple[str, ConfigRow]] = {}
+    for word, row in contrast.items():
+        if row:
+            titled.setdefault(row.id, (row.label if row.label.startswith(word) else f"{word}: {row.label}", row))
+    return list(titled.values())
 
 
 def ordered_colour(place: int, of: int) -> str:

@@ -39,9 +39,9 @@ class _Quantity:
         return [number(self.value(cell), 2).removeprefix("0")]
 
 
-def heatmap_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
+def heatmap_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
     """The objective over two parameters, and the entropy that is left; a heat map a value of the third."""
-    del look
+    del styles
     grid = report.grid
     if grid is None or not any(cell.mean is not None for cell in grid.cells):
         return []

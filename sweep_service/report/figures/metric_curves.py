@@ -1,6 +1,6 @@
 """A metric over optimizer updates: thick means, thin seeds, the band of the mean."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
@@ -16,16 +16,16 @@ _FEW: Final = 8
 """Opacity of the bands of so many configs shown, and of more: they lie on each other."""
 
 
-def curve_figure(found: CurveSet, report: Report, look: Mapping[str, ConfigStyle]) -> Figure:
+def curve_figure(found: CurveSet, report: Report, styles: Mapping[str, ConfigStyle]) -> Figure:
     """One metric over optimizer updates: thick means, thin seeds, and the 95 % band of each mean."""
     title, unit = TITLES[found.key]
     rows = {row.id: row for row in report.configs}
     by_number = sorted(found.configs, key=lambda curve: rows[curve.config_id].number)
     lowest = min(_values(found), default=0)
-    opacity = _BAND if sum(style.shown for style in look.values()) <= _FEW else _BAND_OF_MANY
-    bands = [_band_trace(curve, look[curve.config_id], min(lowest, 0), opacity) for curve in by_number if curve.low]
-    seeds = [_seeds_trace(curve, look[curve.config_id]) for curve in by_number if curve.seeds]
-    means = [_mean_trace(curve, rows[curve.config_id], look[curve.config_id]) for curve in by_number]
+    opacity = _BAND if sum(style.shown for style in styles.values()) <= _FEW else _BAND_OF_MANY
+    bands = [_band_trace(curve, styles[curve.config_id], min(lowest, 0), opacity) for curve in by_number if curve.low]
+    seeds = [_seeds_trace(curve, styles[curve.config_id]) for curve in by_number if curve.seeds]
+    means = [_mean_trace(curve, rows[curve.config_id], styles[curve.config_id]) for curve in by_number]
     layout: Figure = {
         "xaxis": {"title": {"text": "optimizer updates"}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": unit}, "rangemode": "tozero" if lowest >= 0 else "normal"},
@@ -40,7 +40,7 @@ def _values(found: CurveSet) -> list[float]:
     return [value for curve in found.configs for value in curve.mean if value is not None]
 
 
-def _mean_trace(curve: ReportCurve, row: ConfigRow, look: ConfigStyle) -> Figure:
+def _mean_trace(curve: ReportCurve, row: ConfigRow, style: ConfigStyle) -> Figure:
     sparse = len(curve.steps) <= 16
     return {
         "type": "scatter",
@@ -48,14 +48,14 @@ def _mean_trace(curve: ReportCurve, row: ConfigRow, look: ConfigStyle) -> Figure
         "x": curve.steps,
         "y": curve.mean,
         "name": text(row.label),
-        "line": {"color": look.colour, "width": 2.8, "dash": look.dash},
-        "marker": {"size": 5, "color": look.colour},
+        "line": {"color": style.colour, "width": 2.8, "dash": style.dash},
+        "marker": {"size": 5, "color": style.colour},
         "hovertemplate": "%{y:.3g}",
         "meta": {"config": curve.config_id, "seed": False},
     }
 
 
-def _seeds_trace(curve: ReportCurve, look: ConfigStyle) -> Figure:
+def _seeds_trace(curve: ReportCurve, style: ConfigStyle) -> Figure:
     """All seeds of a config, a gap between two: a sweep has thousands of them, too many to be traces each."""
     xs: list[int | None] = []
     ys: list[float | None] = []
@@ -67,14 +67,14 @@ def _seeds_trace(curve: ReportCurve, look: ConfigStyle) -> Figure:
         "mode": "lines",
         "x": xs[:-1],
         "y": ys[:-1],
-        "line": {"color": look.colour, "width": 1},
+        "line": {"color": style.colour, "width": 1},
         "opacity": 0.35,
         "hoverinfo": "skip",
         "meta": {"config": curve.config_id, "seed": True},
     }
 
 
-def _band_trace(curve: ReportCurve, look: ConfigStyle, floor: float, opacity: float) -> Figure:
+def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, opacity: float) -> Figure:
     """The area between the bounds of the mean, a stretch at a time; no bound lies below what the metric can be."""
     xs: list[float | None] = []
     ys: list[float | None] = []
@@ -87,8 +87,8 @@ def _band_trace(curve: ReportCurve, look: ConfigStyle, floor: float, opacity: fl
         "x": xs[:-1],
         "y": ys[:-1],
         "fill": "toself",
-        "fillcolor": look.colour,
-        "line": {"color": look.colour, "width": 0},
+        "fillcolor": style.colour,
+        "line": {"color": style.colour, "width": 0},
         "opacity": opacity,
         "hoverinfo": "skip",
         "meta": {"config": curve.config_id, "seed": False},
@@ -132,7 +132,11 @@ def _zone(low: float, high: float, words: str, corner: str) -> Figure:
     return place | {"fillcolor": "@zonecolor", "layer": "below", "label": {"text": words, "textposition": corner}}
 
 
-def other_curves(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """The metrics that no other figure shows."""
-    keys = ("clip_fraction/low", "clip_fraction/high", "ppo_kl", "grad_norm")
-    return [curve_figure(found, report, look) for found in report.curves if found.key in keys]
+def curve_figures(*keys: str) -> Callable[[Report, Mapping[str, ConfigStyle]], list[Figure]]:
+    """Return a function that draws these metrics, in this order, as far as a report has them."""
+
+    def draw(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
+        metrics = {curves.key: curves for curves in report.curves}
+        return [curve_figure(metrics[key], report, styles) for key in keys if key in metrics]
+
+    return draw

@@ -6,13 +6,19 @@ from itertools import pairwise
 from typing import Final
 
 from sweep_service.report.facts.report_inputs import RATIO_BINS
-from sweep_service.report.figures.figure_style import REGION_COLOURS, REGION_NAMES, ConfigStyle, Figure, legend, text
-from sweep_service.report.figures.metric_curves import curve_figure
+from sweep_service.report.figures.figure_style import (
+    REGION_COLOURS,
+    REGION_NAMES,
+    ConfigStyle,
+    Figure,
+    contrasted_configs,
+    legend,
+    text,
+)
+from sweep_service.report.figures.metric_curves import curve_figures
 from sweep_service.report.figures.subplots import axis, panels
-from sweep_service.report.model import ConfigRow, Report, ReportCurve
-from sweep_service.sweep.records import Role
+from sweep_service.report.model import Report, ReportCurve
 
-_LINES: Final = ("share/na_lp", "share/pa_lp")
 _OUTSIDE: Final = tuple(region for region in REGION_NAMES if region != "inside")
 _LEAST: Final = -5.0
 """Log10 of the smallest share that has a colour of its own."""
@@ -21,34 +27,18 @@ _COLUMNS: Final = 60
 _PANEL: Final = 165
 """Pixels a config."""
 
-Chosen = list[tuple[str, ConfigRow, dict[str, ReportCurve]]]
-"""What a config is called in the figure, the config, and its curves by name."""
+Panels = list[tuple[str, dict[str, ReportCurve]]]
+"""Title of each config's panel, and the config's curves by name."""
 
 
-def region_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
+def region_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Shares of tokens by config; for a few configs the gradient's weight by region and the ratio's histogram."""
-    figures = [curve_figure(found, report, look) for found in report.curves if found.key in _LINES]
-    if weights := _chosen(report, "weight_share", _OUTSIDE):
-        figures.append(_weight_figure(weights))
-    if ratios := _chosen(report, "ratio_share", RATIO_BINS):
-        figures.append(_ratio_figure(ratios))
+    figures = curve_figures("share/na_lp", "share/pa_lp")(report, styles)
+    for prefix, names, draw in (("weight_share", _OUTSIDE, _weight_figure), ("ratio_share", RATIO_BINS, _ratio_figure)):
+        curves = _curves(report, prefix, names)
+        chosen = [(title, curves[row.id]) for title, row in contrasted_configs(report) if row.id in curves]
+        figures += [draw(chosen)] if chosen else []
     return figures
-
-
-def _chosen(report: Report, prefix: str, names: Sequence[str]) -> Chosen:
-    """The best config of the space, the baseline, and the worst of the space by its tune mean, if they have curves."""
-    rows = {row.id: row for row in report.configs}
-    best = rows.get(report.best.config_id) if report.best else None
-    baseline = next((row for row in report.configs if Role.BASELINE in row.roles), None)
-    space = [row for row in report.configs if Role.SPACE in row.roles and row.tune]
-    worst = min(space, key=lambda row: (row.tune.mean if row.tune else 0.0, row.number), default=None)
-    lead = "" if baseline and baseline.label.startswith("baseline") else "baseline "
-    found: dict[str, tuple[str, ConfigRow]] = {}
-    for words, row in (("best ", best), (lead, baseline), ("worst ", worst)):
-        if row:
-            found.setdefault(row.id, (words + row.label, row))
-    curves = _curves(report, prefix, names)
-    return [(words, row, curves[row.id]) for words, row in found.values() if row.id in curves]
 
 
 def _curves(report: Report, prefix: str, names: Sequence[str]) -> dict[str, dict[str, ReportCurve]]:
@@ -61,21 +51,21 @@ def _curves(report: Report, prefix: str, names: Sequence[str]) -> dict[str, dict
     return {config: by_name for config, by_name in found.items() if len(by_name) == len(names)}
 
 
-def _height(chosen: Chosen) -> int:
+def _height(chosen: Panels) -> int:
     return 60 + _PANEL * len(chosen)
 
 
-def _weight_figure(chosen: Chosen) -> Figure:
+def _weight_figure(chosen: Panels) -> Figure:
     steps: Figure = {"title": {"text": "optimizer updates"}, "rangemode": "tozero"}
     shares: Figure = {"title": {"text": "share of the weight"}, "rangemode": "tozero", "tickformat": ".2~%"}
-    layout = panels([words for words, _, _ in chosen], 1, _height(chosen), steps, shares)
+    layout = panels([title for title, _ in chosen], 1, _height(chosen), steps, shares)
     return {
         "id": "weight_share",
         "title": "Gradient weight outside the clip bounds",
         "note": "Share of the summed |A x weight| by region. The rest lies inside the bounds.",
         "height": _height(chosen),
         "data": [
-            _area(region, curves[region], panel) for panel, (_, _, curves) in enumerate(chosen) for region in _OUTSIDE
+            _area(region, curves[region], panel) for panel, (_, curves) in enumerate(chosen) for region in _OUTSIDE
         ],
         "layout": layout | {"hovermode": "x unified", "legend": legend(1.0) | {"traceorder": "normal"}},
     }
@@ -98,16 +88,16 @@ def _area(region: str, curve: ReportCurve, panel: int) -> Figure:
     }
 
 
-def _ratio_figure(chosen: Chosen) -> Figure:
+def _ratio_figure(chosen: Panels) -> Figure:
     steps: Figure = {"title": {"text": "optimizer updates"}, "showgrid": False, "zeroline": False}
     ratios: Figure = {"title": {"text": "ratio"}, "showgrid": False, "zeroline": False}
-    layout = panels([words for words, _, _ in chosen], 1, _height(chosen), steps, ratios)
+    layout = panels([title for title, _ in chosen], 1, _height(chosen), steps, ratios)
     return {
         "id": "ratio_share",
         "title": "Ratio new / old probability of the tokens",
         "note": "Share of tokens in each bin, on a log scale. After each rollout the ratios start at 1 anew.",
         "height": _height(chosen),
-        "data": [_histogram(curves, panel) for panel, (_, _, curves) in enumerate(chosen)],
+        "data": [_histogram(curves, panel) for panel, (_, curves) in enumerate(chosen)],
         "layout": layout | {"hovermode": "closest", "coloraxis": _colours()},
     }
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sweep_service.report.figures.config_axis import config_axis, config_height
 from sweep_service.report.figures.figure_style import ConfigStyle, Figure, text
 from sweep_service.report.formatting import count
 from sweep_service.report.model import ConfigRow, Report, StageResult
@@ -11,27 +10,56 @@ from sweep_service.sweep.records import Role, Stage
 
 MOST_ROWS: Final = 12
 """Configs of the space that are shown where nothing was confirmed: the best by their tune mean."""
+_LABEL_WIDTH: Final = 20
+"""Letters in a line of a label; a longer word is cut."""
+_MARGINS: Final = 84
+"""Pixels for the x axis and around the plot."""
+_ROW: Final = 38
+"""Least height of a config's row, pixels."""
+_LINE: Final = 15
+"""Height of a line of a label, pixels."""
 _APART: Final = 0.17
 """How far above and below a config's middle its tune and confirm seeds lie, rows."""
 
 
-def seed_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """Every seed's objective as a dot, a row a config; lines join the same confirm seed across configs."""
+def seed_figure(report: Report, styles: Mapping[str, ConfigStyle]) -> Figure | None:
+    """Draw every seed's objective as a dot, a row for each config; lines join the same confirm seed across configs."""
     rows = seed_rows(report)
     if not rows:
-        return []
+        return None
     traces = _pair_lines(rows)
     for position, row in enumerate(rows):
         for stage, result, offset in ((Stage.TUNE, row.tune, -_APART), (Stage.CONFIRM, row.confirm, _APART)):
             if result:
-                traces += _dots(row, result, stage, position + (offset if row.confirm else 0), look[row.id])
+                traces += _dots(row, result, stage, position + (offset if row.confirm else 0), styles[row.id])
+    labels = [wrapped(row.label) for row in rows]
     layout: Figure = {
         "xaxis": {"title": {"text": "objective"}, "zeroline": False},
-        "yaxis": config_axis(rows),
+        "yaxis": {
+            "tickvals": list(range(len(rows))),
+            "ticktext": ["<br>".join(map(text, lines)) for lines in labels],
+            "range": [len(rows) - 0.5, -0.5],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+        },
         "hovermode": "closest",
     }
+    height = _MARGINS + len(rows) * max(_ROW, 6 + _LINE * max(map(len, labels)))
     figure: Figure = {"id": "seeds", "title": "Every seed", "note": _note(report, rows)}
-    return [figure | {"data": traces, "layout": layout, "height": config_height(rows), "wide": True}]
+    return figure | {"data": traces, "layout": layout, "height": height, "wide": True}
+
+
+def wrapped(label: str) -> list[str]:
+    """Break a config's label into lines between parameters, so that it stays readable on a phone."""
+    lines: list[str] = []
+    for word in label.split(" "):
+        short = word if len(word) <= _LABEL_WIDTH else word[: _LABEL_WIDTH - 1] + "…"
+        if lines and len(lines[-1]) + 1 + len(short) <= _LABEL_WIDTH:
+            lines[-1] += f" {short}"
+        else:
+            lines.append(short)
+    return lines
 
 
 def seed_rows(report: Report) -> list[ConfigRow]:
@@ -74,14 +102,14 @@ def _pair_lines(rows: Sequence[ConfigRow]) -> list[Figure]:
     return [line | {"line": {"color": "@muted", "width": 1}, "opacity": 0.5}] if xs else []
 
 
-def _dots(row: ConfigRow, result: StageResult, stage: Stage, y: float, look: ConfigStyle) -> list[Figure]:
+def _dots(row: ConfigRow, result: StageResult, stage: Stage, y: float, style: ConfigStyle) -> list[Figure]:
     confirm = stage is Stage.CONFIRM
     dots: Figure = {
         "type": "scatter",
         "mode": "markers",
         "x": [seed.value for seed in result.seeds],
         "y": [y] * len(result.seeds),
-        "marker": {"color": look.colour, "size": 9, "symbol": "circle" if confirm else "circle-open", "opacity": 0.9},
+        "marker": {"color": style.colour, "size": 9, "symbol": "circle" if confirm else "circle-open", "opacity": 0.9},
         "text": text(row.label),
         "customdata": [seed.seed for seed in result.seeds],
         "hovertemplate": f"%{{text}}<br>{stage} seed %{{customdata}}: %{{x:.3f}}<extra></extra>",
@@ -91,7 +119,7 @@ def _dots(row: ConfigRow, result: StageResult, stage: Stage, y: float, look: Con
         "mode": "lines",
         "x": [result.mean, result.mean],
         "y": [y - 0.15, y + 0.15],
-        "line": {"color": look.colour, "width": 3 if confirm else 1.5},
+        "line": {"color": style.colour, "width": 3 if confirm else 1.5},
         "hoverinfo": "skip",
     }
     return [dots, mean]

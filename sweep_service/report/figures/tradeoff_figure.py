@@ -1,13 +1,11 @@
-"""The objective against the entropy that is left, with the Pareto front, and each config's path there."""
+"""The objective against the entropy that is left, with the Pareto front."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, text
-from sweep_service.report.model import ConfigRow, CurveSet, Report, TradeoffPoint
+from sweep_service.report.model import ConfigRow, Report, TradeoffPoint
 from sweep_service.sweep.records import Role
 
 _KEPT: Final = "entropy at the end / at the start"
@@ -20,13 +18,8 @@ _EDGE: Final = 20
 """Pixels of a plot of usual size: between its outmost points, of a letter, of a line, and beyond the outmost points."""
 
 
-def tradeoff_figures(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """The objective against the entropy that is left, with the Pareto front, and each config's path there."""
-    return [*_front_figure(report, look), *_path_figure(report, look)]
-
-
-def _front_figure(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """Points in the plane; those far below all others stand at the lower edge, as triangles."""
+def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
+    """Draw configs as points in the plane; those far below all others stand at the lower edge, as triangles."""
     if not report.tradeoff:
         return []
     rows = {row.id: row for row in report.configs}
@@ -43,10 +36,10 @@ def _front_figure(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figur
         "line": {"color": "@muted", "width": 1.5, "dash": "dot", "shape": "vh"},
         "hoverinfo": "skip",
     }
-    others = [point for point in points if not look[point.config_id].shown]
+    others = [point for point in points if not styles[point.config_id].shown]
     traces = [line, *([_cloud(others, rows, edge)] if others else [])]
-    traces += [_point(point, rows[point.config_id], look[point.config_id], edge) for point in points]
-    traces += _labels(_named(points, rows, look), points, rows, edge)
+    traces += [_point(point, rows[point.config_id], styles[point.config_id], edge) for point in points]
+    traces += _labels(_named(points, rows, styles), points, rows, edge)
     note = (
         "Up: better; right: more of the entropy kept. Dotted: the Pareto front, of configs that no other beats in one "
         "and equals in the other; the rest is faint. Means over confirm seeds where there are any, else over tune "
@@ -135,10 +128,10 @@ def _label(point: TradeoffPoint, label: str, where: str, lowest: float) -> Figur
 
 
 def _named(
-    points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], look: Mapping[str, ConfigStyle]
+    points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], styles: Mapping[str, ConfigStyle]
 ) -> list[TradeoffPoint]:
     """Few configs: all of them. Many: the front, if that is few, and the baseline."""
-    drawn = [point for point in points if look[point.config_id].shown]
+    drawn = [point for point in points if styles[point.config_id].shown]
     if len(drawn) <= _MOST_NAMED:
         return drawn
     few = sum(point.on_front for point in drawn) <= _MOST_NAMED
@@ -163,17 +156,17 @@ def _symbol(point: TradeoffPoint, lowest: float) -> str:
     return "circle" if point.objective >= lowest else "triangle-down"
 
 
-def _point(point: TradeoffPoint, row: ConfigRow, look: ConfigStyle, lowest: float) -> Figure:
+def _point(point: TradeoffPoint, row: ConfigRow, style: ConfigStyle, lowest: float) -> Figure:
     inside = point.objective >= lowest
-    up = _bars(point.objective, point.objective_low, point.objective_high, look) if inside else {"visible": False}
+    up = _bars(point.objective, point.objective_low, point.objective_high, style) if inside else {"visible": False}
     symbol = _symbol(point, lowest) if Role.SPACE in row.roles or not inside else "diamond"
     return {
         "type": "scatter",
         "mode": "markers",
         "x": [point.entropy_kept],
         "y": [max(point.objective, lowest)],
-        "marker": {"size": 11 if point.on_front else 8, "color": look.colour, "symbol": symbol},
-        "error_x": _bars(point.entropy_kept, point.entropy_low, point.entropy_high, look),
+        "marker": {"size": 11 if point.on_front else 8, "color": style.colour, "symbol": symbol},
+        "error_x": _bars(point.entropy_kept, point.entropy_low, point.entropy_high, style),
         "error_y": up,
         "opacity": 1 if point.on_front else 0.4,
         "text": [_hover(point, row)],
@@ -182,12 +175,12 @@ def _point(point: TradeoffPoint, row: ConfigRow, look: ConfigStyle, lowest: floa
     }
 
 
-def _bars(value: float, low: float | None, high: float | None, look: ConfigStyle) -> Figure:
+def _bars(value: float, low: float | None, high: float | None, style: ConfigStyle) -> Figure:
     if low is None or high is None:
         return {"visible": False}
     return {
         "type": "data", "symmetric": False, "array": [high - value], "arrayminus": [value - low],
-        "color": look.colour, "thickness": 1.2, "width": 0,
+        "color": style.colour, "thickness": 1.2, "width": 0,
     }  # fmt: skip
 
 
@@ -196,63 +189,3 @@ def _hover(point: TradeoffPoint, row: ConfigRow) -> str:
         f"<b>{text(row.label)}</b><br>objective {point.objective:.3f}<br>entropy kept {point.entropy_kept:.2f}"
         f"<br>{point.n} seeds"
     )
-
-
-def _path_figure(report: Report, look: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """Where each config stood at each evaluation."""
-    sets = {curves.key: curves for curves in report.curves if curves.key in ("entropy", "eval/avg_at_k")}
-    if len(sets) < 2:
-        return []
-    rows = sorted(report.configs, key=lambda row: row.number)
-    paths = [(row, _path(row, sets["entropy"], sets["eval/avg_at_k"])) for row in rows]
-    traces = [_path_trace(row, path, look[row.id]) for row, path in paths if len(path) > 1]
-    if not traces:
-        return []
-    layout: Figure = {
-        "xaxis": {"title": {"text": "entropy / entropy at the start"}, "zeroline": False},
-        "yaxis": {"title": {"text": "validation avg@k"}, "zeroline": False},
-        "hovermode": "closest",
-    }
-    note = "A dot an evaluation, growing with the updates; the arrow is the last. Means over seeds."
-    title = "The way there: accuracy against entropy"
-    return [{"id": "tradeoff-path", "title": title, "note": note, "data": traces, "layout": layout, "height": 380}]
-
-
-def _path(row: ConfigRow, entropy: CurveSet, accuracy: CurveSet) -> list[tuple[int, float, float]]:
-    """Step, entropy divided by its start, and accuracy at each evaluation; entropy is read between its points."""
-    entropies = next((curve for curve in entropy.configs if curve.config_id == row.id), None)
-    accuracies = next((curve for curve in accuracy.configs if curve.config_id == row.id), None)
-    if entropies is None or accuracies is None or not row.entropy_start:
-        return []
-    known = [(step, value) for step, value in zip(entropies.steps, entropies.mean, strict=True) if value is not None]
-    at = [(step, value) for step, value in zip(accuracies.steps, accuracies.mean, strict=True) if value is not None]
-    if not known or not at:
-        return []
-    found = np.interp([step for step, _ in at], [step for step, _ in known], [value for _, value in known])
-    return [
-        (step, float(f"{share:.4g}"), value) for (step, value), share in zip(at, found / row.entropy_start, strict=True)
-    ]
-
-
-def _path_trace(row: ConfigRow, path: Sequence[tuple[int, float, float]], look: ConfigStyle) -> Figure:
-    last = len(path) - 1
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": [share for _, share, _ in path],
-        "y": [value for _, _, value in path],
-        "customdata": [step for step, _, _ in path],
-        "name": text(row.label),
-        "line": {"color": look.colour, "width": 1.6, "dash": look.dash},
-        "marker": {
-            "color": look.colour,
-            "line": {"width": 0},
-            "opacity": 1,
-            "size": [round(3 + 4 * place / last, 1) for place in range(last)] + [13],
-            "symbol": ["circle"] * last + ["arrow"],
-            "angleref": "previous",
-        },
-        "hovertemplate": "%{fullData.name}<br>update %{customdata}: avg@k %{y:.3f}, "
-        "entropy %{x:.2f} of its start<extra></extra>",
-        "meta": {"config": row.id, "seed": False},
-    }

@@ -12,8 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from sweep_service.report.figures import Figure, Section, looks, sections
+from sweep_service.report.figures import Figure, Section, config_styles, sections
 from sweep_service.report.figures.figure_style import DASHES
+from sweep_service.report.figures.seed_dots import seed_figure
 from sweep_service.report.formatting import count, interval, number, signed
 from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report
 from sweep_service.report.parts.best_config import FILE_NAME
@@ -37,14 +38,13 @@ Places = dict[str, float]
 
 def render_html(report: Report) -> bytes:
     """Render the page. Equal reports give equal bytes."""
-    look = looks(report)
-    made = sections(report, look)
-    seeds = next((section for section in made if section.id == "seeds"), None)
-    figures = [section for section in made if section.id != "seeds"]
+    styles = config_styles(report)
+    seeds, figures = seed_figure(report, styles), sections(report, styles)
+    drawn = [*([seeds] if seeds else []), *(figure for section in figures for figure in section.figures)]
     script = (_PAGE / "page.js").read_text()
     context = {
         "report": report,
-        "look": look,
+        "styles": styles,
         "contents": _contents(report, seeds, figures),
         "sentence": views.sentence(report),
         "outcome_note": _OUTCOMES[report.verdict.outcome],
@@ -62,12 +62,12 @@ def render_html(report: Report) -> bytes:
         "effects": _effects(report.exploration),
         "seeds": seeds,
         "sections": figures,
-        "legend": sorted(report.configs, key=lambda row: (not look[row.id].shown, row.number)),
+        "legend": sorted(report.configs, key=lambda row: (not styles[row.id].shown, row.number)),
         "prompts": views.prompts(report.samples),
         "failures": views.failures(report),
         "file_name": FILE_NAME,
         "files": _files(report),
-        "figures": Markup(embedded([figure for section in made for figure in section.figures])),
+        "figures": Markup(embedded(drawn)),
         "style": Markup((_PAGE / "page.css").read_text()),
         "script": Markup(script),
         "plotly": Markup(get_plotlyjs()),
@@ -121,9 +121,9 @@ def _spread(figures: Sequence[Figure]) -> list[tuple[Figure, bool]]:
     return list(zip(figures, wide, strict=True))
 
 
-def _contents(report: Report, seeds: Section | None, figures: Sequence[Section]) -> list[tuple[str, str]]:
+def _contents(report: Report, seeds: Figure | None, figures: Sequence[Section]) -> list[tuple[str, str]]:
     """Anchor and name of every part that the page has, in its order."""
-    exploring = report.exploration is not None
+    exploring = report.exploration is not None or report.importance is not None
     early = report.verdict.outcome is Outcome.EXPLORATORY
     parts = [
         ("verdict", "Verdict", True),

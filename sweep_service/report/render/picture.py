@@ -22,7 +22,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
-from sweep_service.report.figures.figure_style import DASHES, NUM_COLOURS, TITLES, ConfigStyle, looks
+from sweep_service.report.figures.figure_style import DASHES, NUM_COLOURS, TITLES, ConfigStyle, config_styles
 from sweep_service.report.figures.seed_dots import seed_rows
 from sweep_service.report.model import ConfigRow, Report, ReportCurve
 from sweep_service.sweep.records import Role
@@ -76,9 +76,9 @@ def _file(report: Report, kind: Literal["png", "svg"]) -> bytes:
 
 
 def _overview(report: Report) -> Figure:
-    style, seeds = _styles(report), seed_rows(report)
+    styles, seeds = _styles(report), seed_rows(report)
     drawn = {curve.config_id for metric in report.curves for curve in metric.configs}
-    shown = [row for row in sorted(report.configs, key=lambda row: row.number) if style[row.id].shown]
+    shown = [row for row in sorted(report.configs, key=lambda row: row.number) if styles[row.id].shown]
     named = [row for row in shown if row.id in drawn]
     columns = max(1, min(len(named), _LEGEND_LETTERS // (8 + max((len(row.label) for row in named), default=1))))
     heights = [4.9 + 0.22 * -(-len(named) // columns), 1.1 + 0.3 * len(seeds)]
@@ -88,11 +88,12 @@ def _overview(report: Report) -> Figure:
     above, below = figure.add_subfigure(grid[0]), figure.add_subfigure(grid[1])
     entropy, accuracy = above.subplots(1, 2)
     _collapse_zone(entropy, report)
-    _draw_curves(entropy, report, "entropy", style)
+    _draw_curves(entropy, report, "entropy", styles)
     entropy.set_ylim(bottom=0)
-    _draw_curves(accuracy, report, "eval/pass_at_k" if report.objective.startswith("pass@") else "eval/avg_at_k", style)
-    _draw_seeds(below.subplots(), report, seeds, style)
-    _draw_legend(above, named, style, columns)
+    by_pass = report.objective.startswith("pass@")
+    _draw_curves(accuracy, report, "eval/pass_at_k" if by_pass else "eval/avg_at_k", styles)
+    _draw_seeds(below.subplots(), report, seeds, styles)
+    _draw_legend(above, named, styles, columns)
     lead = f"{report.sweep.name}: {'interim. ' if report.interim else ''}"
     title = textwrap.fill(literal(lead + report.verdict.sentence), _TITLE_LETTERS)
     above.suptitle(title, x=0.01, ha="left", fontsize=12.5, fontweight="bold", parse_math=False)
@@ -101,16 +102,16 @@ def _overview(report: Report) -> Figure:
 
 def _styles(report: Report) -> dict[str, ConfigStyle]:
     """Draw configs as the page does; where it shows none of the space at first, the best ones are shown in colours."""
-    style = looks(report)
+    styles = config_styles(report)
     space = [row for row in report.configs if Role.SPACE in row.roles]
-    if not any(style[row.id].shown for row in space):
+    if not any(styles[row.id].shown for row in space):
         best = sorted(space, key=lambda row: (-row.tune.mean if row.tune else 0.0, row.number))[:_FEW]
         for place, row in enumerate(best):
-            style[row.id] = replace(style[row.id], colour=f"@c{place % NUM_COLOURS}", shown=True)
-    return style
+            styles[row.id] = replace(styles[row.id], colour=f"@c{place % NUM_COLOURS}", shown=True)
+    return styles
 
 
-def _draw_curves(ax: Axes, report: Report, key: str, style: Mapping[str, ConfigStyle]) -> None:
+def _draw_curves(ax: Axes, report: Report, key: str, styles: Mapping[str, ConfigStyle]) -> None:
     """Draw a metric over training: means, and where there is room the bands of the means and single seeds."""
     title, unit = TITLES[key]
     _dress(ax, title)
@@ -120,10 +121,10 @@ def _draw_curves(ax: Axes, report: Report, key: str, style: Mapping[str, ConfigS
         curve
         for metric in report.curves
         for curve in metric.configs
-        if metric.key == key and style[curve.config_id].shown
+        if metric.key == key and styles[curve.config_id].shown
     ]
     for curve in sorted(curves, key=lambda curve: curve.config_id):
-        _draw_curve(ax, curve, style[curve.config_id], around=len(curves) <= _MOST_BANDS)
+        _draw_curve(ax, curve, styles[curve.config_id], around=len(curves) <= _MOST_BANDS)
     ax.set_xlim(left=0)
     if not curves:
         _say_empty(ax)
@@ -149,7 +150,7 @@ def _collapse_zone(ax: Axes, report: Report) -> None:
         )  # fmt: skip
 
 
-def _draw_seeds(ax: Axes, report: Report, rows: Sequence[ConfigRow], style: Mapping[str, ConfigStyle]) -> None:
+def _draw_seeds(ax: Axes, report: Report, rows: Sequence[ConfigRow], styles: Mapping[str, ConfigStyle]) -> None:
     """Draw every confirm seed, joined where it is the same one; tune seeds where nothing was confirmed."""
     confirmed = any(row.confirm for row in rows)
     _dress(ax, "Every confirm seed (bars: means)" if confirmed else "Every tune seed (nothing was confirmed)")
@@ -161,7 +162,7 @@ def _draw_seeds(ax: Axes, report: Report, rows: Sequence[ConfigRow], style: Mapp
     for place, row in enumerate(rows):
         result = row.confirm if confirmed else row.tune
         if result:
-            colour, values = _colour(style[row.id]), [seed.value for seed in result.seeds]
+            colour, values = _colour(styles[row.id]), [seed.value for seed in result.seeds]
             face = colour if confirmed else "none"
             ax.plot(values, [place] * len(values), "o", color=colour, markerfacecolor=face, markersize=6.5, zorder=3)
             ax.vlines(result.mean, place - 0.3, place + 0.3, color=colour, linewidth=2.5, zorder=2)
@@ -173,10 +174,10 @@ def _draw_seeds(ax: Axes, report: Report, rows: Sequence[ConfigRow], style: Mapp
         _say_empty(ax)
 
 
-def _draw_legend(figure: SubFigure, rows: Sequence[ConfigRow], style: Mapping[str, ConfigStyle], columns: int) -> None:
+def _draw_legend(figure: SubFigure, rows: Sequence[ConfigRow], styles: Mapping[str, ConfigStyle], columns: int) -> None:
     """Name the lines below the curves. Texts are set afterwards: matplotlib leaves out a label that starts with `_`."""
     lines = [
-        Line2D([], [], color=_colour(style[row.id]), linestyle=_dashes(style[row.id]), linewidth=2) for row in rows
+        Line2D([], [], color=_colour(styles[row.id]), linestyle=_dashes(styles[row.id]), linewidth=2) for row in rows
     ]
     legend = figure.legend(lines, ["-"] * len(lines), loc="outside lower center", ncols=columns, frameon=False)
     for words, row in zip(legend.get_texts(), rows, strict=True):

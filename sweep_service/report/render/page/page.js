@@ -32,20 +32,12 @@
   };
 
   // ---- The look that all figures share; what a figure says itself comes first.
-  const themedBar = (bar = {}) => ({
-    thickness: 12, outlinewidth: 0, ...bar, tickfont: { size: 11, color: variable("muted"), ...bar.tickfont },
-    title: { ...bar.title, font: { size: 12, color: variable("muted"), ...bar.title?.font } },
-  });
+  const themedBar = (bar) => ({ ...bar, tickfont: { size: 11, color: variable("muted") } });
   const themedAxis = (axis, narrow) => ({
     gridcolor: variable("grid"), linecolor: variable("line"), zerolinecolor: variable("line"), automargin: true,
     ...axis, title: { standoff: 8, ...axis.title, font: { size: narrow ? 11 : 12, ...axis.title?.font } },
   });
-  const themedTrace = (trace) => {
-    const bars = trace.colorbar || trace.showscale ? { colorbar: themedBar(trace.colorbar) } : {};
-    if (trace.marker?.colorbar) bars.marker = { ...trace.marker, colorbar: themedBar(trace.marker.colorbar) };
-    if (trace.line?.colorbar) bars.line = { ...trace.line, colorbar: themedBar(trace.line.colorbar) };
-    return { ...trace, showlegend: trace.showlegend ?? false, ...bars };
-  };
+  const themedTrace = (trace) => ({ ...trace, showlegend: trace.showlegend ?? false });
   const themedLayout = (given, narrow) => {
     const layout = coloured(given);
     for (const [key, value] of Object.entries(layout)) {
@@ -58,11 +50,9 @@
     return {
       xaxis: themedAxis({}, narrow), yaxis: themedAxis({}, narrow), ...layout,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: variable("font"), size: narrow ? 11 : 12.5, color: variable("ink"), ...layout.font },
-      hoverlabel: {
-        bgcolor: variable("card"), bordercolor: variable("line"), font: { color: variable("ink") }, ...layout.hoverlabel,
-      },
-      margin: { l: 52, r: 12, t: 10, b: 44, ...layout.margin }, dragmode: narrow ? false : (layout.dragmode ?? "zoom"),
+      font: { family: variable("font"), size: narrow ? 11 : 12.5, color: variable("ink") },
+      hoverlabel: { bgcolor: variable("card"), bordercolor: variable("line"), font: { color: variable("ink") } },
+      margin: { l: 52, r: 12, t: 10, b: 44 }, dragmode: narrow ? false : "zoom",
     };
   };
 

@@ -1,24 +1,18 @@
 """Reports for the tests of figures: real ones, with their grid and tradeoff as a test wants them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from sweep_service.report.figures import Figure, looks
-from sweep_service.report.figures.figure_style import ConfigStyle
+from sweep_service.report.figures import Figure
 from sweep_service.report.model import Cell, Grid, Report, TradeoffPoint
 
-__all__ = ["as_json", "axes", "cell", "grid", "point", "shown", "with_parts"]
+__all__ = ["as_json", "axes", "cell", "grid", "point", "with_parts"]
 
 
 def as_json(figures: Sequence[Figure]) -> str:
     """The figures as the page holds them; no number may be NaN."""
     return json.dumps(figures, allow_nan=False)
-
-
-def shown(report: Report) -> Mapping[str, ConfigStyle]:
-    """How its configs look."""
-    return looks(report)
 
 
 def axes(figure: Figure, kind: str) -> list[dict[str, Any]]:

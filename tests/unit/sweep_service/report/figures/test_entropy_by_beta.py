@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from sweep_service.report import Report, build
+from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.entropy_by_beta import entropy_figures
 from sweep_service.report.figures.figure_style import NUM_COLOURS, Figure
 from sweep_service.report.model import CurveSet, ReportCurve
-from tests.unit.sweep_service.report.report_figures import as_json, axes, shown, with_parts
+from tests.unit.sweep_service.report.report_figures import as_json, axes, with_parts
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
 SPACE = {"loss.beta1": [0.0, 0.5, 1.0], "loss.beta2": [0.5, 1.0]}
@@ -20,7 +21,7 @@ def report() -> Report:
 
 
 def figures(report: Report) -> dict[str, Figure]:
-    made = entropy_figures(report, shown(report))
+    made = entropy_figures(report, config_styles(report))
     as_json(made)
     return {figure["id"]: figure for figure in made}
 
@@ -153,7 +154,7 @@ def test_losses_have_a_colour_each_and_only_numbers_are_in_order(report: Report)
             row.model_copy(update={"params": {"loss.beta1": None, name: value}, "roles": ["space"], "number": number})
             for number, (row, value) in enumerate(zip(report.configs, values, strict=False))
         ]
-        return [look.colour for look in shown(with_parts(report, configs=rows)).values()]
+        return [look.colour for look in config_styles(with_parts(report, configs=rows)).values()]
 
     assert coloured(["grpo", "cispo", "dapo"], "loss.name") == ["@c2", "@c0", "@c1"]
     assert coloured([0.2, 0.1, 0.3], "loss.epsilon") == ["@s3", "@s0", "@s6"]
@@ -167,7 +168,7 @@ def test_a_loss_without_beta1_has_its_own_colour(report: Report) -> None:
         )
         for number, (row, (loss, beta1)) in enumerate(zip(report.configs, values, strict=False))
     ]
-    made = list(shown(with_parts(report, configs=rows)).values())
+    made = list(config_styles(with_parts(report, configs=rows)).values())
     assert [look.colour for look in made] == ["@c0", "@c0", "@c2", "@c1"]
     assert made[0].dash != made[1].dash
 

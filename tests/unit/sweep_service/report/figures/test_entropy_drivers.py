@@ -3,10 +3,11 @@
 import pytest
 
 from sweep_service.report import Report, build
+from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.entropy_drivers import driver_figures
 from sweep_service.report.figures.figure_style import REGION_COLOURS, REGION_NAMES, Figure
 from sweep_service.report.model import CurveSet, ReportCurve
-from tests.unit.sweep_service.report.report_figures import as_json, axes, shown, with_parts
+from tests.unit.sweep_service.report.report_figures import as_json, axes, with_parts
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
 
@@ -16,7 +17,7 @@ def report() -> Report:
 
 
 def figure(report: Report) -> Figure:
-    (made,) = driver_figures(report, shown(report))
+    (made,) = driver_figures(report, config_styles(report))
     as_json([made])
     return made
 
@@ -103,4 +104,4 @@ def test_a_config_that_is_best_and_worst_has_one_panel() -> None:
 
 def test_without_predictions_there_is_no_figure(report: Report) -> None:
     measured = [found for found in report.curves if found.key == "entropy_change/measured"]
-    assert driver_figures(with_parts(report, curves=measured), shown(report)) == []
+    assert driver_figures(with_parts(report, curves=measured), config_styles(report)) == []

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from sweep_service.report import Report, build
+from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.figure_style import Figure
 from sweep_service.report.figures.heatmap import heatmap_figures
 from sweep_service.report.model import Cell
-from tests.unit.sweep_service.report.report_figures import as_json, cell, grid, shown, with_parts
+from tests.unit.sweep_service.report.report_figures import as_json, cell, grid, with_parts
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
 
@@ -19,7 +20,7 @@ def report() -> Report:
 
 
 def figures(report: Report, cells: Sequence[Cell], **changed: Any) -> dict[str, Figure]:
-    made = heatmap_figures(with_parts(report, grid=grid(cells, **changed)), shown(report))
+    made = heatmap_figures(with_parts(report, grid=grid(cells, **changed)), config_styles(report))
     as_json(made)
     return {figure["id"]: figure for figure in made}
 
@@ -123,6 +124,6 @@ def test_texts_of_users_are_shown_literally(report: Report) -> None:
 
 
 def test_a_report_without_a_grid_or_without_a_result_has_no_map(report: Report) -> None:
-    assert heatmap_figures(with_parts(report, grid=None), shown(report)) == []
+    assert heatmap_figures(with_parts(report, grid=None), config_styles(report)) == []
     assert figures(report, [cell("0", "1", None)]) == {}
     assert list(figures(report, square(entropy_kept=None)[3:])) == ["grid-objective-0"]

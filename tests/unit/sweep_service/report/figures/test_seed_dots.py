@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from sweep_service.report import Report, build
-from sweep_service.report.figures import looks
-from sweep_service.report.figures.config_axis import wrapped
-from sweep_service.report.figures.seed_dots import MOST_ROWS, seed_figures
+from sweep_service.report.figures import config_styles
+from sweep_service.report.figures.seed_dots import MOST_ROWS, seed_figure, wrapped
 from sweep_service.sweep.records import Role
 from tests.unit.sweep_service.report.figure_checks import check, hostile
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
@@ -30,7 +29,8 @@ def hundred() -> Report:
 
 
 def _figure(report: Report) -> dict[str, Any]:
-    (figure,) = seed_figures(report, looks(report))
+    figure = seed_figure(report, config_styles(report))
+    assert figure is not None
     return figure
 
 
@@ -77,7 +77,7 @@ def test_the_figure_grows_with_its_rows(report: Report, hundred: Report) -> None
 
 def test_without_results_there_is_no_figure(report: Report) -> None:
     rows = [row.model_copy(update={"tune": None, "confirm": None}) for row in report.configs]
-    assert seed_figures(report.model_copy(update={"configs": rows}), looks(report)) == []
+    assert seed_figure(report.model_copy(update={"configs": rows}), config_styles(report)) is None
 
 
 def test_labels_break_between_parameters() -> None:

@@ -1,12 +1,13 @@
-"""The objective against the entropy that is left, and each config's path there."""
+"""The objective against the entropy that is left."""
 
 import pytest
 
 from sweep_service.report import Report, build
+from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.figure_style import Figure
 from sweep_service.report.figures.tradeoff_figure import tradeoff_figures
-from sweep_service.report.model import CurveSet, ReportCurve, TradeoffPoint
-from tests.unit.sweep_service.report.report_figures import as_json, point, shown, with_parts
+from sweep_service.report.model import TradeoffPoint
+from tests.unit.sweep_service.report.report_figures import as_json, point, with_parts
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
 
@@ -16,7 +17,7 @@ def report() -> Report:
 
 
 def figures(report: Report) -> dict[str, Figure]:
-    made = tradeoff_figures(report, shown(report))
+    made = tradeoff_figures(report, config_styles(report))
     as_json(made)
     return {figure["id"]: figure for figure in made}
 
@@ -84,30 +85,10 @@ def test_of_many_configs_the_hidden_ones_are_one_cloud() -> None:
     found = [point(row.id, 0.5 + 0.001 * row.number, 0.5, False) for row in report.configs]
     report = with_parts(report, tradeoff=found)
     figure = figures(report)["tradeoff"]
-    hidden = [row_id for row_id, look in shown(report).items() if not look.shown]
+    hidden = [row_id for row_id, look in config_styles(report).items() if not look.shown]
     (cloud,) = [trace for trace in figure["data"] if len(trace["x"]) == len(hidden)]
     assert "meta" not in cloud
     assert set(crosses(figure)) == {row.id for row in report.configs}
-
-
-def test_a_path_reads_entropy_at_each_evaluation(report: Report) -> None:
-    row = report.configs[0]
-    start = row.entropy_start
-    assert start is not None
-    entropy = ReportCurve(config_id=row.id, steps=[0, 10, 20], mean=[start, None, start / 2], seeds=[])
-    accuracy = ReportCurve(config_id=row.id, steps=[0, 10, 15, 20], mean=[0.4, 0.5, None, 0.6], seeds=[])
-    curves = [CurveSet(key="entropy", configs=[entropy]), CurveSet(key="eval/avg_at_k", configs=[accuracy])]
-    (trace,) = figures(with_parts(report, curves=curves))["tradeoff-path"]["data"]
-    assert trace["x"] == [1.0, 0.75, 0.5]
-    assert trace["y"] == [0.4, 0.5, 0.6]
-    assert trace["customdata"] == [0, 10, 20]
-    assert trace["marker"]["symbol"] == ["circle", "circle", "arrow"]
-    assert trace["marker"]["size"] == sorted(trace["marker"]["size"])
-
-
-def test_every_config_with_evaluations_has_a_path(report: Report) -> None:
-    figure = figures(report)["tradeoff-path"]
-    assert {trace["meta"]["config"] for trace in figure["data"]} == {row.id for row in report.configs}
 
 
 def test_texts_of_users_are_shown_literally(report: Report) -> None:
@@ -118,5 +99,5 @@ def test_texts_of_users_are_shown_literally(report: Report) -> None:
     assert "&lt;i&gt;" in dumped
 
 
-def test_without_points_and_evaluations_there_is_no_figure(report: Report) -> None:
-    assert figures(with_parts(report, tradeoff=[], curves=[])) == {}
+def test_without_points_there_is_no_figure(report: Report) -> None:
+    assert figures(with_parts(report, tradeoff=[])) == {}

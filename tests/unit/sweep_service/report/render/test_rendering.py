@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sweep_service.report import Report, build, render_html, render_markdown
-from sweep_service.report.model import Outcome
+from sweep_service.report.model import Importance, Outcome
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render.csv import Table, inert, render_csv
 from sweep_service.report.render.embedding import embedded
@@ -204,6 +204,16 @@ def test_every_part_is_rendered_in_html_and_markdown(plain: Report) -> None:
     for rendering in (shown, text):
         for word in ("UNDECIDED", "+0.012", "[-0.046, +0.079]", "0.021", "sentence 4", "Why not the others"):
             assert word in rendering, word
+
+
+def test_importances_are_a_table_even_without_main_effects(plain: Report) -> None:
+    found = Importance(
+        names=["a.lr", "a.beta"], fanova=[0.7, 0.2], ped_anova=[0.55, 0.45], num_configs=20, text="Of 20."
+    )
+    for report in (plain, plain.model_copy(update={"exploration": None})):
+        words = "".join(Page(render_html(report.model_copy(update={"importance": found})).decode()).texts)
+        assert "Of 20." in words
+        assert "lr0.700.55beta0.200.45" in words
 
 
 def test_warnings_come_right_after_the_verdict_and_exploration_first_where_there_is_no_verdict(plain: Report) -> None:
