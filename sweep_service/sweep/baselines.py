@@ -3,6 +3,7 @@
 Both keep all of a training but its loss: task, model, rollout, optimizer, aggregation and further terms.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from trainers.config import TrainingConfig
@@ -14,16 +15,23 @@ cispo's cap a weight and drop nothing, gspo's bound a sequence's mean ratio (3e-
 (1) and kl_cov has none: beside these PPO clip has its own 0.2.
 """
 
+_CLIP_SETTINGS: Final = ("epsilon_low", "epsilon_high", "dual_clip", "log_ratio_clamp")
+
 
 def clipped(training: TrainingConfig) -> TrainingConfig:
     """Return the same training with PPO clip's gradient.
 
     That is ce_gppo without betas, dapo without entropy-ratio clipping, and grpo in place of all others.
     """
-    name = training.loss.name if training.loss.name in ("ce_gppo", "dapo") else "grpo"
-    betas = {"beta1": 0.0, "beta2": 0.0} if name == "ce_gppo" else {}
-    kept = ("epsilon_low", "epsilon_high", "dual_clip", "log_ratio_clamp")
-    return _with_loss(training, {"name": name, **_bounds(training, kept), **betas})
+    if training.loss.name == "ce_gppo":
+        return _with_loss(training, without_betas(training.loss.model_dump()))
+    name = "dapo" if training.loss.name == "dapo" else "grpo"
+    return _with_loss(training, {"name": name, **_bounds(training, _CLIP_SETTINGS)})
+
+
+def without_betas(loss: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a ce_gppo loss, as JSON, that passes no gradient beyond its clip range: PPO clip's."""
+    return {**loss, "beta1": 0.0, "beta2": 0.0, "schedule": [], "erc": None}
 
 
 def clip_higher(training: TrainingConfig) -> TrainingConfig:

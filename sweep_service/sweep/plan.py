@@ -9,7 +9,7 @@ from sweep_service.sweep.baselines import clip_higher, clipped
 from sweep_service.sweep.budget import BudgetPlan, StageCounts, budget_plan, budget_warnings
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
-from sweep_service.sweep.spec import SweepSpec, config_id, setting
+from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, setting
 from trainers.config import TrainingConfig
 from trainers.tasks.data_record import DataRecord, Prompt
 
@@ -233,8 +233,8 @@ def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
         found.append("one tune seed: the winner of a single seed is mostly luck")
     if spec.seeds.confirm is None:
         found.append("no confirm stage: the report can rank configs but not say how sure it is; add seeds.confirm")
-    elif len(spec.seeds.confirm.seeds) < 3:
-        found.append("fewer than 3 confirm seeds: no interval can be given")
+    elif len(spec.seeds.confirm.seeds) < MIN_SEEDS:
+        found.append(f"fewer than {MIN_SEEDS} confirm seeds: no interval can be given")
     if not spec.baselines.ppo_clip:
         found.append("no PPO-clip baseline: the report has nothing to compare with")
     return found

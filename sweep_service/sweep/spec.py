@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
@@ -45,6 +45,10 @@ class Search(SpecPart):
         if self.strategy != "grid" and self.num_configs is None:
             raise ValueError(f"strategy {self.strategy} needs num_configs: how many configs to try")
         return self
+
+
+MIN_SEEDS: Final = 3
+"""With fewer seeds than these no interval of a difference can be given."""
 
 
 class Confirm(SpecPart):

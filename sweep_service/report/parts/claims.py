@@ -21,6 +21,7 @@ from sweep_service.report.model import Claim, ConfigRow, Holds, TrialRow
 from sweep_service.report.parts.beta_claims import beta_claims
 from sweep_service.report.parts.curve_sets import by_rollout
 from sweep_service.report.statistics.differences import CONFIDENCE, EQUAL, MIN_SEEDS, Interval, mean_interval
+from sweep_service.sweep.baselines import without_betas
 from sweep_service.sweep.records import Role, Stage, TrialState
 from sweep_service.sweep.series import Values
 
@@ -80,7 +81,7 @@ def preserving(facts: Facts, row: ConfigRow) -> bool:
 def _twin(facts: Facts, row: ConfigRow) -> ConfigRow | None:
     """The sweep's config with PPO clip's gradient and everything else the same."""
     training = facts.configs[row.id].training
-    clipped = {**training, "loss": {**training["loss"], "beta1": 0.0, "beta2": 0.0, "schedule": [], "erc": None}}
+    clipped = {**training, "loss": without_betas(training["loss"])}
     return next((facts.rows[config.id] for config in facts.configs.values() if config.training == clipped), None)
 
 

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from scipy import stats
 
 from sweep_service.report.statistics.critical_values import CONFIDENCE, detectable_effect, dunnett_critical
+from sweep_service.sweep.spec import MIN_SEEDS
 
-MIN_SEEDS: Final = 3
-"""With fewer seeds no interval is given."""
 EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
 """Why `MIN_SEEDS` seeds or more have no interval."""
 RELEVANT: Final = 0.02
