@@ -36,7 +36,7 @@ from sweep_service.sweep.records import (
 
 
 class SweepService:
-    """What users may do. Raises the errors of `sweep_service.errors`."""
+    """The requests that users may make. Raises the errors of `sweep_service.errors`."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store, self.settings = store, settings
@@ -144,10 +144,10 @@ class SweepService:
         if probe is None and spec.probes != "off":
             probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
         if probe is None:
-            wanted = "it has not begun yet" if spec.probes != "off" else "its spec asks for none (probe: off)"
-            raise NotReady(f"sweep {sweep_id} has no probe: {wanted}")
-        found = measured(probe)
-        return ProbeView(**dict(probe), cost=make_plan(spec, None, found).cost if found else None)
+            reason = "it has not begun yet" if spec.probes != "off" else "its spec asks for none (probe: off)"
+            raise NotReady(f"sweep {sweep_id} has no probe: {reason}")
+        figures = measured(probe)
+        return ProbeView(**dict(probe), cost=make_plan(spec, None, figures).cost if figures else None)
 
     def configs(self, sweep_id: str, after: int, limit: int) -> list[ConfigView]:
         """Return configs by number, each with its mean objective in both stages."""
@@ -213,12 +213,10 @@ class SweepService:
         compared: list[Results] = []
         for sweep_id in sweep_ids:
             sweep = self.store.get_sweep(sweep_id)
-            trials = self.store.list_trials(sweep_id)
-            objective = sweep.spec.objective
-            found = trial_objectives(trials, self.store.curves(sweep_id, [objective.metric]), objective)
+            trials, objectives = self._objectives(sweep)
             values: dict[str, dict[int, float]] = {}
             for trial in trials:
-                if (value := found[trial.id]) is not None:
+                if (value := objectives[trial.id]) is not None:
                     values.setdefault(trial.config_id, {})[trial.seed] = value
             compared.append(Results(sweep, self.store.list_configs(sweep_id), values))
         return compare_sweeps(compared)
@@ -232,12 +230,16 @@ class SweepService:
         sweep = self.store.get_sweep(sweep_id)
         configs = self.store.list_configs(sweep_id)
         trials, values = self._objectives(sweep)
-        if (found := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
+        if (best := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
             raise NotReady(f"no config of sweep {sweep_id} has a result yet")
-        config = found.config
-        chosen = {"config_id": config.id, "params": config.params, "stage": found.stage.value}
-        told = {"objective": found.objective, "metric": sweep.spec.objective.metric}
-        return chosen | told | {"training": config.training}
+        return {
+            "config_id": best.config.id,
+            "params": best.config.params,
+            "stage": best.stage.value,
+            "objective": best.objective,
+            "metric": sweep.spec.objective.metric,
+            "training": best.config.training,
+        }
 
 
 def best_yaml(best: dict[str, Any]) -> str:
@@ -251,9 +253,9 @@ def _over_seeds(config_id: str, stage: Stage, key: str, curves: Sequence[Curve])
     by_step: dict[int, list[float]] = {}
     for curve in curves:
         for step, value in zip(curve.steps, curve.values, strict=True):
-            found = by_step.setdefault(step, [])
+            values = by_step.setdefault(step, [])
             if value is not None:
-                found.append(value)
+                values.append(value)
     steps = sorted(by_step)
     columns = [by_step[step] for step in steps]
     return ConfigCurve(

@@ -1,1 +1,1 @@
-"""What `sweeps doctor` learns of every machine of the Ray cluster: what is there, what is wrong, what helps."""
+"""The examination by `sweeps doctor` of every machine of the Ray cluster: its state, its faults and their remedies."""

@@ -1,4 +1,4 @@
-"""What one machine of the cluster has, as trials on it will find it. Runs in a Ray task, without Ray and torch."""
+"""The facts about one machine of the cluster that its trials depend on. Runs in a Ray task, without Ray and torch."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ _COUNT_GPUS: Final = (
 
 
 def look(storage: str, cache: str, meeting: str, name: str, *, gpus: bool) -> dict[str, Any]:
-    """Say what is here.
+    """Return the facts about this machine.
 
     Args:
         storage: where trials write.
@@ -50,12 +50,12 @@ def look(storage: str, cache: str, meeting: str, name: str, *, gpus: bool) -> di
 
 
 def clock() -> float:
-    """The time here, in seconds since the Unix epoch."""
+    """Return the time of this machine's clock, in seconds since the Unix epoch."""
     return time.time()
 
 
 def code_digest() -> str:
-    """The sha256 of this installation's Python files."""
+    """Return the sha256 of this installation's Python files."""
     digest = hashlib.sha256()
     for package in (search_spaces, sweep_service, trainers):
         root = Path(str(package.__file__)).parent
@@ -93,17 +93,17 @@ def _storage(storage: Path, meeting: str, name: str) -> dict[str, Any]:
 
 
 def _cache(cache: Path) -> dict[str, Any]:
-    """The digests of the catalog's entries, by kind and name."""
+    """Return the digests of the catalog's entries, by kind and name."""
     os.listdir(cache)
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for kind in _KINDS:
         for record in sorted((cache / kind).glob("[!.]*/catalog.json")):
-            found[f"{kind}/{record.parent.name}"] = json.loads(record.read_text(encoding="utf-8"))["digest"]
-    return {"entries": found}
+            digests[f"{kind}/{record.parent.name}"] = json.loads(record.read_text(encoding="utf-8"))["digest"]
+    return {"entries": digests}
 
 
 def _gpus() -> dict[str, Any]:
-    """The names of the GPUs that torch sees. Ray hides them from a task that holds none, so a child looks."""
+    """Return the names of the GPUs that torch sees. Ray hides them from a task that holds none, so a child looks."""
     visible = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     ran = subprocess.run(
         [sys.executable, "-c", _COUNT_GPUS],

@@ -1,4 +1,4 @@
-"""From what nodes answered to what is wrong with them, and what to do about it. Pure."""
+"""The judgement of the nodes' answers: what is wrong with each node, and what to do about it. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -13,13 +13,13 @@ class Node(NamedTuple):
 
     name: str
     gpus: float
-    """As Ray counts them."""
+    """Number of GPUs that Ray counts on the node."""
     seen: Mapping[str, Any] | str
-    """What `look` says, or why there is no answer."""
+    """The answer of `look`, or the reason why there is none."""
     skew_s: float = 0.0
-    """By how much its clock is surely ahead (negative: behind) of the clock here."""
-    left: str | None = None
-    """What it left in the shared folder, as read here; None: nothing that can be seen here."""
+    """Seconds by which its clock is surely ahead (negative: behind) of the clock here."""
+    nonce: str | None = None
+    """Content of the file that it wrote to the shared folder, as read here; None if no file can be seen here."""
 
 
 Finding = tuple[str, str, str]
@@ -36,74 +36,74 @@ def judge(nodes: Sequence[Node], here: Mapping[str, Any], nonce: str, storage: s
         if isinstance(node.seen, str):
             yield node.name, "error", node.seen
             continue
-        found = [
+        problems = [
             *_storage(node, node.seen["storage"], nonce, storage),
             *_cache(node.seen["cache"], here["cache"], cache),
             *_installation(node.seen, here),
             *_gpus(node, node.seen["gpus"]),
             *_clock(node),
         ]
-        yield from ((node.name, verdict, detail) for verdict, detail in found)
-        if not found:
+        yield from ((node.name, verdict, detail) for verdict, detail in problems)
+        if not problems:
             free = f"{node.seen['storage']['free'] / 2**30:.0f} GiB free in {storage}"
             entries = f"{len(node.seen['cache']['entries'])} catalog entries"
             cards = f", {', '.join(_counted(node.seen['gpus']['names']))}" if node.seen["gpus"] else ""
             yield node.name, "ok", f"storage shared, {free}; {entries} and code as here{cards}"
 
 
-def _storage(node: Node, found: Mapping[str, Any], nonce: str, storage: str) -> Iterator[tuple[str, str]]:
-    if "problem" in found:
-        yield "error", f"storage {storage}: {found['problem']}; mount the shared folder there, writable for Ray's user"
-    elif found["nonce"] is None:
+def _storage(node: Node, answer: Mapping[str, Any], nonce: str, storage: str) -> Iterator[tuple[str, str]]:
+    if "problem" in answer:
+        yield "error", f"storage {storage}: {answer['problem']}; mount the shared folder there, writable for Ray's user"
+    elif answer["nonce"] is None:
         yield (
             "error",
             f"storage {storage} is another folder there than here: a file written here is not seen; mount the same "
             "shared folder under this path on every node, or set SWEEPS_STORAGE to one that is",
         )
-    elif found["nonce"] != nonce or node.left != nonce:
+    elif answer["nonce"] != nonce or node.nonce != nonce:
         yield (
             "error",
             f"storage {storage}: what this machine and that node write there does not reach the other whole; use a "
             "file system with POSIX renames and without delayed lists of names",
         )
-    elif found["free"] < _LEAST_FREE_GIB * 2**30:
-        yield "warning", f"storage {storage}: {found['free'] / 2**30:.1f} GiB free; checkpoints need more, make room"
+    elif answer["free"] < _LEAST_FREE_GIB * 2**30:
+        yield "warning", f"storage {storage}: {answer['free'] / 2**30:.1f} GiB free; checkpoints need more, make room"
 
 
-def _cache(found: Mapping[str, Any], here: Mapping[str, Any], cache: str) -> Iterator[tuple[str, str]]:
-    if "problem" in found:
-        yield "error", f"cache {cache}: {found['problem']}; mount the shared cache there"
+def _cache(answer: Mapping[str, Any], here: Mapping[str, Any], cache: str) -> Iterator[tuple[str, str]]:
+    if "problem" in answer:
+        yield "error", f"cache {cache}: {answer['problem']}; mount the shared cache there"
         return
     if "problem" in here:
         yield "error", f"cache {cache} cannot be read on this machine: {here['problem']}"
         return
-    theirs, ours = found["entries"], here["entries"]
-    missing = [name for name in ours if name not in theirs]
+    theirs, ours = answer["entries"], here["entries"]
+    absent = [name for name in ours if name not in theirs]
     other = [name for name in ours if theirs.get(name, ours[name]) != ours[name]]
-    if missing:
-        yield "error", f"cache {cache}: {_some(missing)} missing there; share one folder, or add them there, too"
+    if absent:
+        yield "error", f"cache {cache}: {_some(absent)} missing there; share one folder, or add them there, too"
     if other:
         yield "error", f"cache {cache}: {_some(other)} not the same there; remove and add again at one revision"
 
 
-def _installation(found: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if found["code"] != here["code"]:
+def _installation(answer: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if answer["code"] != here["code"]:
         yield "error", "other code than here; install the same version there and restart its Ray"
-    pairs = {"python": (found["python"], here["python"])}
-    pairs |= {name: (found["packages"][name], ours) for name, ours in here["packages"].items()}
+    pairs = {"python": (answer["python"], here["python"])}
+    pairs |= {name: (answer["packages"][name], ours) for name, ours in here["packages"].items()}
     if differing := [
         f"{name} {theirs or 'none'} (here {ours or 'none'})" for name, (theirs, ours) in pairs.items() if theirs != ours
     ]:
         yield "error", f"other packages than here: {', '.join(differing)}; install requirements.lock there"
 
 
-def _gpus(node: Node, found: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    if found is None:
+def _gpus(node: Node, answer: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if answer is None:
         return
-    if "problem" in found:
-        yield "error", f"Ray counts {node.gpus:g} GPUs and torch cannot look: {found['problem']}"
-    elif len(found["names"]) < node.gpus:
-        cards, driver = ", ".join(_counted(found["names"])) or "none", found["driver"] or "not found"
+    if "problem" in answer:
+        yield "error", f"Ray counts {node.gpus:g} GPUs and torch cannot look: {answer['problem']}"
+    elif len(answer["names"]) < node.gpus:
+        cards, driver = ", ".join(_counted(answer["names"])) or "none", answer["driver"] or "not answer"
         yield (
             "error",
             f"Ray counts {node.gpus:g} GPUs and torch sees {cards} (driver: {driver}); install a driver and a torch "

@@ -20,7 +20,7 @@ from trainers.process.durable import write_whole
 from trainers.process.lifeline import follow_parent
 
 LIMIT_S: Final = 120.0
-"""For all nodes together, which are asked at the same time."""
+"""Seconds for the answers of all nodes together, which are asked at the same time."""
 
 
 def survey(settings: Settings) -> list[Finding]:
@@ -50,26 +50,26 @@ def _ask(settings: Settings, meeting: str, storage: str, cache: str) -> list[Nod
     connect(settings, meeting)
     alive = [node for node in ray.nodes() if node["Alive"]]
     hosts = [node["NodeManagerHostname"] for node in alive]
-    asked: list[Any] = [
+    answers: list[Any] = [
         _on(node, look).remote(storage, cache, meeting, node["NodeID"], gpus=bool(node["Resources"].get("GPU")))
         for node in alive
     ]
-    ray.wait(asked, num_returns=len(asked), timeout=LIMIT_S)
-    found: list[Node] = []
-    for node, host, answer in zip(alive, hosts, asked, strict=True):
+    ray.wait(answers, num_returns=len(answers), timeout=LIMIT_S)
+    results: list[Node] = []
+    for node, host, answer in zip(alive, hosts, answers, strict=True):
         name = f"node {host}" if hosts.count(host) == 1 else f"node {host} {node['NodeID'][:6]}"
         gpus, seen = float(node["Resources"].get("GPU", 0)), _answer(answer)
-        left = settings.storage / meeting / node["NodeID"] / NONCE_FILE
-        found.append(
+        nonce = settings.storage / meeting / node["NodeID"] / NONCE_FILE
+        results.append(
             Node(
                 name,
                 gpus,
                 seen,
                 0.0 if isinstance(seen, str) else _skew(_on(node, clock)),
-                left.read_text(encoding="utf-8") if left.is_file() else None,
+                nonce.read_text(encoding="utf-8") if nonce.is_file() else None,
             )
         )
-    return found
+    return results
 
 
 def _on(node: Mapping[str, Any], function: Callable[..., object]) -> Any:
@@ -82,12 +82,12 @@ def _on(node: Mapping[str, Any], function: Callable[..., object]) -> Any:
     return remote(num_cpus=0, max_retries=0, scheduling_strategy=there)(function)
 
 
-def _answer(asked: Any) -> dict[str, Any] | str:
+def _answer(reference: Any) -> dict[str, Any] | str:
     import ray
     from ray.exceptions import GetTimeoutError, RayError
 
     try:
-        return cast("dict[str, Any]", ray.get(asked, timeout=0))
+        return cast("dict[str, Any]", ray.get(reference, timeout=0))
     except GetTimeoutError:
         return f"no answer within {LIMIT_S:.0f} s; look at its raylet and its disks"
     except RayError as error:
@@ -95,7 +95,7 @@ def _answer(asked: Any) -> dict[str, Any] | str:
 
 
 def _skew(asking: Any) -> float:
-    """By how much a clock is outside of the time between question and answer."""
+    """Return the seconds by which a clock is outside of the time between question and answer."""
     import ray
     from ray.exceptions import RayError
 

@@ -1,14 +1,16 @@
 """The runner: one process per sweep, Ray Tune's driver. `python -m sweep_service.runner SWEEP_ID EPOCH`.
 
-driver      connects to Ray, runs Tune, ends the sweep's run
-searcher    Tune's hooks, each a few lines: what they mean is in ledger
-ledger      between Tune and the store: which trial comes next, what it reported, how it ended
-stages      what a sweep needs next, as a pure function of its rows
-recovery    attempts that an earlier runner left behind
-lease       holds the sweep while Tune's loop moves
-cluster     connecting to Ray, and how many trials fit it
-trial       the thin actor around one trainer
-trainer     a trainer at work: its events, its ending
-launch      two ways to start it: a fresh interpreter, or a fork of
-preloaded   a process that has the imports behind it
+driver           connects to Ray, runs Tune, says where the sweep stands
+wishes           reads what the user wishes of the sweep; everybody asks it
+cost_probe       measures, before the first trial, what a trial costs
+searcher         Tune's hooks, each a few lines: their meaning is in ledger
+ledger           between Tune and the store: which trial comes next, what it reported, how it ended
+stages           the next configs and trials of a sweep, as a pure function of its rows
+recovery         ends attempts that an earlier runner left behind
+lease            holds the sweep while Tune's loop moves
+cluster          connects to Ray, and counts how many trials fit it
+trial_actor      the thin actor around one trainer, with its deadline and the leftovers of earlier attempts
+trainer_process  a trainer at work: its events, its end
+trainer_launch   two ways to start it: a fresh interpreter, or a fork of
+preloaded        a process that has the imports behind it
 """

@@ -43,7 +43,7 @@ def connect(settings: Settings, sweep_id: str) -> int | None:
 
 
 class Slots:
-    """How many trials may run at a time: as many as fit the cluster's nodes, at most `max_parallel`."""
+    """Number of trials that may run at a time: as many as fit the cluster's nodes, at most `max_parallel`."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources, self._counted_at, self._fitting = resources, float("-inf"), 0
@@ -57,7 +57,7 @@ class Slots:
 
     @property
     def fitting(self) -> int:
-        """How many trials fit the cluster."""
+        """Number of trials that fit the cluster."""
         self()
         return self._fitting
 

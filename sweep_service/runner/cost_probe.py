@@ -30,7 +30,7 @@ _STOP_S: Final = 15.0
 
 
 class SweepEnd(NamedTuple):
-    """Where a runner leaves its sweep."""
+    """State in which a runner leaves its sweep, and why."""
 
     state: SweepState
     message: str | None = None
@@ -158,7 +158,7 @@ class ProbeStage:
 
 
 class _ProbeRecord:
-    """What a probe's trainer has reported so far; passes it on to the store."""
+    """Collects what a probe's trainer reports, and passes it on to the store."""
 
     def __init__(self, store: Store, fence: Fence, probe: CostProbe) -> None:
         self._store, self._fence, self._probe = store, fence, probe
@@ -169,17 +169,17 @@ class _ProbeRecord:
     def add(self, result: dict[str, Any]) -> None:
         """Note what the trainer did, and for how long."""
         self._held_s = result.get("held_s", self._held_s)
-        news: list[str] = []
+        phases: list[str] = []
         for line in result["events"].splitlines():
             event = json.loads(line)
             if event["type"] == "progress" and event["phase"] != self.phase:
                 self.phase = event["phase"]
-                news.append(self.phase)
+                phases.append(self.phase)
             elif event["type"] == "cost":
                 self._figures = CostFigures.model_validate(event["figures"])
-        if news or time.monotonic() - self._marked_at >= MARK_EVERY_S:
+        if phases or time.monotonic() - self._marked_at >= MARK_EVERY_S:
             self._marked_at = time.monotonic()
-            self._store.mark_probe(self._fence, self._probe, self._held_s, news)
+            self._store.mark_probe(self._fence, self._probe, self._held_s, phases)
 
     def finish(self, ending: Ending, message: str | None) -> CostProbe:
         """Store how the probe ended."""
@@ -194,7 +194,7 @@ def probe_job(sweep: Sweep, settings: Settings, probe: CostProbe, training: Trai
     """Return what the probe's actor does.
 
     Args:
-        gpu_hours: that earlier probes of the sweep took: as a trial's attempts, they have one limit together.
+        gpu_hours: hours that earlier probes of the sweep took; like a trial's attempts, they have one limit together.
     """
     resources = sweep.spec.resources
     held_s = gpu_hours * 3600 / resources.gpus if resources.gpus else 0.0
@@ -228,6 +228,6 @@ def _span(hours: float) -> str:
 
 
 def _machines() -> str:
-    """What kind of accelerators the cluster has, in Ray's words; the same for clusters without."""
-    found = {name for node in ray.nodes() if node["Alive"] for name in node["Resources"]}
-    return " ".join(sorted(name for name in found if name.startswith("accelerator_type:")))[:255] or "CPU"
+    """Return the kinds of accelerators that the cluster has, in Ray's words; the same for all clusters without."""
+    resources = {name for node in ray.nodes() if node["Alive"] for name in node["Resources"]}
+    return " ".join(sorted(name for name in resources if name.startswith("accelerator_type:")))[:255] or "CPU"

@@ -23,7 +23,7 @@ from sweep_service.sweep.records import Sweep, SweepState
 from sweep_service.sweep.spec import Resources
 
 CAPACITY_WAIT_S: Final = 60.0
-"""How long a cluster may take to have a node on which a trial fits."""
+"""Seconds that a cluster may take to have a node on which a trial fits."""
 
 
 def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> None:
@@ -99,9 +99,7 @@ def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, le
                 name=f"epoch-{fence.epoch}",
                 storage_path=str(folder),
                 callbacks=[StoreCallback(ledger, lease.beat)],
-                checkpoint_config=CheckpointConfig(
-                    checkpoint_at_end=False
-                ),  # trainers save; a save that raises is an error
+                checkpoint_config=CheckpointConfig(checkpoint_at_end=False),  # trainers save
                 failure_config=FailureConfig(max_failures=0),
                 verbose=0,
             ),

@@ -1,4 +1,4 @@
-"""Between Tune and the store: which trial is handed out next, what it reported, how it ended."""
+"""The runner's book of trials, between Tune and the store: hands them out, stores their reports, ends them."""
 
 import json
 import time
@@ -23,11 +23,11 @@ from sweep_service.sweep.records import Attempt, Config, Stage, Trial
 from trainers.config import TrainingConfig
 
 MARK_EVERY_S: Final = 5.0
-"""How often the store is told for how long a trial has held its resources."""
+"""Seconds between two notes in the store of how long a trial has held its resources."""
 
 
 class Nothing(Enum):
-    """Why no trial is handed out."""
+    """Reason why no trial is handed out."""
 
     NOW = "now"  # all slots are taken, or running trials decide what comes next
     EVER = "ever"  # the sweep needs no more trials, or is interrupted
@@ -37,13 +37,14 @@ class Nothing(Enum):
 class _Live:
     attempt: Attempt
     trial: Trial
-    """As it was when it was handed out."""
+    """The trial as it was when it was handed out."""
     process: tuple[str, int, float] | None = None
     held_s: float = 0.0
-    """For how long its actor has held its resources, as it said last."""
+    """Seconds for which its actor has held its resources, by its last report."""
     marked_s: float = 0.0
-    """How much of that the store has."""
-    heard_at: float | None = None
+    """Seconds of these that the store has."""
+    reported_at: float | None = None
+    """Time of the last report, on the monotonic clock."""
 
 
 class Ledger:
@@ -107,19 +108,19 @@ class Ledger:
     def _may_go_on(self, trial: Trial) -> bool:
         """Whether a pending trial may be handed out: one that has begun if it has time left, a new one if it fits."""
         if trial.attempts:
-            left = left_s(self._sweep.spec, trial.held_s)
-            return left is None or left > 0
+            seconds = left_s(self._sweep.spec, trial.held_s)
+            return seconds is None or seconds > 0
         return self._has_room(trial.stage)
 
     def _has_room(self, stage: Stage, trials: int = 1) -> bool:
         """Whether the budget lets so many new trials begin."""
         if self._sweep.spec.budget.max_gpu_hours is None:
             return True
-        found = room(self._sweep.spec, self._store.spent(self._sweep.id), self._kept(stage))
-        return found is None or found >= trials
+        free = room(self._sweep.spec, self._store.spent(self._sweep.id), self._reserved(stage))
+        return free is None or free >= trials
 
-    def _kept(self, stage: Stage) -> int:
-        """How many trials the tune stage must leave room for."""
+    def _reserved(self, stage: Stage) -> int:
+        """Return the number of confirm trials that a trial of this stage must leave room for."""
         return self._confirm_trials if stage is Stage.TUNE else 0
 
     def _end_pending(self, trial: Trial) -> None:
@@ -129,7 +130,7 @@ class Ledger:
             self._store.end_waiting(self._fence, Ending.TIMED_OUT, stopped_message(spec, trial), trial.id)
         else:
             hours = gpu_hours(spec, self._store.spent(self._sweep.id))
-            message = not_begun_message(spec, hours, self._kept(trial.stage))
+            message = not_begun_message(spec, hours, self._reserved(trial.stage))
             self._store.end_waiting(self._fence, Ending.OVER_BUDGET, message)
 
     def _job(self, trial: Trial, attempt: Attempt) -> Job:
@@ -164,7 +165,7 @@ class Ledger:
 
     def _mark(self, live: _Live, result: Mapping[str, Any]) -> None:
         """Note for how long an attempt has held its resources; tell the store now and then."""
-        live.held_s, live.heard_at = result.get("held_s", live.held_s), time.monotonic()
+        live.held_s, live.reported_at = result.get("held_s", live.held_s), time.monotonic()
         if live.held_s - live.marked_s >= MARK_EVERY_S or (live.held_s and not live.marked_s):
             self._store.set_held(self._fence, live.trial.id, live.trial.held_s + live.held_s)
             live.marked_s = live.held_s
@@ -185,8 +186,8 @@ class Ledger:
                 message = stopped_message(self._sweep.spec, self._store.get_trial(attempt.trial_id))
             self._finish(attempt, ending, message, unmarked_s)
         else:
-            if live.heard_at is not None:  # it held them until now, or longer than anyone can tell
-                unmarked_s += time.monotonic() - live.heard_at
+            if live.reported_at is not None:  # it held them until now, or longer than anyone can tell
+                unmarked_s += time.monotonic() - live.reported_at
             if interruption := self._wishes.interruption:
                 terminate(attempt.host, attempt.pid, attempt.pid_started_at)
                 ingest_rest(self._store, self._fence, attempt)

@@ -1,4 +1,4 @@
-"""What earlier attempts of a trial left on the disk, and nobody needs any more."""
+"""Removal of files that earlier attempts of a trial left on the disk and nobody needs any more."""
 
 import shutil
 from contextlib import suppress
@@ -29,11 +29,11 @@ def remove_leftovers(directory: Path, resume_from: Path | None, *, ended: bool =
 
 
 def _remove_complete(other: Path, needed: Path | None) -> None:
-    kept = {needed}
+    keep = {needed}
     if needed is not None and needed.parent == other and (best := find_best(other)):
-        kept.add(best.path)
+        keep.add(best.path)
     for folder in [*(other / f"step-{step}" for step in steps_saved(other)), *other.glob("best-*")]:
-        if folder not in kept:
+        if folder not in keep:
             _remove(folder, other / UNFINISHED)
 
 

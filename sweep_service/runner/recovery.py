@@ -10,7 +10,7 @@ from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Attempt, Sweep
 
 UNSEEN_S: Final = 15.0
-"""For so long a trainer may have held its resources unseen: since its runner told the store last, and after its end."""
+"""Seconds for which a trainer may have held its resources unseen: after its runner's last note, and after its end."""
 
 
 def recover(store: Store, fence: Fence, sweep: Sweep) -> None:

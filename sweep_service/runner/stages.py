@@ -1,4 +1,4 @@
-"""What a sweep needs next, from its rows alone: the next proposal, the confirm stage, or nothing more. Pure."""
+"""The next step of a sweep, from its rows alone: another proposal, the confirm stage, or nothing more. Pure."""
 
 from collections.abc import Sequence
 
@@ -52,9 +52,9 @@ def _next_proposal(
     point = propose(spec.space, spec.search.strategy, spec.search.seed, history)
     if point is None:
         return None
-    known = {config.id: config for config in configs}
-    config = add_config(known, spec, sweep.id, Role.SPACE, spec.bind(point))
-    new = [] if len(known) == len(configs) else [config]
+    by_id = {config.id: config for config in configs}
+    config = add_config(by_id, spec, sweep.id, Role.SPACE, spec.bind(point))
+    new = [] if len(by_id) == len(configs) else [config]
     return [config], make_trials(spec, sweep.id, new, Stage.TUNE, _next_number(trials))
 
 

@@ -10,33 +10,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from sweep_service.processes.child_processes import LIFELINE, stop
 
 STOP_GRACE_S: Final = 3.0
-
-
-class Running(Protocol):
-    """A trainer's process. It ends when the process that started it does."""
-
-    @property
-    def pid(self) -> int | None:
-        """None until it is there."""
-        ...
-
-    @property
-    def exit_code(self) -> int | None:
-        """None until it has ended; negative: the signal that ended it."""
-        ...
-
-    def wait(self, timeout_s: float) -> None:
-        """Return when it has ended, or after so many seconds."""
-        ...
-
-    def stop(self) -> None:
-        """End it within a few seconds."""
-        ...
 
 
 class Spawned:
@@ -65,12 +43,12 @@ class Spawned:
 
     @property
     def pid(self) -> int | None:
-        """Known at once."""
+        """Pid of the trainer."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """As Popen has it."""
+        """Exit code of the trainer; None until it has ended; negative: the signal that ended it."""
         return self._process.returncode
 
     def wait(self, timeout_s: float) -> None:
@@ -156,3 +134,7 @@ class Forked:
             self.wait(STOP_GRACE_S)
         if self.exit_code is None:
             self._owner.close()
+
+
+Running = Spawned | Forked
+"""A trainer's process. It ends when the process that started it does."""

@@ -1,4 +1,4 @@
-"""One trainer process as its owner sees it: start it, read its events, say how it ended. Knows no Ray."""
+"""One trainer process: starts it, reads its events, says how it ended. Knows no Ray."""
 
 import json
 import os
@@ -44,7 +44,7 @@ class Job(BaseModel):
     config: dict[str, Any]
     """A complete `TrainingConfig`, with its seed."""
     threads: int
-    """Of all its processes together."""
+    """CPU threads of all its processes together."""
     gpus: float
     processes: int = 1
     resume_from: str | None
@@ -84,7 +84,7 @@ class EventChunk:
 
 
 class AttemptEnd(NamedTuple):
-    """How an attempt ended, and what its trainer or its owner says about it."""
+    """The end of an attempt, and what its trainer or its owner says about it."""
 
     ending: Ending
     message: str | None = None
@@ -113,7 +113,7 @@ class Trainer:
 
     @property
     def started_at(self) -> float | None:
-        """When it started, in seconds since this machine booted; None until then."""
+        """Start time of its process, in seconds since this machine booted; None until it has one."""
         if self._started_at is None and self.pid is not None:
             self._started_at = started_at(self.pid)
         return self._started_at
@@ -131,7 +131,7 @@ class Trainer:
 
     @property
     def end(self) -> AttemptEnd:
-        """How it ended, once it has."""
+        """The trainer's end, once its process has ended."""
         return attempt_end(self._process.exit_code, self._directory)
 
     def stop(self) -> None:

@@ -59,12 +59,12 @@ class TrialActor(tune.Trainable):
         environment = trainer_environment(job, os.environ)
         if job.gpus or job.processes > 1:
             return lambda arguments, directory: Spawned(arguments, directory, environment, job.processes)
-        known = self._preloaded
-        if known is None or not known.alive or known.environment != environment:
-            if known is not None:
-                known.close()
-            known = self._preloaded = Preloaded(environment, Path(job.directory) / "stderr.log")
-        return known.start
+        preloaded = self._preloaded
+        if preloaded is None or not preloaded.alive or preloaded.environment != environment:
+            if preloaded is not None:
+                preloaded.close()
+            preloaded = self._preloaded = Preloaded(environment, Path(job.directory) / "stderr.log")
+        return preloaded.start
 
     def step(self) -> dict[str, Any]:
         """Return what the trainer wrote in the next second, or until it ended."""

@@ -12,14 +12,13 @@ from sweep_service.store.probe_rows import ProbeRows
 from sweep_service.store.projection_rows import ProjectionRows
 from sweep_service.store.recent_points import LiveRows
 from sweep_service.store.report_rows import KeptReport, ReportRows
-from sweep_service.store.spending_rows import SpendingRows
 from sweep_service.store.sweep_rows import SweepRows
 from sweep_service.store.trial_rows import TrialRows
 
 __all__ = ["Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 
 
-class Store(SweepRows, TrialRows, CurveRows, LiveRows, ProjectionRows, ReportRows, SpendingRows, ProbeRows):
+class Store(SweepRows, TrialRows, CurveRows, LiveRows, ProjectionRows, ReportRows, ProbeRows):
     """All tables."""
 
 

@@ -1,17 +1,19 @@
-"""What all parts of the store share: transactions, the fence, the event log."""
+"""The common ground of the store's parts: transactions, the fence, the event log."""
 
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Table, select, update
+from sqlalchemy import Connection, Engine, Select, Table, select, update
 
 from sweep_service.errors import NotFound, StaleEpoch
 from sweep_service.store import tables as t
 from sweep_service.store.database import reading, writing
 from sweep_service.sweep.records import Record
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,23 @@ class Rows:
         Raises: StaleEpoch, if another runner has taken over.
         """
         with writing(self.engine) as connection:
-            mine = update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id, t.sweeps.c.epoch == fence.epoch)
-            if connection.execute(mine.values(epoch=fence.epoch)).rowcount == 0:
+            own = update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id, t.sweeps.c.epoch == fence.epoch)
+            if connection.execute(own.values(epoch=fence.epoch)).rowcount == 0:
                 raise StaleEpoch(f"epoch {fence.epoch} of sweep {fence.sweep_id} is over")
             yield connection
 
     def _read(self) -> Any:
         return reading(self.engine)
+
+    def _records(self, kind: type[AnyRecord], query: Select[Any], sweep_id: str | None = None) -> list[AnyRecord]:
+        """Return the rows of a query as records.
+
+        Raises: NotFound, if `sweep_id` is given and there is no such sweep.
+        """
+        with self._read() as connection:
+            if sweep_id is not None:
+                one_sweep(connection, sweep_id)
+            return [kind.model_validate(dict(row)) for row in connection.execute(query).mappings()]
 
 
 def append_event(connection: Connection, sweep_id: str, type_: str, data: Mapping[str, Any]) -> None:

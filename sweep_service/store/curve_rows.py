@@ -1,4 +1,4 @@
-"""Reading what trials recorded: curves and sampled completions."""
+"""Reads the curves and the sampled completions that trials recorded."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
@@ -48,7 +48,7 @@ class CurveRows(Rows):
         c = t.curves.c
         kinds = {"evaluation" if key.startswith("eval/") else "step" for key in keys}
         query = query.where(c.kind.in_(kinds)).order_by(t.trials.c.number, c.attempt, c.first_step)
-        found: dict[tuple[str, str], dict[int, tuple[float, float | None]]] = {}
+        points_of: dict[tuple[str, str], dict[int, tuple[float, float | None]]] = {}
         of_trial: dict[str, Mapping[str, Any]] = {}
         with self._read() as connection:
             one_sweep(connection, sweep_id)
@@ -58,11 +58,13 @@ class CurveRows(Rows):
                 for key in keys:
                     if key in points["metrics"]:
                         values = zip(points["times"], points["metrics"][key], strict=True)
-                        found.setdefault((row["trial_id"], key), {}).update(zip(points["steps"], values, strict=True))
+                        points_of.setdefault((row["trial_id"], key), {}).update(
+                            zip(points["steps"], values, strict=True)
+                        )
         result: list[Curve] = []
         for trial_id, row in of_trial.items():
             for key in keys:
-                if by_step := found.get((trial_id, key)):
+                if by_step := points_of.get((trial_id, key)):
                     steps = sorted(by_step)
                     result.append(
                         Curve(
@@ -90,8 +92,8 @@ class CurveRows(Rows):
             query = select(c.id).where(c.sweep_id == sweep_id).order_by(c.number)
             ids = list(connection.execute(query).scalars())
         for trial_id in ids:
-            if found := self._trial_series(trial_id, keys):
-                yield found
+            if series := self._trial_series(trial_id, keys):
+                yield series
 
     def _trial_series(self, trial_id: str, keys: Sequence[str]) -> TrialSeries | None:
         """A large sweep has gigabytes of points: they are parsed once, and only what was asked for becomes objects."""
@@ -101,9 +103,9 @@ class CurveRows(Rows):
         }
         c = t.curves.c
         query = select(c.kind, cast(c.points, Text)).where(c.trial_id == trial_id)
-        wanted = [kind for kind, columns in kinds.items() if columns.values]
+        nonempty = [kind for kind, columns in kinds.items() if columns.values]
         with self._read() as connection:
-            for kind, points in connection.execute(query.where(c.kind.in_(wanted)).order_by(c.attempt, c.first_step)):
+            for kind, points in connection.execute(query.where(c.kind.in_(nonempty)).order_by(c.attempt, c.first_step)):
                 kinds[kind].add(from_json(points))
         updates, evaluations = kinds["step"].arrays(), kinds["evaluation"].arrays()
         if not updates.steps.size and not evaluations.steps.size:

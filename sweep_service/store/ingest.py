@@ -1,4 +1,4 @@
-"""From a trainer's events to rows."""
+"""The conversion of a trainer's events to rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -64,11 +64,11 @@ def store_event(connection: Connection, fence: Fence, attempt: Attempt, event: M
         case "warning":
             warning = {key: event[key] for key in ("code", "message", "evidence", "step")}
             append_event(connection, fence.sweep_id, "trial.warned", {"trial_id": trial_id} | warning)
-            mine = t.trials.c.id == trial_id
-            earlier = connection.execute(select(t.trials.c.warnings).where(mine)).scalar_one()
-            kept = [found for found in earlier if found["code"] != warning["code"]]
-            changed = {"warnings": [*kept, warning], "mlflow_state": None}  # MLflow does not show it yet
-            connection.execute(update(t.trials).where(mine).values(changed))
+            this_trial = t.trials.c.id == trial_id
+            earlier = connection.execute(select(t.trials.c.warnings).where(this_trial)).scalar_one()
+            others = [other for other in earlier if other["code"] != warning["code"]]
+            changed = {"warnings": [*others, warning], "mlflow_state": None}  # MLflow does not show it yet
+            connection.execute(update(t.trials).where(this_trial).values(changed))
         case "finished":
             summary = {"summary": event["summary"]}
             connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(summary))

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import and_, func, select, update
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, Rows, append_event, insert_records, one_sweep
+from sweep_service.store.base import Fence, Rows, append_event, insert_records
 from sweep_service.sweep.records import CostProbe, ProbeState
 from trainers.cost.cost_figures import CostFigures
 
@@ -46,10 +46,10 @@ class ProbeRows(Rows):
             more_held_s: seconds for which it held its resources beyond what `mark_probe` has noted.
         Raises: StaleEpoch.
         """
-        left = self.last_probe(fence.sweep_id)
-        if left is not None and left.state is ProbeState.RUNNING:
-            held_s = left.held_s + more_held_s
-            self.finish_probe(fence, left, ProbeState.LOST, held_s, message="its runner ended")
+        probe = self.last_probe(fence.sweep_id)
+        if probe is not None and probe.state is ProbeState.RUNNING:
+            held_s = probe.held_s + more_held_s
+            self.finish_probe(fence, probe, ProbeState.LOST, held_s, message="its runner ended")
 
     def mark_probe(self, fence: Fence, probe: CostProbe, held_s: float, phases: Sequence[str] = ()) -> None:
         """Note for how long a probe has held its resources, and which phases it has begun since.
@@ -97,10 +97,7 @@ class ProbeRows(Rows):
         Raises: NotFound.
         """
         query = select(t.probes).where(t.probes.c.sweep_id == sweep_id).order_by(t.probes.c.number.desc()).limit(1)
-        with self._read() as connection:
-            one_sweep(connection, sweep_id)
-            row = connection.execute(query).mappings().one_or_none()
-            return CostProbe.model_validate(dict(row)) if row else None
+        return next(iter(self._records(CostProbe, query, sweep_id)), None)
 
     def find_probe(self, shape: str, machines: str | None = None) -> CostProbe | None:
         """Return the newest probe of a shape that has measured something, on such machines if they are given."""
@@ -108,9 +105,7 @@ class ProbeRows(Rows):
         query = select(t.probes).where(p.shape == shape, p.state == ProbeState.SUCCEEDED.value)
         if machines is not None:
             query = query.where(p.machines == machines)
-        with self._read() as connection:
-            row = connection.execute(query.order_by(p.ended_at.desc()).limit(1)).mappings().one_or_none()
-            return CostProbe.model_validate(dict(row)) if row else None
+        return next(iter(self._records(CostProbe, query.order_by(p.ended_at.desc()).limit(1))), None)
 
     def crashed_probes(self, sweep_id: str) -> int:
         """Return how many of a sweep's probes have crashed."""

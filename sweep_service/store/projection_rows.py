@@ -1,4 +1,4 @@
-"""What the projection to MLflow has already carried over: run ids and how far each trial's curves are."""
+"""The marks of the projection to MLflow: run ids, and how far each trial's curves have been carried over."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -43,8 +43,7 @@ class ProjectionRows(Rows):
         newest = select(r.inputs_digest).where(r.sweep_id == s.id, ~r.interim).order_by(r.created_at.desc()).limit(1)
         reported = s.mlflow_report.is_distinct_from(newest.scalar_subquery())
         query = select(t.sweeps).where(s.mlflow_state.is_distinct_from(s.state) | reported).order_by(s.id)
-        with self._read() as connection:
-            return [Sweep.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+        return self._records(Sweep, query)
 
     def sweep_runs(self) -> dict[str, str]:
         """Return the parent run of each sweep that has one, by sweep id."""

@@ -1,4 +1,4 @@
-"""Reading what came lately: for people who watch a sweep."""
+"""Reads the newest points, samples and events, for people who watch a sweep."""
 
 from collections.abc import Sequence
 
@@ -32,18 +32,18 @@ class LiveRows(Rows):
         joined = t.curves.join(t.trials, c.trial_id == t.trials.c.id)
         lite = self.engine.dialect.name == "sqlite"  # it takes metrics out of long texts faster than Python
         paths = ("$.steps", *(f'$.metrics."{key}"' for key in keys))
-        wanted = func.json_extract(c.points, *paths) if lite else cast(c.points, Text)
-        query = select(c.id, c.trial_id, wanted.label("points")).select_from(joined)
+        points_text = func.json_extract(c.points, *paths) if lite else cast(c.points, Text)
+        query = select(c.id, c.trial_id, points_text.label("points")).select_from(joined)
         query = query.where(t.trials.c.sweep_id == sweep_id, c.id > after).order_by(c.id).limit(limit)
         with self._read() as connection:
             rows = connection.execute(query).all()
-        found: list[NewPoints] = []
+        parts: list[NewPoints] = []
         for row in rows:
             points = from_json(row.points)  # much faster than the column's own way
             steps, *values = points if lite else (points["steps"], *(points["metrics"].get(key) for key in keys))
             metrics = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
-            found.append(NewPoints(id=row.id, trial_id=row.trial_id, steps=steps, metrics=metrics))
-        return found
+            parts.append(NewPoints(id=row.id, trial_id=row.trial_id, steps=steps, metrics=metrics))
+        return parts
 
     def samples_at(self, evaluations: Sequence[tuple[str, int]]) -> list[Sample]:
         """Return the completions written at these evaluations, each a trial's id and a step, in their order."""
@@ -51,11 +51,11 @@ class LiveRows(Rows):
         named = [and_(s.trial_id == trial_id, s.step == step) for trial_id, step in evaluations]
         with self._read() as connection:
             rows = connection.execute(select(t.samples).where(or_(False, *named))).mappings().all()
-        found = {(row["trial_id"], row["step"]): row["samples"] for row in rows}
+        by_evaluation = {(row["trial_id"], row["step"]): row["samples"] for row in rows}
         return [
             Sample(trial_id=trial_id, step=step, **sample)
             for trial_id, step in evaluations
-            for sample in found.get((trial_id, step), ())
+            for sample in by_evaluation.get((trial_id, step), ())
         ]
 
     def last_event(self, sweep_id: str) -> int:

@@ -22,7 +22,7 @@ TRANSITIONS: dict[SweepState, frozenset[SweepState]] = {
     SweepState.FAILED: frozenset(),
     SweepState.CANCELLED: frozenset(),
 }
-"""From which state a sweep may go to which."""
+"""States to which a sweep may go from each of its states."""
 
 
 class SweepRows(Rows):
@@ -92,8 +92,7 @@ class SweepRows(Rows):
             query = query.where(t.sweeps.c.id < before)
         if states:
             query = query.where(t.sweeps.c.state.in_([state.value for state in states]))
-        with self._read() as connection:
-            return [Sweep.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+        return self._records(Sweep, query)
 
     def request_cancel(self, sweep_id: str) -> Sweep:
         """Note that the user wants the sweep stopped. Repeating it changes nothing.
@@ -106,8 +105,8 @@ class SweepRows(Rows):
             if state.is_over and state is not SweepState.CANCELLED:
                 raise Conflict(f"sweep {sweep_id} has already ended as {state}; there is nothing to cancel")
             if row["desired_state"] != DesiredState.CANCEL:
-                wanted = {"desired_state": DesiredState.CANCEL.value}
-                connection.execute(update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(wanted))
+                wish = {"desired_state": DesiredState.CANCEL.value}
+                connection.execute(update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(wish))
                 append_event(connection, sweep_id, "sweep.cancel_requested", {})
         return self.get_sweep(sweep_id)
 
@@ -148,8 +147,8 @@ class SweepRows(Rows):
     def release_lease(self, fence: Fence) -> None:
         """Let the sweep go at once: its runner has ended. Does nothing if another has taken over."""
         with writing(self.engine) as connection:
-            mine = update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id, t.sweeps.c.epoch == fence.epoch)
-            connection.execute(mine.values(lease_until=None))
+            own = update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id, t.sweeps.c.epoch == fence.epoch)
+            connection.execute(own.values(lease_until=None))
 
     def set_sweep_state(self, fence: Fence, state: SweepState, message: str | None = None) -> None:
         """Move the sweep to another state, if its runner or worker still holds it. The same state is no change.
@@ -178,7 +177,4 @@ class SweepRows(Rows):
         """Return events with a number above `after`, in order."""
         events = t.events
         query = select(events).where(events.c.sweep_id == sweep_id, events.c.seq > after)
-        with self._read() as connection:
-            one_sweep(connection, sweep_id)
-            rows = connection.execute(query.order_by(events.c.seq).limit(limit)).mappings()
-            return [Event.model_validate(dict(row)) for row in rows]
+        return self._records(Event, query.order_by(events.c.seq).limit(limit), sweep_id)

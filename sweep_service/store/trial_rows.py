@@ -10,6 +10,7 @@ from sweep_service.errors import NotFound
 from sweep_service.store import tables as t
 from sweep_service.store.base import Fence, Rows, append_event, insert_records, one_sweep
 from sweep_service.store.ingest import store_event, store_points
+from sweep_service.sweep.budget import Spent, TrialTime
 from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, TrialState, state_after
 from sweep_service.sweep.records import Attempt, Checkpoint, Config, Sample, Trial
 
@@ -41,10 +42,7 @@ class TrialRows(Rows):
     def list_configs(self, sweep_id: str, after: int = -1, limit: int | None = None) -> list[Config]:
         """Return a sweep's configs by number, from the one after `after`."""
         query = select(t.configs).where(t.configs.c.sweep_id == sweep_id, t.configs.c.number > after)
-        with self._read() as connection:
-            one_sweep(connection, sweep_id)
-            rows = connection.execute(query.order_by(t.configs.c.number).limit(limit)).mappings()
-            return [Config.model_validate(dict(row)) for row in rows]
+        return self._records(Config, query.order_by(t.configs.c.number).limit(limit), sweep_id)
 
     def list_trials(
         self, sweep_id: str, after: int = -1, limit: int | None = None, states: Sequence[TrialState] = ()
@@ -53,10 +51,7 @@ class TrialRows(Rows):
         query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, t.trials.c.number > after)
         if states:
             query = query.where(t.trials.c.state.in_([state.value for state in states]))
-        with self._read() as connection:
-            one_sweep(connection, sweep_id)
-            rows = connection.execute(query.order_by(t.trials.c.number).limit(limit)).mappings()
-            return [Trial.model_validate(dict(row)) for row in rows]
+        return self._records(Trial, query.order_by(t.trials.c.number).limit(limit), sweep_id)
 
     def get_trial(self, trial_id: str) -> Trial:
         """Return a trial.
@@ -82,9 +77,7 @@ class TrialRows(Rows):
         query = select(t.attempts).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
         if running_only:
             query = query.where(t.attempts.c.outcome.is_(None))
-        with self._read() as connection:
-            rows = connection.execute(query.order_by(t.attempts.c.started_at)).mappings()
-            return [Attempt.model_validate(dict(row)) for row in rows]
+        return self._records(Attempt, query.order_by(t.attempts.c.started_at))
 
     def start_attempt(self, fence: Fence, trial_id: str, directory: str) -> Attempt:
         """Give a pending trial to a new attempt. `{attempt}` in the directory becomes its number, from 1.
@@ -138,6 +131,15 @@ class TrialRows(Rows):
         with self._read() as connection:
             return connection.execute(select(t.attempts.c.events_offset).where(_is(attempt))).scalar_one()
 
+    def spent(self, sweep_id: str) -> Spent:
+        """Return what a sweep has taken of its budget so far: its trials that have begun, and its probes."""
+        c, p = t.trials.c, t.probes.c
+        query = select(c.state, c.held_s).where(c.sweep_id == sweep_id, c.attempts > 0)
+        probed = select(func.sum(p.held_s * p.gpus)).where(p.sweep_id == sweep_id)
+        with self._read() as connection:
+            begun = [TrialTime(TrialState(state), held_s) for state, held_s in connection.execute(query)]
+            return Spent(begun, (connection.execute(probed).scalar_one() or 0.0) / 3600)
+
     def set_held(self, fence: Fence, trial_id: str, held_s: float) -> None:
         """Note for how many seconds a trial's attempts have held their resources, all together."""
         with self._fenced(fence) as connection:
@@ -187,9 +189,7 @@ class TrialRows(Rows):
         """Return the recorded checkpoint with the highest step, of the newest attempt that has it."""
         c = t.checkpoints.c
         query = select(t.checkpoints).where(c.trial_id == trial_id).order_by(c.step.desc(), c.attempt.desc()).limit(1)
-        with self._read() as connection:
-            row = connection.execute(query).mappings().one_or_none()
-            return Checkpoint.model_validate(dict(row)) if row else None
+        return next(iter(self._records(Checkpoint, query)), None)
 
     def newest_checkpoints(self, sweep_id: str) -> list[Checkpoint]:
         """Return each trial's `newest_checkpoint`, by trial number; a trial without one is left out."""
@@ -198,10 +198,7 @@ class TrialRows(Rows):
         joined = t.checkpoints.join(t.trials, c.trial_id == t.trials.c.id)
         ranked = select(t.checkpoints, t.trials.c.number, newest_first.label("place")).select_from(joined)
         rows = ranked.where(t.trials.c.sweep_id == sweep_id).subquery()
-        with self._read() as connection:
-            one_sweep(connection, sweep_id)
-            newest = connection.execute(select(rows).where(rows.c.place == 1).order_by(rows.c.number)).mappings()
-            return [Checkpoint.model_validate(dict(row)) for row in newest]
+        return self._records(Checkpoint, select(rows).where(rows.c.place == 1).order_by(rows.c.number), sweep_id)
 
     def last_samples(self, sweep_id: str, trial_ids: Sequence[str]) -> list[Sample]:
         """Return the completions that these trials sampled at their last evaluation that has any, by trial number."""

@@ -1,4 +1,4 @@
-"""What a sweep may use at most: which trials may begin, for how long each may go on. Pure.
+"""The budget of a sweep: which trials may begin, and for how long each may go on. Pure.
 
 A trial that has begun has all of `max_trial_hours` reserved until it ends, its retries included. So whatever has begun
 can always go on, and a new trial may begin if its own `max_trial_hours` still fit `max_gpu_hours`. The tune stage
@@ -16,12 +16,12 @@ from sweep_service.sweep.records import Trial
 from sweep_service.sweep.spec import SweepSpec
 
 _ROUNDING: Final = 1e-6
-"""Of a trial: sums of hours are not exact."""
+"""Share of a trial by which a sum of hours may be off, for it is not exact."""
 _HOUR_S: Final = 3600.0
 
 
 class TrialTime(NamedTuple):
-    """What one trial that has begun has taken so far."""
+    """Time that one trial has taken since it began."""
 
     state: TrialState
     held_s: float
@@ -29,7 +29,7 @@ class TrialTime(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What a sweep has taken so far."""
+    """Time that a sweep has taken so far."""
 
     begun: Sequence[TrialTime]
     """Every trial that has begun."""
@@ -47,7 +47,7 @@ class GpuHours(BaseModel):
 
 
 class StageCounts(NamedTuple):
-    """How many trials a sweep may have."""
+    """Number of trials that a sweep may have, by stage."""
 
     tune: int
     confirm: int
@@ -147,22 +147,22 @@ def budget_warnings(spec: SweepSpec, counts: StageCounts, trial_s: float) -> lis
     Args:
         trial_s: estimated seconds of a trial.
     """
-    found: list[str] = []
+    warnings: list[str] = []
     hours, plan = spec.budget.max_trial_hours, budget_plan(spec, counts)
     if hours is not None and trial_s > hours * _HOUR_S:
-        took = f"{trial_s / _HOUR_S:.2g} hours"
-        found.append(f"a trial is estimated at {took}: budget.max_trial_hours {hours:g} would stop it as failed")
+        estimate = f"{trial_s / _HOUR_S:.2g} hours"
+        warnings.append(f"a trial is estimated at {estimate}: budget.max_trial_hours {hours:g} would stop it as failed")
     if plan and plan.max_gpu_hours is not None and plan.sure_tune_trials < counts.tune:
-        found.append(
+        warnings.append(
             f"budget.max_gpu_hours {plan.max_gpu_hours:g} is sure to suffice for {plan.sure_tune_trials} of "
             f"{counts.tune} tune trials; more begin where trials take less than max_trial_hours, and "
             f"{plan.worst_gpu_hours:.3g} would suffice for all"
         )
-    return found
+    return warnings
 
 
 class Complaint(NamedTuple):
-    """What is wrong with a budget: the field's name, and why."""
+    """A mistake in a budget: the field's name, and the reason."""
 
     field: str
     detail: str
@@ -189,7 +189,7 @@ def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -
 
 
 def _sure(spec: SweepSpec, counts: StageCounts) -> int | None:
-    """How many tune trials begin whatever the others and the probe take, which may take as long as one of them."""
+    """Return how many tune trials begin whatever the others take, and the probe, which may take as long as one."""
     return room(spec, Spent(()), counts.confirm + _probes(spec))
 
 

@@ -1,4 +1,4 @@
-"""What a sweep costs, from what a probe has measured. Pure.
+"""The cost of a sweep, from the figures that a probe has measured. Pure.
 
 A probe's prompts and completions are as long as they can be, so all of this is an upper bound: completions rarely all
 have full length. Time per token is taken to be the same for shorter texts and other batches of the same sweep.
@@ -144,10 +144,10 @@ def sweep_cost(
     longest, figures, seeds = costliest(spec), measured.figures, len(spec.seeds.tune)
     phases = trial_seconds(longest, figures)
     longest_s = sum(phases.values())
-    known = [TrainingConfig.model_validate(training) for training in trainings]
-    known_s = [sum(trial_seconds(training, figures).values()) for training in known]
-    unknown = counts.tune // seeds - len(known)
-    seconds = [*(known_s * seeds), *([longest_s] * (unknown * seeds + counts.confirm))]
+    first = [TrainingConfig.model_validate(training) for training in trainings]
+    first_s = [sum(trial_seconds(training, figures).values()) for training in first]
+    proposed = counts.tune // seeds - len(first)
+    seconds = [*(first_s * seeds), *([longest_s] * (proposed * seeds + counts.confirm))]
     limit_s = (spec.budget.max_trial_hours or math.inf) * _HOUR_S
     slots, parallel = spec.resources.gpus or spec.resources.cpus, spec.resources.max_parallel
     rounds = sum(math.ceil(trials / parallel) for trials in counts) if parallel else None

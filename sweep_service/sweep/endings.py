@@ -1,4 +1,4 @@
-"""How a trial stands and how it ends: its states, and one table of all endings with what each of them means. Pure.
+"""The states of a trial, and the one table of all endings with the meaning of each. Pure.
 
 A new ending is a member of `Ending` with its row in `MEANINGS`; whoever notices it names it, and nothing else changes.
 """
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class TrialState(StrEnum):
-    """Where a trial is."""
+    """Position of a trial in its life."""
 
     PENDING = "PENDING"  # waits for a slot, the first time or again after a crash
     RUNNING = "RUNNING"  # an attempt is under way
@@ -35,7 +35,7 @@ class TrialState(StrEnum):
 
 
 class AttemptOutcome(StrEnum):
-    """How an attempt ended, in the words of the event `attempt.finished`; `Ending` says it more exactly."""
+    """Outcome of an attempt in the words of the event `attempt.finished`; `Ending` is more exact."""
 
     SUCCEEDED = "SUCCEEDED"
     DIVERGED = "DIVERGED"
@@ -46,7 +46,7 @@ class AttemptOutcome(StrEnum):
 
 
 class Ending(StrEnum):
-    """Why an attempt ended, or why a trial that waited was ended without another one."""
+    """Reason why an attempt ended, or why a trial that waited was ended without another one."""
 
     SUCCEEDED = "SUCCEEDED"  # trained to the last step
     DIVERGED = "DIVERGED"  # loss or gradient became non-finite
@@ -60,10 +60,10 @@ class Ending(StrEnum):
 
 
 class Meaning(NamedTuple):
-    """What an ending means for the attempt and for its trial."""
+    """Consequences of an ending for the attempt and for its trial."""
 
     outcome: AttemptOutcome
-    """How the attempt is reported."""
+    """Outcome that is published for the attempt."""
     state: TrialState
     """The state of the trial if it is not tried again."""
     retried: bool = False

@@ -1,4 +1,4 @@
-"""Where people find things in MLflow."""
+"""The addresses at which people find a sweep's pages in MLflow."""
 
 from typing import Final
 

@@ -59,8 +59,8 @@ def selection_objectives(trials: Sequence[Trial], objectives: Mapping[str, float
     some seeds: the mean of fewer seeds varies more, and the best of them would be lucky rather than good.
     """
     seeds, whole = compared(trials)
-    mine = [trial for trial in trials if trial.seed in seeds and trial.config_id in whole]
-    return config_objectives(mine, objectives, Stage.TUNE)
+    comparable = [trial for trial in trials if trial.seed in seeds and trial.config_id in whole]
+    return config_objectives(comparable, objectives, Stage.TUNE)
 
 
 def compared(trials: Sequence[Trial]) -> tuple[set[int], set[str]]:
@@ -72,12 +72,12 @@ def compared(trials: Sequence[Trial]) -> tuple[set[int], set[str]]:
     tune = [trial for trial in trials if trial.stage is Stage.TUNE]
     seeds = list(dict.fromkeys(trial.seed for trial in sorted(tune, key=lambda trial: trial.number)))
     configs = {trial.config_id for trial in tune}
-    found: list[tuple[set[int], set[str]]] = []
+    options: list[tuple[set[int], set[str]]] = []
     for count in range(1, len(seeds) + 1):
         first = set(seeds[:count])
         cut = {t.config_id for t in tune if t.seed in first and t.state is TrialState.CANCELLED}
-        found.append((first, configs - cut))
-    return max(found, key=lambda pair: len(pair[0]) * len(pair[1]), default=(set(), set()))
+        options.append((first, configs - cut))
+    return max(options, key=lambda pair: len(pair[0]) * len(pair[1]), default=(set(), set()))
 
 
 def choose(configs: Sequence[Config], objectives: Mapping[str, float], count: int) -> list[Config]:
@@ -122,5 +122,5 @@ def leader(
 
 
 def _mean_of_all(config_id: str, trials: Sequence[Trial], objectives: Mapping[str, float | None]) -> float:
-    found = [objectives[trial.id] for trial in trials if trial.config_id == config_id]
-    return fmean(value for value in found if value is not None)
+    values = [objectives[trial.id] for trial in trials if trial.config_id == config_id]
+    return fmean(value for value in values if value is not None)

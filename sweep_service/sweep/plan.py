@@ -1,4 +1,4 @@
-"""From a spec to its configs and trials, and to what they will cost. Pure."""
+"""The configs and trials that follow from a spec, and an estimate of their cost. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -57,12 +57,12 @@ def first_records(spec: SweepSpec, sweep_id: str) -> tuple[list[Config], list[Tr
 
 def baselines(spec: SweepSpec) -> list[tuple[Role, TrainingConfig]]:
     """Return what every sweep is compared with from the start."""
-    found: list[tuple[Role, TrainingConfig]] = []
+    comparators: list[tuple[Role, TrainingConfig]] = []
     if spec.baselines.ppo_clip:
-        found.append((Role.BASELINE, clipped(spec.base)))
+        comparators.append((Role.BASELINE, clipped(spec.base)))
     if spec.baselines.dapo:
-        found.append((Role.DAPO, clip_higher(spec.base)))
-    return found
+        comparators.append((Role.DAPO, clip_higher(spec.base)))
+    return comparators
 
 
 def add_config(
@@ -70,10 +70,10 @@ def add_config(
 ) -> Config:
     """Add a config to `configs` (by id, in order); one that is there already gets the role besides."""
     id_ = config_id(training)
-    known = configs.get(id_)
-    if known is not None:
-        roles = known.roles if role in known.roles else (*known.roles, role)
-        config = known.model_copy(update={"roles": roles})
+    config = configs.get(id_)
+    if config is not None:
+        roles = config.roles if role in config.roles else (*config.roles, role)
+        config = config.model_copy(update={"roles": roles})
     else:
         config = Config(
             id=id_,
@@ -120,13 +120,13 @@ def confirm_records(
         first_number: number of the first new trial.
     Returns: configs that are new or have a new role, and the trials.
     """
-    known = {config.id: config for config in configs}
+    by_id = {config.id: config for config in configs}
     baseline = [config for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles)]
     confirmed = list({config.id: config for config in (*chosen, *baseline)}.values())  # a point may be DAPO itself
     changed: list[Config] = []
     if chosen and spec.baselines.matched:
         training = TrainingConfig.model_validate(chosen[0].training)
-        matched = add_config(known, spec, sweep_id, Role.MATCHED, clipped(training))
+        matched = add_config(by_id, spec, sweep_id, Role.MATCHED, clipped(training))
         if matched.id not in {config.id for config in confirmed}:
             confirmed.append(matched)
         changed.append(matched)
@@ -223,18 +223,18 @@ _SCALED = (
 
 
 def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
-    found: list[str] = []
+    warnings: list[str] = []
     if guessed and spec.base.model.name != "tiny_qwen2":
-        found.append(
+        warnings.append(
             "no trial of this shape has run yet: the cost is that of the tiny policy, and far too low; measure it: "
             "sweeps probe -f SPEC"
         )
     if len(spec.seeds.tune) < 2:
-        found.append("one tune seed: the winner of a single seed is mostly luck")
+        warnings.append("one tune seed: the winner of a single seed is mostly luck")
     if spec.seeds.confirm is None:
-        found.append("no confirm stage: the report can rank configs but not say how sure it is; add seeds.confirm")
+        warnings.append("no confirm stage: the report can rank configs but not say how sure it is; add seeds.confirm")
     elif len(spec.seeds.confirm.seeds) < MIN_SEEDS:
-        found.append(f"fewer than {MIN_SEEDS} confirm seeds: no interval can be given")
+        warnings.append(f"fewer than {MIN_SEEDS} confirm seeds: no interval can be given")
     if not spec.baselines.ppo_clip:
-        found.append("no PPO-clip baseline: the report has nothing to compare with")
-    return found
+        warnings.append("no PPO-clip baseline: the report has nothing to compare with")
+    return warnings

@@ -148,16 +148,16 @@ class Trial(Record):
     held_s: float = 0.0
     """Seconds for which its attempts have held their CPUs and GPUs, by their actors' clocks; waiting is left out."""
     started_at: float | None = None
-    """When it was first handed out; it may have waited for a slot after that."""
+    """Time of its first hand-out; it may have waited for a slot after that."""
     ended_at: float | None = None
     message: str | None = None
     mlflow_run_id: str | None = None
     summary: dict[str, float | None] = {}
     """The trainer's closing figures."""
     warnings: tuple[TrialWarning, ...] = ()
-    """What its trainer warned of: the newest warning of each code."""
+    """Warnings of its trainer: the newest of each code."""
     ending: Ending | None = Field(default=None, exclude=True)
-    """Why the trial is over; None while it is not. Not published: `state` and `message` are."""
+    """Reason why the trial is over; None while it is not. Not published: `state` and `message` are."""
 
 
 class Attempt(Record):
@@ -211,7 +211,7 @@ class Sample(Record):
     prompt: str
     completion: str
     reward: float | None
-    """None where the judge failed."""
+    """Reward of the completion; None where the judge failed."""
 
 
 class Checkpoint(Record):
@@ -229,18 +229,18 @@ class CostProbe(Record):
 
     sweep_id: str
     number: int
-    """Of the sweep's probes, from 1."""
+    """Number of the probe within its sweep, from 1."""
     shape: str
     """Digest of all that the figures follow from but the machine."""
     machines: str
-    """What kind of machines the cluster had, in Ray's words."""
+    """Kinds of accelerators that the cluster had, in Ray's words."""
     state: ProbeState
     training: dict[str, Any]
     """The `TrainingConfig` that was measured, as JSON."""
     gpus: float
-    """That it held."""
+    """Number of GPUs that the probe held."""
     held_s: float = 0.0
-    """For how long it held them, as far as is known."""
+    """Seconds for which it held them, as far as the store knows."""
     started_at: float
     ended_at: float | None = None
     message: str | None = None

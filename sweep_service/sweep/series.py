@@ -1,4 +1,4 @@
-"""What one trial recorded, as arrays: lists of Python floats would fill the memory of who reads a whole sweep."""
+"""The metrics that one trial recorded, as arrays: a whole sweep of Python floats would not fit into memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,45 +25,46 @@ class Series:
 
     @property
     def present(self) -> "Series":
-        """Only the steps that have a value."""
-        known = ~np.isnan(self.values)
-        return self if known.all() else Series(self.steps[known], self.values[known])
+        """The same metric at the steps that have a value only."""
+        present = ~np.isnan(self.values)
+        return self if present.all() else Series(self.steps[present], self.values[present])
 
 
 @dataclass(frozen=True, eq=False)
 class TrialSeries:
-    """Everything asked for that one trial recorded. Metrics of one kind share one array of steps."""
+    """All requested metrics of one trial. Metrics of one kind share one array of steps."""
 
     trial_id: str
     steps: Steps
-    """Of optimizer updates."""
+    """Steps of the metrics that optimizer updates recorded."""
     eval_steps: Steps
+    """Steps of the metrics that evaluations recorded."""
     eval_times: Values
     """Seconds since the Unix epoch, of each evaluation."""
     metrics: Mapping[str, Values]
-    """By name; each as long as the steps of its kind; NaN for no value. A metric never recorded is left out."""
+    """Values by metric, each as long as the steps of its kind; NaN for no value. One never recorded is left out."""
 
     def get(self, key: str) -> Series | None:
-        """One metric; None if it was never recorded."""
+        """Return one metric; None if it was never recorded."""
         values = self.metrics.get(key)
         if values is None:
             return None
         return Series(self.eval_steps if key.startswith(EVALUATION) else self.steps, values)
 
     def arrays(self) -> Iterable[tuple[str, npt.NDArray[np.generic]]]:
-        """Every array with a name, in a fixed order."""
+        """Yield every array with its name, in a fixed order."""
         yield from (("steps", self.steps), ("eval_steps", self.eval_steps), ("eval_times", self.eval_times))
         yield from sorted(self.metrics.items())
 
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """What one trial recorded of one kind; each array as long as `steps`."""
+    """The metrics of one kind that one trial recorded; each array as long as `steps`."""
 
     steps: Steps
     times: Values
     values: dict[str, Values]
-    """Without the metrics that never had a value."""
+    """Values by metric, without the metrics that never had a value."""
 
 
 class Columns:
@@ -88,9 +89,9 @@ class Columns:
             column += metrics.get(key, nothing)
 
     def arrays(self) -> Arrays:
-        """Everything by step; a step that came twice as it came last."""
+        """Return all values ordered by step; a step that came twice has the later values."""
         steps, newest = np.unique(np.array(self.steps[::-1], dtype=np.int64), return_index=True)
-        kept = len(self.steps) - 1 - newest
-        columns = {key: np.array(column, dtype=np.float64)[kept] for key, column in self.values.items()}
+        last = len(self.steps) - 1 - newest
+        columns = {key: np.array(column, dtype=np.float64)[last] for key, column in self.values.items()}
         recorded = {key: values for key, values in columns.items() if not np.isnan(values).all()}
-        return Arrays(steps, np.array(self.times, dtype=np.float64)[kept], recorded)
+        return Arrays(steps, np.array(self.times, dtype=np.float64)[last], recorded)

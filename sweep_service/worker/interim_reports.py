@@ -22,9 +22,9 @@ from sweep_service.worker.reports import build_report
 from trainers.process.lifeline import follow_parent
 
 PAUSE_S: Final = 15.0
-"""From the end of one report of a sweep to the beginning of the next; at least twice what the last one took."""
+"""Seconds between the end of one report of a sweep and the beginning of the next, or twice what the last one took."""
 LONGEST_S: Final = 600.0
-"""After so many seconds building is given up."""
+"""Seconds after which building is given up."""
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""From the store to a built report. Knows no Ray, MLflow or torch."""
+"""Builds a report from the rows of the store. Knows no Ray, MLflow or torch."""
 
 import hashlib
 from collections.abc import Sequence
@@ -51,12 +51,12 @@ def _shown(trials: Sequence[Trial]) -> list[str]:
 
 def _provenance(configs: Sequence[Config], settings: Settings) -> dict[str, str]:
     commit = settings.commit or _checked_out(_CODE.parent / ".git")
-    found = {"commit": commit} if commit else {}
+    versions = {"commit": commit} if commit else {}
     for ref, split in sorted({part for config in configs for part in data_parts(config.training["task"])}):
         with suppress(ConfigError, OSError):  # no longer there: its digest is not known
             content = dataset_file(ref, split, settings.cache).read_bytes()
-            found[f"{ref}/{split}"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
-    return found
+            versions[f"{ref}/{split}"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return versions
 
 
 def _checked_out(git: Path) -> str | None:

@@ -180,7 +180,7 @@ class Worker:
 
 
 def _end(sweep: Sweep, trials: Sequence[Trial]) -> tuple[SweepState, str | None]:
-    """How a sweep whose trials are done has ended: FAILED, if some ran and none of them has a result."""
+    """Return how a sweep has ended whose trials are done: FAILED if some ran and none of them has a result."""
     if sweep.desired_state is DesiredState.CANCEL:
         return SweepState.CANCELLED, sweep.message
     failed = [trial for trial in trials if trial.state is TrialState.FAILED]

@@ -43,7 +43,7 @@ def test_a_node_with_which_nothing_is_wrong_gets_one_line() -> None:
         (node(storage={"problem": "[Errno 2] No such file"}), "error", "mount the shared folder there, writable"),
         (node(storage={"free": GIB, "nonce": None}), "error", "is another folder there than here"),
         (node(storage={"free": 9 * GIB, "nonce": "x"}), "error", "does not reach the other whole"),
-        (node()._replace(left=None), "error", "does not reach the other whole"),
+        (node()._replace(nonce=None), "error", "does not reach the other whole"),
         (node(storage={"free": 4 * GIB, "nonce": "n"}), "warning", "4.0 GiB free; checkpoints need more"),
         (node(cache={"problem": "denied"}), "error", "cache /shared/cache: denied; mount the shared cache"),
         (node(cache={"entries": {"models/qwen": "aa"}}), "error", "datasets/math missing there"),
