@@ -1,1 +1,1 @@
-"""The checks that a spec must pass before anything is stored, and the preview of its prompts."""
+"""Checks a spec before anything is stored, and previews its prompts."""

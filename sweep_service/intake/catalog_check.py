@@ -1,10 +1,10 @@
-"""The check that what a spec names is in the catalog, and fits: models, datasets with their columns, benchmarks.
+"""Checks that what a spec names is in the catalog, and fits: models, datasets with their columns, benchmarks.
 
-It reads records only, no weights and no rows. `spec_check` has read the spec before.
+It reads the catalog's records only, no weights and no rows. `spec_check` has read the spec before.
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,42 +18,40 @@ _PARTS = ("task", "model", "rollout", "evaluation")
 
 
 def check_catalog(spec: SweepSpec, cache: Path) -> None:
-    """Refuse a spec that names what the catalog has not, or what does not fit.
+    """Refuse a spec that names what the catalog does not have, or what does not fit.
 
     Raises: InvalidSpec, with every reason.
     """
-    found: dict[SpecError, None] = {}
-    for config in _configs(spec):
-        for place, detail in _Check(config, cache).reasons():
-            found[SpecError(_pointer(spec, place), detail)] = None
-    if found:
-        raise InvalidSpec(list(found))
+    checks = [_CatalogCheck(config, cache) for config in _configs(spec)]
+    errors = [SpecError(_pointer(spec, place), detail) for check in checks for place, detail in check.reasons()]
+    if errors:
+        raise InvalidSpec(list(dict.fromkeys(errors)))
 
 
 def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
-    """Kind and name of everything of the catalog that a spec's trials need."""
-    found = set[tuple[type[Entry], str]]()
+    """Return kind and name of each entry of the catalog that a spec's trials need."""
+    needed = set[tuple[type[Entry], str]]()
     for config in _configs(spec):
         if isinstance(config.model, PretrainedModel):
-            found.add((ModelEntry, config.model.model))
+            needed.add((ModelEntry, config.model.model))
         if isinstance(task := config.task, WordProblemsTask):
-            found.add((DatasetEntry, task.data.ref))
-            found |= {(BenchmarkEntry, name) for name in task.apart_from}
+            needed.add((DatasetEntry, task.data.ref))
+            needed |= {(BenchmarkEntry, name) for name in task.apart_from}
             if task.validation and task.validation.ref:
-                found.add((DatasetEntry, task.validation.ref))
-    return found
+                needed.add((DatasetEntry, task.validation.ref))
+    return needed
 
 
 def _configs(spec: SweepSpec) -> list[TrainingConfig]:
-    """Every different combination of what is checked here, at the space's corner points."""
+    """Return the configurations at the space's corner points that differ in what is checked here."""
     names = [name for name in spec.space.names if name.partition(".")[0] in _PARTS]
     points = [{name: point[name] for name in names} for point in spec.space.corners()]
     different = list({str(point): point for point in points}.values()) if names else [{}]
     return [spec.bind(point) for point in different]
 
 
-class _Check:
-    """What the catalog says against one training configuration: pairs of a dotted name and a reason."""
+class _CatalogCheck:
+    """Compares one training configuration with the catalog; its methods yield dotted names with reasons."""
 
     def __init__(self, config: TrainingConfig, cache: Path) -> None:
         self._config, self._cache = config, cache
@@ -76,7 +74,7 @@ class _Check:
         if task.data.template == "chat" and not entry.chat_template:
             yield (
                 "task.data.template",
-                f"{entry.name} has no chat template; use raw, or a model that was made for chats",
+                f"{entry.name} has no chat template; use raw, or a model that was trained for chats",
             )
         yield from self._context(entry, task.max_prompt_tokens)
 
@@ -103,7 +101,7 @@ class _Check:
                 yield "task.apart_from", entry
 
     def _validation(self, held_out: HeldOutData, ref: str, columns: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        own = columns if held_out.ref not in (None, ref) else {}  # those of the training data are checked already
+        own = columns if held_out.ref not in (None, ref) else {}  # the training data's columns are checked already
         yield from self._dataset("task.validation", held_out.ref or ref, held_out.split, own, held_out.filter)
 
     def _dataset(
@@ -122,24 +120,24 @@ class _Check:
 
 
 def _find(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | str:
-    """The entry of that name, or the sentence that there is none."""
-    known = {entry.name: entry for entry in all_entries(cache, entry_type)}
-    if entry := known.get(name):
+    """Return the entry of this name, or the sentence that there is none."""
+    entries = {entry.name: entry for entry in all_entries(cache, entry_type)}
+    if entry := entries.get(name):
         return entry
     kind = KINDS[entry_type]
-    there = _instead(name, known) if known else f"; there are no {kind} yet"
-    return f"{name} is not in the catalog of {kind} (`sweeps {kind} add` adds it){there}"
+    others = _instead(name, entries) if entries else f"; there are no {kind} yet"
+    return f"{name} is not in the catalog of {kind} (`sweeps {kind} add` adds it){others}"
 
 
-def _instead(name: str, known: Iterable[str]) -> str:
-    names = list(known)
+def _instead(name: str, names: Collection[str]) -> str:
+    """Name what may have been meant, or else all there is."""
     if close := difflib.get_close_matches(name, names, n=1):
         return f"; did you mean {close[0]!r}?"
     return f"; there are {', '.join(names)}"
 
 
 def _pointer(spec: SweepSpec, place: str) -> str:
-    """Where in the spec a setting of training stands: in the space, or as deep in `training` as that is written out."""
+    """Return where a spec has a setting of training: in the space, or as deep in `training` as that is written out."""
     if place in spec.space.names:
         return f"/space/{place}"
     node: Any = spec.training

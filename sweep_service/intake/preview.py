@@ -1,4 +1,4 @@
-"""The prompts of a sweep before it runs: a trainer reads its data and tokenizer, in a process of its own."""
+"""Previews a sweep's prompts before it runs: a trainer reads data and tokenizer, in a process of its own."""
 
 import json
 import os
@@ -21,38 +21,40 @@ from trainers.tasks.data_record import DataRecord, Preview, worked_warning
 
 LIMIT_S: Final = 45.0
 _MANY: Final = 0.1
+"""Share of problems left out from which on the plan warns."""
 _FEW: Final = 8
+"""Number of validation problems below which the plan warns."""
 WAIT_S: Final = 10.0
-"""For another plan's; with `LIMIT_S` less than the minute for which clients wait, and the server has few threads."""
+"""Seconds to wait for another plan's preview; with `LIMIT_S` less than the minute for which clients wait."""
 _ONE_AT_A_TIME: Final = threading.Lock()  # each takes half a GB
 _SETTING: Final = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 
 
 def with_prompts(plan: SweepPlan, spec: SweepSpec, cache: Path, limit_s: float = LIMIT_S) -> SweepPlan:
-    """The plan with the base configuration's prompts and data; as it is for a policy that is made from scratch.
+    """Return the plan with the base configuration's prompts and data; unchanged for a policy that starts from scratch.
 
     Raises: InvalidSpec, if the trainer refuses data, tokenizer or template, or fails on them.
     """
     if not isinstance(spec.base.model, PretrainedModel):
         return plan
     if not _ONE_AT_A_TIME.acquire(timeout=WAIT_S):
-        return _without(plan, "those of other plans are being read; plan once more in a minute")
+        return _without(plan, "the server is reading those of another plan; plan again in a minute")
     try:
-        found = _previewed(spec.base, cache, limit_s)
+        preview = _preview(spec.base, cache, limit_s)
     finally:
         _ONE_AT_A_TIME.release()
-    if found is None:
+    if preview is None:
         return _without(plan, f"reading data and tokenizer took longer than {limit_s:g} s")
-    warnings = [*plan.warnings, *_warnings(spec.base, found)]
-    return plan.model_copy(update={"prompts": found.prompts, "data": found.data, "warnings": warnings})
+    warnings = [*plan.warnings, *_warnings(spec.base, preview)]
+    return plan.model_copy(update={"prompts": preview.prompts, "data": preview.data, "warnings": warnings})
 
 
 def _without(plan: SweepPlan, why: str) -> SweepPlan:
     return plan.model_copy(update={"warnings": [*plan.warnings, f"no prompts are shown: {why}"]})
 
 
-def _previewed(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | None:
-    """What the trainer says; None: not in time."""
+def _preview(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | None:
+    """Return the trainer's preview; None if it took longer than the limit."""
     with tempfile.TemporaryDirectory(prefix="preview-") as name:
         folder = Path(name)
         file, output, log = folder / "config.yaml", folder / "output", folder / "log"
@@ -81,46 +83,46 @@ def _previewed(config: TrainingConfig, cache: Path, limit_s: float) -> Preview |
 def _errors(code: int, output: str, log: str) -> list[SpecError]:
     if code == EXIT_CODES["BAD_CONFIG"]:
         return [SpecError(_pointer(problem), problem) for problem in json.loads(output)["problems"]]
-    last = (log.strip().splitlines() or ["it said nothing"])[-1]
+    last = (log.strip().splitlines() or ["it printed nothing"])[-1]
     return [SpecError("/training/task", f"the trainer could not read data and tokenizer: {last:.500}")]
 
 
 def _pointer(problem: str) -> str:
-    """Where the setting is that a problem begins with; else the task."""
-    named = _SETTING.match(problem)
-    path = named[0].split(".") if named else []
-    known = path and path[0] in TrainingConfig.model_fields
-    return "/training/" + ("/".join(path) if known else "task")
+    """Return the place of the setting with which a problem begins; the task's, if it begins with none."""
+    match = _SETTING.match(problem)
+    path = match[0].split(".") if match else [""]
+    return "/training/" + ("/".join(path) if path[0] in TrainingConfig.model_fields else "task")
 
 
-def _warnings(config: TrainingConfig, found: Preview) -> list[str]:
+def _warnings(config: TrainingConfig, preview: Preview) -> list[str]:
     warnings, task = list[str](), config.task.model_dump()
-    if found.chat_template and task.get("data", {}).get("template") == "raw":
+    if preview.chat_template and task.get("data", {}).get("template") == "raw":
         warnings.append(
             "the model's tokenizer has a chat template and task.data.template is raw: right for base models; for a "
             "chat model set it to chat"
         )
-    if (answers := found.answers) is not None and answers.refused:
+    if (answers := preview.answers) is not None and answers.refused:
         warnings.append(
             f"of {answers.tried} answers tried {answers.refused} are not right by the reward {task['reward']}, such as "
             f"{answers.example!r:.80}: see task.data.answer, answer_after and answer_boxed"
         )
-    if found.answers is not None and (worked := worked_warning(found.answers)):
+    if answers is not None and (worked := worked_warning(answers)):
         warnings.append(worked)
-    return warnings + _data_warnings(found.data, task)
+    return warnings + _data_warnings(preview.data, task)
 
 
 def _data_warnings(data: DataRecord, task: dict[str, Any]) -> list[str]:
-    warnings, kept, held_out = list[str](), data.training.problems + data.validation.problems, data.validation.problems
+    warnings, held_out = list[str](), data.validation.problems
     if held_out < _FEW:
         warnings.append(
             f"only {held_out} problem{'s' * (held_out != 1)} to validate on: the objective is about these alone; keep "
             "more by task.validation, or by a lower task.validation_every"
         )
     long = data.left_out.get("too_long")
-    if long is not None and long.problems > _MANY * (kept + long.problems):
+    total = data.training.problems + held_out + (long.problems if long else 0)
+    if long is not None and long.problems > _MANY * total:
         warnings.append(
-            f"{long.problems} of {kept + long.problems} problems are left out: their prompts are longer than "
+            f"{long.problems} of {total} problems are left out: their prompts are longer than "
             f"task.max_prompt_tokens {task['max_prompt_tokens']}"
         )
     if data.contradicting:

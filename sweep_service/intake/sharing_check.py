@@ -1,4 +1,4 @@
-"""Whether a sweep's trials can run as the processes that their resources make of them."""
+"""Checks that a sweep's trials can run as the processes that their resources make of them."""
 
 import json
 
@@ -11,12 +11,12 @@ _MAX_POINTS = 10_000
 
 
 def sharing_errors(spec: SweepSpec) -> list[SpecError]:
-    """Every reason why not, for the base configuration; if there is none, of the first point that cannot."""
+    """Return why the base configuration cannot run; if it can, why the first point that cannot does not."""
     if errors := _resource_errors(spec, spec.base):
         return errors
     processes = spec.resources.processes_for(spec.base)
-    if refused := sharing_refusals(spec.base, processes):
-        return [SpecError(f"/training/{setting.replace('.', '/')}", reason) for setting, reason in refused]
+    if refusals := sharing_refusals(spec.base, processes):
+        return [SpecError(f"/training/{setting.replace('.', '/')}", reason) for setting, reason in refusals]
     size = spec.space.size
     for point in spec.space.grid() if size is not None and size <= _MAX_POINTS else spec.space.corners():
         training = spec.bind(point)

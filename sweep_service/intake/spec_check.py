@@ -1,8 +1,8 @@
-"""The check that a sweep can run, before anything is stored.
+"""Checks that a sweep can run, before anything is stored.
 
-`parse_spec` reports everything that is wrong at once: the spec's own fields, the base training configuration, names
-of the space that training does not know, and points of the space that training refuses or reads as others: the corners,
-and if there are not too many points all of them.
+`parse_spec` reports everything that is wrong at once: the spec's own fields, the base training configuration, names of
+the space that training does not have, and points of the space that training refuses, or reads as other values. Corner
+points are always tried, and all points if there are not too many.
 """
 
 import json
@@ -23,11 +23,11 @@ from trainers.config.complaints import complaints, settings_of
 from trainers.losses import LOSSES
 
 MAX_CONFIGS = 10_000
-"""More points than this are refused: nobody means a grid of that size."""
+"""Largest grid that is accepted: nobody means a larger one."""
 
 
 def parse_spec(raw: object) -> SweepSpec:
-    """Return the spec that `raw` (parsed JSON or YAML) says.
+    """Return the spec that `raw`, parsed JSON or YAML, describes.
 
     Raises: InvalidSpec, with every reason why it cannot run.
     """
@@ -84,50 +84,50 @@ def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecErro
     return [SpecError(_pointer(("budget", field)), detail) for field, detail in budget_complaints(spec, counts, first)]
 
 
-def _space_errors(space: SearchSpace, training: Mapping[str, Any], known: Set[str]) -> list[SpecError]:
-    """Try the space's corner points. A value that fails wherever it stands is named; else the point is.
+def _space_errors(space: SearchSpace, training: Mapping[str, Any], reported: Set[str]) -> list[SpecError]:
+    """Try the space's corner points. Name a value that fails in each of its points; otherwise name the points.
 
     Args:
-        known: what is wrong with `training` itself, and not told again.
+        reported: errors of `training` itself, which are not reported again.
     """
     if "seed" in space.names:
         return [SpecError("/space/seed", "the seed is not a parameter to choose; list the seeds under /seeds")]
-    if errors := _mixed_losses(space, training):
-        return errors
+    if mixed := _mixed_losses(space, training):
+        return mixed
     corners = list(space.corners())
-    failing = [(point, reasons) for point in corners if (reasons := _refusals(training, point, known))]
-    found: dict[SpecError, None] = {}
+    failing = [(point, reasons) for point in corners if (reasons := _refusals(training, point, reported))]
+    errors: dict[SpecError, None] = {}
     explained: list[tuple[str, Any]] = []
     for name in space.names:
         for value in _distinct(point[name] for point, _ in failing):
-            alone = _refusals(training, {name: value}, known)
+            alone = _refusals(training, {name: value}, reported)
             if alone and sum(point[name] == value for point, _ in failing) == sum(p[name] == value for p in corners):
-                found |= {SpecError(_pointer(("space", name)), f"{value!r}: {reason}"): None for reason in alone}
+                errors |= {SpecError(_pointer(("space", name)), f"{value!r}: {reason}"): None for reason in alone}
                 explained.append((name, value))
     for point, reasons in failing:
         if any(point[name] == value for name, value in explained):
             continue
-        found[SpecError("/space", f"the point {json.dumps(point)} cannot run: {'; '.join(reasons)}")] = None
-    return list(found)
+        errors[SpecError("/space", f"the point {json.dumps(point)} cannot run: {'; '.join(reasons)}")] = None
+    return list(errors)
 
 
 def _mixed_losses(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
-    """Refuse what several losses would be given at once, where one of them lacks it or means something else by it."""
+    """Refuse settings that several losses would share, where one of them lacks the setting or means another by it."""
     if "loss.name" not in space.names:
         return []
     base = training.get("loss")
     settings = cast("Mapping[str, Any]", base) if isinstance(base, Mapping) else {}
     names = [settings.get("name", TrainingConfig().loss.name), *space.root["loss.name"].edges]
     losses = {name: LOSSES[name].params.model_json_schema()["properties"] for name in LOSSES if name in names}
-    given = [*settings, *(name.split(".")[1] for name in space.names if name.startswith("loss."))]
+    shared = [*settings, *(name.split(".")[1] for name in space.names if name.startswith("loss."))]
     reasons: list[str] = []
-    for name in dict.fromkeys(given):
+    for name in dict.fromkeys(shared):
         lacking = [loss for loss in losses if name not in losses[loss]]
         if lacking and len(lacking) < len(losses):
-            reasons.append(f"{name} is no setting of {' and '.join(lacking)}")
+            reasons.append(f"{name} is not a setting of {' and '.join(lacking)}")
         elif name.startswith("epsilon") and len(losses) > 1 and not BOUND_TOKEN_RATIOS.issuperset(losses):
             reasons.append(f"{name} does not mean the same in {' and '.join(losses)}")
-    remedy = "leave it out, so that each loss has its own, or give each loss a sweep"
+    remedy = "leave it out, so that each loss has its own, or give each loss a sweep of its own"
     return [SpecError("/space/loss.name", f"{reason}; {remedy}") for reason in reasons]
 
 
@@ -145,20 +145,20 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
     return list({json.dumps(value): value for value in values}.values())
 
 
-def _refusals(training: Mapping[str, Any], params: Mapping[str, Any], known: Set[str]) -> list[str]:
-    """Say why training refuses the base configuration with these parameters set, beyond what is known."""
+def _refusals(training: Mapping[str, Any], params: Mapping[str, Any], reported: Set[str]) -> list[str]:
+    """Return why training refuses the base configuration with these parameters, but for reported reasons."""
     try:
         raw = with_params(training, params)
     except ValueError as error:
         return [str(error)]
     errors = _training_errors(raw, ())
     if errors:
-        return [error.detail for error in errors if error.detail not in known]
+        return [error.detail for error in errors if error.detail not in reported]
     return _misread(TrainingConfig.model_validate(raw), params)
 
 
 def _misread(config: TrainingConfig, params: Mapping[str, Any]) -> list[str]:
-    """Say which values training takes for others, such as text for a number: the sampler would not know its point."""
+    """Return which values training reads as others, such as text for a number: the sampler would not find its point."""
     read = {name: setting(config, name) for name in params}
     same = {
         name: (isinstance(value, bool), value) == (isinstance(read[name], bool), read[name])

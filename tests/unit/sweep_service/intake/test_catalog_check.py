@@ -100,7 +100,7 @@ CHAT = {"name": "pretrained", "model": "chat"}
         (
             spec(data={"template": "chat"}),
             "/training/task/data/template",
-            "base has no chat template; use raw, or a model that was made for chats",
+            "base has no chat template; use raw, or a model that was trained for chats",
         ),
         (
             spec(model=CHAT, rollout={"max_completion_tokens": 513}, evaluation={"max_completion_tokens": 4}),

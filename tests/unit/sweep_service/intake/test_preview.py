@@ -14,5 +14,5 @@ def test_a_plan_does_not_wait_long_for_the_prompts_of_others(tmp_path: Path, mon
     monkeypatch.setattr(preview, "WAIT_S", 0.0)
     with preview._ONE_AT_A_TIME:
         shown = preview.with_prompts(plan, spec, tmp_path)
-    said = "no prompts are shown: those of other plans are being read; plan once more in a minute"
+    said = "no prompts are shown: the server is reading those of another plan; plan again in a minute"
     assert shown == plan.model_copy(update={"warnings": [*plan.warnings, said]})

@@ -201,9 +201,9 @@ def test_several_losses_with_their_own_settings_are_one_space() -> None:
 @pytest.mark.parametrize(
     ("training", "space", "words"),
     [
-        ({"beta1": 0.3}, {"loss.name": ["ce_gppo", "gspo"]}, "beta1 is no setting of gspo"),
-        ({}, {"loss.name": ["ce_gppo", "grpo"], "loss.beta1": [0, 1]}, "beta1 is no setting of grpo"),
-        ({"name": "dapo"}, {"loss.name": ["grpo"], "loss.erc.mode": ["mask"]}, "erc is no setting of grpo"),
+        ({"beta1": 0.3}, {"loss.name": ["ce_gppo", "gspo"]}, "beta1 is not a setting of gspo"),
+        ({}, {"loss.name": ["ce_gppo", "grpo"], "loss.beta1": [0, 1]}, "beta1 is not a setting of grpo"),
+        ({"name": "dapo"}, {"loss.name": ["grpo"], "loss.erc.mode": ["mask"]}, "erc is not a setting of grpo"),
         ({"epsilon": 0.2}, {"loss.name": ["ce_gppo", "gspo"]}, "epsilon does not mean the same in ce_gppo and gspo"),
         ({}, {"loss.name": ["gspo"], "loss.epsilon_low": [1e-4]}, "epsilon_low does not mean the same"),
     ],
@@ -214,7 +214,9 @@ def test_settings_that_losses_do_not_share_are_refused(
     found = pointers(spec(training={"loss": training}, space=space))
     assert set(found) == {"/space/loss.name"}
     assert found["/space/loss.name"].startswith(words)
-    assert found["/space/loss.name"].endswith("leave it out, so that each loss has its own, or give each loss a sweep")
+    assert found["/space/loss.name"].endswith(
+        "leave it out, so that each loss has its own, or give each loss a sweep of its own"
+    )
 
 
 @pytest.mark.parametrize("loss", [3, {"name": []}, {"name": "nope"}])
