@@ -7,21 +7,16 @@ Pure: the same arguments give the same bytes. Times and memory are computed from
 
 from sweep_service.recipes.fitted_sweep import Request
 from sweep_service.recipes.machines import CARDS, RecipeError, parse_machine
-from sweep_service.recipes.recipe import KNOWN, MATH_SUB, RECIPES, ModelShape, Problems, Recipe, problems_of, shape_of
+from sweep_service.recipes.recipe import RECIPES, find_model, find_problems
 from sweep_service.recipes.recipe_text import write_recipe
 
 __all__ = [
     "CARDS",
-    "KNOWN",
-    "MATH_SUB",
     "RECIPES",
-    "ModelShape",
-    "Problems",
-    "Recipe",
     "RecipeError",
     "Request",
+    "find_model",
+    "find_problems",
     "parse_machine",
-    "problems_of",
-    "shape_of",
     "write_recipe",
 ]

@@ -1,12 +1,14 @@
 """The recipes: models, data and published trainings. The published values are those of examples/paper_*.yaml."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sweep_service.recipes.machines import RecipeError
-from trainers.catalog.entries import DatasetEntry, ModelEntry
+from trainers.catalog.entries import DatasetEntry, ModelEntry, read_entry
 from trainers.catalog.row_files import ANSWER_COLUMNS, PROMPT_COLUMNS, likely_columns
 from trainers.config import with_params
+from trainers.errors import ConfigError
 
 
 class ModelShape(NamedTuple):
@@ -38,9 +40,17 @@ KNOWN: Final = {
 """The recipes' own models, so that a sweep can be planned before they are in the catalog."""
 
 
-def shape_of(entry: ModelEntry) -> ModelShape:
-    """Return the sizes of a model of the catalog."""
-    return ModelShape(**entry.model_dump(include=set(ModelShape._fields)))
+def find_model(cache: Path, name: str) -> ModelShape:
+    """Return the sizes of the model of this name in the catalog, or among those that the recipes know.
+
+    Raises: RecipeError, if it is in neither.
+    """
+    try:
+        return ModelShape(**read_entry(cache, ModelEntry, name).model_dump(include=set(ModelShape._fields)))
+    except ConfigError as error:
+        if name in KNOWN:
+            return KNOWN[name]
+        raise RecipeError(f"--model: {error}") from error
 
 
 class Problems(NamedTuple):
@@ -53,11 +63,21 @@ class Problems(NamedTuple):
     answer: str = "answer"
 
 
-def problems_of(entry: DatasetEntry) -> Problems:
-    """Return a dataset of the catalog, its columns found by their usual names.
+MATH_SUB: Final = Problems("klear-mathsub-30k", 30_000)
+"""The recipes' own dataset."""
 
-    Raises: RecipeError, if no column has one of these names.
+
+def find_problems(cache: Path, name: str | None) -> Problems:
+    """Return the dataset of this name in the catalog, or the recipes' own.
+
+    Raises: RecipeError, if the catalog has none, or its columns do not have the usual names.
     """
+    if name in (None, MATH_SUB.name):
+        return MATH_SUB
+    try:
+        entry = read_entry(cache, DatasetEntry, name)
+    except ConfigError as error:
+        raise RecipeError(f"--data: {error}") from error
     prompt, answer = likely_columns(entry.columns)
     if prompt is None or answer is None:
         missing, names = ("problem", PROMPT_COLUMNS) if prompt is None else ("answer", ANSWER_COLUMNS)
@@ -89,7 +109,6 @@ class Recipe(NamedTuple):
         return "model.lora" in self.departures
 
 
-MATH_SUB: Final = Problems("klear-mathsub-30k", 30_000)
 BETA2: Final = 1.0
 BETA1: Final = (0.5, 0.75)
 """The paper's settings of beta1 with beta2 = 1: for its 1.5B and for its 7B model."""

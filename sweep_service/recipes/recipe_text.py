@@ -1,10 +1,10 @@
 """Writes a fitted sweep as a file: what it asks, what it can show, what it costs, where it departs, and the spec."""
 
 import json
-import re
 import textwrap
-from collections.abc import Mapping
 from typing import Any, Final
+
+import yaml
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.recipes.design import COMPLETIONS, SEED_SD, TUNE_SEEDS, difference_shown
@@ -13,9 +13,6 @@ from sweep_service.recipes.fit import TUNED, Fit
 from sweep_service.recipes.fitted_sweep import Departure, FittedSweep, Request, fitted_sweep
 
 _WIDTH: Final = 118
-_REMARK_COLUMN: Final = 42
-_PLAIN: Final = re.compile(r"^[a-z][a-z0-9._-]*$")
-_NOT_TEXT: Final = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
 
 def write_recipe(request: Request) -> str:
@@ -25,7 +22,7 @@ def write_recipe(request: Request) -> str:
     """
     sweep = fitted_sweep(request)
     parse_spec(sweep.document)
-    return _head(sweep) + write_yaml(sweep.document, _remarks(sweep))
+    return _head(sweep) + yaml.safe_dump(sweep.document, sort_keys=False, default_flow_style=None, width=90)
 
 
 def _head(sweep: FittedSweep) -> str:
@@ -90,59 +87,4 @@ def _departure(departure: Departure) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return f"{value['name']}" if "name" in value else f"rank {value['rank']}"
-    return "none" if value is None else value if isinstance(value, str) else scalar(value)
-
-
-def _remarks(sweep: FittedSweep) -> dict[str, str]:
-    """Return a remark for each line that wants one: the example's value where it differs, else what the line is for."""
-    departed = {f"training.{item.name}": f"example: {_shown(item.published)}" for item in sweep.departures}
-    own = {
-        "training.terms.entropy_bonus": "",
-        "training.loss.beta1": "of the base; the space sets it",
-        "space.loss.beta1": "the paper's for its 1.5B and for its 7B model",
-        "space.loss.beta2": "the paper's",
-        "seeds.tune": "to choose",
-        "seeds.confirm": "best and baselines",
-        "baselines": "beta1 = beta2 = 0, which is GRPO; clip-higher",
-        "resources": "of a trial; max_parallel: trials at a time",
-        "budget.max_gpu_hours": f"{sweep.request.machine} x {sweep.request.hours:g} hours",
-        "budget.max_trial_hours": f"computed: {sweep.fit.expected_hours:.1f}",
-        "probe": "measures time and memory before the first trial",
-    }
-    return departed | own
-
-
-def write_yaml(document: Mapping[str, Any], remarks: Mapping[str, str]) -> str:
-    """Return the document in its own order, mappings of one level in braces where `remarks` has them as a whole.
-
-    Args:
-        remarks: by dotted name, for single settings and for whole mappings.
-    """
-    lines = list[str]()
-
-    def walk(node: Mapping[str, Any], prefix: str, indent: str) -> None:
-        for key, value in node.items():
-            name = prefix + key
-            if isinstance(value, Mapping) and name not in remarks:
-                lines.append(f"{indent}{key}:")
-                walk(value, f"{name}.", indent + "  ")
-            else:
-                line = f"{indent}{key}: {scalar(value)}"
-                lines.append(f"{line + '  ':<{_REMARK_COLUMN}}# {remarks[name]}" if remarks.get(name) else line)
-
-    walk(document, "", "")
-    return "\n".join(lines) + "\n"
-
-
-def scalar(value: Any) -> str:
-    """Return a value on one line, as YAML 1.1 and 1.2 both read it."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {scalar(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(scalar, value)) + "]"
-    if isinstance(value, float):
-        mantissa, exponent, power = repr(value).partition("e")
-        return mantissa if not exponent else f"{mantissa if '.' in mantissa else mantissa + '.0'}e{int(power):+d}"
-    if isinstance(value, str) and _PLAIN.match(value) and value not in _NOT_TEXT:
-        return value
-    return json.dumps(value)
+    return "none" if value is None else value if isinstance(value, str) else json.dumps(value)

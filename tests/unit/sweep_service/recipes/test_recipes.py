@@ -1,5 +1,6 @@
 """Every fitted recipe is a sweep that the service takes, that fits by the model, and that says where it departs."""
 
+import json
 import re
 from functools import cache
 from itertools import pairwise
@@ -14,15 +15,12 @@ from sweep_service.cli.spec_file import parse_yaml, read_spec
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.recipes import (
     CARDS,
-    KNOWN,
     RECIPES,
-    ModelShape,
-    Problems,
     RecipeError,
     Request,
+    find_model,
+    find_problems,
     parse_machine,
-    problems_of,
-    shape_of,
     write_recipe,
 )
 from sweep_service.recipes.design import Design, designs, difference_shown
@@ -37,7 +35,7 @@ from sweep_service.recipes.estimate import (
 )
 from sweep_service.recipes.fit import hours_needed
 from sweep_service.recipes.fitted_sweep import FittedSweep, fitted_sweep
-from sweep_service.recipes.recipe_text import scalar, write_yaml
+from sweep_service.recipes.recipe import KNOWN, ModelShape, Problems
 from sweep_service.report.statistics.differences import Arm, differences
 from sweep_service.sweep.baselines import clip_higher
 from sweep_service.sweep.budget import budget_complaints
@@ -149,6 +147,10 @@ def settings(node: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
+def shown(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def listed(text: str) -> dict[str, tuple[str, str]]:
     head = text[: text.index("\nname: ")].replace("\n#       ", " ")
     lines = re.findall(r"^#   ([\w.]+): (.+?) -> (.+?); .+$", head, re.MULTILINE)
@@ -169,7 +171,7 @@ def test_exactly_what_departs_from_the_example_is_listed(name: str, machine: str
             for key, values in listed(text).items()
             if key in differing - set(WHOLE) and here[key] is not None
         }
-        assert plain == {key: (scalar(published[key]), scalar(here[key])) for key in plain}
+        assert plain == {key: (shown(published[key]), shown(here[key])) for key in plain}
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -317,27 +319,26 @@ MINE = ModelEntry(
 )
 
 
-def test_a_catalog_s_model_and_data_are_taken() -> None:
-    assert shape_of(MINE) == ModelShape("mine", 494_032_768, 896, 24, 14, 2, 32_768, chat_template=True)
+def add(cache: Path, record: ModelEntry | DatasetEntry) -> None:
+    folder = cache / ("models" if isinstance(record, ModelEntry) else "datasets") / record.name
+    folder.mkdir(parents=True)
+    (folder / "catalog.json").write_text(record.model_dump_json())
+
+
+def test_a_catalog_s_model_and_data_are_taken(tmp_path: Path) -> None:
     data = DatasetEntry(**entry(name="sums", splits={"test": 100, "main": 7_000}, columns=("question", "answer")))
-    problems = problems_of(data)
+    for record in (MINE, data, data.model_copy(update={"name": "other", "columns": ("text", "label")})):
+        add(tmp_path, record)
+    shape, problems = find_model(tmp_path, "mine"), find_problems(tmp_path, "sums")
+    assert shape == ModelShape("mine", 494_032_768, 896, 24, 14, 2, 32_768, chat_template=True)
     assert problems == Problems("sums", 7_000, "main", "question", "answer")
-    request = Request("small_lora", parse_machine("1xRTX4090"), 100.0, shape_of(MINE), problems)
-    text = write_recipe(request)
+    text = write_recipe(Request("small_lora", parse_machine("1xRTX4090"), 100.0, shape, problems))
     assert "--model mine --data sums\n" in text
     task = parse_spec(parse_yaml(text)).base.task
     assert task.name == "word_problems"
     assert (task.data.ref, task.data.split, task.data.prompt, task.validation_every) == ("sums", "main", "question", 58)
     with pytest.raises(RecipeError, match="columns text, label"):
-        problems_of(data.model_copy(update={"columns": ("text", "label")}))
-
-
-def test_yaml_is_read_back_as_it_was() -> None:
-    document = {"a": {"b": 1e-6, "c": "off", "d": ""}, "e": {"f": [1.5, None, True]}, "g": "x: y", "h": 1e20}
-    text = write_yaml(document, {"a.b": "small", "e": "in braces"})
-    assert parse_yaml(text) == document
-    assert "b: 1.0e-6 " in text
-    assert "e: {f: [1.5, null, true]}" in text
+        find_problems(tmp_path, "other")
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
@@ -362,9 +363,7 @@ def test_the_command_takes_a_model_of_the_catalog(tmp_path: Path, monkeypatch: p
     code, text, error = run(*asked)
     assert (code, text) == (2, "")
     assert "mine is not in the catalog of models" in error
-    folder = tmp_path / "cache" / "models" / "mine"
-    folder.mkdir(parents=True)
-    (folder / "catalog.json").write_text(MINE.model_dump_json())
+    add(tmp_path / "cache", MINE)
     code, text, _ = run(*asked)
     assert code == 0
     assert parse_spec(parse_yaml(text)).base.model.model_dump()["model"] == "mine"
@@ -373,7 +372,7 @@ def test_the_command_takes_a_model_of_the_catalog(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("nothing",), "there is no recipe 'nothing'; there are paper_1_5b"),
+        (("nothing",), "the recipe 'nothing' is unknown; choose one of paper_1_5b"),
         (("paper_7b",), "sweeps recipe paper_7b --gpus 8xH100 --hours 40"),
         (("paper_7b", "--gpus", "8xH100", "--hours", "2"), "needs --hours"),
         (("paper_7b", "--gpus", "1xL4", "--hours", "2"), "does not fit on 1xL4"),
