@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from sweep_service.cli.arguments import Json, connect
 from sweep_service.cli.catalog_print import (
     count_text,
     first_rows,
@@ -20,9 +21,8 @@ from sweep_service.cli.catalog_print import (
     print_model,
     splits_text,
 )
-from sweep_service.cli.connect import connect
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.output import Json, print_data, print_json, say
+from sweep_service.cli.output import plural, print_data, print_json, say
 from sweep_service.cli.transfer import Transfer
 from sweep_service.errors import Conflict, NotFound, ServiceError
 from sweep_service.intake.catalog_check import named_entries
@@ -43,29 +43,30 @@ from trainers.catalog.new_entry import Reporter, remove_entry, size_text
 from trainers.catalog.row_files import form_of
 from trainers.errors import ConfigError
 
-models = typer.Typer(help="Models of this machine.", no_args_is_help=True, rich_markup_mode="rich")
-datasets = typer.Typer(help="Datasets of this machine.", no_args_is_help=True, rich_markup_mode="rich")
-benchmarks = typer.Typer(help="Benchmarks of this machine.", no_args_is_help=True, rich_markup_mode="rich")
+models = typer.Typer(help="Models on this machine.", no_args_is_help=True, rich_markup_mode="rich")
+datasets = typer.Typer(help="Datasets on this machine.", no_args_is_help=True, rich_markup_mode="rich")
+benchmarks = typer.Typer(help="Benchmarks on this machine.", no_args_is_help=True, rich_markup_mode="rich")
 
-EntryName = Annotated[str | None, typer.Option("--name", help="Its name here. Default: the repository's.")]
-Config = Annotated[str | None, typer.Option("--config", help="Configuration of a dataset that has several.")]
+EntryName = Annotated[str | None, typer.Option("--name", help="The name to add it under. Default: the repository's.")]
+Config = Annotated[str | None, typer.Option("--config", help="The configuration of a dataset that has several.")]
 Which = Annotated[str, typer.Argument(metavar="NAME")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Force = Annotated[bool, typer.Option("--force", help="Even if a sweep that has not ended needs it.")]
 
 
 @models.command("add")
 def add_model(
     source: Annotated[
-        str, typer.Argument(metavar="OWNER/NAME[@REVISION] | FOLDER", help="Of the Hugging Face Hub, or of this disk.")
+        str,
+        typer.Argument(
+            metavar="OWNER/NAME[@REVISION] | FOLDER", help="A repository of the Hugging Face Hub, or a local folder."
+        ),
     ],
     name: EntryName = None,
     json: Json = False,
 ) -> None:
     """Add a model: fetch it from the Hub, or copy a folder.
 
-    The revision may be a branch, a tag or a commit; the commit is kept.
-    Safetensors only; no code of a repository is ever run.
+    The revision may be a branch, a tag or a commit; the commit is recorded.
+    Only safetensors are read; no code of a repository is ever run.
 
     After Ctrl-C or a broken connection the same command goes on. A token
     comes from HF_TOKEN, `hf auth login` or SWEEPS_HUB_TOKEN_FILE.
@@ -74,13 +75,13 @@ def add_model(
     [bold]sweeps models add Qwen/Qwen2.5-1.5B-Instruct@main --name qwen-1.5b[/bold]
     [bold]sweeps models add ./my-model --name mine[/bold]
     """
-    with _adding() as (cache, shown):
+    with _adding() as (cache, reporter):
         if local := _local(source):
-            entry = add_local_model(local, cache, name or _required_name(source), shown)
+            entry = add_local_model(local, cache, name or _required_name(source), reporter)
         else:
             from trainers.catalog.add_from_hub import add_hub_model, default_name
 
-            entry = add_hub_model(source, cache, name or default_name(source), _token(), shown)
+            entry = add_hub_model(source, cache, name or default_name(source), _token(), reporter)
     sizes = f"{count_text(entry.parameters)} parameters in {entry.weights_dtype}"
     context = f"context {entry.context_length}, " if entry.context_length else ""
     template = "a chat template" if entry.chat_template else "no chat template"
@@ -93,17 +94,17 @@ def add_dataset(
         str,
         typer.Argument(
             metavar="OWNER/NAME[@REVISION] | FILE | FOLDER",
-            help="Of the Hugging Face Hub, or of this disk: .jsonl, .json, .csv, .tsv, .parquet.",
+            help="A dataset of the Hugging Face Hub, or local files: .jsonl, .json, .csv, .tsv, .parquet.",
         ),
     ],
     name: EntryName = None,
     config: Config = None,
-    split: Annotated[str, typer.Option("--split", help="What the rows of a single file are called.")] = "train",
+    split: Annotated[str, typer.Option("--split", help="The name of the split that a single file becomes.")] = "train",
     json: Json = False,
 ) -> None:
     """Add a dataset: fetch it from the Hub, or read files.
 
-    All columns are kept, as JSON lines for each split; a spec says which
+    All columns are stored, as JSON lines for each split; a spec says which
     column is the problem and which the answer. Datasets that are made by a
     script are refused: their code is never run.
 
@@ -111,13 +112,13 @@ def add_dataset(
     [bold]sweeps datasets add ./problems.jsonl --name my-problems[/bold]
     [bold]sweeps datasets add ./folder --name mine[/bold]   train.jsonl and test.jsonl in it become splits
     """
-    with _adding() as (cache, shown):
+    with _adding() as (cache, reporter):
         if local := _local(source):
-            entry = add_local_dataset(local, cache, name or _required_name(source), split, config, shown)
+            entry = add_local_dataset(local, cache, name or _required_name(source), split, config, reporter)
         else:
             from trainers.catalog.add_from_hub import add_hub_dataset, default_name
 
-            entry = add_hub_dataset(source, config, cache, name or default_name(source), _token(), shown)
+            entry = add_hub_dataset(source, config, cache, name or default_name(source), _token(), reporter)
     _added(entry, f"{splits_text(entry.splits)} rows; columns {', '.join(entry.columns)}", json=json)
 
 
@@ -127,7 +128,7 @@ def add_benchmark(
         str,
         typer.Argument(
             metavar="NAME | NAME=OWNER/DATASET[@REVISION]:SPLIT | NAME=FILE",
-            help="A known one alone; others with where their problems are.",
+            help="The name of a known benchmark; for others a name, and where their problems are.",
         ),
     ],
     config: Config = None,
@@ -137,8 +138,8 @@ def add_benchmark(
 
     Known ones (aime24, aime25, hmmt25, math500, amc23, gsm8k) come from
     their public sources at a pinned commit. Others need problems in a column
-    `problem`, `question` or `prompt` and answers in `answer`, of a worked
-    solution what follows ####.
+    `problem`, `question` or `prompt` and answers in `answer`; of a worked
+    solution, the answer is what follows ####.
 
     [bold]sweeps benchmarks add math500[/bold]
     [bold]sweeps benchmarks add minerva=math-ai/minervamath:test[/bold]
@@ -147,42 +148,22 @@ def add_benchmark(
     from trainers.benchmarks.add_benchmark import add_file, add_hub, add_known
 
     name, _, place = source.partition("=")
-    with _adding() as (cache, shown):
+    with _adding() as (cache, reporter):
         if not place:
-            entry = add_known(name, cache, shown)
+            entry = add_known(name, cache, reporter)
         elif local := _local(place):
-            entry = add_file(name, local, cache, shown)
+            entry = add_file(name, local, cache, reporter)
         else:
-            entry = add_hub(name, place, config, cache, _token(), shown)
-    _added(entry, f"{entry.problems} problem{'s' * (entry.problems != 1)}", json=json)
-
-
-@models.command("ls")
-def list_models(json: Json = False) -> None:
-    """List the models of this machine."""
-    _list(ModelEntry, "sweeps models add Qwen/Qwen2.5-1.5B-Instruct", json=json)
-
-
-@datasets.command("ls")
-def list_datasets(json: Json = False) -> None:
-    """List the datasets of this machine, and those that come with the package."""
-    _list(DatasetEntry, "sweeps datasets add openai/gsm8k --config main", json=json)
-
-
-@benchmarks.command("ls")
-def list_benchmarks(json: Json = False) -> None:
-    """List the benchmarks of this machine, and those that come with the package."""
-    from trainers.benchmarks.known_benchmarks import CATALOG
-
-    _list(BenchmarkEntry, "sweeps benchmarks add math500", json=json)
-    there = {entry.name for entry in all_entries(Settings().cache, BenchmarkEntry)}
-    if not json and (others := [name for name in CATALOG if name not in there]):
-        say(f"known, and added by their name: {', '.join(others)}")
+            entry = add_hub(name, place, config, cache, _token(), reporter)
+    _added(entry, plural(entry.problems, "problem"), json=json)
 
 
 @models.command("show")
 def show_model(name: Which, json: Json = False) -> None:
-    """Show a model, and how a spec names it."""
+    """Show a model, and how a spec names it.
+
+    [bold]sweeps models show qwen-1.5b[/bold]
+    """
     entry, folder = _find(ModelEntry, name)
     print_json(entry) if json else print_model(entry, folder)
 
@@ -190,10 +171,13 @@ def show_model(name: Which, json: Json = False) -> None:
 @datasets.command("show")
 def show_dataset(
     name: Which,
-    rows: Annotated[int, typer.Option("--rows", "-n", min=1, max=100, help="First rows that are shown.")] = 2,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, max=100, help="Show this many first rows.")] = 2,
     json: Json = False,
 ) -> None:
-    """Show a dataset: columns, first rows, and how a spec names them."""
+    """Show a dataset: its columns, first rows, and how a spec names them.
+
+    [bold]sweeps datasets show gsm8k --rows 5[/bold]
+    """
     entry, folder = _find(DatasetEntry, name)
     if json:
         print_json(entry)
@@ -204,7 +188,10 @@ def show_dataset(
 
 @benchmarks.command("show")
 def show_benchmark(name: Which, json: Json = False) -> None:
-    """Show a benchmark and its first problem."""
+    """Show a benchmark and its first problem.
+
+    [bold]sweeps benchmarks show math500[/bold]
+    """
     from trainers.benchmarks.problems import PROBLEMS_FILE
 
     entry, folder = _find(BenchmarkEntry, name)
@@ -215,27 +202,62 @@ def show_benchmark(name: Which, json: Json = False) -> None:
     print_benchmark(entry, folder, first_rows(file, 1)[0])
 
 
-@models.command("rm")
-def remove_model(name: Which, yes: Yes = False, force: Force = False) -> None:
-    """Remove a model, or what an interrupted addition of it left."""
-    _remove(ModelEntry, name, yes=yes, force=force)
+def _add_ls_and_rm(group: typer.Typer, entry_type: type[AnyEntry], example: str) -> None:
+    """Give a group its commands ls and rm, which are the same for every kind of entry."""
+    kind = KINDS[entry_type]
+    one = kind.removesuffix("s")
+
+    @group.command(
+        "ls",
+        help=f"List the {kind} on this machine and in the package.\n\n[bold]sweeps {kind} ls --json[/bold]",
+    )
+    def ls(json: Json = False) -> None:
+        entries = all_entries(Settings().cache, entry_type)
+        if json:
+            print_json(entries)
+            return
+        if entries:
+            print_entries(entries)
+        else:
+            say(f"no {kind}; add one: sweeps {kind} add {example}")
+        if entry_type is BenchmarkEntry:
+            from trainers.benchmarks.known_benchmarks import CATALOG
+
+            if others := [name for name in CATALOG if name not in {entry.name for entry in entries}]:
+                say(f"can be added by their names: {', '.join(others)}")
+
+    @group.command(
+        "rm",
+        help=f"Remove a {one}, or what an interrupted addition of it left.\n\n[bold]sweeps {kind} rm NAME --yes[/bold]",
+    )
+    def rm(
+        name: Which,
+        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+        force: Annotated[
+            bool, typer.Option("--force", help="Remove it even if a sweep that has not ended needs it.")
+        ] = False,
+    ) -> None:
+        settings = Settings()
+        if not force and (sweep_ids := _needed_by(entry_type, name)):
+            them, need = ("them", "need") if len(sweep_ids) > 1 else ("it", "needs")
+            raise Conflict(f"{', '.join(sweep_ids)} {need} {name}; cancel {them} first, or give --force")
+        if not yes:
+            if not sys.stdin.isatty():
+                raise ServiceError(f"removing {name} cannot be undone; confirm it with --yes")
+            typer.confirm(f"Remove {name} from the {kind} in {settings.cache}?", abort=True, err=True)
+        with _as_service_error():
+            freed = remove_entry(settings.cache, entry_type, name)
+        say(f"removed {name}: {size_text(freed)}")
 
 
-@datasets.command("rm")
-def remove_dataset(name: Which, yes: Yes = False, force: Force = False) -> None:
-    """Remove a dataset, or what an interrupted addition of it left."""
-    _remove(DatasetEntry, name, yes=yes, force=force)
-
-
-@benchmarks.command("rm")
-def remove_benchmark(name: Which, yes: Yes = False, force: Force = False) -> None:
-    """Remove a benchmark, or what an interrupted addition of it left."""
-    _remove(BenchmarkEntry, name, yes=yes, force=force)
+_add_ls_and_rm(models, ModelEntry, "Qwen/Qwen2.5-1.5B-Instruct")
+_add_ls_and_rm(datasets, DatasetEntry, "openai/gsm8k --config main")
+_add_ls_and_rm(benchmarks, BenchmarkEntry, "math500")
 
 
 @contextmanager
-def _told() -> Generator[None]:
-    """Say what the catalog refuses as every command does."""
+def _as_service_error() -> Generator[None]:
+    """Raise what the catalog refuses as the error that every command shows."""
     try:
         yield
     except ConfigError as error:
@@ -246,23 +268,23 @@ def _told() -> Generator[None]:
 
 @contextmanager
 def _adding() -> Generator[tuple[Path, Reporter]]:
-    """Give the cache, and what shows how an addition goes on."""
+    """Yield the cache, and what shows the progress of an addition."""
     try:
-        with _told(), Transfer() as shown:
-            yield Settings().cache, shown
+        with _as_service_error(), Transfer() as reporter:
+            yield Settings().cache, reporter
     except KeyboardInterrupt:
-        say("interrupted; what has come is kept, and the same command goes on")
+        say("interrupted; what has arrived stays, and the same command goes on from there")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 def _local(source: str) -> Path | None:
-    """The file or folder that is meant; None: it is one of the Hub."""
+    """Return the local file or folder that a source names; None if it names a repository of the Hub."""
     path = Path(source).expanduser()
     return path if source.startswith((".", "/", "~")) or path.exists() or form_of(source) else None
 
 
 def _required_name(source: str) -> str:
-    raise ServiceError(f"{source} is on this disk: give it a name with --name")
+    raise ServiceError(f"{source} is on this disk, so it has no name of its own; give it one with --name")
 
 
 def _token() -> str | None:
@@ -272,48 +294,21 @@ def _token() -> str | None:
 
 
 def _added(entry: AnyEntry, text: str, *, json: bool) -> None:
-    kind = KINDS[type(entry)]
-    say(f"{text}; more: sweeps {kind} show {entry.name}")
+    say(f"{text}; more: sweeps {KINDS[type(entry)]} show {entry.name}")
     print_json(entry) if json else print_data(entry.name)
 
 
-def _list(entry_type: type[AnyEntry], example: str, *, json: bool) -> None:
-    entries = all_entries(Settings().cache, entry_type)
-    if json:
-        print_json(entries)
-    elif entries:
-        print_entries(entries)
-    else:
-        say(f"no {KINDS[entry_type]}; add one: {example}")
-
-
 def _find(entry_type: type[AnyEntry], name: str) -> tuple[AnyEntry, Path]:
-    """An entry, and the file or folder that holds it."""
+    """Return an entry, and the file or folder that holds it."""
     cache, kind = Settings().cache, KINDS[entry_type]
-    entries = all_entries(cache, entry_type)
-    entry = next((entry for entry in entries if entry.name == name), None)
-    if entry is None:
-        known = ", ".join(entry.name for entry in entries) or "none"
-        raise NotFound(kind.removesuffix("s"), name, f" in {cache / kind}; there are: {known}")
-    return entry, shipped_file(entry_type, name) or entry_folder(cache, entry_type, name)
+    entries = {entry.name: entry for entry in all_entries(cache, entry_type)}
+    if name not in entries:
+        raise NotFound(kind.removesuffix("s"), name, f" in {cache / kind}; there are: {', '.join(entries) or 'none'}")
+    return entries[name], shipped_file(entry_type, name) or entry_folder(cache, entry_type, name)
 
 
-def _remove(entry_type: type[AnyEntry], name: str, *, yes: bool, force: bool) -> None:
-    settings, kind = Settings(), KINDS[entry_type]
-    if not force and (needing := _needing(entry_type, name)):
-        them, need = ("them", "need") if len(needing) > 1 else ("it", "needs")
-        raise Conflict(f"{', '.join(needing)} {need} {name}; cancel {them} first, or say --force")
-    if not yes:
-        if not sys.stdin.isatty():
-            raise ServiceError(f"removing {name} cannot be undone; say --yes")
-        typer.confirm(f"Remove {name} from the {kind} in {settings.cache}?", abort=True, err=True)
-    with _told():
-        freed = remove_entry(settings.cache, entry_type, name)
-    say(f"removed {name}: {size_text(freed)}")
-
-
-def _needing(entry_type: type[AnyEntry], name: str) -> list[str]:
-    """Sweeps that have not ended and name it, if there is a server to ask."""
+def _needed_by(entry_type: type[AnyEntry], name: str) -> list[str]:
+    """Return the ids of the sweeps that have not ended and name an entry; none if no server answers."""
     unfinished = [state for state in SweepState if not state.is_over]
     try:
         with connect(patience_s=0) as client:

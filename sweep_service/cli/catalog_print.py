@@ -1,4 +1,4 @@
-"""Printing entries of the catalog for people."""
+"""Prints entries of the catalog for people."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from sweep_service.cli.output import print_table, say, stdout
+from sweep_service.cli.output import print_facts, print_table, say, stdout
 from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, origin_text
 from trainers.catalog.new_entry import size_text
 from trainers.catalog.row_files import likely_columns
 
-_VALUE: Final = 160
+_MAX_VALUE: Final = 160
+"""Most characters of a value that are shown."""
 _AFTER: Final = "####"
 _BOXED: Final = "\\boxed"
 
@@ -33,6 +34,7 @@ def print_entries(entries: Sequence[ModelEntry | DatasetEntry | BenchmarkEntry])
 
 
 def _own_columns(entries: Sequence[ModelEntry | DatasetEntry | BenchmarkEntry]) -> dict[str, list[str]]:
+    """Return the columns that only this kind of entry has."""
     models = [entry for entry in entries if isinstance(entry, ModelEntry)]
     datasets = [entry for entry in entries if isinstance(entry, DatasetEntry)]
     if models:
@@ -62,7 +64,7 @@ def print_model(entry: ModelEntry, folder: Path) -> None:
             "architecture": f"{entry.architecture}: {entry.num_layers} layers, width {entry.hidden_size}, {heads}",
             "parameters": f"{count_text(entry.parameters)} in {entry.weights_dtype}",
             "vocabulary": f"{entry.vocabulary} tokens",
-            "context": f"{entry.context_length} tokens" if entry.context_length else "without a limit",
+            "context": f"{entry.context_length} tokens" if entry.context_length else "no limit",
             "chat template": template,
         },
     )
@@ -80,7 +82,7 @@ def print_dataset(entry: DatasetEntry, folder: Path, rows: Sequence[Mapping[str,
         for column, value in row.items():
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             shown = shown.replace("\n", "\\n")
-            cut = shown if len(shown) <= _VALUE else shown[: _VALUE - 1] + "…"
+            cut = shown if len(shown) <= _MAX_VALUE else shown[: _MAX_VALUE - 1] + "…"
             console.print(Text.assemble(("  " + column.ljust(width), "bright_black"), cut))
     console.print()
     data = {"ref": entry.name, "split": next(iter(entry.splits)), **mapping(entry.columns, rows)}
@@ -88,7 +90,7 @@ def print_dataset(entry: DatasetEntry, folder: Path, rows: Sequence[Mapping[str,
     _print_spec(["task:", "  name: word_problems", f"  data: {{{fields}}}"])
     lacking = [name for name in ("prompt", "answer") if name not in data]
     if lacking:
-        say(f"which column is the {' and which the '.join(lacking)} is yours to say")
+        say(f"no column looks like the {' or the '.join(lacking)}; name it in the spec")
 
 
 def print_benchmark(entry: BenchmarkEntry, folder: Path, first: Mapping[str, Any]) -> None:
@@ -101,24 +103,24 @@ def print_benchmark(entry: BenchmarkEntry, folder: Path, first: Mapping[str, Any
 
 
 def mapping(columns: Collection[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The columns that look like problem and answer, as a spec names them."""
-    found = {setting: column for setting, column in likely_columns(columns)._asdict().items() if column}
-    answers = [str(row.get(found.get("answer", ""))) for row in rows]
+    """Guess which columns hold problem and answer; return the settings of a spec that name them."""
+    settings = {setting: column for setting, column in likely_columns(columns)._asdict().items() if column}
+    answers = [str(row.get(settings.get("answer", ""))) for row in rows]
     if any(_AFTER in answer for answer in answers):
-        found["answer_after"] = f'"{_AFTER}"'
+        settings["answer_after"] = f'"{_AFTER}"'
     elif any(_BOXED in answer for answer in answers):
-        found["answer_boxed"] = "true"
-    return found
+        settings["answer_boxed"] = "true"
+    return settings
 
 
 def first_rows(file: Path, count: int) -> list[dict[str, Any]]:
-    """The first rows of a JSONL file."""
+    """Return the first rows of a JSONL file."""
     with file.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in islice(lines, count)]
 
 
 def count_text(count: int) -> str:
-    """A number of parameters, such as `1.54 B`."""
+    """Return a number of parameters as text, such as `1.54 B`."""
     for unit, factor in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
         if count >= factor:
             return f"{count / factor:.3g} {unit}"
@@ -126,7 +128,7 @@ def count_text(count: int) -> str:
 
 
 def splits_text(splits: Mapping[str, int]) -> str:
-    """Splits with their rows, such as `train 7473, test 1319`."""
+    """Return splits with their numbers of rows, such as `train 7473, test 1319`."""
     return ", ".join(f"{name} {rows}" for name, rows in splits.items())
 
 
@@ -140,15 +142,13 @@ def _from(entry: ModelEntry | DatasetEntry | BenchmarkEntry) -> str:
 
 
 def _print_facts(entry: ModelEntry | DatasetEntry | BenchmarkEntry, folder: Path, facts: Mapping[str, str]) -> None:
-    console = stdout()
-    console.print(Text(entry.name, "bold"))
+    stdout().print(Text(entry.name, "bold"))
     where = {"from": "the package"}
     if entry.added_at is not None:
         added = datetime.fromtimestamp(entry.added_at, UTC)
         where = {"from": origin_text(entry.origin), "added": f"{added:%Y-%m-%d %H:%M} UTC"}
     where |= {"size": size_text(entry.bytes), "in": str(folder), "digest": entry.digest}
-    for name, text in {**facts, **where}.items():
-        console.print(Text.assemble(("  " + name.ljust(14), "bright_black"), text), soft_wrap=True)
+    print_facts({**facts, **where}, 14)
 
 
 def _print_spec(lines: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""`make demo`: a real sweep over beta1, from submission over REST to the verdict, on this machine alone.
+"""Runs a real sweep over beta1 on this machine alone, from submission over REST to the verdict (`make demo`).
 
 It starts the service, submits examples/demo.yaml, shows the progress, keeps the report and stops the service again.
 Everything it leaves lies in one folder; `sweeps serve` shows it again.
@@ -27,7 +27,7 @@ def main() -> int:
     """Run the demo; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m sweep_service.cli.demo", description=__doc__)
     parser.add_argument("--spec", type=Path, default=_ROOT / "examples" / "demo.yaml", help="the sweep to run")
-    parser.add_argument("--home", type=Path, default=Path(".sweeps-demo"), help="folder for everything it leaves")
+    parser.add_argument("--home", type=Path, default=Path(".sweeps-demo"), help="the folder for all that it leaves")
     options = parser.parse_args()
     settings = Settings(home=options.home, port=free_port())
     with Stack(settings) as stack, Client(stack.settings.url, read_token(stack.settings.token_file)) as client:
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _shown(path: Path) -> str:
-    """Return the path as one would type it here."""
+    """Return a path as one would type it here."""
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 

@@ -1,4 +1,4 @@
-"""`doctor`: whether everything that the service needs is there and works."""
+"""The command `doctor`, which checks that everything the service needs is there and works."""
 
 import json
 import os
@@ -18,14 +18,18 @@ from pydantic import BaseModel
 from rich.text import Text
 
 from sweep_service.auth import TokenError, open_to_others, read_token
+from sweep_service.cli.arguments import Json
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.output import Json, print_json, say, stdout
+from sweep_service.cli.output import print_json, say, stdout
 from sweep_service.client import Client
 from sweep_service.errors import ServiceError
 from sweep_service.processes.ray_head import client_environment
 from sweep_service.settings import Settings
 
 Verdict = Literal["ok", "warning", "error"]
+Findings = Iterator[tuple[str, Verdict, str]]
+"""Names of what was checked, with verdicts and details."""
+
 PACKAGES = {
     "torch": "2.13",
     "trl": "1.16",
@@ -41,7 +45,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 class Finding(BaseModel):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     verdict: Verdict
@@ -49,14 +53,13 @@ class Finding(BaseModel):
 
 
 def doctor(as_json: Json = False) -> None:
-    """Check everything the service needs.
-
-    Where something is missing it says what to do.
+    """Check everything that the service needs, and say what to do where something is missing.
 
     [bold]sweeps doctor --json[/bold]
     """
     settings = _as_served(Settings())
-    findings = [finding for check in CHECKS for finding in check(settings)]
+    results = [result for check in CHECKS for result in check(settings)]
+    findings = [Finding(name=name, verdict=verdict, detail=detail) for name, verdict, detail in results]
     if as_json:
         print_json(findings)
     else:
@@ -74,97 +77,95 @@ def _as_served(settings: Settings) -> Settings:
     return settings.model_copy(update={name: served[name] for name in served if name not in settings.model_fields_set})
 
 
-def _python(_settings: Settings) -> Iterator[Finding]:
-    good = sys.version_info >= (3, 11)
-    detail = platform.python_version() + ("" if good else "; 3.11 or newer is needed")
-    yield Finding(name="python", verdict="ok" if good else "error", detail=detail)
+def _python(_settings: Settings) -> Findings:
+    yield "python", "ok", platform.python_version()  # an older one than we need could not have come this far
 
 
-def _packages(_settings: Settings) -> Iterator[Finding]:
+def _packages(_settings: Settings) -> Findings:
     for name, least in PACKAGES.items():
         try:
             present = version(name)
         except PackageNotFoundError:
-            yield Finding(name=name, verdict="error", detail="not installed; run make install")
+            yield name, "error", "not installed; run make install"
             continue
-        good = _parts(present) >= _parts(least)
-        detail = present if good else f"{present}; {least} or newer is needed: run make install"
-        yield Finding(name=name, verdict="ok" if good else "error", detail=detail)
+        if _parts(present) >= _parts(least):
+            yield name, "ok", present
+        else:
+            yield name, "error", f"{present}; {least} or newer is needed: run make install"
 
 
 def _parts(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("+")[0].split(".") if part.isdecimal())
 
 
-def _token(settings: Settings) -> Iterator[Finding]:
+def _token(settings: Settings) -> Findings:
     path = settings.token_file
     try:
         read_token(path)
     except TokenError as error:
-        yield Finding(name="token", verdict="warning", detail=str(error))
+        yield "token", "warning", str(error)
         return
     if open_to_others(path):
-        yield Finding(name="token", verdict="warning", detail=f"{path} can be read by others; run chmod 600 {path}")
+        yield "token", "warning", f"{path} can be read by others; run chmod 600 {path}"
     else:
-        yield Finding(name="token", verdict="ok", detail=str(path))
+        yield "token", "ok", str(path)
 
 
-def _api(settings: Settings) -> Iterator[Finding]:
+def _api(settings: Settings) -> Findings:
     url = settings.url
     try:
         with Client(url, read_token(settings.token_file), timeout_s=5, patience_s=0) as client:
             client.check_ready()
             next(client.sweeps(), None)
     except ServiceError as error:
-        yield Finding(name="api", verdict="warning", detail=str(error))
+        yield "api", "warning", str(error)
+        if url == f"http://{settings.host}:{settings.port}":  # otherwise the server is elsewhere
+            yield from _port(settings)
         return
-    yield Finding(name="api", verdict="ok", detail=f"{url} answers, its database is ready, the token is right")
+    yield "api", "ok", f"{url} answers, its database is ready, the token is right"
 
 
-def _port(settings: Settings) -> Iterator[Finding]:
-    if settings.url != f"http://{settings.host}:{settings.port}":
-        return  # the server is elsewhere
+def _port(settings: Settings) -> Findings:
     with socket.socket() as probe:
         taken = probe.connect_ex((settings.host, settings.port)) == 0
-    if taken and next(_api(settings)).verdict != "ok":
-        detail = f"something else listens on {settings.host}:{settings.port}; set SWEEPS_PORT to a free port"
-        yield Finding(name="port", verdict="error", detail=detail)
+    if taken:
+        place = f"{settings.host}:{settings.port}"
+        yield "port", "error", f"something else listens on {place}; set SWEEPS_PORT to a free port"
 
 
-def _mlflow(settings: Settings) -> Iterator[Finding]:
+def _mlflow(settings: Settings) -> Findings:
     if not (url := settings.mlflow_url):
-        yield Finding(name="mlflow server", verdict="ok", detail="none is set; `sweeps serve` starts its own")
+        yield "mlflow server", "ok", "none is set; `sweeps serve` starts its own"
         return
     try:
         answer = httpx.get(f"{url.rstrip('/')}/health", timeout=5)
         good, detail = answer.is_success, f"{url} answers {answer.status_code}"
     except httpx.HTTPError as error:
         good, detail = False, f"{url} does not answer ({error}); curves wait in the store until it does"
-    yield Finding(name="mlflow server", verdict="ok" if good else "warning", detail=detail)
+    yield "mlflow server", "ok" if good else "warning", detail
 
 
-def _ray(settings: Settings) -> Iterator[Finding]:
+def _ray(settings: Settings) -> Findings:
     if not settings.ray_address:
-        yield Finding(name="ray head", verdict="ok", detail="none is set; `sweeps serve` starts its own")
+        yield "ray head", "ok", "none is set; `sweeps serve` starts its own"
         return
     host, _, port = settings.ray_address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, ValueError) as error:
-        detail = f"{settings.ray_address} does not answer ({error}); no trial can start"
-        yield Finding(name="ray head", verdict="error", detail=detail)
+        yield "ray head", "error", f"{settings.ray_address} does not answer ({error}); no trial can start"
         return
-    yield Finding(name="ray head", verdict="ok", detail=f"{settings.ray_address} answers")
+    yield "ray head", "ok", f"{settings.ray_address} answers"
     yield from _nodes(settings)
 
 
-def _nodes(settings: Settings) -> Iterator[Finding]:
-    """What each node of the cluster finds; a child asks them, for this process has no Ray."""
+def _nodes(settings: Settings) -> Findings:
+    """Yield what each node of the cluster finds; a child asks them, for this process has no Ray."""
     if sys.stderr.isatty():
         say("asking every node of the cluster")
     token = settings.home / "ray-token"  # of `sweeps serve`; other clusters' is in the environment
     own = client_environment(token) if "RAY_AUTH_TOKEN_PATH" not in os.environ and token.exists() else {}
-    lifeline, held = os.pipe()
+    lifeline, end = os.pipe()
     with subprocess.Popen(
         [sys.executable, "-m", "sweep_service.nodes.survey"],
         env=os.environ | settings.environment() | own,
@@ -180,37 +181,28 @@ def _nodes(settings: Settings) -> Iterator[Finding]:
             out, err = "", f"no answer within {_NODES_TIMEOUT_S} s"
         finally:
             os.close(lifeline)
-            os.close(held)
+            os.close(end)
     if not out:
-        said = (err.strip().splitlines() or ["it ended without a word"])[-1]
-        detail = f"the nodes could not be asked: {said}; run this where the worker runs, on a node of the cluster"
-        yield Finding(name="nodes", verdict="error", detail=detail)
+        reason = (err.strip().splitlines() or ["it ended without output"])[-1]
+        remedy = "run this where the worker runs, on a node of the cluster"
+        yield "nodes", "error", f"the nodes could not be asked: {reason}; {remedy}"
     for line in out.splitlines():
         name, verdict, detail = json.loads(line)
-        yield Finding(name=name, verdict=verdict, detail=detail)
+        yield name, verdict, detail
 
 
-def _disk(settings: Settings) -> Iterator[Finding]:
+def _disk(settings: Settings) -> Findings:
     for name, folder in (("home", settings.home), ("storage", settings.storage), ("cache", settings.cache)):
         free = shutil.disk_usage(_existing(folder)).free / 2**30
         detail = f"{folder}: {free:.1f} GiB free"
         if free < _DISK_GIB:
-            yield Finding(name=name, verdict="warning", detail=f"{detail}; checkpoints and curves need more, make room")
+            yield name, "warning", f"{detail}; checkpoints and curves need more, so make room"
         else:
-            yield Finding(name=name, verdict="ok", detail=detail)
+            yield name, "ok", detail
 
 
 def _existing(folder: Path) -> Path:
     return folder if folder.exists() else _existing(folder.parent)
 
 
-CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
-    _python,
-    _packages,
-    _token,
-    _api,
-    _port,
-    _mlflow,
-    _ray,
-    _disk,
-)
+CHECKS: tuple[Callable[[Settings], Findings], ...] = (_python, _packages, _token, _api, _mlflow, _ray, _disk)

@@ -1,4 +1,4 @@
-"""Exit codes, for scripts: what each means, and which error ends with which."""
+"""Exit codes, for scripts: what each means, and with which an error ends a command."""
 
 from enum import IntEnum
 
@@ -9,7 +9,7 @@ from sweep_service.sweep.records import SweepState
 
 
 class ExitCode(IntEnum):
-    """How a command ends. Usage errors are 2, as everywhere."""
+    """The code with which a command ends. Usage errors are 2, as everywhere."""
 
     OK = 0
     ERROR = 1

@@ -1,4 +1,4 @@
-"""`best --export`: the best config's policy as a model folder, with the evidence beside it."""
+"""Exports the best config's policy as a model folder, with the evidence beside it (`best --export`)."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import trainers
-from sweep_service.cli.output import say
+from sweep_service.cli.output import plural, say
 from sweep_service.client import Client
 from sweep_service.errors import NotReady, ServiceError
 from sweep_service.schemas import TrialView
 from sweep_service.settings import Settings
-from sweep_service.sweep.records import Checkpoint, Stage, TrialState
+from sweep_service.sweep.records import Stage, TrialState
 from trainers.catalog.entries import ModelEntry, read_entry
 from trainers.config import TrainingConfig
 from trainers.errors import ConfigError
@@ -28,85 +28,83 @@ _EVALUATION = "eval/avg_at_k"
 def export_best(
     client: Client, sweep_id: str, target: Path, *, seed: int | None, weights: Weights, adapter: bool
 ) -> Path:
-    """Write the policy of one trial of the report's best config; return its folder, which is whole or not there.
+    """Write the policy of one trial of the report's best config; return its folder, which is complete or absent.
 
-    Raises: NotReady, while there is no final report; ServiceError, with what to do about it.
+    Raises: NotReady, while there is no final report; ServiceError, if it cannot be exported.
     """
     from sweep_service.report.model import Report  # brings the report's parts
     from sweep_service.report.render.model_card import CONFIG_FILE, Exported, model_card, trial_yaml
 
     target = target.expanduser().absolute()
     if target.exists():
-        raise ServiceError(f"{target} exists already; name a folder that does not")
+        raise ServiceError(f"{target} exists already; name a folder that does not exist yet")
     if not target.parent.is_dir():
-        raise ServiceError(f"{target.parent} is no folder; make it first")
+        raise ServiceError(f"{target.parent} is not a directory; make it first")
     report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=30))
     if report.best is None:
         raise NotReady(f"no config of sweep {sweep_id} has a result, so there is nothing to export")
     best, stage = report.best, Stage.CONFIRM if report.best.seeds else Stage.TUNE
-    mine = [trial for trial in client.trials(sweep_id) if (trial.config_id, trial.stage) == (best.config_id, stage)]
-    trial, why = choose_trial(mine, seed)
+    trials = [trial for trial in client.trials(sweep_id) if (trial.config_id, trial.stage) == (best.config_id, stage)]
+    trial, why = choose_trial(trials, seed)
     say(f"{best.label}, {stage} trial {trial.id} with seed {trial.seed}. {why}")
     checkpoint = _reachable(trial)
     training = next(config.training for config in client.configs(sweep_id) if config.id == best.config_id)
     processes = client.get(sweep_id).spec.resources.processes_for(TrainingConfig.model_validate(training))
     (curve,) = client.curves(sweep_id, [_EVALUATION], [trial.id], last=1)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-", ignore_cleanup_errors=True) as made:
-        folder = Path(made) / "model"
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-", ignore_cleanup_errors=True) as near:
+        folder = Path(near) / "model"
         facts = _export(checkpoint, folder, weights, adapter=adapter)
         exported = Exported(trial, why, training, curve.values[-1], facts, processes, _base(training))
         write_whole(folder / CONFIG_FILE, trial_yaml(report, best, exported))
         write_whole(folder / "README.md", model_card(report, best, exported))
         move_whole(folder, target)
     size = f"{facts['parameters']:,} parameters in {facts['dtype']}, {facts['bytes'] / 2**20:,.1f} MiB"
-    say(f"{size}; README.md says what is known of it")
+    say(f"{size}; README.md in it holds the evidence")
     return target
 
 
 def choose_trial(trials: Sequence[TrialView], seed: int | None) -> tuple[TrialView, str]:
-    """The trial whose policy stands for its config, and why it.
+    """Return the trial whose policy stands for its config, and the reason in a sentence.
 
     Args:
         trials: of one config and one stage.
-        seed: of the trial that is wanted; None: the one with the median objective, of two in the middle the lower.
-    Raises: ServiceError, if there is no such trial that trained to its end.
+        seed: the trial's seed; None takes the trial with the median objective, the lower of two in the middle.
+    Raises: ServiceError, if no such trial has trained to its end.
     """
     ended = [trial for trial in trials if trial.state is TrialState.SUCCEEDED and trial.objective is not None]
     ranked = sorted(ended, key=lambda trial: (trial.objective or 0.0, trial.seed))
     if not ranked:
         raise ServiceError("no trial of the best config has trained to its end")
-    seeds = f"{len(ranked)} {ranked[0].stage} seed{'s' * (len(ranked) != 1)}"
+    seeds = plural(len(ranked), f"{ranked[0].stage} seed")
     if seed is not None:
         chosen = next((trial for trial in ranked if trial.seed == seed), None)
         if chosen is None:
-            known = ", ".join(str(trial.seed) for trial in sorted(ranked, key=lambda trial: trial.seed))
-            raise ServiceError(f"the best config has no finished trial of seed {seed}; there are {known}")
+            finished = ", ".join(map(str, sorted(trial.seed for trial in ranked)))
+            raise ServiceError(f"the best config has no finished trial of seed {seed}; choose one of {finished}")
         place = len(ranked) - ranked.index(chosen)
-        why = f"Seed {seed} was asked for; by objective it is number {place} of {seeds}."
-        return chosen, why
+        return chosen, f"Seed {seed} was asked for; by objective it is number {place} of {seeds}."
     chosen = ranked[(len(ranked) - 1) // 2]
     if len(ranked) == 1:
         return chosen, f"There is only {seeds}."
     middle = "the lower of the two in the middle" if len(ranked) % 2 == 0 else "the one in the middle"
-    why = f"By objective seed {chosen.seed} is {middle} of {seeds}, not the luckiest."
-    return chosen, why
+    return chosen, f"By objective seed {chosen.seed} is {middle} of {seeds}, not the luckiest."
 
 
 def _reachable(trial: TrialView) -> Path:
-    found: Checkpoint | None = trial.checkpoint
-    if found is None:
-        raise ServiceError(f"trial {trial.id} has recorded no checkpoint")
-    if not (path := Path(found.path)).is_dir():
+    """Return the folder of a trial's checkpoint, if this machine has it."""
+    if trial.checkpoint is None:
+        raise ServiceError(f"trial {trial.id} has recorded no checkpoint; choose another one with --seed")
+    if not (path := Path(trial.checkpoint.path)).is_dir():
         raise ServiceError(
             f"trial {trial.id} left its policy at {path}, which this machine does not have. Run the same command where "
             "the storage of trials (SWEEPS_STORAGE) is mounted, with SWEEPS_URL and SWEEPS_TOKEN_FILE naming this "
-            "server; if it was removed there, choose another with --seed"
+            "server; if it was removed there, choose another one with --seed"
         )
     return path
 
 
 def _base(training: dict[str, Any]) -> ModelEntry | None:
-    """The catalog's record of the base model, if the catalog is on this machine."""
+    """Return the catalog's record of the base model; None if this machine's catalog has none."""
     if training["model"]["name"] != "pretrained":
         return None
     try:
@@ -116,8 +114,8 @@ def _base(training: dict[str, Any]) -> ModelEntry | None:
 
 
 def _export(checkpoint: Path, folder: Path, weights: Weights, *, adapter: bool) -> dict[str, Any]:
-    """Have a child write the model, for this process has no torch; it ends with this one."""
-    lifeline, held = os.pipe()
+    """Have a child write the model, for this process has no torch; the child ends with this process."""
+    lifeline, end = os.pipe()
     command = [sys.executable, "-m", "trainers.export", str(checkpoint), str(folder), "--dtype", weights]
     command += ["--parent-fd", str(lifeline), *(["--adapter"] if adapter else [])]
     packages = os.pathsep.join(filter(None, [str(Path(trainers.__file__).parent.parent), os.environ.get("PYTHONPATH")]))
@@ -128,7 +126,7 @@ def _export(checkpoint: Path, folder: Path, weights: Weights, *, adapter: bool) 
             out, _ = child.communicate()
     finally:
         os.close(lifeline)
-        os.close(held)
+        os.close(end)
     if child.returncode:
-        raise ServiceError(f"the model was not exported (exit code {child.returncode}); the reason stands above")
+        raise ServiceError(f"the model was not exported (exit code {child.returncode}); the reason is printed above")
     return json.loads(out)

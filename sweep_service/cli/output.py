@@ -1,20 +1,21 @@
-"""Printing: data on standard output, everything else on standard error."""
+"""Prints for people and programs: data on standard output, everything else on standard error."""
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
-import typer
 from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sweep_service.errors import InvalidSpec, ServiceError
+from sweep_service.schemas import SweepView
 from sweep_service.sweep.records import SweepState, TrialState
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, in the API's shape.")]
 STYLES: dict[str, str] = {
     "QUEUED": "yellow",
     "PENDING": "yellow",
@@ -46,6 +47,22 @@ def say(text: str) -> None:
 def print_data(text: str) -> None:
     """Print a line of data as it is."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def write_output(content: bytes, output: str) -> None:
+    """Write a file and print its path; `-` is standard output.
+
+    Raises: ServiceError, if the file cannot be written.
+    """
+    if output == "-":
+        sys.stdout.buffer.write(content)
+        return
+    path = Path(output).expanduser().absolute()
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise ServiceError(f"cannot write {path}: {error.strerror or error}") from error
+    print_data(str(path))
 
 
 def print_json(value: Any) -> None:
@@ -92,6 +109,24 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], ri
 def state_text(state: SweepState | TrialState) -> Text:
     """Return a state in its colour."""
     return Text(state.value, STYLES[state.value])
+
+
+def sweep_line(sweep: SweepView, note: str = "") -> Text:
+    """Return a sweep's name, id, state and duration in one line, and a note after them."""
+    took = span((sweep.ended_at or time.time()) - (sweep.started_at or sweep.created_at))
+    return Text.assemble((sweep.name, "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {took}{note}")
+
+
+def print_facts(facts: Mapping[str, str | None], width: int, indent: str = "  ") -> None:
+    """Print a line for each fact that there is, its name in a column of this width."""
+    for name, text in facts.items():
+        if text:
+            stdout().print(Text.assemble((indent + name.ljust(width), "bright_black"), text), soft_wrap=True)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun, such as `1 trial` or `4 trials`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def span(seconds: float) -> str:

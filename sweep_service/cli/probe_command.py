@@ -1,14 +1,14 @@
-"""The command that measures what a sweep will cost."""
+"""The command `probe`, which measures what a sweep will cost."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import typer
 from rich.text import Text
 
-from sweep_service.cli.connect import connect
+from sweep_service.cli.arguments import Json, SpecFile, Timeout, connect
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.output import Json, print_error, print_json, print_table, say, span, stderr, stdout
+from sweep_service.cli.output import print_error, print_facts, print_json, print_table, say, span, stderr, stdout
 from sweep_service.cli.spec_file import read_spec
 from sweep_service.client import Client
 from sweep_service.errors import NotReady, ServiceError
@@ -25,26 +25,21 @@ _MEASURED_AS = {
     "evaluations": "evaluation",
     "checkpoints": "checkpoint",
 }
-"""Which phase of the probe tells the memory that this part of a trial needs."""
+"""The phase of the probe whose memory is that of each part of a trial."""
 
 
-def probe(
-    file: Annotated[str, typer.Option("--file", "-f", help="The spec, YAML or JSON; - reads standard input.")],
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0, help="Seconds to wait at most; then exit with 9.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Measure what a sweep will cost, and whether it fits the memory; run none of its trials.
+def probe(file: SpecFile, timeout: Timeout = None, json: Json = False) -> None:
+    """Measure what a sweep will cost, and whether it fits into memory, without running its trials.
 
-    Three updates with prompts and completions as long as they may be. `sweeps plan` then counts with what was measured.
+    The probe makes three updates with prompts and completions as long as they may be. From then on `sweeps plan`
+    estimates from what was measured.
 
     [bold]sweeps probe -f examples/demo.yaml[/bold]
     """
     raw = read_spec(file)
     with connect() as client:
-        asked = {**cast("Mapping[str, Any]", raw), "probe": "only"} if isinstance(raw, Mapping) else raw
-        sweep = client.submit(asked)
+        probed = {**cast("Mapping[str, Any]", raw), "probe": "only"} if isinstance(raw, Mapping) else raw
+        sweep = client.submit(probed)
         say(f"probing {sweep.name} ({sweep.id}): a few updates at full length; its trials do not run")
         sweep = _wait(client, sweep, timeout)
         try:
@@ -61,16 +56,16 @@ def probe(
 
 
 def _wait(client: Client, sweep: SweepView, timeout_s: float | None) -> SweepView:
-    """Wait for the probe's end and show what it does."""
-    with stderr().status("waits for a worker") as status:
+    """Wait for the end of the probe, and show its phases."""
+    with stderr().status("waiting for a worker") as status:
 
         def show(event: Event) -> None:
             if event.type == "probe.started":
-                status.update("waits for its resources")
+                status.update("waiting for its resources")
             elif event.type == "probe.progress":
                 status.update(str(event.data["phase"]))
             elif event.type == "probe.finished":
-                status.update("ends")
+                status.update("ending")
 
         try:
             return client.wait(sweep.id, timeout_s, on_event=show)
@@ -111,11 +106,6 @@ def print_cost(cost: SweepCost, plan: SweepPlan) -> None:
         ],
         right=("A TRIAL", "SHARE", "TOKENS/S", "PEAK MEMORY"),
     )
-    for name, text in _facts(cost, plan).items():
-        console.print(Text.assemble((name.ljust(9), "bright_black"), text))
-
-
-def _facts(cost: SweepCost, plan: SweepPlan) -> dict[str, str]:
     wall = f", {span(cost.wall_hours * 3600)} at max_parallel trials at a time" if cost.wall_hours else ""
     facts = {
         "memory": memory_text(cost),
@@ -125,11 +115,11 @@ def _facts(cost: SweepCost, plan: SweepPlan) -> dict[str, str]:
     }
     if plan.basis != cost.basis:
         facts["earlier"] = f"{plan.hours:.3g} {plan.hours_unit} by {plan.basis}, which is the better guess"
-    return facts
+    print_facts(facts, 9, indent="")
 
 
 def memory_text(cost: SweepCost) -> str:
-    """Say how much memory was needed of how much, and in which phase."""
+    """Return how much of a device's memory was needed at most, and in which phase."""
     figures, phase = cost.figures, cost.figures.peak_phase
     return f"{gib(figures.peak_mib[phase])} of {gib(figures.device_memory_mib)} at most ({phase}), {figures.device}"
 

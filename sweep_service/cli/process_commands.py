@@ -1,4 +1,4 @@
-"""Commands that run the service: serve, api, worker, db upgrade."""
+"""Commands that run the service, whole or in parts: serve, api, worker, db upgrade."""
 
 from typing import Annotated
 
@@ -6,20 +6,24 @@ import typer
 
 from sweep_service.settings import Settings
 
-Host = Annotated[str | None, typer.Option("--host", help="Address to listen on. Default: SWEEPS_HOST, or 127.0.0.1.")]
-Port = Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Default: SWEEPS_PORT, or 8080.")]
-db = typer.Typer(help="The database.", no_args_is_help=True)
+Host = Annotated[
+    str | None, typer.Option("--host", help="The address to listen on. Default: SWEEPS_HOST, or 127.0.0.1.")
+]
+Port = Annotated[
+    int | None, typer.Option("--port", min=1, max=65535, help="The port to listen on. Default: SWEEPS_PORT, or 8080.")
+]
+db = typer.Typer(help="The database.", no_args_is_help=True, rich_markup_mode="rich")
 
 
 def serve(
     host: Host = None,
     port: Port = None,
-    cpus: Annotated[int | None, typer.Option("--cpus", min=1, help="For trials. Default: all cores.")] = None,
-    gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="For trials. Default: all there are.")] = None,
+    cpus: Annotated[int | None, typer.Option("--cpus", min=1, help="CPU cores for trials. Default: all.")] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="GPUs for trials. Default: all.")] = None,
 ) -> None:
-    """Start the whole service on this machine.
+    """Start the whole service on this machine: the API, a worker, MLflow and a local Ray.
 
-    That is the API, a worker, MLflow and a local Ray. Ctrl-C stops all of it.
+    Ctrl-C stops all of it.
 
     [bold]sweeps serve --port 9000[/bold]
     """
@@ -32,6 +36,8 @@ def api(host: Host = None, port: Port = None) -> None:
     """Run the API alone, as in a cluster.
 
     Settings come from SWEEPS_* variables.
+
+    [bold]SWEEPS_DATABASE_URL=postgresql+psycopg://sweeps@db/sweeps sweeps api --port 8080[/bold]
     """
     from sweep_service.api import run_api
 
@@ -42,6 +48,8 @@ def worker() -> None:
     """Run a worker alone, as in a cluster.
 
     It keeps a runner per sweep alive, builds reports and feeds MLflow. Settings come from SWEEPS_* variables.
+
+    [bold]SWEEPS_RAY_ADDRESS=ray-head:6379 sweeps worker[/bold]
     """
     from sweep_service.worker.work_loop import run_worker
 
@@ -50,13 +58,16 @@ def worker() -> None:
 
 @db.command()
 def upgrade() -> None:
-    """Bring the database's schema to this version."""
+    """Bring the database's schema to this version of the service.
+
+    [bold]sweeps db upgrade[/bold]
+    """
     from sweep_service.cli.output import say
     from sweep_service.store import open_store
 
     settings = Settings()
     open_store(settings.database_url).close()
-    say("the database has the newest schema")
+    say("the database has the schema of this version")
 
 
 @db.callback()
@@ -64,5 +75,5 @@ def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
 
 
 def _settings(host: str | None, port: int | None) -> Settings:
-    given = {"host": host, "port": port}
-    return Settings.model_validate({name: value for name, value in given.items() if value is not None})
+    options = {"host": host, "port": port}
+    return Settings.model_validate({name: value for name, value in options.items() if value is not None})

@@ -1,4 +1,4 @@
-"""Reading a spec from YAML or JSON (which is YAML), strictly."""
+"""Reads a spec from YAML, of which JSON is a part, strictly."""
 
 import json
 import re
@@ -14,11 +14,11 @@ _FLOAT = re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
 
 
 class SpecFileError(ServiceError):
-    """The file is not there or is not YAML."""
+    """The file of the spec cannot be read, or is not valid YAML."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without its surprises: 1e-5 is a number, a date is text, a key may not appear twice."""
+    """Safe YAML without its surprises: 1e-5 is a number, a date is text, and no key may appear twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # pyright: ignore[reportUnknownVariableType]
@@ -37,9 +37,9 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.012345
 
 
 def read_spec(path: str) -> Any:
-    """Return what the file says; `-` is standard input.
+    """Return the content of a file; `-` is standard input.
 
-    Raises: SpecFileError, if it cannot be read; InvalidSpec, if it holds what JSON cannot say.
+    Raises: SpecFileError, if it cannot be read or is not valid YAML; InvalidSpec, if JSON has no such values.
     """
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text()
@@ -49,7 +49,7 @@ def read_spec(path: str) -> Any:
 
 
 def parse_yaml(text: str, name: str = "the text") -> Any:
-    """Return what YAML says, if JSON can say it too; errors as `read_spec`."""
+    """Return the content of a YAML text; raises as `read_spec`, with `name` for the file."""
     try:
         loader = _Loader(text)
         loader.name = name
@@ -57,13 +57,13 @@ def parse_yaml(text: str, name: str = "the text") -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise SpecFileError(f"{name}{place}: not YAML: {error.problem}") from error
+        raise SpecFileError(f"{name}{place}: not valid YAML: {error.problem}") from error
     except yaml.YAMLError as error:
-        raise SpecFileError(f"{name}: not YAML: {error}") from error
+        raise SpecFileError(f"{name}: not valid YAML: {error}") from error
     if value is None:
         raise InvalidSpec([SpecError("", f"{name} is empty; a sweep is a mapping with name, training, space, …")])
     try:
         json.dumps(value, allow_nan=False)
     except (ValueError, TypeError) as error:
-        raise InvalidSpec([SpecError("", f"{name} holds what JSON cannot say: {error}")]) from error
+        raise InvalidSpec([SpecError("", f"{name} has a value that JSON has not: {error}")]) from error
     return value

@@ -1,4 +1,4 @@
-"""Commands about sweeps: plan, submit, ls, show, report, best, cancel."""
+"""Commands about sweeps: plan, submit, ls, show, compare, watch, report, best, cancel."""
 
 import sys
 import time
@@ -7,18 +7,19 @@ from typing import Annotated
 
 import typer
 
-from sweep_service.cli.connect import connect, find_sweep
+from sweep_service.cli.arguments import Json, SpecFile, Timeout, Which, connect, find_sweep
 from sweep_service.cli.exits import ExitCode, code_of_state
 from sweep_service.cli.export_best import Weights, export_best
 from sweep_service.cli.output import (
-    Json,
     counts_text,
+    plural,
     print_data,
     print_json,
     print_table,
     say,
     span,
     state_text,
+    write_output,
 )
 from sweep_service.cli.spec_file import read_spec
 from sweep_service.cli.sweep_print import print_comparison, print_plan, print_sweep
@@ -26,18 +27,14 @@ from sweep_service.cli.watch_sweep import watch_sweep
 from sweep_service.schemas import MEDIA_TYPES, ReportFormat
 from sweep_service.sweep.records import SweepState
 
-SpecFile = Annotated[str, typer.Option("--file", "-f", help="The spec, YAML or JSON; - reads standard input.")]
-Which = Annotated[
-    str | None, typer.Argument(metavar="[SWEEP]", help="Id, part of it, or name. Default: the newest sweep.")
-]
 _FRESH_S = 60.0
-Timeout = Annotated[float | None, typer.Option("--timeout", min=0, help="Seconds to wait at most; then exit with 9.")]
+"""Age in seconds from which on a newer interim report is waited for."""
 
 
 def plan(file: SpecFile, json: Json = False) -> None:
-    """Check a spec; say what it would run and cost.
+    """Check a spec, and show what it would run and cost.
 
-    The server does that: it must run (`sweeps serve`).
+    The server checks it, so start one first (`sweeps serve`).
 
     [bold]sweeps plan -f examples/demo.yaml[/bold]
     """
@@ -49,10 +46,12 @@ def plan(file: SpecFile, json: Json = False) -> None:
 
 def submit(
     file: SpecFile,
-    wait: Annotated[bool, typer.Option("--wait", help="Stay until it has ended; the exit code tells how.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="As --wait, with live progress.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the sweep has ended; the exit code tells how.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Wait as with --wait, and show live progress.")] = False,
     key: Annotated[
-        str | None, typer.Option("--key", help="Name of this submission: given again, nothing is submitted twice.")
+        str | None, typer.Option("--key", help="A name for this submission; the same key never submits twice.")
     ] = None,
     timeout: Timeout = None,
     json: Json = False,
@@ -64,8 +63,7 @@ def submit(
     raw = read_spec(file)
     with connect() as client:
         sweep = client.submit(raw, key)
-        count = sum(sweep.trials.values())
-        trials = f"{count} trial{'s' * (count != 1)}"
+        trials = plural(sum(sweep.trials.values()), "trial")
         say(f"submitted {sweep.name}: {trials} to begin with. Watch it: sweeps watch {sweep.id}")
         if not json:
             print_data(sweep.id)
@@ -80,9 +78,10 @@ def submit(
 
 def ls(
     state: Annotated[
-        list[SweepState] | None, typer.Option("--state", case_sensitive=False, help="Only these; may be repeated.")
+        list[SweepState] | None,
+        typer.Option("--state", case_sensitive=False, help="List only sweeps in this state; may be repeated."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="List at most this many, newest first.")] = 20,
     json: Json = False,
 ) -> None:
     """List sweeps, newest first.
@@ -110,10 +109,10 @@ def ls(
 
 def show(
     sweep: Which = None,
-    trials: Annotated[bool, typer.Option("--trials", help="List every trial too.")] = False,
+    trials: Annotated[bool, typer.Option("--trials", help="List every trial, too.")] = False,
     json: Json = False,
 ) -> None:
-    """Show a sweep: state, configs, objectives, failures.
+    """Show a sweep: its state, configs, objectives and failures.
 
     [bold]sweeps show demo --trials[/bold]
     """
@@ -133,24 +132,21 @@ def compare(
     ],
     json: Json = False,
 ) -> None:
-    """Compare sweeps: configs that are in both, with intervals.
+    """Compare the configs that several sweeps share, with intervals.
 
-    A config is the same in two sweeps if every training parameter but the seed is. Differences are from the first.
+    Two sweeps share a config if every training parameter but the seed is equal. Differences are from the first sweep.
 
     [bold]sweeps compare demo demo-again[/bold]
     """
     with connect() as client:
-        found = client.compare([find_sweep(client, sweep) for sweep in sweeps])
-    if json:
-        print_json(found)
-    else:
-        print_comparison(found)
+        result = client.compare([find_sweep(client, sweep) for sweep in sweeps])
+    print_json(result) if json else print_comparison(result)
 
 
 def watch(sweep: Which = None, timeout: Timeout = None, json: Json = False) -> None:
     """Follow a sweep with live progress until it has ended.
 
-    Ctrl-C detaches, and the sweep goes on.
+    Ctrl-C ends only the display; the sweep goes on.
 
     [bold]sweeps watch demo[/bold]
     """
@@ -168,14 +164,22 @@ def report(
     ] = "html",
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", help="File; - is standard output. Default: a file for html, png, svg, else -."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file to write; - is standard output. Default: a file for html, png, svg, else -.",
+        ),
     ] = None,
-    final: Annotated[bool, typer.Option("--final", help="Take no interim report; wait for the final one.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for it if it is not built.")] = 30,
+    final: Annotated[
+        bool, typer.Option("--final", help="Wait for the final report instead of taking an interim one.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, help="Wait for at most this many seconds for the report.")
+    ] = 30,
 ) -> None:
-    """Write the report and print the file's path.
+    """Write a sweep's report, and print the file's path.
 
-    The HTML is one file that opens offline. Of a running sweep this is an interim report.
+    The HTML is one file that opens offline. While the sweep runs, the report is an interim one.
 
     [bold]sweeps report demo[/bold]
     [bold]sweeps report demo --format md | less[/bold]
@@ -192,26 +196,24 @@ def report(
     if output is None:
         is_text = not MEDIA_TYPES[format].startswith(("text/html", "image/"))  # fit for a terminal
         output = "-" if is_text else f"{name}-{sweep_id[-6:]}.{format}"
-    if output == "-":
-        sys.stdout.buffer.write(content)
-        return
-    path = Path(output).expanduser().absolute()
-    path.write_bytes(content)
-    print_data(str(path))
+    write_output(content, output)
 
 
 def best(
     sweep: Which = None,
     export: Annotated[
-        Path | None, typer.Option("--export", metavar="DIR", help="Write its policy as a Hugging Face model folder.")
+        Path | None, typer.Option("--export", metavar="DIR", help="Write the policy as a Hugging Face model folder.")
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", help="With --export: this trial. Default: the one with the median objective."),
+        typer.Option(
+            "--seed", help="With --export: take the trial of this seed. Default: the one with the median objective."
+        ),
     ] = None,
-    dtype: Annotated[Weights, typer.Option("--dtype", help="With --export: type of the weights.")] = "float32",
+    dtype: Annotated[Weights, typer.Option("--dtype", help="With --export: the type of the weights.")] = "float32",
     adapter: Annotated[
-        bool, typer.Option("--adapter", help="With --export: LoRA adapters alone, not merged into their base.")
+        bool,
+        typer.Option("--adapter", help="With --export: write the LoRA adapters alone, not merged into their base."),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -221,7 +223,7 @@ def best(
     [bold]sweeps best demo --export model[/bold]
     """
     if export is None and (seed is not None or adapter or dtype != "float32"):
-        raise typer.BadParameter("--seed, --dtype and --adapter say what --export writes; name its folder")
+        raise typer.BadParameter("--seed, --dtype and --adapter choose what --export writes; give --export DIR, too")
     with connect() as client:
         sweep_id = find_sweep(client, sweep)
         if export is not None:
@@ -234,14 +236,14 @@ def best(
 
 
 def cancel(
-    sweep: Annotated[str, typer.Argument(help="Id, part of it, or name.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Stay until it has stopped.")] = False,
+    sweep: Annotated[str, typer.Argument(help="The sweep's id, a part of it, or its name.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the sweep has stopped.")] = False,
     timeout: Timeout = None,
     json: Json = False,
 ) -> None:
     """Stop a sweep.
 
-    Its running trials end within seconds. What they recorded stays.
+    Running trials end within seconds. What they have recorded stays.
 
     [bold]sweeps cancel demo --wait[/bold]
     """

@@ -1,12 +1,21 @@
-"""Printing one sweep and one plan for people."""
+"""Prints a plan, a sweep, or sweeps beside each other."""
 
-import time
+import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from sweep_service.cli.output import counts_text, number, print_table, span, state_text, stdout
+from sweep_service.cli.output import (
+    counts_text,
+    number,
+    print_facts,
+    print_table,
+    span,
+    state_text,
+    stdout,
+    sweep_line,
+)
 from sweep_service.cli.probe_command import gib, memory_text
 from sweep_service.schemas import ConfigDifference, ConfigValues, ConfigView, SweepsComparison, SweepView, TrialView
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
@@ -36,12 +45,11 @@ def print_plan(plan: SweepPlan) -> None:
     if plan.budget:
         facts["budget"] = _budget(plan.budget, plan.trials)
     console.print(Text(plan.name, "bold"))
-    for name, text in facts.items():
-        console.print(Text.assemble(("  " + name.ljust(9), "bright_black"), text))
+    print_facts(facts, 9)
     for params, roles in list(zip(plan.first_configs, plan.first_roles, strict=True))[:_SHOWN_CONFIGS]:
-        named = [role for role in roles if role != Role.SPACE]
-        shown = params_text(params) or ("another loss" if params else "the base configuration")
-        console.print(Text(f"           {shown}" + (f"  ({', '.join(named)})" if named else "")))
+        comparator = [role for role in roles if role != Role.SPACE]
+        text = params_text(params) or ("another loss" if params else "the base configuration")
+        console.print(Text(f"           {text}" + (f"  ({', '.join(comparator)})" if comparator else "")))
     if plan.configs > _SHOWN_CONFIGS:
         console.print(Text(f"           … {plan.configs - len(plan.first_configs[:_SHOWN_CONFIGS])} more"))
     _print_prompts(plan)
@@ -50,7 +58,7 @@ def print_plan(plan: SweepPlan) -> None:
 
 
 def _print_prompts(plan: SweepPlan) -> None:
-    """Print the prompts as the model reads them, and what is known of the data."""
+    """Print facts of the data, and the prompts as the model reads them."""
     console = stdout()
     for index, fact in enumerate(data_facts(plan.data) if plan.data else ()):
         console.print(Text.assemble(("           " if index else "  data     ", "bright_black"), fact))
@@ -62,9 +70,9 @@ def _print_prompts(plan: SweepPlan) -> None:
 def _budget(budget: BudgetPlan, trials: Mapping[str, int]) -> str:
     if budget.max_gpu_hours is None:
         return f"at most {budget.worst_gpu_hours:.3g} GPU-hours"
-    kept = f", {budget.kept_for_confirm:.3g} kept for the confirm stage" if budget.kept_for_confirm else ""
-    sure = f"{budget.sure_tune_trials} of {trials[Stage.TUNE]} tune trials are sure to begin"
-    return f"{budget.max_gpu_hours:g} GPU-hours{kept}; {sure}"
+    reserve = f", {budget.kept_for_confirm:.3g} kept for the confirm stage" if budget.kept_for_confirm else ""
+    certain = f"{budget.sure_tune_trials} of {trials[Stage.TUNE]} tune trials are sure to begin"
+    return f"{budget.max_gpu_hours:g} GPU-hours{reserve}; {certain}"
 
 
 def print_sweep(
@@ -72,8 +80,7 @@ def print_sweep(
 ) -> None:
     """Print a sweep's state, its configs, its failed trials or all of them, and where its page is."""
     console = stdout()
-    took = (sweep.ended_at or time.time()) - (sweep.started_at or sweep.created_at)
-    console.print(Text.assemble((sweep.name, "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {span(took)}"))
+    console.print(sweep_line(sweep))
     seeds = f"tune {_commas(sweep.spec.seeds.tune)}"
     if confirm := sweep.spec.seeds.confirm:
         seeds += f"; confirm the best {confirm.top_k} on {_commas(confirm.seeds)}"
@@ -86,9 +93,7 @@ def print_sweep(
         "page": page,
         "mlflow": sweep.mlflow_url,
     }
-    for name, text in facts.items():
-        if text:
-            console.print(Text.assemble(("  " + name.ljust(11), "bright_black"), text))
+    print_facts(facts, 11)
     for text in _warnings(trials):
         console.print(Text.assemble(("  " + "warning".ljust(11), "yellow"), text))
     console.print()
@@ -98,14 +103,13 @@ def print_sweep(
         [_config_row(config, valued) for config in configs],
         right=("TUNE (SEEDS)", "CONFIRM (SEEDS)"),
     )
-    failed = [trial for trial in trials if trial.state.went_wrong]
-    shown = trials if list_trials else failed
-    if shown:
+    failures = [trial for trial in trials if trial.state.went_wrong]
+    if listed := trials if list_trials else failures:
         params = {config.id: params_text(config.params) for config in configs}
         console.print()
         print_table(
             ("TRIAL", "STATE", "PARAMETERS", "SEED", "STAGE", "STEP", "OBJECTIVE", "ATTEMPTS", "MESSAGE"),
-            [_trial_row(trial, params.get(trial.config_id, "")) for trial in shown],
+            [_trial_row(trial, params.get(trial.config_id, "")) for trial in listed],
             right=("SEED", "STEP", "OBJECTIVE", "ATTEMPTS"),
         )
 
@@ -118,12 +122,12 @@ def _gpu_hours(hours: GpuHours | None) -> str:
 
 
 def _warnings(trials: Sequence[TrialView]) -> list[str]:
-    """What trainers warned of: each code with how many trials have it, and the first one's message."""
-    found: dict[str, list[str]] = {}
+    """Return a line for each code of the trainers' warnings: the number of its trials, and the first one's message."""
+    messages: dict[str, list[str]] = {}
     for trial in trials:
         for warning in trial.warnings:
-            found.setdefault(warning.code, []).append(f"trial {trial.id}: {warning.message}")
-    return [f"{code} in {len(said)} of {len(trials)} trials; {said[0]}" for code, said in found.items()]
+            messages.setdefault(warning.code, []).append(f"trial {trial.id}: {warning.message}")
+    return [f"{code} in {len(texts)} of {len(trials)} trials; {texts[0]}" for code, texts in messages.items()]
 
 
 def _config_row(config: ConfigView, valued: Mapping[tuple[str, Stage], int]) -> tuple[str, ...]:
@@ -159,19 +163,19 @@ def _commas(values: Sequence[int]) -> str:
     return ", ".join(map(str, values))
 
 
-def print_comparison(found: SweepsComparison) -> None:
+def print_comparison(comparison: SweepsComparison) -> None:
     """Print sweeps beside each other: the configs they share, each with its difference from the first sweep."""
     console = stdout()
-    letters = "ABCDEFGHIJKLMNOPQRST"
-    for letter, sweep in zip(letters, found.sweeps, strict=False):
+    letters = string.ascii_uppercase
+    for letter, sweep in zip(letters, comparison.sweeps, strict=False):
         only = f"{sweep.configs} configs, {sweep.only_here} only here"
         console.print(
             Text.assemble((f"{letter} {sweep.name}", "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {only}")
         )
     console.print()
-    names = letters[: len(found.sweeps)]
+    names = letters[: len(comparison.sweeps)]
     header = [f"{name} (SEEDS)" for name in names] + [f"{name} - A, 95 %" for name in names[1:]]
-    if found.shared:
+    if comparison.shared:
         print_table(
             ("CONFIG", "PARAMETERS", *header),
             [
@@ -181,13 +185,13 @@ def print_comparison(found: SweepsComparison) -> None:
                     *map(_values_text, row.values),
                     *map(_difference_text, row.differences),
                 )
-                for row in found.shared
+                for row in comparison.shared
             ],
             right=header,
         )
-    for note in found.notes:
+    for note in comparison.notes:
         console.print(Text.assemble(("note  ", "yellow"), note))
-    for line in found.method:
+    for line in comparison.method:
         console.print(Text(line, "bright_black"))
 
 
@@ -195,10 +199,10 @@ def _values_text(values: ConfigValues) -> str:
     return f"{number(values.mean)} ({values.n})" if values.n else "-"
 
 
-def _difference_text(found: ConfigDifference) -> str:
-    if found.difference is None:
+def _difference_text(row: ConfigDifference) -> str:
+    if row.difference is None:
         return "-"
-    if found.repeated:
-        return f"the same on all {found.repeated} common seeds"
-    interval = "" if found.low is None or found.high is None else f" [{found.low:+.3f}, {found.high:+.3f}]"
-    return f"{found.difference:+.3f}{interval}{' paired' if found.paired else ''}"
+    if row.repeated:
+        return f"the same on all {row.repeated} common seeds"
+    interval = "" if row.low is None or row.high is None else f" [{row.low:+.3f}, {row.high:+.3f}]"
+    return f"{row.difference:+.3f}{interval}{' paired' if row.paired else ''}"

@@ -86,7 +86,7 @@ def test_from_a_folder_to_a_spec_on_the_command_line(sweeps: Sweeps, home: Path)
     assert sweeps("datasets", "add", "./boxed.json", "--name", "boxed").code == 0
     shown = sweeps("datasets", "show", "boxed")
     assert "data: {ref: boxed, split: train, answer: solution, answer_boxed: true}" in shown.out
-    assert shown.err == "which column is the prompt is yours to say\n"
+    assert shown.err == "no column looks like the prompt; name it in the spec\n"
 
     assert "5 problems; aime24 has 30" in sweeps("benchmarks", "add", "aime24=./five.csv").err
     (home / "exam.csv").write_text("problem,answer\n1+1?,2\n2+2?,4\n")
@@ -94,14 +94,14 @@ def test_from_a_folder_to_a_spec_on_the_command_line(sweeps: Sweeps, home: Path)
     assert "answer: 2" in sweeps("benchmarks", "show", "exam").out
     listed = sweeps("benchmarks", "ls")
     assert "exam" in listed.out
-    assert "known, and added by their name: aime24" in listed.err
+    assert "can be added by their names: aime24" in listed.err
 
 
 def test_what_is_wrong_with_a_source_is_said_in_lines(sweeps: Sweeps, home: Path) -> None:
     (home / "empty").mkdir()
     ran = sweeps("models", "add", "./empty", "--name", "x")
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 3)
-    assert "give it a name with --name" in sweeps("models", "add", "./empty").err
+    assert "give it one with --name" in sweeps("models", "add", "./empty").err
     ran = sweeps("datasets", "show", "nothing")
     assert ran.code == 5
     assert re.search(r"there is no dataset 'nothing' in \S+/datasets; there are: .*shop-sums", ran.err)
@@ -118,9 +118,9 @@ def test_an_entry_that_a_sweep_needs_is_not_removed_unasked(served: Served, swee
     sweep, _ = served.service.submit(SPEC | {"training": {"model": {"name": "pretrained", "model": "mine"}}})
     ran = sweeps("models", "rm", "mine", "--yes")
     assert ran.code == 6
-    assert f"{sweep.id} needs mine; cancel it first, or say --force" in ran.err
+    assert f"{sweep.id} needs mine; cancel it first, or give --force" in ran.err
     served.service.cancel(sweep.id)
-    assert sweeps("models", "rm", "mine").err.startswith("error: removing mine cannot be undone; say --yes")
+    assert sweeps("models", "rm", "mine").err.startswith("error: removing mine cannot be undone; confirm it with --yes")
     assert read_entry(served.service.settings.cache, ModelEntry, "mine") == model
     assert sweeps("models", "rm", "mine", "--yes").code == 0
     assert sweeps("models", "rm", "mine", "--yes").code == 1

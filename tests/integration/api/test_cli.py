@@ -143,7 +143,7 @@ def test_the_best_configs_policy_is_exported_whole_or_not_at_all(
     assert f"left its policy at {checkpoint}, which this machine does not have" in away.err
     save_tiny_model(checkpoint)
     write_state(checkpoint, TrainingConfig(), {"step": 80})
-    assert "there are 0, 1" in sweeps("best", "--export", "model", "--seed", "7").err
+    assert "choose one of 0, 1" in sweeps("best", "--export", "model", "--seed", "7").err
     assert sweeps("best", "--export", "model", "--adapter").code == 1
     assert sweeps("best", "--adapter").code == 2
     assert not [entry.name for entry in home.iterdir() if "model" in entry.name]
@@ -175,7 +175,7 @@ def test_a_spec_that_cannot_run_exits_3_and_prints_every_reason(sweeps: Sweeps, 
     [
         ("a: [", "line 1"),
         ("a: 1\na: 2", "line 2: the key 'a' appears twice"),
-        ("a: !!python/name:os.system", "not YAML"),
+        ("a: !!python/name:os.system", "not valid YAML"),
     ],
 )
 def test_a_file_that_is_not_yaml_says_where(sweeps: Sweeps, home: Path, text: str, says: str) -> None:
