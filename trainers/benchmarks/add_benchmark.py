@@ -103,7 +103,7 @@ def _stored(
 
 
 def _fetched(source: UpstreamSource, reporter: Reporter) -> bytes:
-    """The file of a public repository, out of Git LFS if it is kept there."""
+    """Fetch a file of a public repository, out of Git LFS if it is kept there."""
     path = f"{source.repository}/{source.commit}/{source.path}"
     content = _read(f"{RAW}/{path}", source, reporter)
     if not (pointer := _POINTER.fullmatch(content)):

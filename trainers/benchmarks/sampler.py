@@ -49,7 +49,7 @@ class ModelSampler:
         return getattr(self._model.config, "max_position_embeddings", None)
 
     def prompt_ids(self, problem: str, sampling: BenchmarkSampling) -> list[int]:
-        """The token ids of a problem's prompt."""
+        """Return the token ids of a problem's prompt."""
         text = problem + sampling.prompt_suffix
         if sampling.chat:
             text = chat_prompt(self._tokenizer, text, None, {})
@@ -105,7 +105,7 @@ def device() -> str:
 
 
 def has_chat_template(folder: Path) -> bool:
-    """Whether the folder's tokenizer brings a chat template."""
+    """Tell whether the folder's tokenizer brings a chat template."""
     if (folder / "chat_template.jinja").exists():
         return True
     config = folder / "tokenizer_config.json"

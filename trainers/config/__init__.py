@@ -51,7 +51,7 @@ class TrainingConfig(Frozen):
 
     @property
     def accumulation_steps(self) -> int:
-        """Device batches per optimizer update, over all processes."""
+        """Number of device batches per optimizer update, over all processes."""
         return self.rollout.prompts_per_minibatch * self.rollout.completions_per_prompt // self.device_batch
 
     @model_validator(mode="before")
@@ -116,7 +116,7 @@ class TrainingConfig(Frozen):
 
     @property
     def longest_completion(self) -> int:
-        """Tokens of the longest completion that training or evaluation may ask for."""
+        """Length in tokens of the longest completion that training or evaluation may ask for."""
         return max(self.rollout.max_completion_tokens, self.evaluation.max_completion_tokens or 0)
 
     def _vllm(self, engine: VLLMEngine) -> list[str]:

@@ -38,12 +38,12 @@ class RolloutConfig(Frozen):
 
     @property
     def updates_per_rollout(self) -> int:
-        """Optimizer updates made from one rollout."""
+        """Number of optimizer updates made from one rollout."""
         return self.prompts_per_rollout // self.prompts_per_minibatch
 
     @property
     def completions_per_rollout(self) -> int:
-        """Completions trained on from one rollout."""
+        """Number of completions that are trained on from one rollout."""
         return self.prompts_per_rollout * self.completions_per_prompt
 
     @model_validator(mode="after")

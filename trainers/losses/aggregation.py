@@ -66,7 +66,7 @@ def _kept(values_BT: Tensor, mask_BT: Tensor) -> Tensor:
 
 
 def _divisor(total: float | Tensor) -> float | Tensor:
-    """A total of 0 means that no token counts anywhere: the sum over it is 0 and stays 0."""
+    """Replace a total of 0 by 1: no token counts anywhere, so the sum over it is 0 and stays 0."""
     return total or 1.0 if isinstance(total, float | int) else total.masked_fill(total == 0, 1)
 
 

@@ -49,7 +49,7 @@ class LossParams(Params):
     """The only aggregation that the loss is defined with, if there is one."""
 
     def at(self, step: int) -> Self:
-        """The parameters after `step` updates; only a schedule makes them differ."""
+        """Return the parameters after `step` updates; only a schedule makes them differ."""
         return self
 
 
@@ -156,7 +156,7 @@ class PolicyLoss(Protocol[P]):
 
 
 def regions(ratio_BT: Tensor, advantages_BT: Tensor, params: ClipParams) -> dict[Region, Tensor]:
-    """Masks (B, T) of the tokens whose ratio left the bounds, by side and sign of A; a ratio on a bound is inside."""
+    """Mark (B, T) the tokens whose ratio left the bounds, by side and sign of A; a ratio on a bound is inside."""
     below_BT, above_BT = ratio_BT < params.low, ratio_BT > params.high
     positive_BT, negative_BT = advantages_BT > 0, advantages_BT < 0
     return {

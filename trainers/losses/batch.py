@@ -72,7 +72,7 @@ class TokenBatch:
         return part
 
     def log_ratio_BT(self, clamp: float | None) -> Tensor:
-        """Log pi - log pi_old, in nats. Outside +-`clamp` it is cut and passes no gradient; None: never."""
+        """Return log pi - log pi_old, in nats. Outside +-`clamp` it is cut and passes no gradient; None: never."""
         log_ratio_BT = self.logprobs_BT - self.old_logprobs_BT
         return log_ratio_BT if clamp is None else log_ratio_BT.clamp(-clamp, clamp)
 
@@ -88,6 +88,6 @@ class TokenBatch:
         return self.log_ratio_BT(clamp).detach().clamp(-limit, limit).exp()
 
     def unit_BT(self, clamp: float | None) -> Tensor:
-        """1 with the gradient of log pi, which is r / sg(r); without gradient where the log-ratio is cut."""
+        """Return 1 with the gradient of log pi, which is r / sg(r); without gradient where the log-ratio is cut."""
         log_ratio_BT = self.log_ratio_BT(clamp)
         return (log_ratio_BT - log_ratio_BT.detach()).exp()

@@ -116,6 +116,6 @@ def _number(share: float, values_N: Tensor) -> int:
 
 
 def _at(chosen: Tensor, mask_BT: Tensor) -> Tensor:
-    """A mask (B, T) that is true at those of the completion tokens, counted row by row."""
+    """Return a mask (B, T) that is true at the chosen completion tokens, which are counted row by row."""
     positions = mask_BT.flatten().nonzero().squeeze(-1)[chosen]
     return mask_BT.new_zeros(mask_BT.numel()).index_fill(0, positions, True).view_as(mask_BT)

@@ -56,7 +56,7 @@ class CEGPPOParams(_GradientPreservingParams):
     schedule: tuple[BetaSwitch, ...] = Field(default=(), description="Changes of the betas, in order of their steps.")
 
     def at(self, step: int) -> Self:
-        """The parameters after `step` updates, with the betas of the next one and without a schedule."""
+        """Return the parameters after `step` updates, with the betas of the next one and without a schedule."""
         betas = {"beta1": self.beta1, "beta2": self.beta2}
         for switch in self.schedule:
             if step < switch.step:

@@ -39,5 +39,5 @@ LOSSES: Final[dict[str, LossEntry]] = {
 
 
 def policy_loss(batch: TokenBatch, params: LossConfig) -> LossOutput:
-    """The per-token loss (B, T) that `params.name` stands for, with the region masks."""
+    """Compute the per-token loss (B, T) that `params.name` stands for, with the region masks."""
     return LOSSES[params.name].function(batch, params)

@@ -15,7 +15,7 @@ class ExactReward:
         return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
 
     def close(self) -> None:
-        """Nothing is kept running."""
+        """Do nothing: no process is kept running."""
 
 
 def normalised(text: str) -> str:

@@ -27,7 +27,7 @@ def last_boxed(text: str) -> str | None:
 
 
 def looks_worked(answer: str) -> bool:
-    r"""Whether a problem's answer has the marks of a worked solution: several lines, "####" or a box."""
+    r"""Tell whether a problem's answer has the marks of a worked solution: several lines, "####" or a box."""
     return "\n" in answer or "####" in answer or r"\boxed" in answer
 
 

@@ -32,7 +32,7 @@ class NumberReward:
         return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
 
     def close(self) -> None:
-        """Nothing is kept running."""
+        """Do nothing: no process is kept running."""
 
 
 def value_of(text: str) -> Fraction | None:

@@ -61,15 +61,15 @@ class Task(Reward, Protocol):
 
     @property
     def validation(self) -> Sequence[Problem]:
-        """Problems kept from training, in a fixed order."""
+        """Problems to validate on, in a fixed order; none is trained on."""
         ...
 
     def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """The tokenizer of a policy made from scratch for this task; it pads on the left and has an end token."""
+        """Return the tokenizer of a policy made from scratch for this task: padding on the left, with an end token."""
         ...
 
     def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
-        """A prompt and a right answer to it (without end token) for the supervised warm start."""
+        """Draw a prompt and a right answer to it (without end token) for the supervised warm start."""
         ...
 
     @property

@@ -45,11 +45,11 @@ class Countdown:
         return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
 
     def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """One token a character of prompts and expressions."""
+        """Make a tokenizer with one token a character of prompts and expressions."""
         return character_tokenizer(_CHARACTERS)
 
     def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
-        """The prompt of a random problem that is not for validation, and a random right answer."""
+        """Draw the prompt of a random problem that is not for validation, and a random right answer."""
         return next(
             (problem.prompt, problem.answer)
             for problem in _drawn(self._config, random_numbers)
@@ -62,7 +62,7 @@ class Countdown:
         return {"task": "countdown", **self._config.model_dump()}
 
     def close(self) -> None:
-        """Nothing is kept running."""
+        """Do nothing: no process is kept running."""
 
 
 class _Puzzle(NamedTuple):

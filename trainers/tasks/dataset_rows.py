@@ -129,7 +129,7 @@ def _allowed(value: Any, allowed: Sequence[Value]) -> bool:
 
 
 def _at(row: Mapping[str, Any], column: str) -> Any:
-    """The value of a column, or of a path into one; `_MISSING` if the row has none."""
+    """Return the value of a column, or of a path into one; `_MISSING` if the row has none."""
     if column in row:
         return row[column]
     value: Any = row

@@ -45,11 +45,11 @@ class Expressions:
         return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
 
     def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """One token a character of prompts and expressions."""
+        """Make a tokenizer with one token a character of prompts and expressions."""
         return character_tokenizer(_CHARACTERS)
 
     def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
-        """A random prompt and a random right answer: 40 % sums of two, 30 % differences, 30 % sums of three."""
+        """Draw a random prompt and a random right answer: 40 % sums of two, 30 % differences, 30 % sums of three."""
         number = random_numbers.choice(self._numbers)
         kind = random_numbers.random()
         if kind < 0.4:
@@ -65,15 +65,15 @@ class Expressions:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The range of numbers."""
+        """The range of numbers that the task is about."""
         return {"task": "expressions", "smallest": self._numbers[0], "largest": self._numbers[-1]}
 
     def close(self) -> None:
-        """Nothing is kept running."""
+        """Do nothing: no process is kept running."""
 
 
 def value_of(expression: str) -> int | None:
-    """The value of an expression of two to four terms of at most three digits, or None for any other text."""
+    """Return the value of an expression of two to four terms of at most three digits; None for any other text."""
     if not _EXPRESSION.fullmatch(expression):
         return None
     return sum(int(term) for term in _TERM.findall(expression))

@@ -15,7 +15,7 @@ _REPLY: Final = "The reply."
 
 
 def is_chat(task: TaskConfig) -> bool:
-    """Whether the task's prompts are turns of a chat."""
+    """Tell whether the task's prompts are turns of a chat."""
     return isinstance(task, WordProblemsTask) and task.data.template == "chat"
 
 
@@ -29,7 +29,7 @@ def chat_prompt(tokenizer: Any, text: str, system: str | None, options: Mapping[
 
 
 def token_ids(tokenizer: Any, prompts: Sequence[str], *, chat: bool) -> list[list[int]]:
-    """Token ids of prompts; to plain text the tokenizer adds its own tokens, such as BOS, which a chat brings along."""
+    """Return token ids of prompts; to plain text the tokenizer adds tokens such as BOS, which a chat brings along."""
     return tokenizer(text=list(prompts), add_special_tokens=not chat)["input_ids"]
 
 

@@ -12,7 +12,7 @@ _SPECIAL: Final = (PAD, END, START, UNKNOWN)
 
 
 def character_tokenizer(characters: Sequence[str]) -> "PreTrainedTokenizerFast":
-    """One token a character; any other character is unknown."""
+    """Make a tokenizer with one token a character; any other character is unknown."""
     from tokenizers import Tokenizer, decoders, models
 
     vocabulary = {token: index for index, token in enumerate((*_SPECIAL, *characters))}

@@ -62,17 +62,17 @@ class WordProblems:
         return self._reward.judge(problems, completions)
 
     def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """A byte-level tokenizer trained on the training problems."""
+        """Return a byte-level tokenizer trained on the training problems."""
         return self._tokenizer
 
     def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
-        """A random training problem, if it is short enough to be trained on, and its answer alone in a box."""
+        """Draw a training problem that is short enough to be trained on, and its answer alone in a box."""
         problem = random_numbers.choice(self._teachable)
         return problem.prompt, boxed(problem)
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The training problems, and which of them are short enough."""
+        """The digest of the training problems, and the length of prompts that are short enough."""
         text = "\0".join(part for problem in self.training for part in problem)
         return {
             "task": "word_problems",
