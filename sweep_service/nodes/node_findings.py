@@ -103,7 +103,7 @@ def _gpus(node: Node, answer: Mapping[str, Any] | None) -> Iterator[tuple[str, s
     if "problem" in answer:
         yield "error", f"Ray counts {node.gpus:g} GPUs and torch cannot look: {answer['problem']}"
     elif len(answer["names"]) < node.gpus:
-        cards, driver = ", ".join(_counted(answer["names"])) or "none", answer["driver"] or "not answer"
+        cards, driver = ", ".join(_counted(answer["names"])) or "none", answer["driver"] or "not found"
         yield (
             "error",
             f"Ray counts {node.gpus:g} GPUs and torch sees {cards} (driver: {driver}); install a driver and a torch "
