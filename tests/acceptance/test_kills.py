@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 
 import psutil
@@ -11,11 +9,12 @@ import pytest
 
 from sweep_service.auth import read_token
 from sweep_service.client import Client
-from sweep_service.serve import free_port
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from sweep_service.sweep.records import AttemptOutcome, Sweep, SweepState, TrialState
 from tests.sweep_stack import SMALL_TRAINING, answers, one_of, processes_of, serving, small_sweep, wait_until
+
+pytestmark = pytest.mark.long
 
 STEPS = 160
 """Some seconds of training: long enough to be hit in the middle."""
@@ -60,7 +59,6 @@ def training(store: Store, sweep_id: str) -> bool:
     return any(trial.step for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]))
 
 
-@pytest.mark.long
 def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
     training_config = SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}
     raw = small_sweep("kills", training=training_config, seeds={"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}})
@@ -106,14 +104,3 @@ def check(store: Store, sweep: Sweep) -> None:
     assert sum(a.outcome is AttemptOutcome.CRASHED for a in attempts) == 1
     for curve in store.curves(sweep.id, ["loss"]):
         assert curve.steps == list(range(1, STEPS + 1))
-
-
-def test_a_second_serve_of_the_same_home_says_so(settings: Settings) -> None:
-    with serving(settings):
-        os.environ["SWEEPS_PORT"] = str(free_port())
-        second = subprocess.run(
-            [sys.executable, "-m", "sweep_service", "serve"], capture_output=True, text=True, timeout=60
-        )
-    assert second.returncode == 1
-    assert second.stderr.count("\n") == 1
-    assert f"uses {settings.home}" in second.stderr

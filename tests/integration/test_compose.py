@@ -25,6 +25,8 @@ import pytest
 import yaml
 from ray.util import get_node_ip_address
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 ORDER = (("migrate",), ("mlflow", "ray-head"), ("api", "ray-worker"), ("worker",))

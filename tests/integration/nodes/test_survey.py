@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from sweep_service.processes.child_processes import start_kept, stop
 from sweep_service.processes.ray_head import (
     OBJECT_STORE_BYTES,
@@ -19,6 +21,8 @@ from sweep_service.processes.ray_head import (
 )
 from sweep_service.serve import free_port
 from tests.sweep_stack import wait_until
+
+pytestmark = pytest.mark.long
 
 START = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
 STORAGE = Path("/proc/self/cwd/storage")

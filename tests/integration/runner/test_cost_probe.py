@@ -77,6 +77,7 @@ def test_a_sweep_of_the_same_shape_goes_by_it_and_runs(
     assert SweepService(store, settings).probe(fence.sweep_id).sweep_id == only
 
 
+@pytest.mark.long
 def test_a_sweep_whose_probe_runs_out_of_memory_ends_with_what_helps(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:

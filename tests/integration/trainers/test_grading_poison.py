@@ -5,7 +5,7 @@ from trainers.grading.grader_process import MEMORY_KEPT_BYTES
 
 
 def test_poison_costs_its_time_and_leaves_nothing_behind() -> None:
-    asked = questions(20 * len(POISON), poison_share=0.05)
+    asked = questions(5 * len(POISON), poison_share=0.2)
     cost = judge(asked, deadline_s=0.5)
     assert set(cost.seconds) == {*POISON, "honest"}
     assert cost.wrong == []
