@@ -1,6 +1,7 @@
 """Small real sweeps, and the processes of a stack, for tests that run the real thing."""
 
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,22 @@ def small_sweep(name: str, **changes: Any) -> dict[str, Any]:
     return spec | changes
 
 
+_PORTS: set[int] = set()
+
+
+def unused_port() -> int:
+    """Return a port that nobody listens on, at least ten away from every other that it returned.
+
+    It lies below those that the kernel gives to outgoing connections, which may take one of theirs in the seconds until
+    a server listens on it, and above those of Ray's workers.
+    """
+    while True:
+        port = 20_000 + 10 * secrets.randbelow(1_200)
+        if port not in _PORTS and free_port(port) == port:
+            _PORTS.add(port)
+            return port
+
+
 def wait_until(what: str, happened: Callable[[], bool], timeout_s: float = 60) -> None:
     """Poll until it has happened.
 
@@ -66,9 +83,9 @@ def wait_until(what: str, happened: Callable[[], bool], timeout_s: float = 60) -
 @contextmanager
 def ray_head(home: Path, cpus: int, gpus: int) -> Iterator[dict[str, str]]:
     """Run a Ray head of its own; yield the variables that its drivers need, `SWEEPS_RAY_ADDRESS` among them."""
-    port, token, log = free_port(), home / "ray-token", home / "ray.log"
+    port, token, log = unused_port(), home / "ray-token", home / "ray.log"
     ensure_ray_token(token)
-    environment = os.environ | head_environment(token, free_port())
+    environment = os.environ | head_environment(token, unused_port())
     with tempfile.TemporaryDirectory(prefix="sweeps-ray-", ignore_cleanup_errors=True) as short:  # holds sockets
         keeper = start_kept(head_command(port, Path(short), cpus, gpus), environment, log)
         try:

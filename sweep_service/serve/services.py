@@ -1,11 +1,11 @@
 """The four services of the stack: how each is started, and when it is ready."""
 
 import hashlib
+import http.client
 import os
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -135,7 +135,7 @@ def _probe(url: str) -> Callable[[], bool]:
         try:
             with urllib.request.urlopen(url, timeout=1) as answer:
                 return answer.status == 200
-        except (urllib.error.URLError, OSError):
+        except (OSError, http.client.HTTPException):  # a port of the ephemeral range may even be connected to itself
             return False
 
     return answers

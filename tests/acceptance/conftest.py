@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from sweep_service.serve import free_port
 from sweep_service.settings import Settings
+from tests.sweep_stack import unused_port
 
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """The settings of the installation, also in the environment of what the test starts."""
-    settings = Settings(home=tmp_path / "h", port=free_port())
+    settings = Settings(home=tmp_path / "h", port=unused_port())
     for name, value in settings.environment().items():
         monkeypatch.setenv(name, value)
     return settings

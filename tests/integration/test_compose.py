@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,8 @@ import psutil
 import pytest
 import yaml
 from ray.util import get_node_ip_address
+
+from tests.sweep_stack import unused_port
 
 pytestmark = pytest.mark.long
 
@@ -60,7 +61,7 @@ class Installation:
 
     def __init__(self, home: Path) -> None:
         self.home, self.processes, self.logs = home, dict[str, subprocess.Popen[bytes]](), home / "logs"
-        self.ray, self.mlflow, self.api = _free_ports(3)
+        self.ray, self.mlflow, self.api = unused_port(), unused_port(), unused_port()
         self.ray_address = f"{get_node_ip_address()}:{self.ray}"  # Ray's nodes never take a loopback address
         self.secrets = home / "secrets"
         subprocess.run([str(ROOT / "deploy" / "make-secrets"), str(self.secrets)], check=True, capture_output=True)
@@ -98,7 +99,7 @@ class Installation:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), str(ROOT / "deploy"), os.environ["PATH"]]),
             "HOME": str(self.home),
             "RAY_TMPDIR": str(self.home / "ray"),
-            "DASHBOARD_METRIC_PORT": str(_free_ports(1)[0]),
+            "DASHBOARD_METRIC_PORT": str(unused_port()),
             "SWEEPS_URL": f"http://127.0.0.1:{self.api}",
             MARK: str(self.home),
         }
@@ -218,10 +219,3 @@ def test_ray_wants_its_token(installation: Installation) -> None:
     }
     refused = subprocess.run(check, env=environment, capture_output=True, timeout=60)
     assert refused.returncode != 0
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on, outside the range that Ray gives to its workers."""
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [listener.getsockname()[1] for listener in listeners]

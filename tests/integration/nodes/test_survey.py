@@ -19,8 +19,7 @@ from sweep_service.processes.ray_head import (
     head_environment,
     is_ready,
 )
-from sweep_service.serve import free_port
-from tests.sweep_stack import wait_until
+from tests.sweep_stack import unused_port, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -38,7 +37,7 @@ def raylet(home: Path, name: str, head: str, *options: str) -> Iterator[None]:
     command += [f"--object-store-memory={OBJECT_STORE_BYTES}", "--min-worker-port=0", "--max-worker-port=0"]
     command += ["--include-log-monitor=false", "--dashboard-agent-listen-port=0", "--log-color=false"]
     packages = {"PYTHONPATH": str(Path(__file__).parents[3]), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
-    keeper = start_kept(command, os.environ | head_environment(home / "ray-token", free_port()) | packages, log)
+    keeper = start_kept(command, os.environ | head_environment(home / "ray-token", unused_port()) | packages, log)
     try:
         wait_until(f"{name} is ready, {log}", lambda: is_ready(log) or keeper.poll() is not None)
         assert keeper.poll() is None, log.read_text()
@@ -69,7 +68,7 @@ def test_each_node_is_asked_and_one_that_sees_another_storage_is_told(tmp_path: 
         (tmp_path / node / "storage").mkdir(parents=True)
     (tmp_path / "cache").mkdir()
     ensure_ray_token(tmp_path / "ray-token")
-    head = f"127.0.0.2:{free_port()}"  # Ray takes 127.0.0.1 for a cluster of one machine
+    head = f"127.0.0.2:{unused_port()}"  # Ray takes 127.0.0.1 for a cluster of one machine
     with tempfile.TemporaryDirectory(prefix="sweeps-ray-", ignore_cleanup_errors=True) as short:  # holds sockets
         begins = ("--head", f"--port={head.partition(':')[2]}", f"--temp-dir={short}", "--include-dashboard=false")
         with (

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -31,6 +30,7 @@ from sweep_service.tracking.projector import EXPERIMENT, Projector
 from sweep_service.tracking.tracker import MetricPoint
 from sweep_service.worker.reports import build_report
 from tests import stored_sweeps as sweeps
+from tests.sweep_stack import unused_port
 
 MakeProjector = Callable[[Store, str], Projector]
 KEYS = ["loss", "entropy", "entropy/na_lp", "reward/mean", "eval/avg_at_k", "eval/pass_at_k"]
@@ -40,7 +40,7 @@ KEYS = ["loss", "entropy", "entropy/na_lp", "reward/mean", "eval/avg_at_k", "eva
 def starting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server that is being started."""
     folder = tmp_path_factory.mktemp("mlflow")
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{unused_port()}"
     server = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", url.rpartition(":")[2]]
     places = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "files")]
     log = (folder / "log").open("w")
@@ -310,7 +310,7 @@ def test_a_server_that_is_away_is_said_once_and_stops_nothing(
 ) -> None:
     sweeps.start(store)
     stop = threading.Event()
-    thread = threading.Thread(target=projector(store, f"http://127.0.0.1:{free_port()}").run, args=[stop])
+    thread = threading.Thread(target=projector(store, f"http://127.0.0.1:{unused_port()}").run, args=[stop])
     thread.start()
     eventually(lambda: bool(warnings_of(caplog)))
     stop.set()
@@ -396,12 +396,6 @@ def stored_points(store: Store, sweep_id: str) -> dict[str, set[tuple[str, float
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.name == "sweep_service.tracking.projector"]
-
-
-def free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return bound.getsockname()[1]
 
 
 def is_up(url: str) -> bool:
