@@ -20,35 +20,35 @@ from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role
 
 _PANELS: Final = ("loss.beta2", "loss.epsilon", "loss.epsilon_low", "loss.epsilon_high")
-"""Which parameter has a panel a value, if it varies; else the second one that does."""
+"""The first of these parameters that varies has a panel for each value; else the second varied one has."""
 _MOST_PANELS: Final = 12
 _RANGES: Final = 4
-"""Panels where more values were tried than have room: ranges with equally many configs."""
+"""Number of panels where more values were tried than have room: ranges of equally many values."""
 _MOST_KEYS: Final = 6
-"""Lines named in the legend; of more values, some."""
+"""Number of values named in the legend; of more, some are named."""
 
 
 def entropy_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """Policy entropy by beta: all configs in one figure, then small multiples."""
-    found = next((curves for curves in report.curves if curves.key == "entropy"), None)
-    if found is None:
+    """Draw policy entropy by beta: all configs in one figure, then small multiples."""
+    entropy = next((curves for curves in report.curves if curves.key == "entropy"), None)
+    if entropy is None:
         return []
-    small = _small_multiples(found, report)
-    return [curve_figure(found, report, styles) | {"wide": True}, *([small] if small else [])]
+    small = _small_multiples(entropy, report)
+    return [curve_figure(entropy, report, styles) | {"wide": True}, *([small] if small else [])]
 
 
 @dataclass(frozen=True)
 class _Axes:
-    """Which parameter tells lines apart and which one panels, with the values of both in order."""
+    """The parameter that tells lines apart and the one that tells panels apart, with their values in order."""
 
     line: str
     panel: str
     lines: list[Any]
     values: list[Any]
-    """Of the panels' parameter."""
+    """The values of the panels' parameter."""
 
     def panels(self) -> list[tuple[str, list[Any]]]:
-        """Title and values of each panel."""
+        """Return each panel's title and values."""
         name = short_name(self.panel)
         if len(self.values) <= _MOST_PANELS:
             return [(f"{name} = {value_text(value)}", [value]) for value in self.values]
@@ -57,14 +57,14 @@ class _Axes:
         return [(f"{name} {value_text(part[0])} to {value_text(part[-1])}", part) for part in parts]
 
     def colour(self, value: Any) -> str:
-        """Of a line, by the place of its value among all."""
+        """Return a line's colour, by the place of its value among all."""
         return ordered_colour(self.lines.index(value), len(self.lines))
 
 
 def _axes(space: Sequence[ConfigRow]) -> _Axes | None:
-    """None unless two parameters vary, each over at least two values that can be put in order."""
+    """Choose the two parameters; None unless two vary, each over at least two values that can be put in order."""
     values = {name: _ordered([row.params.get(name) for row in space]) for name in space[0].params} if space else {}
-    varied = [name for name, found in values.items() if len(found) > 1]
+    varied = [name for name, tried in values.items() if len(tried) > 1]
     line = "loss.beta1" if "loss.beta1" in varied else next(iter(varied), None)
     others = [name for name in varied if name != line]
     panel = next((name for name in (*_PANELS, *others) if name in others), None)
@@ -74,19 +74,19 @@ def _axes(space: Sequence[ConfigRow]) -> _Axes | None:
 
 
 def _ordered(values: Sequence[Any]) -> list[Any]:
-    """The different values: numbers first, then words."""
-    known = {repr(value): value for value in values if isinstance(value, int | float | str)}
-    numbers = sorted(value for value in known.values() if not isinstance(value, str))
-    return [*numbers, *sorted(value for value in known.values() if isinstance(value, str))]
+    """Return the different values: numbers first, then words."""
+    distinct = {repr(value): value for value in values if isinstance(value, int | float | str)}
+    numbers = sorted(value for value in distinct.values() if not isinstance(value, str))
+    return [*numbers, *sorted(value for value in distinct.values() if isinstance(value, str))]
 
 
-def _small_multiples(found: CurveSet, report: Report) -> Figure | None:
-    """The means alone, a panel a value of the second parameter, coloured in the order of the first."""
+def _small_multiples(entropy: CurveSet, report: Report) -> Figure | None:
+    """Draw the means alone, a panel for each value of the second parameter, coloured in the order of the first."""
     space = [row for row in report.configs if Role.SPACE in row.roles and Role.BASELINE not in row.roles]
     axes = _axes(space)
     if axes is None:
         return None
-    curves = {curve.config_id: curve for curve in found.configs}
+    curves = {curve.config_id: curve for curve in entropy.configs}
     baseline = next((row for row in report.configs if Role.BASELINE in row.roles and row.id in curves), None)
     legend_follows = len(report.configs) <= MOST_SHOWN
     data: list[Figure] = _keys(axes, baseline is not None)
@@ -99,7 +99,7 @@ def _small_multiples(found: CurveSet, report: Report) -> Figure | None:
             data.append(_line(curves[baseline.id], baseline, "@ink", number, meta=legend_follows))
     titles = [title for title, _ in axes.panels()]
     columns = 3 if len(titles) in (3, 5, 6, 9) else min(4, len(titles))
-    zones = entropy_zones(found, report)
+    zones = entropy_zones(entropy, report)
     return {
         "id": "entropy-panels",
         "title": f"Entropy by {short_name(axes.line)}, for each {short_name(axes.panel)}",
@@ -113,7 +113,7 @@ def _small_multiples(found: CurveSet, report: Report) -> Figure | None:
 
 
 def _sized(titles: Sequence[str], columns: int, pixels: int, zones: list[Figure]) -> Figure:
-    """Layout and height with so many columns and pixels a panel; the zones lie below every panel."""
+    """Lay out panels in `columns` columns, `pixels` high each; the zones of collapse lie behind every panel's lines."""
     height = pixels * -(-len(titles) // columns) + 70
     x: Figure = {"title": {"text": "optimizer updates"}, "rangemode": "tozero", "nticks": 5}
     y: Figure = {"title": {"text": TITLES["entropy"][1]}, "rangemode": "tozero", "nticks": 5}
@@ -145,7 +145,7 @@ def _line(curve: ReportCurve, row: ConfigRow, colour: str, panel: int, *, meta: 
 
 
 def _keys(axes: _Axes, baseline: bool) -> list[Figure]:
-    """The legend's entries: each value of the lines' parameter, or some of many."""
+    """Make the legend's entries: each value of the lines' parameter, or some of many."""
     last = len(axes.lines) - 1
     few = min(len(axes.lines), _MOST_KEYS)
     named = [axes.lines[round(at * last / (few - 1))] for at in range(few)]

@@ -1,4 +1,4 @@
-"""What moved entropy: the predicted change by region, stacked, against the measured one."""
+"""The causes of entropy's change: the predicted change by region, stacked, against the measured one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class _Panel:
     """By region."""
 
     def reach(self) -> tuple[float, float]:
-        """The lowest and the highest end of a stack."""
+        """Return the lowest and the highest end of a stack."""
         stacks = list(zip(*self.predicted.values(), strict=True))
         down = min((sum(min(value or 0, 0) for value in stack) for stack in stacks), default=0)
         up = max((sum(max(value or 0, 0) for value in stack) for stack in stacks), default=0)
@@ -42,16 +42,16 @@ class _Panel:
 
 
 def driver_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """What moved entropy, for the best config, the baseline and the worst one side by side."""
+    """Draw predicted and measured changes of entropy for the best config, the baseline and the worst side by side."""
     del styles
     curves = {
-        (found.key.removeprefix("entropy_change/"), curve.config_id): curve
-        for found in report.curves
-        if found.key.startswith("entropy_change/")
-        for curve in found.configs
+        (metric.key.removeprefix("entropy_change/"), curve.config_id): curve
+        for metric in report.curves
+        if metric.key.startswith("entropy_change/")
+        for curve in metric.configs
     }
-    known = {config_id for key, config_id in curves if key.startswith("predicted_")}
-    chosen = [(title, row.id) for title, row in contrasted_configs(report) if row.id in known]
+    predicted = {config_id for key, config_id in curves if key.startswith("predicted_")}
+    chosen = [(title, row.id) for title, row in contrasted_configs(report) if row.id in predicted]
     drawn = {id_ for _, id_ in chosen}
     bars = [
         curve for (key, of), curve in curves.items() if of in drawn and key.startswith("predicted_") and curve.steps
@@ -85,7 +85,7 @@ def _panel(title: str, config_id: str, curves: Mapping[tuple[str, str], ReportCu
 
 
 def _means(curve: ReportCurve, last: int, num: int) -> list[float | None]:
-    """Over each of so many equal stretches up to the last step."""
+    """Average a curve over each of `num` equal stretches up to the last step."""
     parts: list[list[float]] = [[] for _ in range(num)]
     for step, value in zip(curve.steps, curve.mean, strict=True):
         if value is not None:
@@ -127,7 +127,7 @@ def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> li
 
 
 def _sized(made: Sequence[_Panel], columns: int, pixels: int) -> Figure:
-    """Layout and height with so many panels a row; a second y axis over each, its zero at the same height."""
+    """Lay out panels `pixels` high, `columns` a row, each with a second y axis whose zero lies at the same height."""
     height = pixels * -(-len(made) // columns) + 60
     reaches = [panel.reach() for panel in made]
     bars, line = _aligned(
@@ -159,7 +159,7 @@ def _sized(made: Sequence[_Panel], columns: int, pixels: int) -> Figure:
 
 
 def _aligned(first: Sequence[float], second: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Ranges for two axes on which zero lies at the same height and all values fit."""
+    """Return ranges for two axes on which zero lies at the same height and all values fit."""
     sizes = [max((abs(value) for value in values), default=0) or 1.0 for values in (first, second)]
     shares = [value / size for values, size in zip((first, second), sizes, strict=True) for value in values]
     down, up = 1.08 * min([*shares, -0.05]), 1.08 * max([*shares, 0.05])

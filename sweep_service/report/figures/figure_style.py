@@ -1,4 +1,4 @@
-"""How figures are written, and how a config looks in all of them.
+"""The form of a figure, and the style in which a config is drawn in all of them.
 
 A figure is a plotly dictionary with `id`, `title`, `data`, `layout`, and if need be `note` (a sentence below the
 title), `height` (pixels) and `wide` (true: takes the page's whole width).
@@ -21,7 +21,7 @@ from sweep_service.sweep.records import Role
 Figure = dict[str, Any]
 
 NUM_COLOURS: Final = 7
-"""Of either kind."""
+"""Number of colours in each of the two palettes."""
 DASHES: Final = {
     "solid": (),
     "dash": (7, 3),
@@ -32,7 +32,7 @@ DASHES: Final = {
 }
 """Plotly's name -> lengths of the dashes and the gaps between them, pixels of a line 3 pixels wide."""
 MOST_SHOWN: Final = 20
-"""With more configs only confirmed ones and comparators are shown at first."""
+"""Number of configs above which only confirmed ones and comparators are shown at first."""
 
 TITLES: Final = {
     "entropy": ("Policy entropy", "nats per token"),
@@ -65,7 +65,7 @@ _FENCE: Final = 3.0
 
 @dataclass(frozen=True)
 class ConfigStyle:
-    """How a config is drawn, the same in every figure."""
+    """The line in which a config is drawn in every figure, and whether it is shown at first."""
 
     colour: str
     dash: str
@@ -73,7 +73,7 @@ class ConfigStyle:
 
 
 def config_styles(report: Report) -> dict[str, ConfigStyle]:
-    """Colour by the loss if it varies, else by beta1's value in its order, or the first parameter's; dash by the rest.
+    """Colour configs by the loss if it varies, else by beta1's value, or the first parameter's; dash them by the rest.
 
     Comparators are neutral. With more values than colours, the configs shown at first have a colour each and the rest
     have none.
@@ -121,7 +121,7 @@ def contrasted_configs(report: Report) -> list[tuple[str, ConfigRow]]:
 
 
 def ordered_colour(place: int, of: int) -> str:
-    """The colour of one of so many things that have an order."""
+    """Return the colour of the thing at one place among `of` things that have an order."""
     return f"@s{round(place * (NUM_COLOURS - 1) / max(1, of - 1))}"
 
 
@@ -139,19 +139,19 @@ def _rest(row: ConfigRow, name: str | None) -> str:
 
 
 def text(value: str) -> str:
-    """A user's text as plotly shows it literally: its labels understand some HTML."""
+    """Escape a user's text so that plotly shows it literally: its labels understand some HTML."""
     return html.escape(value, quote=False)
 
 
 def lower_fence(values: Sequence[float]) -> float:
-    """The lowest value that is no extreme outlier: one collapsed config must not press all others together."""
+    """Return the lowest value that is no extreme outlier: one collapsed config must not press all others together."""
     lower, upper = np.quantile(values, [0.25, 0.75])
     fence = lower - _FENCE * (upper - lower) if upper > lower else min(values)
     return min(value for value in values if value >= fence)
 
 
 def legend(y: float = 1.0) -> Figure:
-    """A legend in one row above the figure, for traces with `showlegend`."""
+    """Return a legend in one row above the figure, for traces with `showlegend`."""
     return {
         "orientation": "h", "x": 0, "xanchor": "left", "y": y, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)",
         "itemclick": False, "itemdoubleclick": False,

@@ -25,22 +25,22 @@ Words = Callable[[Cell], list[str]]
 
 @dataclass(frozen=True)
 class _Quantity:
-    """What a heat map shows."""
+    """A quantity that a heat map shows."""
 
     id: str
     title: str
     note: str
     value: Callable[[Cell], float | None]
     words: Words
-    """The lines in a cell."""
+    """Returns the lines of text in a cell."""
 
     def short(self, cell: Cell) -> list[str]:
-        """What has room in a cell of a narrow screen: `.84`."""
+        """Return the text that has room in a cell of a narrow screen: `.84`."""
         return [number(self.value(cell), 2).removeprefix("0")]
 
 
 def heatmap_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """The objective over two parameters, and the entropy that is left; a heat map a value of the third."""
+    """Draw the objective over two parameters, and the entropy that is left; a heat map for each value of the third."""
     del styles
     grid = report.grid
     if grid is None or not any(cell.mean is not None for cell in grid.cells):
@@ -99,17 +99,17 @@ def _seeds(cell: Cell) -> str:
 
 
 def _values(grid: Grid, value: Callable[[Cell], float | None]) -> list[float]:
-    return [found for cell in grid.cells if (found := value(cell)) is not None]
+    return [quantity for cell in grid.cells if (quantity := value(cell)) is not None]
 
 
 def _pixels(grid: Grid, beside: Sequence[_Quantity]) -> int:
-    """Height of a cell in figures that stand side by side."""
+    """Return a cell's height in figures that stand side by side."""
     lines = max(len(quantity.words(cell)) for quantity in beside for cell in grid.cells)
     return max(34, 16 * lines + (12 if len(grid.ys) <= _MANY_ROWS else 6))
 
 
 def _figure(grid: Grid, quantity: _Quantity, place: int, pixels: int) -> Figure:
-    """The heat map of one facet; the first one explains it."""
+    """Draw the heat map of one facet; the first one carries the explanation."""
     facet = grid.facets[place] if grid.facets else None
     where = f", {short_name(grid.facet)} = {facet}" if grid.facet and facet is not None else ""
     cells = [cell for cell in grid.cells if cell.facet == facet]
@@ -128,8 +128,8 @@ def _figure(grid: Grid, quantity: _Quantity, place: int, pixels: int) -> Figure:
 
 
 def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words, size: int) -> list[Figure]:
-    found = {(cell.y, cell.x): cell for cell in cells}
-    table = [[found.get((y, x)) for x in grid.xs] for y in grid.ys]
+    by_place = {(cell.y, cell.x): cell for cell in cells}
+    table = [[by_place.get((y, x)) for x in grid.xs] for y in grid.ys]
     low, high = _range(grid, quantity.value)
     heat: Figure = {
         "type": "heatmap",
@@ -175,7 +175,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _range(grid: Grid, value: Callable[[Cell], float | None]) -> tuple[float, float]:
-    """Where colours begin and end, in every facet."""
+    """Return the values at which colours begin and end, the same in every facet."""
     values = _values(grid, value)
     low, high = lower_fence(values), max(values)
     return low, high if high > low else low + 1
@@ -191,7 +191,7 @@ def _hover(grid: Grid, cell: Cell) -> str:
 
 
 def _hatch(places: Sequence[tuple[int, int]]) -> Figure:
-    """Slanted lines over empty cells: y = x + offset, cut at the cell's edges."""
+    """Draw slanted lines over empty cells: y = x + offset, cut at the cell's edges."""
     xs: list[float | None] = []
     ys: list[float | None] = []
     for x, y in places:
@@ -204,7 +204,7 @@ def _hatch(places: Sequence[tuple[int, int]]) -> Figure:
 
 
 def _on(value: float, low: float, high: float) -> str:
-    """White or black, whichever can be read on the cell's colour."""
+    """Return white or black, whichever can be read on the cell's colour."""
     place = min(max((value - low) / (high - low), 0), 1) * (len(_SCALE) - 1)
     at = min(int(place), len(_SCALE) - 2)
     below, above = list(pairwise(_SCALE))[at]
@@ -222,7 +222,7 @@ def _parts(colour: str) -> list[str]:
 
 
 def _frames(grid: Grid, cells: Sequence[Cell]) -> list[Figure]:
-    """Around the confirmed cells, to be seen on their colours."""
+    """Frame the confirmed cells, in a colour that is seen on theirs."""
     low, high = _range(grid, _mean)
     frames: list[Figure] = []
     for cell in cells:

@@ -9,19 +9,19 @@ from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
 from sweep_service.report.parts.symptoms import EXPLOSION
 
 _NEAR: Final = 0.85
-"""The zone of explosion is shown once a curve has come so near to it."""
+"""Share of the limit of explosion from which on its zone is shown."""
 _BAND: Final = 0.16
 _BAND_OF_MANY: Final = 0.07
 _FEW: Final = 8
-"""Opacity of the bands of so many configs shown, and of more: they lie on each other."""
+"""Opacity of a band, its opacity where more configs than `_FEW` are shown and bands overlap, and that number."""
 
 
-def curve_figure(found: CurveSet, report: Report, styles: Mapping[str, ConfigStyle]) -> Figure:
-    """One metric over optimizer updates: thick means, thin seeds, and the 95 % band of each mean."""
-    title, unit = TITLES[found.key]
+def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigStyle]) -> Figure:
+    """Draw one metric over optimizer updates: thick means, thin seeds, and the 95 % band of each mean."""
+    title, unit = TITLES[metric.key]
     rows = {row.id: row for row in report.configs}
-    by_number = sorted(found.configs, key=lambda curve: rows[curve.config_id].number)
-    lowest = min(_values(found), default=0)
+    by_number = sorted(metric.configs, key=lambda curve: rows[curve.config_id].number)
+    lowest = min(_values(metric), default=0)
     opacity = _BAND if sum(style.shown for style in styles.values()) <= _FEW else _BAND_OF_MANY
     bands = [_band_trace(curve, styles[curve.config_id], min(lowest, 0), opacity) for curve in by_number if curve.low]
     seeds = [_seeds_trace(curve, styles[curve.config_id]) for curve in by_number if curve.seeds]
@@ -31,13 +31,13 @@ def curve_figure(found: CurveSet, report: Report, styles: Mapping[str, ConfigSty
         "yaxis": {"title": {"text": unit}, "rangemode": "tozero" if lowest >= 0 else "normal"},
         "hovermode": "x unified",
     }
-    if found.key == "entropy":
-        layout["shapes"] = entropy_zones(found, report)
-    return {"id": found.key, "title": title, "data": bands + seeds + means, "layout": layout}
+    if metric.key == "entropy":
+        layout["shapes"] = entropy_zones(metric, report)
+    return {"id": metric.key, "title": title, "data": bands + seeds + means, "layout": layout}
 
 
-def _values(found: CurveSet) -> list[float]:
-    return [value for curve in found.configs for value in curve.mean if value is not None]
+def _values(metric: CurveSet) -> list[float]:
+    return [value for curve in metric.configs for value in curve.mean if value is not None]
 
 
 def _mean_trace(curve: ReportCurve, row: ConfigRow, style: ConfigStyle) -> Figure:
@@ -56,7 +56,7 @@ def _mean_trace(curve: ReportCurve, row: ConfigRow, style: ConfigStyle) -> Figur
 
 
 def _seeds_trace(curve: ReportCurve, style: ConfigStyle) -> Figure:
-    """All seeds of a config, a gap between two: a sweep has thousands of them, too many to be traces each."""
+    """Draw all seeds of a config as one trace with gaps: a sweep has thousands, too many for a trace each."""
     xs: list[int | None] = []
     ys: list[float | None] = []
     for seed in curve.seeds:
@@ -75,7 +75,7 @@ def _seeds_trace(curve: ReportCurve, style: ConfigStyle) -> Figure:
 
 
 def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, opacity: float) -> Figure:
-    """The area between the bounds of the mean, a stretch at a time; no bound lies below what the metric can be."""
+    """Fill the area between the mean's bounds, a stretch at a time; `floor` is the least that the metric can be."""
     xs: list[float | None] = []
     ys: list[float | None] = []
     for stretch in _stretches(curve):
@@ -96,17 +96,17 @@ def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, opacity: f
 
 
 def _stretches(curve: ReportCurve) -> list[list[tuple[int, float, float]]]:
-    """Steps with their bounds, parted where there are none."""
-    found: list[list[tuple[int, float, float]]] = [[]]
+    """Split the steps with their bounds where bounds are missing."""
+    stretches: list[list[tuple[int, float, float]]] = [[]]
     for step, low, high in zip(curve.steps, curve.low, curve.high, strict=True):
         if low is not None and high is not None:
-            found[-1].append((step, low, high))
-        elif found[-1]:
-            found.append([])
-    return [stretch for stretch in found if stretch]
+            stretches[-1].append((step, low, high))
+        elif stretches[-1]:
+            stretches.append([])
+    return [stretch for stretch in stretches if stretch]
 
 
-def entropy_zones(found: CurveSet, report: Report) -> list[Figure]:
+def entropy_zones(metric: CurveSet, report: Report) -> list[Figure]:
     """Shade what counts as collapse or explosion for a trial that started where the configs did on average.
 
     The zone of explosion is left out while no curve comes near it: it would stretch the axis for nothing.
@@ -116,7 +116,7 @@ def entropy_zones(found: CurveSet, report: Report) -> list[Figure]:
         return []
     start = sum(starts) / len(starts)
     zones = [_zone(0, ENTROPY_COLLAPSE * start, "entropy collapse (below a fifth of the start)", "bottom right")]
-    highest, limit = max(_highest(curve) for curve in found.configs), EXPLOSION * start
+    highest, limit = max(_highest(curve) for curve in metric.configs), EXPLOSION * start
     if highest > _NEAR * limit:
         zones.append(_zone(limit, max(highest, 1.05 * limit), "entropy explosion (above 3 x the start)", "top right"))
     return zones

@@ -1,4 +1,4 @@
-"""What the loss did with tokens: shares of the regions, of the gradient's weight, and of the ratio, over training."""
+"""The tokens over training: shares of the regions, of the gradient's weight, and of the ratio."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -43,12 +43,12 @@ def region_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Fi
 
 def _curves(report: Report, prefix: str, names: Sequence[str]) -> dict[str, dict[str, ReportCurve]]:
     """Config id -> name -> its curve of `prefix/name`; configs that lack one of them are left out."""
-    found: dict[str, dict[str, ReportCurve]] = {}
+    by_config: dict[str, dict[str, ReportCurve]] = {}
     for curves in report.curves:
         head, _, name = curves.key.partition("/")
         for curve in curves.configs if head == prefix and name in names else []:
-            found.setdefault(curve.config_id, {})[name] = curve
-    return {config: by_name for config, by_name in found.items() if len(by_name) == len(names)}
+            by_config.setdefault(curve.config_id, {})[name] = curve
+    return {config: by_name for config, by_name in by_config.items() if len(by_name) == len(names)}
 
 
 def _height(chosen: Panels) -> int:

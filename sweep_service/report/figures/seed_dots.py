@@ -9,7 +9,7 @@ from sweep_service.report.model import ConfigRow, Report, StageResult
 from sweep_service.sweep.records import Role, Stage
 
 MOST_ROWS: Final = 12
-"""Configs of the space that are shown where nothing was confirmed: the best by their tune mean."""
+"""Number of configs of the space shown where nothing was confirmed: the best by their tune mean."""
 _LABEL_WIDTH: Final = 20
 """Letters in a line of a label; a longer word is cut."""
 _MARGINS: Final = 84
@@ -19,7 +19,7 @@ _ROW: Final = 38
 _LINE: Final = 15
 """Height of a line of a label, pixels."""
 _APART: Final = 0.17
-"""How far above and below a config's middle its tune and confirm seeds lie, rows."""
+"""Distance of tune and confirm seeds from the middle of their config's row, rows."""
 
 
 def seed_figure(report: Report, styles: Mapping[str, ConfigStyle]) -> Figure | None:
@@ -63,7 +63,7 @@ def wrapped(label: str) -> list[str]:
 
 
 def seed_rows(report: Report) -> list[ConfigRow]:
-    """The configs whose seeds are shown, comparators first.
+    """Return the configs whose seeds are shown, comparators first.
 
     Confirmed ones only, if there are any: a collapsed config would press the others onto one line. Otherwise the
     comparators and the best of the space.
@@ -91,8 +91,8 @@ def _note(report: Report, rows: Sequence[ConfigRow]) -> str:
 def _pair_lines(rows: Sequence[ConfigRow]) -> list[Figure]:
     paths: dict[int, list[tuple[float, float]]] = {}
     for position, row in enumerate(rows):
-        for found in row.confirm.seeds if row.confirm else []:
-            paths.setdefault(found.seed, []).append((found.value, position + _APART))
+        for seed in row.confirm.seeds if row.confirm else []:
+            paths.setdefault(seed.seed, []).append((seed.value, position + _APART))
     xs: list[float | None] = []
     ys: list[float | None] = []
     for _, path in sorted(paths.items()):

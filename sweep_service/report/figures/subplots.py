@@ -1,4 +1,4 @@
-"""Several panels in one figure: where their axes lie, and their titles."""
+"""Several panels in one figure: the places of their axes, and their titles."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,22 +16,22 @@ _GAP: Final = 0.035
 
 
 def axis(kind: str, panel: int) -> str:
-    """The name by which a trace finds its panel's axis: `x`, `x2`, …"""
+    """Return the name by which a trace finds its panel's axis: `x`, `x2`, …"""
     return kind if panel == 0 else f"{kind}{panel + 1}"
 
 
 def layout_axis(kind: str, panel: int) -> str:
-    """The same axis in the layout: `xaxis`, `xaxis2`, …"""
+    """Return the name of the same axis in the layout: `xaxis`, `xaxis2`, …"""
     return axis(f"{kind}axis", panel)
 
 
 def panels(titles: Sequence[str], columns: int, height: int, x: Figure, y: Figure) -> Figure:
-    """Lay out a panel a title, row by row, all on the same ranges.
+    """Lay out a panel for each title, row by row, all on the same ranges.
 
     Args:
-        titles: of the panels, as written by the user.
-        columns: panels a row.
-        height: of the whole figure, pixels.
+        titles: titles of the panels, not escaped.
+        columns: number of panels in a row.
+        height: height of the whole figure, pixels.
         x: what all x axes have in common; its title stands below the lowest panels.
         y: the same for y; its title stands left of the leftmost panels.
     """

@@ -15,7 +15,7 @@ _HEIGHT: Final = 260
 _LETTER: Final = 6
 _LINE: Final = 13
 _EDGE: Final = 20
-"""Pixels of a plot of usual size: between its outmost points, of a letter, of a line, and beyond the outmost points."""
+"""Pixels of a plot of usual size: between its outermost points, of a letter, of a line, beyond the outermost points."""
 
 
 def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
@@ -57,7 +57,7 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
 
 
 def _edge(points: Sequence[TradeoffPoint]) -> float:
-    """Where the points far below stand: under all others and their crosses."""
+    """Return the height at which points far below stand: under all others and their crosses."""
     low = min(point.objective if point.objective_low is None else point.objective_low for point in points)
     high = max(point.objective if point.objective_high is None else point.objective_high for point in points)
     return low - 0.08 * (high - low)
@@ -65,7 +65,7 @@ def _edge(points: Sequence[TradeoffPoint]) -> float:
 
 @dataclass(frozen=True)
 class _Box:
-    """What a name covers, in pixels of a plot of usual size."""
+    """The area that a name covers, in pixels of a plot of usual size."""
 
     left: float
     right: float
@@ -79,7 +79,7 @@ class _Box:
 def _labels(
     named: Sequence[TradeoffPoint], points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], lowest: float
 ) -> list[Figure]:
-    """Names where they cover no other name; the pointer shows one that has no such place."""
+    """Write names where they cover no other name; the pointer shows one that has no such place."""
     x_of = _pixels([point.entropy_kept for point in points], _WIDTH)
     y_of = _pixels([max(point.objective, lowest) for point in points], _HEIGHT)
     taken: list[_Box] = []
@@ -96,13 +96,13 @@ def _labels(
 
 
 def _pixels(values: Sequence[float], size: int) -> Callable[[float], float]:
-    """From a value to its place on an axis of so many pixels."""
+    """Return a function from a value to its place on an axis of `size` pixels."""
     low, span = min(values), max(values) - min(values)
     return lambda value: size * (value - low) / (span or 1)
 
 
 def _places(x: float, y: float, width: float) -> list[tuple[str, _Box]]:
-    """Where a name may stand beside its point, towards the middle first."""
+    """Return the places of a name beside its point that lie inside the plot, towards the middle first."""
     sides = ("right", "left") if x < _WIDTH / 2 else ("left", "right")
     starts = {"right": x + 8, "left": x - 8 - width}
     return [
@@ -130,7 +130,7 @@ def _label(point: TradeoffPoint, label: str, where: str, lowest: float) -> Figur
 def _named(
     points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], styles: Mapping[str, ConfigStyle]
 ) -> list[TradeoffPoint]:
-    """Few configs: all of them. Many: the front, if that is few, and the baseline."""
+    """Name all of a few configs; of many the baseline and the front, if the front is short."""
     drawn = [point for point in points if styles[point.config_id].shown]
     if len(drawn) <= _MOST_NAMED:
         return drawn
@@ -139,7 +139,7 @@ def _named(
 
 
 def _cloud(points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], lowest: float) -> Figure:
-    """The configs that are not shown at first, as small dots."""
+    """Draw the configs that are not shown at first as small dots."""
     return {
         "type": "scatter",
         "mode": "markers",

@@ -16,7 +16,7 @@ from sweep_service.sweep.records import Stage
 Table = Literal["trials", "configs"]
 
 _FORMULA: Final = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-"""What a formula may begin with, the full-width forms of the signs included."""
+"""Letters with which a formula may begin, the full-width forms of the signs included."""
 
 
 def render_csv(report: Report, table: Table = "trials") -> bytes:
@@ -30,7 +30,7 @@ def render_csv(report: Report, table: Table = "trials") -> bytes:
 
 
 def inert(value: Any) -> Any:
-    """A cell that no spreadsheet computes: numbers stay numbers, a text that could start a formula is led by `'`."""
+    """Return a cell that no spreadsheet computes: a text that could start a formula is led by `'`."""
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     text = str(value)
@@ -100,5 +100,5 @@ def _stage(result: StageResult | None, *, interval: bool) -> list[Any]:
     return [result.mean, *bounds, result.sd, result.n, result.planned]
 
 
-def _delta(found: Delta | None) -> list[Any]:
-    return [None, None, None] if found is None else [found.difference, found.low, found.high]
+def _delta(delta: Delta | None) -> list[Any]:
+    return [None, None, None] if delta is None else [delta.difference, delta.low, delta.high]

@@ -15,7 +15,7 @@ from sweep_service.report.figures import Figure
 _DIGITS: Final = 5
 """Significant digits of a fraction: more than a screen can show, in half of the file."""
 _WORTH: Final = 24
-"""Letters of JSON from which on a repeated value is shared."""
+"""Length of JSON, in letters, from which on a repeated value is shared."""
 
 
 def embedded(figures: Sequence[Figure]) -> str:
@@ -77,7 +77,7 @@ class _Packer:
 
 
 def _parts(value: Any) -> Sequence[Any]:
-    """What may be shared inside a value; a list of numbers is only shared whole."""
+    """Return the values inside a value that may be shared; a list of numbers is only shared whole."""
     if isinstance(value, dict):
         return list(cast("dict[str, Any]", value).values())
     if isinstance(value, list) and value and isinstance(value[0], dict | list | str):

@@ -33,7 +33,7 @@ _OUTCOMES: Final = {
     Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",
 }
 Places = dict[str, float]
-"""Where marks stand on an axis, in percent of its width."""
+"""Places of marks on an axis by name, in percent of its width."""
 
 
 def render_html(report: Report) -> bytes:
@@ -108,7 +108,7 @@ def _amount(value: float) -> str:
 
 
 def _spread(figures: Sequence[Figure]) -> list[tuple[Figure, bool]]:
-    """Each figure with whether it takes a row of its own: it asks for it, or nothing would stand beside it."""
+    """Pair each figure with whether it takes a row of its own: it asks for it, or nothing would stand beside it."""
     wide = [bool(figure.get("wide")) for figure in figures]
     place = 0
     while place < len(figures):
@@ -122,7 +122,7 @@ def _spread(figures: Sequence[Figure]) -> list[tuple[Figure, bool]]:
 
 
 def _contents(report: Report, seeds: Figure | None, figures: Sequence[Section]) -> list[tuple[str, str]]:
-    """Anchor and name of every part that the page has, in its order."""
+    """Return anchor and name of every part that the page has, in its order."""
     exploring = report.exploration is not None or report.importance is not None
     early = report.verdict.outcome is Outcome.EXPLORATORY
     parts = [
@@ -145,7 +145,7 @@ def _contents(report: Report, seeds: Figure | None, figures: Sequence[Section]) 
 
 
 def _scale(comparison: Comparison | None) -> Places | None:
-    """The verdict's interval on an axis with zero in the middle, with room for a label beyond either end."""
+    """Place the verdict's interval on an axis with zero in the middle and room for a label beyond either end."""
     if comparison is None or comparison.low is None or comparison.high is None:
         return None
     reach = 1.7 * max(abs(comparison.low), abs(comparison.high)) or 1.0
@@ -154,19 +154,19 @@ def _scale(comparison: Comparison | None) -> Places | None:
 
 
 def _forest(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, Places]]:
-    """Each comparison with its marks on an axis that all share."""
+    """Pair each comparison with its marks on an axis that all share."""
     least, most = views.bounds(comparisons)
     return [(c, _marks(c.low, c.difference, c.high, least, most)) for c in comparisons]
 
 
 def _marks(low: float | None, mean: float, high: float | None, least: float, most: float) -> Places:
-    """Places of a mean and its interval between the ends of an axis; without an interval its ends lie at the mean."""
+    """Place a mean and its interval between the ends of an axis; without an interval its ends lie at the mean."""
     values = {"low": mean if low is None else low, "mean": mean, "high": mean if high is None else high}
     return {name: views.place(value, least, most) for name, value in values.items()}
 
 
 def _effects(exploration: Exploration | None) -> list[list[tuple[EffectLevel, Places]]]:
-    """Each effect's levels with their marks; all effects share one axis, so that strong ones look strong."""
+    """Pair each effect's levels with their marks; all effects share one axis, so that strong ones look strong."""
     if exploration is None:
         return []
     levels = [level for effect in exploration.effects for level in effect.levels]
@@ -180,7 +180,7 @@ def _effects(exploration: Exploration | None) -> list[list[tuple[EffectLevel, Pl
 
 
 def _files(report: Report) -> dict[str, str]:
-    """Links that hold a whole file each, by its name."""
+    """Return links that hold a whole file each, by its name."""
     contents = {"configs.csv": render_csv(report, "configs"), "trials.csv": render_csv(report, "trials")}
     if report.best is not None:
         contents[FILE_NAME] = report.best.yaml.encode()

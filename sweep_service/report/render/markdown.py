@@ -32,7 +32,7 @@ _MOST_CONFIGS: Final = 50
 _MOST_FAILURES: Final = 20
 _MOST_PROMPTS: Final = 3
 _MOST_LETTERS: Final = 240
-"""Of a sampled completion."""
+"""Number of letters shown of a prompt and of a completion."""
 
 
 def render_markdown(report: Report) -> bytes:
@@ -58,7 +58,7 @@ def render_markdown(report: Report) -> bytes:
 
 
 def plain(value: str) -> str:
-    """A user's text on one line, with nothing in it that Markdown or HTML would act on."""
+    """Put a user's text on one line, with nothing in it that Markdown or HTML would act on."""
     return " ".join(value.split()).translate(_SPECIAL)
 
 
@@ -67,24 +67,24 @@ def _part(title: str, blocks: Sequence[str]) -> list[str]:
 
 
 def bullets(lines: Sequence[str]) -> str:
-    """Lines that are Markdown already, as a list."""
+    """Write lines that are Markdown already as a list."""
     return "\n".join(f"- {line}" for line in lines)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Cells that are Markdown already, as a table."""
+    """Write cells that are Markdown already as a table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A block of code that no backtick inside can end."""
+    """Write a block of code that no backtick inside can end."""
     fence = "`" * max(3, 1 + max((len(list(run)) for char, run in groupby(text) if char == "`"), default=0))
     return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
 
 
 def _code(text: str) -> str:
-    """Text in one line of code, or as plain text if a reader of Markdown could act on it there."""
+    """Write text as code in a line, or as plain text if a reader of Markdown could act on it there."""
     line = " ".join(text.split())
     return plain(line) if set(line) & set("`<>&|[]") else f"`{line}`"
 
@@ -123,12 +123,12 @@ def _trials(numbers: Sequence[int], most: int = 12) -> str:
     return f" ({'trial' if len(numbers) == 1 else 'trials'} {', '.join(str(n) for n in numbers[:most])}{more})"
 
 
-def _exploration(found: Exploration) -> list[str]:
-    parts = [bullets([plain(line) for line in found.text])] if found.text else []
-    rows = [row for effect in found.effects for row in _effect(effect)]
+def _exploration(exploration: Exploration) -> list[str]:
+    parts = [bullets([plain(line) for line in exploration.text])] if exploration.text else []
+    rows = [row for effect in exploration.effects for row in _effect(effect)]
     if rows:
         parts.append(table(["parameter", "value", "adjusted mean, 95 %", "configs"], rows))
-    return [*parts, plain(found.surface.text)] if found.surface else parts
+    return [*parts, plain(exploration.surface.text)] if exploration.surface else parts
 
 
 def _effect(effect: Effect) -> list[list[str]]:
@@ -178,14 +178,14 @@ def _comparisons(report: Report) -> list[str]:
     units, budgets = views.units(report), views.budgets(report)
     rows = [
         [
-            plain(found.label),
-            plain(found.comparator_label),
-            found.outcome,
-            _difference(found),
-            *(_difference(budgets.get((found.config_id, found.comparator_id), {}).get(unit)) for unit in units),
-            str(found.num_seeds),
+            plain(compared.label),
+            plain(compared.comparator_label),
+            compared.outcome,
+            _difference(compared),
+            *(_difference(budgets.get((compared.config_id, compared.comparator_id), {}).get(unit)) for unit in units),
+            str(compared.num_seeds),
         ]
-        for found in report.comparisons
+        for compared in report.comparisons
     ]
     header = ["config", "minus", "", "at equal steps, 95 %", *(f"at equal {unit}" for unit in units), "seeds"]
     parts = [table(header, rows)]
@@ -199,10 +199,10 @@ def _comparisons(report: Report) -> list[str]:
     return parts
 
 
-def _difference(found: Comparison | BudgetComparison | views.Delta | None) -> str:
-    if found is None:
+def _difference(compared: Comparison | BudgetComparison | views.Delta | None) -> str:
+    if compared is None:
         return NOTHING
-    return f"{signed(found.difference)} {interval(found.low, found.high, sign=True)}".strip()
+    return f"{signed(compared.difference)} {interval(compared.low, compared.high, sign=True)}".strip()
 
 
 def _claims(claims: Sequence[Claim]) -> list[str]:

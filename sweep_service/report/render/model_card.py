@@ -32,15 +32,15 @@ class Exported(NamedTuple):
     evaluation: float | None
     """eval/avg_at_k of its last evaluation."""
     facts: Mapping[str, Any]
-    """What `trainers.export` printed."""
+    """Facts that `trainers.export` printed as JSON."""
     processes: int
-    """That trained it together."""
+    """Number of processes that trained it together."""
     base: ModelEntry | None
     """The catalog's record of the model that it started from, where that is at hand."""
 
 
 def model_card(report: Report, best: BestConfig, exported: Exported) -> str:
-    """The card, with the head that the Hugging Face Hub reads."""
+    """Write the card, with the head that the Hugging Face Hub reads."""
     parts = [
         _head(exported),
         f"# {plain(report.sweep.name)}: {plain(best.label)}",
@@ -62,7 +62,7 @@ def model_card(report: Report, best: BestConfig, exported: Exported) -> str:
 
 
 def trial_yaml(report: Report, best: BestConfig, exported: Exported) -> str:
-    """The configuration that trained the exported model, for `python -m trainers`."""
+    """Write the configuration that trained the exported model, for `python -m trainers`."""
     trial = exported.trial
     lines = [
         f"{best.label}: config {best.config_id} of sweep {report.sweep.name} ({report.sweep.id})",
@@ -75,7 +75,7 @@ def trial_yaml(report: Report, best: BestConfig, exported: Exported) -> str:
 
 
 def _command(exported: Exported, *options: str) -> str:
-    """With the trial's threads and processes, on which results depend."""
+    """Write the command with the trial's threads and processes, on which results depend."""
     threads, several = max(1, exported.trial.threads // exported.processes), exported.processes > 1
     words = [f"OMP_NUM_THREADS={threads}", "python -m trainers", CONFIG_FILE, *options, "--cache CACHE"]
     return " ".join([*words, f"--processes {exported.processes}"] if several else words)
@@ -129,22 +129,22 @@ def _finding(report: Report) -> str:
 
 
 def _results(report: Report, best: BestConfig, exported: Exported) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """The objective of the config and of its comparator, by seed."""
+    """Return head and rows of a table: the objective of the config and of its comparator, by seed."""
     stage = exported.trial.stage
     rows = {row.id: row for row in report.configs}
     against = _comparator(report, best, rows)
-    mine, theirs = _by_seed(rows[best.config_id], stage), _by_seed(against, stage) if against else {}
+    own, others = _by_seed(rows[best.config_id], stage), _by_seed(against, stage) if against else {}
     name = against.label if against else ""
     lines: list[Sequence[str]] = [
         (
             f"{seed}{' (this model)' if seed == exported.trial.seed else ''}",
-            number(mine.get(seed)),
-            number(theirs.get(seed)),
+            number(own.get(seed)),
+            number(others.get(seed)),
         )
-        for seed in sorted(mine | theirs)
+        for seed in sorted(own | others)
     ]
-    ours, other = _mean(rows[best.config_id], stage), _mean(against, stage) if against else ""
-    lines.append(("mean, 95 % interval", ours, other))
+    own_mean, other_mean = _mean(rows[best.config_id], stage), _mean(against, stage) if against else ""
+    lines.append(("mean, 95 % interval", own_mean, other_mean))
     header = (f"{stage} seed", plain(best.label), plain(name))
     return (header, lines) if against else (header[:2], [line[:2] for line in lines])
 
@@ -190,7 +190,7 @@ def _settings(exported: Exported) -> list[tuple[str, str]]:
     first = [f"{name} {_value(loss[name])}" for name in _LOSS_FIRST if loss.get(name) is not None]
     rest = [f"{name} {_value(v)}" for name, v in loss.items() if name not in _LOSS_FIRST and v not in (None, [], {})]
     tokens = trial.summary.get("tokens/total")
-    found = {
+    settings = {
         "base model": _base_name(exported),
         "LoRA": _named(training["model"].get("lora")) or "no: all weights were trained",
         "task": _named(training["task"]),
@@ -204,7 +204,7 @@ def _settings(exported: Exported) -> list[tuple[str, str]]:
         "seed": str(trial.seed),
         "CPU threads": str(trial.threads),
     }
-    return [(name, value) for name, value in found.items() if value]
+    return [(name, value) for name, value in settings.items() if value]
 
 
 def _named(settings: Mapping[str, Any] | None) -> str:
@@ -225,27 +225,27 @@ def _again(exported: Exported) -> str:
 
 
 def _origin(report: Report, best: BestConfig, exported: Exported) -> list[tuple[str, str]]:
-    found = {
+    origin = {
         "sweep": f"{report.sweep.name}, {report.sweep.id}",
         "trial": exported.trial.id,
         **best.provenance,
         "report": f"inputs sha256:{report.inputs_digest}, version {report.report_version}",
     }
     if exported.base is not None:
-        found["base model's files"] = f"sha256:{exported.base.digest}"
-    return list(found.items())
+        origin["base model's files"] = f"sha256:{exported.base.digest}"
+    return list(origin.items())
 
 
 def _limits(report: Report, exported: Exported) -> list[str]:
-    said = [
+    limits = [
         "Measured on this sweep's validation problems only, which also chose the configuration; nothing is known of "
         "other tasks, of safety or of bias.",
         "Licence: as the base model's and the data's; this card knows neither.",
     ]
     if exported.trial.stage is Stage.TUNE:
-        said.insert(0, "Exploratory: the configuration was chosen on these very seeds and confirmed on no others.")
+        limits.insert(0, "Exploratory: the configuration was chosen on these very seeds and confirmed on no others.")
     else:
-        said.insert(0, "The interval is of the configuration over seeds; this model is one of them.")
+        limits.insert(0, "The interval is of the configuration over seeds; this model is one of them.")
     if report.interim:
-        said.insert(0, "The sweep was still going on; its findings may have changed since.")
-    return said
+        limits.insert(0, "The sweep was still going on; its findings may have changed since.")
+    return limits

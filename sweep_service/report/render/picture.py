@@ -41,7 +41,7 @@ _METADATA: Final[dict[str, dict[str, Any]]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
 }
-"""What matplotlib would write into a file by itself: versions and times, which differ between equal reports."""
+"""Entries of a file that matplotlib must leave out: versions and times, which differ between equal reports."""
 _drawing = threading.Lock()
 _WIDTH: Final = 12.5
 """Inches."""

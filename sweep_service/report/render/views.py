@@ -1,4 +1,4 @@
-"""What the renderings show beside each other: rows of the report joined, so that HTML, Markdown and CSV agree."""
+"""Rows of the report joined for display, in one place so that HTML, Markdown and CSV agree."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,78 +33,78 @@ class Delta:
 
 
 def sentence(report: Report) -> str:
-    """The verdict's sentence without the outcome's name in front."""
+    """Return the verdict's sentence without the outcome's name in front."""
     outcome, separator, rest = report.verdict.sentence.partition(": ")
     return rest if separator and outcome == report.verdict.outcome else report.verdict.sentence
 
 
 def reference(report: Report) -> ConfigRow | None:
-    """The config that deltas refer to: the baseline, else the DAPO arm, else the matched baseline."""
+    """Return the config that deltas refer to: the baseline, else the DAPO arm, else the matched baseline."""
     rows = [row for role in _COMPARATORS for row in report.configs if role in row.roles and (row.tune or row.confirm)]
     return rows[0] if rows else None
 
 
 def reference_name(report: Report) -> str:
-    """What the reference is called in a column's head, such as `baseline`; empty without one."""
+    """Return the reference's name for a column's head, such as `baseline`; empty without one."""
     row = reference(report)
     return next((ROLE_NAMES[role] for role in _COMPARATORS if row and role in row.roles), "")
 
 
 def deltas(report: Report, stage: Stage) -> dict[str, Delta]:
-    """By config id: how far each config is from the reference in one stage. Without a reference there is none."""
+    """Return by config id how far each config is from the reference in one stage; nothing without a reference."""
     against = reference(report)
     if against is None:
         return {}
-    compared = {found.config_id: found for found in report.comparisons if found.comparator_id == against.id}
-    found: dict[str, Delta] = {}
+    compared = {c.config_id: c for c in report.comparisons if c.comparator_id == against.id}
+    by_config: dict[str, Delta] = {}
     for row in report.configs:
         comparison = compared.get(row.id) if stage is Stage.CONFIRM else None
         if comparison is not None:
             difference, low, high = comparison.difference, comparison.low, comparison.high
-            found[row.id] = Delta(difference, low, high, comparison.num_seeds)
+            by_config[row.id] = Delta(difference, low, high, comparison.num_seeds)
         elif row.id != against.id and (pairs := _pairs(_stage(row, stage), _stage(against, stage))):
-            found[row.id] = Delta(fmean(mine - other for mine, other in pairs), None, None, len(pairs))
-    return found
+            by_config[row.id] = Delta(fmean(own - other for own, other in pairs), None, None, len(pairs))
+    return by_config
 
 
 def _stage(row: ConfigRow, stage: Stage) -> StageResult | None:
     return row.confirm if stage is Stage.CONFIRM else row.tune
 
 
-def _pairs(mine: StageResult | None, other: StageResult | None) -> list[tuple[float, float]]:
-    if mine is None or other is None:
+def _pairs(own: StageResult | None, other: StageResult | None) -> list[tuple[float, float]]:
+    if own is None or other is None:
         return []
     others = {seed.seed: seed.value for seed in other.seeds}
-    return [(seed.value, others[seed.seed]) for seed in mine.seeds if seed.seed in others]
+    return [(seed.value, others[seed.seed]) for seed in own.seeds if seed.seed in others]
 
 
 Unit = Literal["steps", "tokens", "hours"]
 
 
 def budgets(report: Report) -> dict[tuple[str, str], dict[Unit, BudgetComparison]]:
-    """By config and comparator: the difference at equal cost, by unit."""
-    found: dict[tuple[str, str], dict[Unit, BudgetComparison]] = {}
+    """Return the difference at equal cost by config and comparator, then by unit."""
+    by_pair: dict[tuple[str, str], dict[Unit, BudgetComparison]] = {}
     for budget in report.budgets:
-        found.setdefault((budget.config_id, budget.comparator_id), {})[budget.unit] = budget
-    return found
+        by_pair.setdefault((budget.config_id, budget.comparator_id), {})[budget.unit] = budget
+    return by_pair
 
 
 def units(report: Report) -> list[Unit]:
-    """The costs at which comparisons are also made; steps are the comparisons themselves."""
+    """Return the costs at which comparisons are also made; steps are the comparisons themselves."""
     present = {budget.unit for budget in report.budgets}
-    wanted: tuple[Unit, ...] = ("tokens", "hours")
-    return [unit for unit in wanted if unit in present]
+    costs: tuple[Unit, ...] = ("tokens", "hours")
+    return [unit for unit in costs if unit in present]
 
 
 def varied(report: Report) -> list[str]:
-    """Dotted names of the parameters in which configs differ, in the order in which they were first named."""
+    """Return the dotted names of the parameters in which configs differ, in the order of their first mention."""
     return list(
         dict.fromkeys(name for row in sorted(report.configs, key=lambda row: row.number) for name in row.params)
     )
 
 
 def failures(report: Report) -> list[TrialRow]:
-    """Trials without a result of their own."""
+    """Return the trials without a result of their own."""
     return [trial for trial in report.trials if trial.state.went_wrong]
 
 
@@ -117,7 +117,7 @@ class Prompt:
 
 
 def prompts(groups: Sequence[SampleGroup]) -> list[Prompt]:
-    """The sampled problems; those that most groups have come first."""
+    """Return the sampled problems; those that most groups have come first."""
     by_prompt: dict[str, list[list[SampledCompletion]]] = {}
     for place, group in enumerate(groups):
         for item in group.items:
@@ -127,17 +127,17 @@ def prompts(groups: Sequence[SampleGroup]) -> list[Prompt]:
 
 
 def place(value: float, low: float, high: float, margin: float = 4.0) -> float:
-    """Where a value lies between two others, in percent of the width, with a margin on both sides."""
+    """Return where a value lies between two others, in percent of the width, with a margin on both sides."""
     span = (high - low) or 1.0
     return round(margin + (100 - 2 * margin) * (value - low) / span, 2)
 
 
 def bounds(comparisons: Sequence[Comparison]) -> tuple[float, float]:
-    """The range that shows every interval, every difference and zero."""
+    """Return the range that shows every interval, every difference and zero."""
     values = [value for c in comparisons for value in (c.low, c.high, c.difference) if value is not None]
     return min([0.0, *values]), max([0.0, *values])
 
 
 def by_number(trials: Sequence[TrialRow]) -> Mapping[str, int]:
-    """A trial's number by its id."""
+    """Map trials' ids to their numbers."""
     return {trial.id: trial.number for trial in trials}

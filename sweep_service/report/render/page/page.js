@@ -15,10 +15,10 @@
   const press = (button, on) => button.setAttribute("aria-pressed", String(on));
 
   // ---- Colours are written as @name; each is a variable of the style sheet, so that light and dark share one file.
-  let style = getComputedStyle(document.documentElement), known = new Map();
+  let style = getComputedStyle(document.documentElement), variables = new Map();
   const variable = (name) => {
-    if (!known.has(name)) known.set(name, style.getPropertyValue("--" + name).trim());
-    return known.get(name);
+    if (!variables.has(name)) variables.set(name, style.getPropertyValue("--" + name).trim());
+    return variables.get(name);
   };
   const isColour = (key) => /color(scale|way)?$/.test(key);
   const coloured = (value, inside = false) => {
@@ -38,8 +38,8 @@
     ...axis, title: { standoff: 8, ...axis.title, font: { size: narrow ? 11 : 12, ...axis.title?.font } },
   });
   const themedTrace = (trace) => ({ ...trace, showlegend: trace.showlegend ?? false });
-  const themedLayout = (given, narrow) => {
-    const layout = coloured(given);
+  const themedLayout = (written, narrow) => {
+    const layout = coloured(written);
     for (const [key, value] of Object.entries(layout)) {
       if (/^[xy]axis\d*$/.test(key)) layout[key] = themedAxis(value, narrow);
       if (/^coloraxis\d*$/.test(key)) layout[key] = { ...value, colorbar: themedBar(value.colorbar) };
@@ -63,10 +63,10 @@
     return new Set(starts).size || 1;
   };
   const draw = (element) => {
-    const given = figures.get(element.dataset.figure);
+    const written = figures.get(element.dataset.figure);
     const room = element.parentElement.clientWidth, narrow = room < 480;
-    const figure = narrow ? { ...given, ...given.narrow } : given, panels = narrow && given.narrow ? 1 : columns(figure.layout);
-    if (given.narrow) element.style.height = figure.height + "px";
+    const figure = narrow ? { ...written, ...written.narrow } : written, panels = narrow && written.narrow ? 1 : columns(figure.layout);
+    if (written.narrow) element.style.height = figure.height + "px";
     element.style.minWidth = panels > 1 ? Math.min(panels * PANEL, 900) + "px" : "";
     const hidden = new Set(configs.filter((button) => !pressed(button)).map((button) => button.dataset.config));
     const seeds = !seedsButton || pressed(seedsButton);
@@ -82,7 +82,7 @@
     drawStale();
   }, { rootMargin: "500px 0px" });
   plots.forEach((element) => watcher.observe(element));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { known = new Map(); redraw(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { variables = new Map(); redraw(); });
   matchMedia("(max-width: 860px)").addEventListener("change", redraw);
   addEventListener("beforeprint", () => plots.filter((e) => e.offsetParent && stale.delete(e)).forEach(draw));
 
