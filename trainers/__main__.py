@@ -138,8 +138,8 @@ def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
     try:
         return TrainingConfig.model_validate(raw)
     except ValidationError as error:
-        found = complaints(error, raw, settings_of(TrainingConfig))
-        raise ConfigError(*(f"{'.'.join(path) or 'configuration'}: {detail}" for path, detail in found)) from error
+        problems = complaints(error, raw, settings_of(TrainingConfig))
+        raise ConfigError(*(f"{'.'.join(path) or 'configuration'}: {detail}" for path, detail in problems)) from error
 
 
 def _params(settings: Sequence[str]) -> dict[str, Any]:
@@ -167,17 +167,17 @@ def _prepare_imports() -> None:
 
 
 def _preview(options: argparse.Namespace) -> int:
-    """Print what a run would be asked, or in JSON what is wrong with it."""
+    """Print the prompts that a run would read; with --json, also what is wrong with the run."""
     _prepare_imports()
     from trainers.training.preview import preview, text
 
     try:
-        found = preview(load_config(options.config, options.setting), options.cache)
+        shown = preview(load_config(options.config, options.setting), options.cache)
     except ConfigError as error:
         if options.json:
             sys.stdout.write(json.dumps({"problems": error.problems}) + "\n")
         return _refused(str(error))
-    sys.stdout.write(found.model_dump_json() + "\n" if options.json else text(found))
+    sys.stdout.write(shown.model_dump_json() + "\n" if options.json else text(shown))
     return EXIT_CODES["SUCCEEDED"]
 
 
@@ -195,9 +195,9 @@ def _evaluate(options: argparse.Namespace) -> int:
     except (CheckpointError, ConfigError) as error:
         return _refused(str(error))
     if _first_process():
-        found = {"model": str(options.evaluate), "seed": config.seed, "step": config.steps}
-        lines = [f"{name:24} {value}" for name, value in {**found, **evaluation.metrics}.items()]
-        sys.stdout.write(json.dumps({**found, "metrics": evaluation.metrics}) if options.json else "\n".join(lines))
+        facts = {"model": str(options.evaluate), "seed": config.seed, "step": config.steps}
+        lines = [f"{name:24} {value}" for name, value in {**facts, **evaluation.metrics}.items()]
+        sys.stdout.write(json.dumps({**facts, "metrics": evaluation.metrics}) if options.json else "\n".join(lines))
         sys.stdout.write("\n")
     return EXIT_CODES["SUCCEEDED"]
 
@@ -235,9 +235,9 @@ def _run(
             events.write("failed", code="BAD_CONFIG", message=str(error))
             return _refused(str(error))
         except Exception as error:  # noqa: BLE001 the process's boundary: whatever it was, the record says so
-            if is_out_of_memory(error):  # told by every process: the others only see this one gone
-                told = message(phase_of(error), config, str(error))
-                append_event(output / EVENTS_FILE, "failed", code=OUT_OF_MEMORY, message=told)
+            if is_out_of_memory(error):  # every process records its own: the others only see this one gone
+                advice = message(phase_of(error), config, str(error))
+                append_event(output / EVENTS_FILE, "failed", code=OUT_OF_MEMORY, message=advice)
                 traceback.print_exc()
                 return EXIT_CODES["FAILED"]
             if "RANK" in os.environ:  # if this only follows from another's end, whoever started both now ends this one
@@ -251,7 +251,7 @@ def _run(
 
 
 def _first_process() -> bool:
-    """Whether this is the one of the processes training together that keeps the record."""
+    """Tell whether this process is the one that keeps the record, of those that train together."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -269,7 +269,7 @@ def _parser() -> argparse.ArgumentParser:
     resuming = parser.add_mutually_exclusive_group()
     resuming.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --output, if any")
     resuming.add_argument(
-        "--probe", action="store_true", help="measure time and memory of three updates at full length; keep no model"
+        "--probe", action="store_true", help="cost probe: measure time and memory of three updates; keep no model"
     )
     resuming.add_argument("--resume-from", type=Path, metavar="CHECKPOINT", help="continue from this step-N folder")
     parser.add_argument(

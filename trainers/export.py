@@ -1,4 +1,4 @@
-"""A run's policy as an ordinary Hugging Face model folder, without what only training needs.
+"""Writes a run's policy as an ordinary Hugging Face model folder, without what only training needs.
 
 python -m trainers.export CHECKPOINT DIR
 """
@@ -37,11 +37,11 @@ exit codes:
 def export(checkpoint: Path, target: Path, *, dtype: str = "float32", adapter: bool = False) -> dict[str, Any]:
     """Write the model of a checkpoint (`step-N` or `best-N`) with its tokenizer and how it was sampled in evaluations.
 
-    LoRA adapters are merged into their base in float32, unless they are wanted alone. The folder appears whole or not
-    at all.
+    LoRA adapters are merged into their base in float32, unless `adapter` is true. The folder appears whole or not at
+    all.
 
     Args:
-        dtype: of the stored weights, float32 or bfloat16; adapters alone stay as they are.
+        dtype: type of the stored weights, float32 or bfloat16; adapters alone stay as they are.
         adapter: write the adapters alone; they name their base model.
     Returns: `parameters`, `dtype`, `bytes`, `merged`, and of adapters `base`, the folder they were trained on.
     Raises: CheckpointError or ConfigError, if the folders are not as they have to be, or the disk is too small.
@@ -50,15 +50,15 @@ def export(checkpoint: Path, target: Path, *, dtype: str = "float32", adapter: b
     if target.exists():
         raise ConfigError(f"{target} exists already; name a folder that does not")
     if not target.parent.is_dir():
-        raise ConfigError(f"{target.parent} is no folder; make it first")
-    model_digest(checkpoint)  # is it one, and is the base of its adapters there
+        raise ConfigError(f"{target.parent} is not a directory; make it first")
+    model_digest(checkpoint)  # raises if it is not a model, or the base of its adapters is missing
     has_adapters = (checkpoint / _ADAPTER).is_file()
     if adapter and not has_adapters:
-        raise ConfigError(f"{checkpoint} holds a whole model, no adapters; export it without --adapter")
+        raise ConfigError(f"{checkpoint} holds a whole model, not adapters; export it without --adapter")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-", ignore_cleanup_errors=True) as made:
         unfinished = Path(made) / "model"
         unfinished.mkdir()
-        found = _copy_adapters(checkpoint, unfinished) if adapter else _save_model(checkpoint, unfinished, dtype)
+        stored = _copy_adapters(checkpoint, unfinished) if adapter else _save_model(checkpoint, unfinished, dtype)
         _save_tokenizer(checkpoint, unfinished)
         _save_sampling(config, checkpoint, unfinished)
         for file in unfinished.iterdir():
@@ -66,7 +66,7 @@ def export(checkpoint: Path, target: Path, *, dtype: str = "float32", adapter: b
         size = sum(file.stat().st_size for file in unfinished.iterdir())
         move_whole(unfinished, target)
     base = {"base": _base(checkpoint)} if has_adapters else {}
-    return {**found, "bytes": size, "merged": has_adapters and not adapter, **base}
+    return {**stored, "bytes": size, "merged": has_adapters and not adapter, **base}
 
 
 def _base(checkpoint: Path) -> str:
@@ -107,7 +107,7 @@ def _merged(checkpoint: Path) -> Any:
 
 
 def _copy_adapters(checkpoint: Path, folder: Path) -> dict[str, Any]:
-    """The adapters, naming their base as others find it: repository and commit, where the catalog knows them."""
+    """Copy adapters, naming their base by repository and commit where the catalog knows them."""
     _check_room(folder, sum((checkpoint / name).stat().st_size for name in _ADAPTER_FILES))
     for name in _ADAPTER_FILES:
         shutil.copyfile(checkpoint / name, folder / name)
@@ -121,7 +121,7 @@ def _copy_adapters(checkpoint: Path, folder: Path) -> dict[str, Any]:
 
 
 def _stored(file: Path) -> dict[str, Any]:
-    """How many numbers of which type are in a safetensors file."""
+    """Return the number of parameters in a safetensors file and their types."""
     counts = stored_numbers(file)
     return {"parameters": counts.total(), "dtype": " and ".join(sorted(DTYPES.get(dtype, dtype) for dtype in counts))}
 
@@ -146,7 +146,7 @@ def _save_tokenizer(checkpoint: Path, folder: Path) -> None:
 
 
 def _save_sampling(config: TrainingConfig, checkpoint: Path, folder: Path) -> None:
-    """How evaluations sampled, so that `generate` does the same unless it is told otherwise."""
+    """Save how evaluations sampled, so that `generate` does the same unless it is told otherwise."""
     from transformers import AutoTokenizer, GenerationConfig
 
     evaluation, tokenizer = config.evaluation, AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
@@ -164,17 +164,17 @@ def _save_sampling(config: TrainingConfig, checkpoint: Path, folder: Path) -> No
 
 
 def _special_tokens(checkpoint: Path) -> dict[str, Any]:
-    """The special tokens of the policy; of adapters, those of their base."""
+    """Return the special tokens of the policy; of adapters, those of their base."""
     folder = Path(_base(checkpoint)) if (checkpoint / _ADAPTER).is_file() else checkpoint
     path = folder / "generation_config.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def _ends(of_model: int | list[int] | None, of_tokenizer: int) -> int | list[int]:
-    """The tokens that end a completion in training: the model's, and the tokenizer's."""
-    known = [] if of_model is None else [of_model] if isinstance(of_model, int) else of_model
-    both = known if of_tokenizer in known else [of_tokenizer, *known]
-    return both[0] if len(both) == 1 else both
+    """Return the tokens that end a completion in training: the model's, and the tokenizer's."""
+    ends = [] if of_model is None else [of_model] if isinstance(of_model, int) else of_model
+    ends = ends if of_tokenizer in ends else [of_tokenizer, *ends]
+    return ends[0] if len(ends) == 1 else ends
 
 
 def _check_room(folder: Path, size: int) -> None:
@@ -201,7 +201,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a folder step-N or best-N of a run")
     parser.add_argument("target", type=Path, metavar="DIR", help="the folder to make")
     parser.add_argument("--adapter", action="store_true", help="write LoRA adapters alone, not merged into their base")
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the stored weights")
+    parser.add_argument(
+        "--dtype", choices=("float32", "bfloat16"), default="float32", help="type of the stored weights"
+    )
     parser.add_argument("--parent-fd", type=int, metavar="N", help="exit when this inherited pipe reaches its end")
     options = parser.parse_args(arguments)
     if options.parent_fd is not None:
@@ -214,11 +216,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        found = export(options.checkpoint, options.target, dtype=options.dtype, adapter=options.adapter)
+        exported = export(options.checkpoint, options.target, dtype=options.dtype, adapter=options.adapter)
     except (CheckpointError, ConfigError) as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_CODES["BAD_CONFIG"]
-    sys.stdout.write(f"{json.dumps(found)}\n")
+    sys.stdout.write(f"{json.dumps(exported)}\n")
     return EXIT_CODES["SUCCEEDED"]
 
 

@@ -1,11 +1,11 @@
-"""What a cost probe has measured: figures from which the cost of whole runs follows. Imports no torch."""
+"""The figures that a cost probe measures, from which the cost of whole runs follows. Imports no torch."""
 
 from pydantic import Field
 
 from trainers.config.base import Frozen
 
 PHASES = ("loading", "sampling", "scoring", "update", "evaluation", "checkpoint")
-"""What a training run does, one after the other."""
+"""The phases of a training run, one after the other."""
 
 
 class CostFigures(Frozen):
@@ -38,12 +38,12 @@ class CostFigures(Frozen):
 
     @property
     def sampled_tokens_per_second(self) -> float:
-        """Completion tokens."""
+        """Completion tokens sampled in a second."""
         return self.sampled_completions * self.completion_tokens / self.sampling_s
 
     @property
     def trained_tokens_per_second(self) -> float:
-        """Completion tokens."""
+        """Completion tokens trained on in a second."""
         return self.minibatch_completions * self.completion_tokens / self.update_s
 
     @property

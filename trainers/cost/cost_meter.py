@@ -1,4 +1,4 @@
-"""Seconds and peak memory of one process, phase by phase."""
+"""Measures seconds and peak memory of one process, phase by phase, for the cost probe."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ class CostMeter:
     """Measures what happens between `begin` and the next `begin` or `end`.
 
     Args:
-        announce: told each phase that begins.
+        announce: called with the name of each phase that begins.
     """
 
     def __init__(self, announce: Callable[[str], None]) -> None:
@@ -29,16 +29,16 @@ class CostMeter:
             return
         self.end()
         self._announce(phase)
-        forget_peak()
+        _begin_memory_peak()
         self._phase, self._since = phase, time.perf_counter()
 
     def end(self) -> None:
         """End the present phase, once the device has done all that was asked of it."""
         settle()
         if self._phase:
-            took = time.perf_counter() - self._since
-            self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + took
-            self.peak_mib[self._phase] = max(self.peak_mib.get(self._phase, 0.0), peak_mib())
+            seconds = time.perf_counter() - self._since
+            self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + seconds
+            self.peak_mib[self._phase] = max(self.peak_mib.get(self._phase, 0.0), _memory_peak_of_phase_mib())
         self._phase = ""
 
 
@@ -48,7 +48,7 @@ def settle() -> None:
         torch.cuda.synchronize()
 
 
-def forget_peak() -> None:
+def _begin_memory_peak() -> None:
     """Measure the peak from here on. Where Linux does not let us, a process's peak stays that since its start."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
@@ -57,25 +57,28 @@ def forget_peak() -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def peak_mib() -> float:
-    """What PyTorch held of the GPU at most; without one, the process's largest resident size."""
+def _memory_peak_of_phase_mib() -> float:
+    """Measure the most that PyTorch held of the GPU in this phase; without one, the process's largest resident size.
+
+    The metric memory/peak_mib, in contrast, is the peak since the process started.
+    """
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 2**20
-    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
-    return int(found[1]) / 1024 if found else 0.0
+    peak_kib = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    return int(peak_kib[1]) / 1024 if peak_kib else 0.0
 
 
 def device() -> tuple[str, float]:
-    """Name of the device that trains, and its memory in MiB."""
+    """Return the name of the device that trains, and its memory in MiB."""
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         return properties.name, properties.total_memory / 2**20
-    found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    processor = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
-    return f"CPU ({found[1].strip() if found else platform.machine()})", memory
+    return f"CPU ({processor[1].strip() if processor else platform.machine()})", memory
 
 
 def process_age_s() -> float:
-    """Seconds since this process was started or forked."""
+    """Return the seconds since this process was started or forked."""
     started = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started

@@ -1,9 +1,8 @@
-"""What a run costs, measured before it: a few updates with prompts and completions as long as the run allows.
+"""The cost probe measures a run before it starts: a few updates with texts as long as the run allows.
 
-Not to be mistaken for the entropy probe (`trainers.record.frozen_probe`), which belongs to a run. This is a run of
-its own on the same model, data, batches, optimizer and processes; it keeps no checkpoint and its evaluation is one
-batch. Completions do not end before the last token they may have, so time and memory are an upper bound of what
-training needs.
+It is a run of its own on the same model, data, batches, optimizer and processes; it keeps no checkpoint and its
+evaluation is one batch. Completions do not end before the last token they may have, so time and memory are an upper
+bound of what training needs.
 """
 
 import math
@@ -11,6 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -39,26 +39,14 @@ _NEVER: Final = 10**9
 def measure_cost(
     config: TrainingConfig, output: Path, events: EventWriter, *, cache: Path, stopping: Callable[[], bool]
 ) -> Outcome:
-    """Measure what `config` costs; the `cost` event has the `CostFigures`. Arguments and errors as of `train`."""
-    imported_s = process_age_s()
-
-    def make(
-        short: TrainingConfig,
-        task: Task,
-        folders: Folders,
-        _recorder: Recorder,
-        stopping: Callable[[], bool],
-        state: Mapping[str, Any],
-        **_: Any,
-    ) -> PolicyTrainer:
-        return CostProbeTrainer(short, task, folders, stopping, state, asked=config, events=events, age_s=imported_s)
-
+    """Measure what `config` costs and write the event `cost`. Arguments and errors are those of `train`."""
+    make = partial(CostProbeTrainer, full_run=config, events=events, age_s=process_age_s())
     short = shortened(config, process_state().num_processes)
     return train(short, output, events, cache=cache, stopping=stopping, make=make)
 
 
 def shortened(config: TrainingConfig, processes: int) -> TrainingConfig:
-    """The run with one rollout of `UPDATES` updates, or of as few more as can be shared by the processes."""
+    """Cut the run to one rollout of `UPDATES` updates, or of as few more as the processes can share."""
     minibatch = config.rollout.prompts_per_minibatch
     updates = next(n for n in range(UPDATES, UPDATES + processes) if n * minibatch % processes == 0)
     changes: dict[str, Any] = {
@@ -75,12 +63,12 @@ def shortened(config: TrainingConfig, processes: int) -> TrainingConfig:
 
 
 class CostProbeTrainer(PolicyTrainer):
-    """Trains at full length and measures.
+    """Trains at full length and measures. What is trained is not recorded.
 
     Args:
-        asked: the run whose cost is asked for.
-        events: gets the phases as `progress` and in the end `cost`, and nothing of what was trained.
-        age_s: of this process when the run began.
+        full_run: the run whose cost is measured.
+        events: gets the phases as `progress` and in the end `cost`.
+        age_s: seconds from the start of this process to that of the run.
     """
 
     def __init__(
@@ -88,28 +76,30 @@ class CostProbeTrainer(PolicyTrainer):
         config: TrainingConfig,
         task: Task,
         folders: Folders,
+        _recorder: Recorder,
         stopping: Callable[[], bool],
         state: Mapping[str, Any],
         *,
-        asked: TrainingConfig,
+        full_run: TrainingConfig,
         events: EventWriter,
         age_s: float,
+        **_: Any,
     ) -> None:
         began = time.perf_counter()
-        self._asked, self._events = asked, events
+        self._full_run, self._events = full_run, events
         self._meter = CostMeter(self._announce)
         self._updates_s: list[float] = []
         self._figures: dict[str, float] = {}
         self._meter.begin("loading")
         super().__init__(config, task, folders, Recorder(NoEvents(), config.steps, 0, {}), stopping, state)
         made_s = age_s + time.perf_counter() - began  # else a warm start, which is made once, would count
-        self._start_s = made_s if isinstance(asked.model, TinyPolicy) else process_age_s()
+        self._start_s = made_s if isinstance(full_run.model, TinyPolicy) else process_age_s()
 
     def _announce(self, phase: str) -> None:
         self._events.write("progress", phase=phase, done=PHASES.index(phase), total=len(PHASES))
 
     def run(self, resume_from: Path | None) -> None:
-        """Measure; what was asked to stop has measured nothing."""
+        """Measure. A run that was stopped early reports no figures."""
         super().run(resume_from)
         self._meter.end()
         if self.interrupted or self.state.global_step < self._config.steps:
@@ -152,7 +142,7 @@ class CostProbeTrainer(PolicyTrainer):
     @contextmanager
     def _at_full_length(self) -> Generator[None]:
         """Let no completion end early."""
-        if isinstance(self._asked.rollout.engine, VLLMEngine):
+        if isinstance(self._full_run.rollout.engine, VLLMEngine):
             engine: Any = self.vllm_generation
             before = engine.generation_kwargs
             engine.generation_kwargs = {**before, "ignore_eos": True, "stop_token_ids": []}
@@ -183,8 +173,8 @@ class CostProbeTrainer(PolicyTrainer):
         return groups[: len(indices)]
 
     def _at_once(self) -> int:
-        """Completions that each process of the run samples at a time; vLLM decides for itself."""
-        rollout = self._asked.rollout
+        """Return the number of completions that each process samples at a time, 0 with vLLM, which decides itself."""
+        rollout = self._full_run.rollout
         if rollout.sampling_batch is not None:
             return rollout.sampling_batch
         if isinstance(rollout.engine, VLLMEngine):
@@ -194,7 +184,7 @@ class CostProbeTrainer(PolicyTrainer):
         return prompts // self._processes * rollout.completions_per_prompt
 
     def _longest(self, problems: Sequence[Problem], number: int) -> list[int]:
-        """The indices of the problems with the longest prompts, over and over if there are fewer."""
+        """Return the indices of the problems with the longest prompts, over and over if there are fewer."""
         lengths = [len(ids) for ids in self._token_ids(problems)]
         order = sorted(range(len(problems)), key=lambda index: -lengths[index])[:number]
         return [order[place % len(order)] for place in range(number)]
@@ -226,18 +216,18 @@ class CostProbeTrainer(PolicyTrainer):
             return {}
         self._meter.begin("evaluation")
         problems = self._task.validation
-        everything = len(problems) * self._asked.evaluation.samples_per_problem
-        rollout = self._asked.rollout
+        everything = len(problems) * self._full_run.evaluation.samples_per_problem
+        rollout = self._full_run.rollout
         at_once = (rollout.sampling_batch or 0) * self._processes or rollout.completions_per_rollout
-        asked = [problems[index] for index in self._longest(problems, min(everything, at_once))]
-        short, self._config = self._config, self._asked  # whose batches are those of the run
+        batch = [problems[index] for index in self._longest(problems, min(everything, at_once))]
+        short, self._config = self._config, self._full_run  # whose batch sizes are those to measure
         try:
-            completions = [completion for completion, _ in self._judged(asked)]
+            completions = [completion for completion, _ in self._judged(batch)]
         finally:
             self._config = short
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, {})
         self._figures |= {
-            "evaluated_completions": len(asked),
+            "evaluated_completions": len(batch),
             "eval_completion_tokens": max(completion.tokens for completion in completions),
         }
         return {}

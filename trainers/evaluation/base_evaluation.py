@@ -20,13 +20,13 @@ def base_evaluation(
     compute: Callable[[], Evaluation],
     while_waiting: Callable[[], None] = lambda: None,
 ) -> Evaluation:
-    """The stored evaluation of `key`, computed now if no process has done so before.
+    """Return the stored evaluation of `key`, computing it if no process has done so before.
 
     Processes that need the same one wait for the first; should that die, the next one computes. A damaged file counts
-    as none.
+    as missing.
 
     Args:
-        cache: the result is kept in evaluations/DIGEST.json below it.
+        cache: gets the result as evaluations/DIGEST.json.
         key: everything the evaluation follows from, JSON: model, task, sampling. Library versions are added here.
         while_waiting: called a few times a second while another process computes; what it raises ends the waiting.
     """

@@ -1,4 +1,4 @@
-"""Averages over problems that were each sampled several times, with their standard errors. Knows no task and no torch.
+"""Averages over problems that were each sampled several times, with standard errors. Knows no task and no torch.
 
 Two errors belong to every average. The *sampling* error is what sampling the same problems again would change; it tells
 two checkpoints apart on one benchmark. The *problem* error is what drawing other problems of the same kind, and
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A mean over problems, each of equal weight. None: the data do not determine it."""
+    """A mean over problems of equal weight and its errors; None where the data do not determine a value."""
 
     mean: float | None
     sampling_se: float | None
@@ -20,18 +20,18 @@ class Estimate(NamedTuple):
     problem_se: float | None
     """Standard error, the problems being drawn from a population; contains the sampling error."""
     problems: int
-    """Over which it is taken: those with enough judged samples."""
+    """Number of problems in the mean: those with enough judged samples."""
 
 
 class Counts(NamedTuple):
-    """How many samples of one problem were judged, and how many of those were right."""
+    """Numbers of judged samples of one problem, and of right ones among them."""
 
     samples: int
     right: int
 
 
 def average(groups: Sequence[Sequence[float]]) -> Estimate:
-    """avg@k: each problem's mean value, averaged over the problems that have one.
+    """Average each problem's mean value over the problems that have one (avg@k).
 
     The sampling error needs two values of each problem, the problem error two problems.
     """
@@ -41,7 +41,7 @@ def average(groups: Sequence[Sequence[float]]) -> Estimate:
 
 
 def average_pass_at_k(counts: Sequence[Counts], k: int) -> Estimate:
-    """pass@k: `pass_at_k` of each problem, averaged over the problems with at least `k` judged samples.
+    """Average `pass_at_k` over the problems with at least `k` judged samples.
 
     The sampling error needs 2 `k` samples of each problem, the problem error two problems.
     """
@@ -53,7 +53,7 @@ def average_pass_at_k(counts: Sequence[Counts], k: int) -> Estimate:
 
 
 def pass_at_k(samples: int, right: int, k: int) -> float:
-    """Unbiased estimate of the chance that one of `k` samples is right: 1 - C(n - c, k) / C(n, k).
+    """Estimate without bias the chance that one of `k` samples is right: 1 - C(n - c, k) / C(n, k).
 
     Source: arXiv:2107.03374. Needs k <= samples.
     """
@@ -61,7 +61,7 @@ def pass_at_k(samples: int, right: int, k: int) -> float:
 
 
 def pass_at_k_variance(samples: int, right: int, k: int) -> float:
-    """Unbiased estimate of the variance of `pass_at_k` over sampling. Needs 2 k <= samples.
+    """Estimate without bias the variance of `pass_at_k` over sampling. Needs 2 k <= samples.
 
     Let q be the chance of a wrong sample, and W(k) = C(n - c, k) / C(n, k). As E[W(k)] = q^k for every k <= n, the
     variance E[W(k)^2] - q^(2k) is estimated by W(k)^2 - W(2k), which is never negative. With fewer samples there is no
@@ -71,7 +71,7 @@ def pass_at_k_variance(samples: int, right: int, k: int) -> float:
 
 
 def majority_right(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float:
-    """Whether the most frequent answer of one problem is right: 0 or 1, between them where right and wrong ones tie.
+    """Score the most frequent answer of one problem: 1 if it is right, 0 if not, between them where such answers tie.
 
     Samples without an answer (None) do not vote; if none votes, the majority is wrong.
     """
@@ -82,27 +82,27 @@ def majority_right(answers: Sequence[Hashable | None], right: Sequence[bool]) ->
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The mean, or None of nothing."""
+    """Return the mean, None for no values."""
     return sum(values) / len(values) if values else None
 
 
 def _all_wrong(samples: int, right: int, k: int) -> float:
-    """The share of the subsets of size `k` that have no right sample."""
+    """Return the share of the subsets of size `k` that have no right sample."""
     return math.comb(samples - right, k) / math.comb(samples, k)
 
 
 def _over_problems(means: Sequence[float], variances: Sequence[float | None]) -> Estimate:
-    known = [variance for variance in variances if variance is not None]
-    complete = 0 < len(known) == len(variances)
+    defined = [variance for variance in variances if variance is not None]
+    complete = 0 < len(defined) == len(variances)
     return Estimate(
         mean(means),
-        math.sqrt(sum(known)) / len(means) if complete else None,
+        math.sqrt(sum(defined)) / len(means) if complete else None,
         math.sqrt(_variance(means) / len(means)) if len(means) > 1 else None,
         len(means),
     )
 
 
 def _variance(values: Sequence[float]) -> float:
-    """The unbiased sample variance of two or more values."""
+    """Return the unbiased sample variance of two or more values."""
     center = sum(values) / len(values)
     return sum((value - center) ** 2 for value in values) / (len(values) - 1)

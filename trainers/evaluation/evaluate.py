@@ -1,4 +1,4 @@
-"""avg@k and pass@k of a policy on problems it was not trained on."""
+"""Computes avg@k and pass@k of a policy on problems it was not trained on."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -25,8 +25,8 @@ def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationCon
     A completion on which the judge itself failed is missing from the scores and counted; it is not wrong.
     """
     k = config.samples_per_problem
-    asked = [problem for problem in problems for _ in range(k)]
-    pairs = sample(asked)
+    repeated = [problem for problem in problems for _ in range(k)]
+    pairs = sample(repeated)
     completions, judgements = [completion for completion, _ in pairs], [judgement for _, judgement in pairs]
     metrics: dict[str, float | None] = {
         **_scores([judgements[start : start + k] for start in range(0, len(judgements), k)], config.pass_k),
@@ -40,14 +40,14 @@ def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationCon
     return Evaluation(
         metrics,
         [
-            {"prompt": asked[i].prompt, "completion": completions[i].text, "reward": judgements[i].reward}
+            {"prompt": repeated[i].prompt, "completion": completions[i].text, "reward": judgements[i].reward}
             for i in sorted(shown)
         ],
     )
 
 
 def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | None]:
-    """Averages over the judgements of each problem that did not fail."""
+    """Average over the judgements of each problem that did not fail."""
     judged = [[judgement for judgement in group if judgement.reward is not None] for group in groups]
     reward = average([[judgement.reward or 0.0 for judgement in group] for group in judged])
     passed = average_pass_at_k([Counts(len(group), sum(j.correct for j in group)) for group in judged], k)

@@ -1,4 +1,4 @@
-"""Folders that a run leaves: checkpoints `step-N`, of which the newest are kept, and `best-N`, a model alone.
+"""Owns the folders that a run leaves: checkpoints `step-N`, of which the newest stay, and `best-N`, a model alone.
 
 Each is complete once it has its name.
 """
@@ -24,54 +24,57 @@ _MAY_CHANGE: Final = {"steps", "evaluation", "checkpoint_every_rollouts", "kept_
 
 
 class Kept(NamedTuple):
-    """How many folders a run has on the disk at most."""
+    """Largest number of folders that a run has on the disk."""
 
     checkpoints: int
-    """With all that is needed to go on."""
+    """Number of folders with all that is needed to go on."""
     models: int
-    """Weights (of LoRA: adapters) and tokenizer alone."""
+    """Number of folders with nothing but weights (of LoRA: adapters) and tokenizer."""
 
 
 def kept_while_training(config: TrainingConfig) -> Kept:
-    """What a run has at most: a folder is removed only once its successor is complete."""
+    """Return what a training run has at most: a folder is removed only once its successor is complete."""
     return Kept(config.kept_checkpoints + 1, 2 if config.keep_best else 0)
 
 
 def kept_in_the_end(config: TrainingConfig, *, model_only: bool) -> Kept:
-    """What a run leaves that has trained to its end.
+    """Return what a run leaves that has trained to its end.
 
     Args:
-        model_only: whether its last checkpoint is the model alone, as a sweep's trials have it.
+        model_only: whether its last checkpoint is the model alone, as in a sweep's trials.
     """
     best = int(config.keep_best)
     return Kept(0, 1 + best) if model_only else Kept(config.kept_checkpoints, best)
 
 
 def write_state(folder: Path, config: TrainingConfig, state: dict[str, Any]) -> None:
-    """Write what a run carries over besides the model: its configuration, and counters.
+    """Write a run's configuration and counters into a checkpoint.
 
-    A true `model_only` among them says that nothing but the model and these is there, for the run has ended.
+    A true `model_only` among the counters says that besides them the model alone is there, for the run has ended.
     """
     content = {"config": config.model_dump(mode="json"), "state": state}
     (folder / STATE_FILE).write_text(json.dumps(content), encoding="utf-8")
 
 
-def publish(unfinished: Path, output: Path, step: int, kept: int) -> Path:
-    """Give a finished folder its name in `output`, durably, and keep it and the `kept` - 1 newest others.
-
-    A checkpoint of the same step that is there already is complete and of the same run: it stays.
+def publish(unfinished: Path, output: Path, step: int, keep: int) -> Path:
+    """Give a finished checkpoint its name in `output`, and remove all others but the `keep` - 1 newest.
 
     Returns: the checkpoint's absolute path.
     """
     target = checkpoint_folder(output.resolve(), step)
+    _give_name(unfinished, target)
+    others = sorted(set(steps_saved(output)) - {step})  # newer ones, too, after resuming from an older checkpoint
+    for stale in others[: max(0, len(others) - keep + 1)]:
+        _remove(checkpoint_folder(output, stale), output / UNFINISHED)
+    return target
+
+
+def _give_name(unfinished: Path, target: Path) -> None:
+    """Name a finished folder, durably. One that has the name already is complete and of the same run: it stays."""
     if target.exists():
         shutil.rmtree(unfinished)
     else:
         move_whole(unfinished, target)
-    others = sorted(set(steps_saved(output)) - {step})  # newer ones, too, after resuming from an older checkpoint
-    for stale in others[: max(0, len(others) - kept + 1)]:
-        _remove(checkpoint_folder(output, stale), output / UNFINISHED)
-    return target
 
 
 class Best(NamedTuple):
@@ -80,23 +83,15 @@ class Best(NamedTuple):
     path: Path
     step: int
     value: float
-    """eval/avg_at_k."""
+    """Its eval/avg_at_k."""
 
 
 def publish_best(unfinished: Path, output: Path, config: TrainingConfig, step: int, value: float) -> Path:
-    """Give a finished model folder the name `best-N`, durably, and remove the one before.
-
-    A folder of the same step that is there already stays, with the value that it was kept for.
-
-    Returns: its absolute path.
-    """
+    """Give a finished model folder the name `best-N` and remove the one before; return its absolute path."""
     content = {"config": config.model_dump(mode="json"), "step": step, "value": value}
     (unfinished / BEST_FILE).write_text(json.dumps(content), encoding="utf-8")
     target = output.resolve() / f"best-{step}"
-    if target.exists():
-        shutil.rmtree(unfinished)
-    else:
-        move_whole(unfinished, target)
+    _give_name(unfinished, target)
     for entry in output.glob("best-*"):
         if _BEST_NAME.fullmatch(entry.name) and entry.name != target.name:
             _remove(entry, output / UNFINISHED)
@@ -104,13 +99,13 @@ def publish_best(unfinished: Path, output: Path, config: TrainingConfig, step: i
 
 
 def find_best(output: Path) -> Best | None:
-    """The best model that is kept in a folder; after a crash there may be two."""
-    found = list[Best]()
+    """Return the best model in a run's folder; after a crash there may be two."""
+    models = list[Best]()
     for path in output.glob(f"best-*/{BEST_FILE}"):
         if _BEST_NAME.fullmatch(path.parent.name):
             content = json.loads(path.read_text(encoding="utf-8"))
-            found.append(Best(path.parent, content["step"], content["value"]))
-    return max(found, key=lambda best: (best.value, -best.step), default=None)
+            models.append(Best(path.parent, content["step"], content["value"]))
+    return max(models, key=lambda best: (best.value, -best.step), default=None)
 
 
 def carry_best(source: Path, output: Path) -> None:
@@ -121,12 +116,11 @@ def carry_best(source: Path, output: Path) -> None:
     unfinished = output / UNFINISHED / best.path.name
     shutil.rmtree(unfinished, ignore_errors=True)
     shutil.copytree(best.path, unfinished)
-    if not (target := output / best.path.name).exists():
-        move_whole(unfinished, target)
+    _give_name(unfinished, output / best.path.name)
 
 
 def run_config(folder: Path) -> TrainingConfig:
-    """The configuration of the run that left this folder, `step-N` or `best-N`.
+    """Read the configuration of the run that left this folder, `step-N` or `best-N`.
 
     Raises: CheckpointError, if it is neither.
     """
@@ -139,17 +133,19 @@ def run_config(folder: Path) -> TrainingConfig:
             raise CheckpointError(
                 f"{folder / name} cannot be read ({error}); name a folder step-N or best-N"
             ) from error
-    raise CheckpointError(f"{folder} is no folder of a run: there is no {STATE_FILE}; name a folder step-N or best-N")
+    raise CheckpointError(
+        f"{folder} was not written by a run: there is no {STATE_FILE}; name a folder step-N or best-N"
+    )
 
 
 def newest(output: Path) -> Path | None:
-    """The newest complete checkpoint in `output`, if there is one."""
+    """Return the newest complete checkpoint in `output`, if there is one."""
     steps = steps_saved(output) if output.is_dir() else []
     return checkpoint_folder(output, max(steps)) if steps else None
 
 
 def checkpoint_folder(output: Path, step: int) -> Path:
-    """Where the checkpoint of a step is, or would be."""
+    """Return the path that the checkpoint of a step has, or would have."""
     return output / f"step-{step}"
 
 
@@ -161,21 +157,21 @@ def _remove(checkpoint: Path, unfinished: Path) -> None:
 
 
 def steps_saved(output: Path) -> list[int]:
-    """The steps of the complete checkpoints in `output`."""
+    """List the steps of the complete checkpoints in `output`."""
     return [int(match[1]) for entry in output.iterdir() if (match := _NAME.fullmatch(entry.name))]
 
 
 def read_state(checkpoint: Path, config: TrainingConfig) -> dict[str, Any]:
-    """The counters stored by `write_state`, after checking that `config` continues the checkpoint's run.
+    """Read the counters stored by `write_state`, after checking that `config` continues the checkpoint's run.
 
-    Raises: CheckpointError, if the folder is no checkpoint, belongs to a configuration that differs in more than its
-        length, evaluation and what is kept of checkpoints, is past the end of the run, or holds the model alone.
+    Raises: CheckpointError, if the folder is not a checkpoint, its configuration differs in more than `_MAY_CHANGE`, it
+        is past the end of the run, or it holds the model alone.
     """
     try:
         content = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8"))
         saved = TrainingConfig.model_validate(content["config"])
     except (OSError, ValueError, KeyError, ValidationError) as error:
-        raise CheckpointError(f"{checkpoint} is no complete checkpoint ({error}); name a folder step-N") from error
+        raise CheckpointError(f"{checkpoint} is not a complete checkpoint ({error}); name a folder step-N") from error
     before, now = (_shown(item.model_dump(mode="json", exclude=_MAY_CHANGE)) for item in (saved, config))
     pairs = {name: (before.get(name, "not set"), now.get(name, "not set")) for name in {**before, **now}}
     if differing := [f"{name} {old} (now {new})" for name, (old, new) in pairs.items() if old != new]:
@@ -194,7 +190,7 @@ def read_state(checkpoint: Path, config: TrainingConfig) -> dict[str, Any]:
 
 
 def _shown(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Settings by their dotted names, as they are told to people."""
+    """Return settings by their dotted names, as messages show them."""
     shown = dict[str, str]()
     for name, value in settings.items():
         shown |= _shown(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": repr(value)}

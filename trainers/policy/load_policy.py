@@ -1,4 +1,4 @@
-"""The policy that is trained: its weights, its tokenizer, and what is refused before it costs anything."""
+"""Loads the policy's weights and tokenizer, and refuses what cannot be trained as configured."""
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def pretrained_folder(model: PretrainedModel, cache: Path) -> Path:
-    """The folder of a model that is not made from scratch.
+    """Return the folder of a model that is not made from scratch.
 
     Raises: ConfigError, if it is not in the catalog.
     """
@@ -32,9 +32,9 @@ def pretrained_folder(model: PretrainedModel, cache: Path) -> Path:
 
 
 def load_policy(folder: Path, model: ModelConfig) -> Any:
-    """The causal language model in a folder, safetensors only, without running code from it.
+    """Load the causal language model in a folder, safetensors only, without running code from it.
 
-    Of its own sampling settings only the special tokens stay: others, such as min_p, would join ours unseen.
+    Of the model's own sampling settings only the special tokens stay: others, such as min_p, would join ours unseen.
     """
     dtype = getattr(torch, model.weights_dtype) if isinstance(model, PretrainedModel) else torch.float32
     policy: Any = AutoModelForCausalLM.from_pretrained(
@@ -48,10 +48,10 @@ def load_policy(folder: Path, model: ModelConfig) -> Any:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The model's tokenizer, padding on the left as sampling needs.
+    """Load the model's tokenizer, padding on the left as sampling needs.
 
-    Raises: ConfigError, if the folder holds none (Transformers then makes one that knows no text), or one that cannot
-        end a completion.
+    Raises: ConfigError, if the folder holds none (Transformers then makes one that cannot read text), or one that
+        cannot end a completion.
     """
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="left", trust_remote_code=False)
     if len(tokenizer) <= len(tokenizer.all_special_ids):
@@ -64,7 +64,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def lora(config: LoRAConfig | None) -> "LoraConfig | None":
-    """PEFT's form of the adapters' configuration."""
+    """Translate the adapters' configuration into PEFT's."""
     if config is None:
         return None
     from peft import LoraConfig
@@ -86,7 +86,7 @@ def refuse(
 
     Args:
         prompts: token ids of all prompts.
-        others: problems that were found elsewhere, told with these.
+        others: further reasons to refuse the run, reported with these.
     Raises: ConfigError, with every reason.
     """
     problems = [
@@ -111,7 +111,11 @@ def _trl() -> list[str]:
 
 def _dropout(model: Any) -> list[str]:
     settings: Mapping[str, Any] = model.config.to_dict()
-    active = [f"{name} {value}" for name, value in settings.items() if "dropout" in name and _positive(value)]
+    active = [
+        f"{name} {value}"
+        for name, value in settings.items()
+        if "dropout" in name and isinstance(value, float) and value > 0
+    ]
     active += [f"{n} {m.p}" for n, m in model.named_modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
     if not active:
         return []
@@ -119,10 +123,6 @@ def _dropout(model: Any) -> list[str]:
         f"model: dropout is on ({', '.join(active)}), so the ratio of an unchanged policy would differ from 1; "
         "set it to 0 in the model's config.json"
     ]
-
-
-def _positive(value: object) -> bool:
-    return isinstance(value, float) and value > 0
 
 
 def _balancing(model: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""A Hugging Face model folder: whether it is one, and the digest of what it samples from. Imports no torch."""
+"""Recognises a Hugging Face model folder, and digests what the model samples from. Imports no torch."""
 
 import hashlib
 import json
@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from trainers.errors import ConfigError
 
-# what is read when a model is loaded, and not what else a checkpoint holds
-_READ: Final = (
+_LOADED_FILES: Final = (
     "*.safetensors",
     "*.safetensors.index.json",
     "adapter_config.json",
@@ -20,17 +19,18 @@ _READ: Final = (
     "tokenizer*",
     "vocab*",
 )
+"""Files that are read when a model is loaded; a checkpoint holds others besides."""
 
 
 def model_digest(folder: Path) -> str:
-    """The sha256 of a model's weights, configuration and tokenizer; of LoRA adapters, with their base model.
+    """Return the sha256 of a model's weights, configuration and tokenizer; of LoRA adapters, with their base model.
 
     Raises: ConfigError, if the folder holds no such model.
     """
-    files = sorted({file for pattern in _READ for file in folder.glob(pattern) if file.is_file()})
+    files = sorted({file for pattern in _LOADED_FILES for file in folder.glob(pattern) if file.is_file()})
     names = {file.name for file in files}
     if not {"config.json", "adapter_config.json"} & names or not any(name.endswith(".safetensors") for name in names):
-        raise ConfigError(f"{folder}: no Hugging Face model (config.json and *.safetensors)")
+        raise ConfigError(f"{folder}: not a Hugging Face model (config.json and *.safetensors)")
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as content:
@@ -44,5 +44,5 @@ def _base(folder: Path) -> Path:
     adapter: dict[str, Any] = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     base = Path(str(adapter.get("base_model_name_or_path")))
     if not base.is_dir():
-        raise ConfigError(f"{folder}: adapters of {base}, which is no folder; set base_model_name_or_path to one")
+        raise ConfigError(f"{folder}: adapters of {base}, which is not a directory; set base_model_name_or_path to one")
     return base

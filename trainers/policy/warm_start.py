@@ -1,7 +1,7 @@
 """Makes the tiny policy: a Qwen2 model from scratch, taught a task's worked examples, cached by what it follows from.
 
-On the default task the result is right half of the time and far from certain how: there is something to gain by reward
-and entropy to lose.
+On the default task the result is right half of the time and its entropy is high, so that training can raise the reward
+and lower the entropy.
 """
 
 import hashlib
@@ -30,12 +30,12 @@ from trainers.tasks import Task
 _BATCH: Final = 128
 _LEARNING_RATE: Final = 1e-3
 _CONTEXT: Final = 2**17
-"""Tokens: the longest prompt and the longest completion that settings allow. Rotary positions take no memory."""
+"""Number of tokens in the longest prompt and completion that settings allow. Rotary positions take no memory."""
 _IGNORED: Final = -100
 
 
 def warm_started(model: TinyPolicy, task: Task, cache: Path, events: EventWriter, stopping: Callable[[], bool]) -> Path:
-    """The folder of the warm-started model and its tokenizer; made now if no run has made it before.
+    """Return the folder of the warm-started model and its tokenizer, making it if no run has made it before.
 
     Processes that need the same model wait for the first to make it.
     Raises: StoppedError, if `stopping()` becomes true meanwhile.
@@ -63,7 +63,7 @@ def warm_started(model: TinyPolicy, task: Task, cache: Path, events: EventWriter
 
 
 def _recipe_digest(model: TinyPolicy, task: Task) -> str:
-    """Names everything the weights follow from: configuration, code and library versions."""
+    """Digest everything the weights follow from: configuration, code and library versions."""
     code = [Path(__file__), *sorted(Path(tasks.__file__).parent.glob("*.py"))]
     recipe = {
         "model": model.model_dump(exclude={"lora"}),

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, also after a crash of the machine."""
+"""Writes files and folders that are whole or absent, also after a crash of the machine."""
 
 import os
 from pathlib import Path

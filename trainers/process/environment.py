@@ -1,4 +1,4 @@
-"""What every command of this package gives its libraries and tells its caller."""
+"""Environment variables, exit codes and default directories of every command of this package."""
 
 import os
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Final
 EXIT_CODES: Final = {"SUCCEEDED": 0, "FAILED": 1, "BAD_CONFIG": 2, "DIVERGED": 3, "STOPPED": 4}
 
 HOME: Final = "~/.sweeps"
-"""Where all lies that `sweeps` keeps on one machine, unless SWEEPS_HOME says otherwise."""
+"""Directory of all that `sweeps` keeps on one machine, unless SWEEPS_HOME names another."""
 CACHE: Final = "cache"
-"""The folder in it of models, datasets and benchmarks, unless SWEEPS_CACHE names another."""
+"""Directory in it with models, datasets and benchmarks, unless SWEEPS_CACHE names another."""
 
 # No run talks to the network, and mlflow, which TRL would import, has no part in it. Read when the libraries load.
 ENVIRONMENT: Final = {
@@ -23,6 +23,6 @@ ENVIRONMENT: Final = {
 
 
 def default_cache() -> Path:
-    """The folder of models, datasets and benchmarks: $SWEEPS_CACHE, else `CACHE` in $SWEEPS_HOME, else in `HOME`."""
-    named, home = os.environ.get("SWEEPS_CACHE"), os.environ.get("SWEEPS_HOME")
-    return (Path(named) if named else Path(home or HOME) / CACHE).expanduser().absolute()
+    """Return the directory of models and datasets: $SWEEPS_CACHE, else `CACHE` in $SWEEPS_HOME, else in `HOME`."""
+    cache, home = os.environ.get("SWEEPS_CACHE"), os.environ.get("SWEEPS_HOME")
+    return (Path(cache) if cache else Path(home or HOME) / CACHE).expanduser().absolute()

@@ -44,7 +44,7 @@ class EventWriter:
 
 
 class NoEvents(EventWriter):
-    """Keeps nothing: for processes that train along with the one that keeps the record."""
+    """Discards events: for processes that train along with the one that writes the record."""
 
     def __init__(self) -> None: ...
 
@@ -69,7 +69,7 @@ def _line(kind: str, fields: Mapping[str, Any]) -> str:
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """All whole events of a file, oldest first; a last line still being written is left out."""
+    """Read all whole events of a file, oldest first; a last line still being written is left out."""
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.endswith("\n")]
 
@@ -78,8 +78,8 @@ def _drop_torn_line(path: Path) -> None:
     if not path.exists():
         return
     content = path.read_bytes()
-    if whole := content.rfind(b"\n") + 1 - len(content):
-        os.truncate(path, len(content) + whole)
+    if (whole := content.rfind(b"\n") + 1) < len(content):
+        os.truncate(path, whole)
 
 
 def _finite(value: Any) -> Any:

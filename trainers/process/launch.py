@@ -1,4 +1,4 @@
-"""Several processes that train one policy on this machine: started together, ended together, with one exit code.
+"""Starts and ends several processes that train one policy on this machine, with one exit code.
 
 torchrun does this for many machines, but ends with 1 whatever its processes ended with, and answers the death of one by
 asking the others to stop, which here would mean: save and end well.
@@ -17,22 +17,22 @@ from typing import Any, Final
 from trainers.process.environment import EXIT_CODES
 
 GRACE_S: Final = 60.0
-"""How long the others may take to end after the first has; no time, if that was killed or failed."""
+"""Seconds that the others may take to end after the first has; none, if that was killed or failed."""
 
 
 def launch(arguments: Sequence[str], processes: int) -> int:
-    """Run `python -m trainers ARGUMENTS` as so many processes and return the exit code that tells how the run ended.
+    """Run `python -m trainers ARGUMENTS` as several processes and return one exit code for the run.
 
-    That is 0 if it ended well, else the code of the process that ended first, 128 + N if signal N ended it. SIGTERM and
-    SIGINT are passed on. When this process ends, however it does, so do they.
+    It is 0 if the run ended well, else the code of the process that ended first, 128 + N if signal N ended it. SIGTERM
+    and SIGINT are passed on. However this process ends, they end with it.
     """
-    lifeline, _held = os.pipe()  # nobody else has its other end
+    lifeline, _writing_end = os.pipe()  # which nobody else has
     children: list[subprocess.Popen[bytes]] = []
-    asked = False
+    stop_requested = False
 
     def pass_on(*_: Any) -> None:
-        nonlocal asked
-        asked = True
+        nonlocal stop_requested
+        stop_requested = True
         for child in children:
             child.send_signal(signal.SIGTERM)
 
@@ -44,14 +44,14 @@ def launch(arguments: Sequence[str], processes: int) -> int:
             environment = os.environ | process_environment(rank, processes, port)
             children.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, pass_fds=[lifeline]))
         code = exit_code(_codes(children))
-    if code == 128 + signal.SIGTERM and asked:  # it came before a process had its handler
+    if code == 128 + signal.SIGTERM and stop_requested:  # it came before a process had its handler
         return EXIT_CODES["STOPPED"]
     return code
 
 
 @contextmanager
 def reserved_port() -> Generator[int]:
-    """A free port that the kernel gives to nobody meanwhile, but on which one who names it may listen."""
+    """Reserve a free port: the kernel gives it to nobody meanwhile, but a process may listen on it by its number."""
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))
@@ -59,7 +59,7 @@ def reserved_port() -> Generator[int]:
 
 
 def process_environment(rank: int, processes: int, port: int) -> dict[str, str]:
-    """The variables by which processes find each other, as torchrun names them; `rank` uses the GPU of that number."""
+    """Return the variables by which processes find each other, as torchrun names them; `rank` is also its GPU."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -72,7 +72,7 @@ def process_environment(rank: int, processes: int, port: int) -> dict[str, str]:
 
 
 def _codes(children: Sequence["subprocess.Popen[bytes]"]) -> list[int]:
-    """Wait for all of them: the codes of those that ended by themselves, the first one first."""
+    """Wait for all; return the exit codes of those that ended by themselves, the first to end first."""
     os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
     first = [child for child in children if child.poll() is not None]
     codes = sorted(child.returncode for child in first)
@@ -80,18 +80,18 @@ def _codes(children: Sequence["subprocess.Popen[bytes]"]) -> list[int]:
     for child in (child for child in children if child not in first):
         try:
             codes.append(child.wait(max(0.0, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:  # it waits for one that is gone
+        except subprocess.TimeoutExpired:  # it waits for a process that is gone
             child.kill()
             child.wait()
     return codes
 
 
 def exit_code(codes: Sequence[int]) -> int:
-    """One code for all of them.
+    """Return one exit code for all processes.
 
     Args:
-        codes: negative for a signal; the first to end comes first, whose end the others only followed. But a SIGKILL
-            follows from nothing, even if it is seen late because a large process takes long to end.
+        codes: negative for a signal; that of the first to end comes first, and the other ends only followed from it.
+            But a SIGKILL follows from nothing, even if it is seen late because a large process takes long to end.
     """
     if -signal.SIGKILL in codes:
         return 128 + signal.SIGKILL

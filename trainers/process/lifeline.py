@@ -1,4 +1,4 @@
-"""When a run must end before it is done: its owner died, or somebody asked it to stop."""
+"""Ends a run before it is done: when its owner has died, or when a signal asks it to stop."""
 
 import ctypes
 import os

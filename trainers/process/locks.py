@@ -1,4 +1,4 @@
-"""Work that several processes need and one of them does, once."""
+"""Locks for work that several processes need and one of them does."""
 
 import fcntl
 import time

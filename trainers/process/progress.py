@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on stderr for people, `progress` events at most once a second for programs."""
+"""Shows the progress of long work: a bar on stderr for people, at most one event `progress` a second for programs."""
 
 import sys
 import time
@@ -24,7 +24,7 @@ class Announcer:
         self._last = -_EVENT_INTERVAL_S
 
     def announce(self, done: int) -> None:
-        """Say that `done` of the total are done, if nothing was said for a second or everything is done."""
+        """Write how many of the total are done, if the last event is a second old or everything is done."""
         now = time.monotonic()
         if now - self._last >= _EVENT_INTERVAL_S or done == self._total:
             self._last = now
@@ -32,7 +32,7 @@ class Announcer:
 
 
 def bar(phase: str, total: int, done: int = 0) -> "tqdm[NoReturn]":
-    """A progress bar on stderr; where that is no terminal, a line every ten seconds."""
+    """Make a progress bar on stderr; where that is not a terminal, it prints a line every ten seconds."""
     interval = _TERMINAL_INTERVAL_S if sys.stderr.isatty() else _LOG_INTERVAL_S
     return tqdm(desc=phase, total=total, initial=done, file=sys.stderr, mininterval=interval, dynamic_ncols=True)
 

@@ -1,4 +1,4 @@
-"""How far the engine that samples is from the trainer: the weights are the same, so every difference is arithmetic.
+"""Measures how far the sampling engine is from the trainer: weights are the same, so every difference is arithmetic.
 
 Shapes: B sequences, T completion tokens, N tokens of all of them.
 """
@@ -12,18 +12,18 @@ from torch import Tensor
 from trainers.record.metrics import STEP_SECTIONS
 
 NO_ENGINE: Final[dict[str, float | None]] = dict.fromkeys(STEP_SECTIONS["Engine"])
-"""Of a rollout sampled by the very model that is trained."""
+"""The metrics of a rollout that was sampled by the very model that is trained."""
 
 
 def engine_stats(
     logprobs_BT: Tensor, engine_logprobs_BT: Tensor, mask_BT: Tensor, cap: float | None, accelerator: Any
 ) -> dict[str, float | None]:
-    """The metrics of a rollout over all processes of `accelerator`. Every process calls this and gets the same.
+    """Return the metrics of a rollout over all processes of `accelerator`. Every process calls this and gets the same.
 
     Args:
-        logprobs_BT: of the policy that sampled, as the trainer computes them, in nats.
-        engine_logprobs_BT: the same as the engine gave them; where it gave NaN the token does not count.
-        cap: of the tokens' weights; None: there is no correction.
+        logprobs_BT: log-probabilities of the policy that sampled, computed by the trainer, in nats.
+        engine_logprobs_BT: the same, reported by the engine; a token with NaN does not count.
+        cap: upper bound of the tokens' weights; None without correction.
     """
     gap_BT = (logprobs_BT - engine_logprobs_BT).double()
     gap_N = gap_BT[mask_BT.bool() & gap_BT.isfinite()]

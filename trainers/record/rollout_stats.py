@@ -1,4 +1,4 @@
-"""What a rollout was like: rewards, groups, lengths, and how the judge fared. Sums, reduced once over all processes."""
+"""Computes a rollout's metrics: rewards, groups, lengths, the judge's failures; its sums are reduced over processes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ Judged = tuple[Completion, Judgement]
 
 
 def rollout_stats(groups: Sequence[Sequence[Judged]], groups_sampled: int, accelerator: Any) -> dict[str, float | None]:
-    """The metrics of a rollout over all processes of `accelerator`; None where a mean is over nothing.
+    """Return the metrics of a rollout over all processes of `accelerator`; None where a mean is over nothing.
 
     Every process calls this, with whole groups, and gets the same. A completion whose judge failed has no reward and
     is neither right nor wrong.
 
     Args:
         groups: the completions trained on, prompt by prompt.
-        groups_sampled: how many were sampled for them.
+        groups_sampled: number of groups sampled for them.
     """
     sums = {**_completion_sums([pair for group in groups for pair in group]), **_group_sums(groups)}
     sums["groups_sampled"] = groups_sampled
@@ -30,16 +30,16 @@ def rollout_stats(groups: Sequence[Sequence[Judged]], groups_sampled: int, accel
 
 
 def _completion_sums(pairs: Sequence[Judged]) -> dict[str, float]:
-    def over(chosen: Callable[[Completion, Judgement], bool]) -> tuple[int, int]:
+    def count_and_length(chosen: Callable[[Completion, Judgement], bool]) -> tuple[int, int]:
         lengths = [completion.tokens for completion, judgement in pairs if chosen(completion, judgement)]
         return len(lengths), sum(lengths)
 
     rewards = [judgement.reward for _, judgement in pairs if judgement.reward is not None]
     sums: dict[str, float] = {"judged": len(rewards), "reward": sum(rewards), "reward^2": sum(r * r for r in rewards)}
-    sums["completions"], sums["length"] = over(lambda *_: True)
-    sums["ended"], sums["length_ended"] = over(lambda c, _: not c.truncated)
-    sums["correct"], sums["length_correct"] = over(lambda _, j: j.reward is not None and j.correct)
-    sums["incorrect"], sums["length_incorrect"] = over(lambda _, j: j.reward is not None and not j.correct)
+    sums["completions"], sums["length"] = count_and_length(lambda *_: True)
+    sums["ended"], sums["length_ended"] = count_and_length(lambda c, _: not c.truncated)
+    sums["correct"], sums["length_correct"] = count_and_length(lambda _, j: j.reward is not None and j.correct)
+    sums["incorrect"], sums["length_incorrect"] = count_and_length(lambda _, j: j.reward is not None and not j.correct)
     sums["timed_out"] = sum(judgement.timed_out for _, judgement in pairs)
     return sums
 

@@ -1,4 +1,4 @@
-"""From the sums of one optimizer step over tokens to its metrics, as the table of metrics names them. No tensors here.
+"""Computes the metrics of one optimizer step from its sums over tokens, without tensors.
 
 NaN stands for what does not exist, such as a mean over no tokens.
 """
@@ -43,13 +43,13 @@ def step_metrics(
     bounds: tuple[float, float],
     learning_rate: float,
 ) -> dict[str, float]:
-    """The metrics that follow from sums.
+    """Return the metrics that follow from sums.
 
     Args:
-        sets: of each of `SETS`, the sum of each of `VALUES`.
-        counts: of each of `COUNTS`.
-        below: tokens with a ratio below each of `RATIO_EDGES`.
-        bounds: on the ratio.
+        sets: the sum of each of `VALUES` over each of `SETS`.
+        counts: number of tokens for each of `COUNTS`.
+        below: number of tokens with a ratio below each of `RATIO_EDGES`.
+        bounds: lower and upper bound on the ratio.
     """
     every = {name: sum(sets[part][name] for part in PARTS) for name in VALUES}
     return {

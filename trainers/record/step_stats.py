@@ -89,7 +89,7 @@ class StepStats:
         self._bounds = bounds
 
     def reduced(self, accelerator: Any, learning_rate: float) -> dict[str, float | None]:
-        """The metrics of the step over all processes of `accelerator`; empties the collection.
+        """Return the metrics of the step over all processes of `accelerator`; empties the collection.
 
         Every process calls this and gets the same. Values that do not exist or are not finite are None.
         """
@@ -117,12 +117,12 @@ class StepStats:
 
 
 def _rows(*values_BT: Tensor) -> Tensor:
-    """One row of N a tensor, in float64."""
+    """Stack tensors as rows of N values, in float64."""
     return torch.stack(values_BT).double().flatten(1)
 
 
 def _quantiles(entropies_N: Tensor, tokens: int) -> dict[str, float]:
-    """Linear between order statistics, as NumPy's default; the highest fifth is rounded up to whole tokens."""
+    """Interpolate linearly between order statistics, as NumPy does; the highest fifth is rounded up to whole tokens."""
     if not tokens:
         return dict.fromkeys((*_QUANTILES, "entropy/top20_mean"), math.nan)
     ordered = entropies_N.sort().values[:tokens].double()  # NaN, the padding, comes last

@@ -1,4 +1,4 @@
-"""From a stream of prompts to the tensors of one rollout. Knows no trainer and no model; sampling is handed in.
+"""Turns a stream of prompts into the tensors of one rollout. Knows no trainer and no model; sampling is handed in.
 
 Shapes: B sequences, P prompt tokens (padded left), T completion tokens (padded right).
 """
@@ -19,14 +19,14 @@ from trainers.tasks.base import Completion, Judgement, Problem, prompt_at
 
 
 class Sample(NamedTuple):
-    """One completion of one prompt."""
+    """One completion of one prompt, as token ids and as text, and its judgement."""
 
     prompt_ids: list[int]
     completion_ids: list[int]
     completion: Completion
     judgement: Judgement
     logprobs: list[float] | None = None
-    """Of the completion's tokens, in nats, as the engine that sampled them gave them; None: it gives none."""
+    """Log-probabilities of the completion's tokens in nats, as the engine reports them; None if it reports none."""
 
 
 Group = Sequence[Sample]
@@ -34,21 +34,21 @@ Group = Sequence[Sample]
 
 
 class PromptStream:
-    """A process's share of the run's prompts, from a position that a checkpoint keeps."""
+    """Hands out a process's share of the run's prompts, from a position that a checkpoint keeps."""
 
     def __init__(self, num_problems: int, seed: int, rank: int, processes: int) -> None:
         self._problems, self._seed, self._rank, self._processes = num_problems, seed, rank, processes
         self.position = 0
 
     def take(self, prompts: int) -> list[int]:
-        """The indices of this process's part of the next `prompts` problems."""
+        """Return the indices of this process's part of the next `prompts` problems."""
         start, self.position = self.position, self.position + prompts
         places = range(start + self._rank, self.position, self._processes)
         return [prompt_at(place, self._problems, self._seed) for place in places]
 
 
 def problems_digest(problems: Sequence[Problem]) -> str:
-    """The same for the same problems in the same order."""
+    """Return a digest that is the same for the same problems in the same order."""
     return hashlib.sha256(json.dumps(problems).encode()).hexdigest()
 
 
@@ -70,23 +70,23 @@ def collect(
 
     Args:
         sample: completes each of the problems `completions_per_prompt` times.
-        any_process: whether its argument is true in any process; all processes sample equally often.
+        any_process: tells whether its argument is true in any process; all processes sample equally often.
     """
-    wanted, dynamic = config.prompts_per_rollout // processes, config.dynamic_sampling
+    size, dynamic = config.prompts_per_rollout // processes, config.dynamic_sampling
     if dynamic is None:
         groups = sample(prompts.take(config.prompts_per_rollout))
         return Collected(groups, len(groups))
-    kept, spare = list[Group](), list[Group]()
+    useful, spare = list[Group](), list[Group]()
     for _ in range(dynamic.max_rounds):
         for group in sample(prompts.take(dynamic.prompts_per_round)):
-            (kept if has_spread(group) else spare).append(group)
-        if not any_process(len(kept) < wanted):
+            (useful if has_spread(group) else spare).append(group)
+        if not any_process(len(useful) < size):
             break
-    return Collected((kept + spare)[:wanted], len(kept) + len(spare))
+    return Collected((useful + spare)[:size], len(useful) + len(spare))
 
 
 def has_spread(group: Group) -> bool:
-    """Whether the rewards of a group differ; without a spread all its advantages are 0."""
+    """Tell whether the rewards of a group differ; without a spread all its advantages are 0."""
     rewards = [sample.judgement.reward for sample in group if sample.judgement.reward is not None]
     return len(set(rewards)) > 1
 
@@ -113,8 +113,8 @@ def as_tensors(
     samples = [sample for group in groups for sample in group]
     prompt_ids, prompt_mask = padded([sample.prompt_ids for sample in samples], pad, "left")
     completion_ids, completion_mask = padded([sample.completion_ids for sample in samples], pad, "right")
-    given = [math.nan if s.judgement.reward is None else s.judgement.reward for s in samples]
-    rewards_B = torch.tensor(given, dtype=torch.float32)
+    rewards = [math.nan if s.judgement.reward is None else s.judgement.reward for s in samples]
+    rewards_B = torch.tensor(rewards, dtype=torch.float32)
     if config.overlong is not None:
         rewards_B = rewards_B + overlong_penalty(completion_mask.sum(1), config.max_completion_tokens, config.overlong)
     advantages_GN = group_advantages(rewards_B.view(len(groups), -1), advantage)
@@ -125,24 +125,17 @@ def as_tensors(
 
 
 def engine_logprobs(groups: Sequence[Group], device: torch.device) -> Tensor | None:
-    """The log-probabilities (B, T) that the engine gave with a rollout, 0 at padding; None: it gives none."""
-    rows = [sample.logprobs for group in groups for sample in group]
-    given = [torch.tensor(row) for row in rows if row is not None]
-    return pad_sequence(given, batch_first=True).to(device) if given else None
+    """Return the log-probabilities (B, T) that the engine reported, 0 at padding; None if it reported none."""
+    samples = [sample for group in groups for sample in group]
+    rows = [torch.tensor(sample.logprobs) for sample in samples if sample.logprobs is not None]
+    return pad_sequence(rows, batch_first=True).to(device) if rows else None
 
 
-_COUNTS: Final = (
-    "tokens",
-    "sequences",
-    "active_tokens",
-    "active_sequences",
-    "correct_tokens",
-    "correct_sequences",
-)
+_COUNTS: Final = tuple(f"{rows}{unit}" for rows in ("", "active_", "correct_") for unit in ("tokens", "sequences"))
 
 
 def counts(rollout: RolloutTensors, aggregation: AggregationParams) -> Tensor:
-    """The numbers of `Totals` but its width over this process's part of a rollout, float64."""
+    """Count what `Totals` holds, but for its width, over this process's part of a rollout, in float64."""
     correct_B = rollout.correct & rollout.active if aggregation.denominator == "active" else rollout.correct
     lengths_B = rollout.completion_mask.sum(1)
     ones_B = torch.ones_like(lengths_B)
@@ -151,9 +144,9 @@ def counts(rollout: RolloutTensors, aggregation: AggregationParams) -> Tensor:
 
 
 def totals(counts_of_rollout: Tensor, updates_per_rollout: int, processes: int, max_completion_tokens: int) -> Totals:
-    """Denominators of one update: a rollout's counts over all processes, shared out evenly over its updates.
+    """Share a rollout's counts over all processes out evenly over its updates: the denominators of each update.
 
-    Every token of a rollout so weighs the same, whichever update it falls into; gradients are averaged over processes,
+    So every token of a rollout weighs the same, whichever update it falls into; gradients are averaged over processes,
     so each process divides by its part.
     """
     shares = counts_of_rollout.clamp(min=1) / updates_per_rollout / processes
@@ -161,7 +154,7 @@ def totals(counts_of_rollout: Tensor, updates_per_rollout: int, processes: int, 
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int, side: str) -> tuple[Tensor, Tensor]:
-    """Ids and mask of rows of token ids, filled up to the longest with `pad` on one side, "left" or "right"."""
+    """Fill rows of token ids up to the longest with `pad` on one side, "left" or "right"; return ids and mask."""
     tensors = [torch.tensor(row) for row in rows]
     ids = pad_sequence(tensors, batch_first=True, padding_value=pad, padding_side=side)
     mask = pad_sequence([torch.ones_like(t) for t in tensors], batch_first=True, padding_side=side)

@@ -1,4 +1,4 @@
-"""vLLM in a server of its own, beside one training: on the last of the run's GPUs, and never longer than the run.
+"""Runs vLLM in a server of its own beside one training: on the last of the run's GPUs, and never longer than the run.
 
 The trainer's first process starts it below a keeper (`trainers.process.keeper`), whose lifeline it holds, so no end of
 the trainer leaves it behind. It listens on the loopback alone: who reaches it can change its weights.
@@ -37,9 +37,7 @@ class Address(NamedTuple):
 
 
 def hide_server_gpus(engine: object) -> None:
-    """Leave this process the GPUs that it trains on, if `engine` has others for itself. Call it before CUDA is used.
-
-    Else one process with two GPUs would train on both.
+    """Hide the GPUs of vLLM's server from this process, which would else train on them. Call it before CUDA is used.
 
     Raises: ConfigError, if there are not enough.
     """
@@ -67,13 +65,13 @@ def _visible_gpus() -> list[str]:
 
 
 def server_environment() -> dict[str, str]:
-    """This process's, with the server's GPUs, and what TRL needs of a server; nothing of the processes that train."""
-    kept = {name: value for name, value in os.environ.items() if name not in _OF_TRAINING}
-    return {**kept, "CUDA_VISIBLE_DEVICES": kept.get(_GPUS, ""), "VLLM_SERVER_DEV_MODE": "1"}
+    """Return this process's environment with the server's GPUs, and without the variables of distributed training."""
+    inherited = {name: value for name, value in os.environ.items() if name not in _OF_TRAINING}
+    return {**inherited, "CUDA_VISIBLE_DEVICES": inherited.get(_GPUS, ""), "VLLM_SERVER_DEV_MODE": "1"}
 
 
 def server_command(engine: VLLMEngine, model: Path, max_length: int, seed: int, address: Address) -> list[str]:
-    """Vllm serve as TRL 1.16 wants it."""
+    """Return the command that starts vLLM's server as TRL 1.16 needs it."""
     from trl.scripts.vllm_serve import ScriptArguments, build_command
 
     arguments = ScriptArguments(
@@ -89,14 +87,14 @@ def server_command(engine: VLLMEngine, model: Path, max_length: int, seed: int, 
 
 
 class RolloutServer:
-    """A server that is up; it ends with `close`, or with this process.
+    """A running server; it ends with `close`, or with this process.
 
     Args:
-        command: starts it, given where it is to listen.
-        environment: of the server.
-        log: gets what it prints.
+        command: returns the command that starts it, given the address on which it is to listen.
+        environment: environment variables of the server.
+        log: gets the server's output.
         while_waiting: called a few times a second until it answers; what it raises ends the server.
-        patience_s: how long it may take to answer: weights are read, and kernels compiled.
+        patience_s: seconds it may take to answer: weights are read, and kernels compiled.
     Raises: EngineError, if it ends before it answers, or takes longer.
     """
 
@@ -128,9 +126,9 @@ class RolloutServer:
         while not self._answers():
             while_waiting()
             if self._keeper.poll() is not None:
-                raise EngineError(f"vLLM's server ended with exit code {self._keeper.returncode}; {_said(log)}")
+                raise EngineError(f"vLLM's server ended with exit code {self._keeper.returncode}; {_end_of(log)}")
             if time.monotonic() > deadline:
-                raise EngineError(f"vLLM's server does not answer; {_said(log)}")
+                raise EngineError(f"vLLM's server does not answer; {_end_of(log)}")
             time.sleep(_ROUND_S)
 
     def _answers(self) -> bool:
@@ -142,7 +140,7 @@ class RolloutServer:
             return False
 
     def close(self) -> None:
-        """End it and all that it started: SIGTERM, and after two seconds SIGKILL."""
+        """End the server and all that it started: SIGTERM, and after two seconds SIGKILL."""
         self._keeper.terminate()
         with suppress(subprocess.TimeoutExpired):
             self._keeper.wait(_GRACE_S)
@@ -151,8 +149,8 @@ class RolloutServer:
         self._keeper.wait()
 
 
-def _said(log: Path) -> str:
-    """The first error in the server's log, which is the cause, and the log's end, which tells what followed from it."""
+def _end_of(log: Path) -> str:
+    """Quote the first error in the server's log, which is the cause, and the log's end, which followed from it."""
     text = log.read_text(encoding="utf-8", errors="replace")
     cause = next((line.strip()[-500:] for line in text.splitlines() if "Error: " in line), "")
     return (f"its first error is {cause}; " if cause else "") + f"{log} ends with:\n{text[-1500:].strip()}"

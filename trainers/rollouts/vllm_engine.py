@@ -1,4 +1,4 @@
-"""Sampling by vLLM: TRL's `VLLMGeneration` with seeds of our own, an exact merge of adapters, and an end when asked.
+"""Samples by vLLM: TRL's `VLLMGeneration` with our seeds, an exact merge of adapters, and a stop when asked.
 
 On GPUs of training vLLM runs inside the trainer's processes (colocate), else in a server of its own
 (`trainers.rollouts.rollout_server`). Either way it samples from a copy of the weights, sent when they have changed.
@@ -22,11 +22,11 @@ from trainers.process.random_state import own_random_state
 from trainers.rollouts.rollout_server import Address
 
 MOST_AT_ONCE: Final = 1024
-"""Completions that one copy of vLLM writes at the same time; what exceeds it waits its turn."""
+"""Number of completions that one copy of vLLM samples at the same time; further ones wait."""
 
 
 class Sampling(NamedTuple):
-    """How the next token is drawn."""
+    """The settings by which tokens are drawn."""
 
     temperature: float
     top_p: float
@@ -34,7 +34,10 @@ class Sampling(NamedTuple):
 
 
 def refuse_missing(engine: EngineConfig) -> None:
-    """Raises: ConfigError, if vLLM is asked for and cannot run on this machine."""
+    """Refuse vLLM on a machine that cannot run it.
+
+    Raises: ConfigError, if the engine is vLLM, and it is not installed or has no device.
+    """
     if not isinstance(engine, VLLMEngine):
         return
     if not vllm_generation.is_vllm_available():
@@ -52,17 +55,17 @@ def refuse_missing(engine: EngineConfig) -> None:
 
 
 def vllm_version() -> str:
-    """The version of the vLLM that is installed."""
+    """Return the version of the vLLM that is installed."""
     import vllm  # pyright: ignore[reportMissingImports]
 
     return str(vllm.__version__)
 
 
 def engine_problems(config: TrainingConfig, model: Any, longest_prompt: int) -> list[str]:
-    """Why vLLM cannot sample from this model as asked, as far as vLLM would not say so itself before it costs.
+    """List the reasons why vLLM cannot sample from this model as configured that vLLM itself would report too late.
 
     Args:
-        longest_prompt: of training and validation, in tokens.
+        longest_prompt: length of the longest prompt of training and validation, in tokens.
     """
     engine = config.rollout.engine
     if not isinstance(engine, VLLMEngine):
@@ -84,7 +87,7 @@ def engine_problems(config: TrainingConfig, model: Any, longest_prompt: int) -> 
 
 
 def engine_arguments(config: TrainingConfig, longest_prompt: int, processes: int) -> dict[str, Any]:
-    """What `VLLMGeneration` is given besides the model: each setting in TRL's words."""
+    """Return the arguments of `VLLMGeneration` besides the model."""
     engine, rollout = config.rollout.engine, config.rollout
     assert isinstance(engine, VLLMEngine)
     sequences = rollout.completions_per_rollout // processes * engine.tensor_parallel
@@ -102,12 +105,12 @@ def engine_arguments(config: TrainingConfig, longest_prompt: int, processes: int
 
 
 class VLLM(VLLMGeneration):
-    """A copy of the policy that samples.
+    """Samples from a copy of the policy.
 
     Args:
         arguments: from `engine_arguments`.
-        end_tokens: that end a completion, whatever the model's folder says.
-        server: where the server listens; None with colocate.
+        end_tokens: token ids that end a completion, whatever the model's folder says.
+        server: address of the server; None with colocate.
         while_sampling: called before every token of a colocated single process; what it raises ends the sampling.
     """
 
@@ -142,14 +145,14 @@ class VLLM(VLLMGeneration):
     def complete(
         self, prompt_ids: list[list[int]], num_generations: int, sampling: Sampling, *, step: int, seed: int
     ) -> tuple[list[list[int]], list[list[float]]]:
-        """One completion of each prompt: its token ids and their log-probabilities in nats, NaN where vLLM has none.
+        """Sample one completion of each prompt: its token ids and log-probabilities in nats, NaN where vLLM has none.
 
         Every process calls this with as many prompts as the others.
 
         Args:
-            num_generations: how often each prompt stands in a row in `prompt_ids`.
-            step: updates that the model has had; the weights are sent if it is another than the last time.
-            seed: of what a colocated vLLM draws; a server draws on from where it is.
+            num_generations: number of times that each prompt stands in a row in `prompt_ids`.
+            step: number of updates that the model has had; the weights are sent if it has changed since the last call.
+            seed: seeds what a colocated vLLM draws; a server's own generator goes on.
         """
         if step != self._sent_step:
             self.sync_weights()
@@ -164,7 +167,7 @@ class VLLM(VLLMGeneration):
         return [list(ids) for ids in completion_ids], values
 
     def _iter_named_params(self) -> Generator[tuple[str, Tensor]]:
-        """As TRL's, but adapters are added to copies: merged and unmerged in place the base weights would drift."""
+        """Add adapters to copies of the weights, unlike TRL: merged and unmerged in place the base would drift."""
         if is_peft_model(self.model) and not self._dist.is_fsdp and not self._dist.is_zero3:
             return merged_parameters(self.model)
         return cast("Generator[tuple[str, Tensor]]", super()._iter_named_params())
@@ -177,7 +180,7 @@ def _step(before: Callable[[], None], step: Callable[[], Any]) -> Any:
 
 @torch.no_grad()
 def merged_parameters(model: Any) -> Generator[tuple[str, Tensor]]:
-    """The parameters of a model with LoRA adapters as of one that has them merged, one at a time."""
+    """Yield the parameters of a model with its LoRA adapters merged in, one at a time."""
     adapted: dict[str, Any] = {
         f"{name}.base_layer.weight": module
         for name, module in cast("nn.Module", model).named_modules()

@@ -15,16 +15,16 @@ from trainers.tasks.prompted_problems import PromptedProblems
 from trainers.tasks.word_problems import WordProblems
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
 
-_AT_ONCE: Final = 64
+_SAMPLING_BATCH: Final = 64
 """Completions sampled at a time, where the run left that to vLLM."""
 
 
 def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluation:
     """Sample and judge the validation problems of `config` with the model in a folder.
 
-    The sampling is seeded as that of the run's last evaluation, so the weights that this evaluated give the same
-    numbers on a CPU, with as many processes and threads. Also takes LoRA adapters whose base model is on this machine.
-    Transformers samples, also where vLLM did in training.
+    The sampling is seeded as in the run's last evaluation, so the same weights give the same numbers on a CPU with as
+    many processes and threads. Transformers samples, also where vLLM did in training. The folder may hold LoRA adapters
+    whose base model is on this machine.
 
     Raises: ConfigError, if the folder holds no model, or one that does not fit the task.
     """
@@ -53,5 +53,5 @@ def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluat
 def _by_transformers(rollout: RolloutConfig) -> RolloutConfig:
     if isinstance(rollout.engine, TransformersEngine):
         return rollout
-    at_once = rollout.sampling_batch or _AT_ONCE
-    return rollout.model_copy(update={"engine": TransformersEngine(), "sampling_batch": at_once})
+    batch = rollout.sampling_batch or _SAMPLING_BATCH
+    return rollout.model_copy(update={"engine": TransformersEngine(), "sampling_batch": batch})

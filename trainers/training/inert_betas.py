@@ -6,13 +6,15 @@ from typing import Any, Final
 
 from trainers.config import TrainingConfig
 
-_JUDGED_AFTER: Final = 0.05  # of the steps, rounded up to whole rollouts: the first update of each has only ratios of 1
+_JUDGED_AFTER: Final = 0.05
+"""Share of the steps, rounded up to whole rollouts: the first update of each has only ratios of 1."""
 _SMALLEST_SHARE: Final = 0.001
-_DEAD: Final = 0.8  # share of groups with equal rewards from which on they are named first
+_MOST_DEAD: Final = 0.8
+"""Share of groups with equal rewards above which the warning names them as the cause."""
 
 
 class InertBetas:
-    """The rule BETAS_NEARLY_INERT, fed with the metrics of every step from the first.
+    """Applies the rule BETAS_NEARLY_INERT to the metrics of every step from the first.
 
     It looks at `weight_share/potential`, the share of the gradient's size that the two clipped regions would have with
     betas of 1: the actual share of a run with beta1 = beta2 = 0 is 0 whatever the betas could do.
@@ -26,11 +28,11 @@ class InertBetas:
 
     @property
     def state(self) -> dict[str, float]:
-        """What a checkpoint keeps of this."""
+        """The sums that a checkpoint keeps."""
         return {"clipped": self._clipped, "all": self._all, "dead": self._dead}
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Go on from a `state`; from an empty one at the beginning."""
+        """Go on from a `state`; an empty one is that of a new run."""
         self._clipped, self._all = state.get("clipped", 0.0), state.get("all", 0.0)
         self._dead = state.get("dead", 0.0)
 
@@ -45,7 +47,7 @@ class InertBetas:
         share = self._clipped / self._all
         dead = self._dead / step
         remedy = "make more updates per rollout, raise the learning rate or lower epsilon"
-        if dead > _DEAD:
+        if dead > _MOST_DEAD:
             remedy = f"{dead:.0%} of the groups had equal rewards and no gradient: first make rewards differ"
         return {
             "code": "BETAS_NEARLY_INERT",

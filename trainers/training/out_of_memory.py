@@ -1,4 +1,4 @@
-"""Whether an error says that memory ran out, in which phase of a run, and what helps there. Imports no torch."""
+"""Tells whether an error means that memory ran out, in which phase of a run, and what helps. Imports no torch."""
 
 from collections.abc import Iterator
 from traceback import walk_tb
@@ -12,8 +12,8 @@ _SMALL_SHARE: Final = (
     "No available memory for the cache blocks",  # memory_share holds the weights and nothing else
     "larger than the available KV cache",  # it holds no completion of the greatest length
 )
-"""What vLLM says when it starts with too little for itself, whatever is free beside it."""
-_SAYINGS: Final = (
+"""Parts of vLLM's errors when memory_share is too small for it, whatever is free beside it."""
+_ERROR_TEXTS: Final = (
     *_SMALL_SHARE,
     "out of memory",
     "ALLOC_FAILED",  # cuBLAS, cuDNN, cuSOLVER
@@ -28,7 +28,7 @@ _FUNCTIONS: Final = {
     "loading": {"_prepare_for_training", "_load_from_checkpoint", "_load_optimizer_and_scheduler"},
     "update": {"_inner_training_loop", "_forward"},
 }
-"""Who is at work in which phase; an earlier one contains a later one, such as an evaluation its sampling."""
+"""Functions that run in each phase; a phase may contain a later one of these, as an evaluation contains sampling."""
 _WORDS: Final = {
     "loading": "while loading the model",
     "sampling": "while sampling completions",
@@ -40,44 +40,41 @@ _WORDS: Final = {
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or what caused it, is that no memory was left."""
-    return any(_says_so(found) for found in _chain(error))
+    """Tell whether an error, or one of its causes, means that no memory was left."""
+    return any(_means_no_memory(link) for link in _chain(error))
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error, its cause, the cause of that, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
-def _says_so(error: BaseException) -> bool:
+def _means_no_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    told = isinstance(error, RuntimeError | OSError | ValueError | EngineError)
-    return told and any(words in str(error) for words in _SAYINGS)
+    readable = isinstance(error, RuntimeError | OSError | ValueError | EngineError)
+    return readable and any(text in str(error) for text in _ERROR_TEXTS)
 
 
 def phase_of(error: BaseException) -> str:
-    """What the run did when the error was raised, by the functions that were at work."""
-    working = {frame.f_code.co_name for found in _chain(error) for frame, _ in walk_tb(found.__traceback__)}
-    return next((phase for phase, functions in _FUNCTIONS.items() if functions & working), "loading")
+    """Name the phase in which the error was raised, by the functions in its traceback."""
+    functions_at_work = {frame.f_code.co_name for link in _chain(error) for frame, _ in walk_tb(link.__traceback__)}
+    return next((phase for phase, functions in _FUNCTIONS.items() if functions & functions_at_work), "loading")
 
 
-def message(phase: str, config: TrainingConfig, said: str = "") -> str:
-    """Say where memory ran out and what helps there.
-
-    Args:
-        said: the error's own words.
-    """
-    first = said.strip().partition("\n")[0][:300]
-    words, short = _WORDS.get(phase, "before the first update"), any(words in said for words in _SMALL_SHARE)
-    remedies = _remedies("sampling" if short else phase, config)  # what vLLM lacks is what it samples with
-    return f"out of memory {words}; what helps: {'; '.join(remedies)}" + (f" ({first})" if first else "")
+def message(phase: str, config: TrainingConfig, error_text: str = "") -> str:
+    """Say where memory ran out and what helps there; the first line of `error_text` is quoted."""
+    first_line = error_text.strip().partition("\n")[0][:300]
+    small_share = any(text in error_text for text in _SMALL_SHARE)
+    remedies = _remedies("sampling" if small_share else phase, config)  # what vLLM lacks is what it samples with
+    where, quoted = _WORDS.get(phase, "before the first update"), f" ({first_line})" if first_line else ""
+    return f"out of memory {where}; what helps: {'; '.join(remedies)}{quoted}"
 
 
 def _remedies(phase: str, config: TrainingConfig) -> list[str]:
-    """The settings that make this phase need less, as they are now."""
+    """List the settings that make this phase need less, with their present values."""
     rollout, engine, compute = config.rollout, config.rollout.engine, config.compute
     vllm = engine if isinstance(engine, VLLMEngine) else None
     shorter = f"a shorter rollout.max_completion_tokens (now {rollout.max_completion_tokens})"

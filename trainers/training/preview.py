@@ -1,4 +1,4 @@
-"""What a run would be asked and would leave out, from its data and tokenizer alone: no weights are read.
+"""Shows which prompts a run would read and what data it would leave out; reads data and tokenizer, no weights.
 
 python -m trainers CONFIG.yaml --preview
 """
@@ -24,7 +24,7 @@ _MANY: Final = 0.1  # share of answers with the marks of worked solutions
 
 
 def preview(config: TrainingConfig, cache: Path) -> Preview:
-    """What training would read: the shortest, the middle and the longest prompt, and the counts of the data.
+    """Return the shortest, the middle and the longest prompt as training would read them, and the counts of the data.
 
     Raises: ConfigError, if the data, the tokenizer or the template cannot be used, or prompts and completions together
         pass the model's context.
@@ -61,7 +61,7 @@ def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path 
 
 
 def _lengths(task: Task, tokenizer: Any) -> dict[str, list[int]]:
-    """Of the prompts of training and of validation, in tokens."""
+    """Return the lengths of the prompts of training and of validation, in tokens."""
     if isinstance(task, PromptedProblems):
         return task.lengths
     parts = {"training": task.training, "validation": task.validation}
@@ -72,7 +72,7 @@ def _lengths(task: Task, tokenizer: Any) -> dict[str, list[int]]:
 
 
 def _tried(task: Task, reward: str) -> AnswersTried | None:
-    """Whether the reward takes problems' own answers for right; only ours are known to read a box."""
+    """Tell whether the reward takes problems' own answers for right; only our rewards are known to read a box."""
     if reward not in REWARDS:
         return None
     step = max(1, len(task.training) // _TRIED_ANSWERS)
@@ -93,7 +93,7 @@ def _tried(task: Task, reward: str) -> AnswersTried | None:
 
 
 def _worked(answers: Sequence[str]) -> str | None:
-    """One of the answers, if they look like worked solutions."""
+    """Return one of the answers, if they look like worked solutions."""
     marked = [answer for answer in answers if looks_worked(answer)]
     if len(marked) > _MANY * len(answers):
         return marked[0]
@@ -126,16 +126,16 @@ def _context(folder: Path | None) -> int | None:
 
 
 def _own_ends(folder: Path | None) -> int | list[int] | None:
-    """As the model's generation config names its end tokens."""
+    """Return the end tokens that the model's generation config names."""
     path = None if folder is None else folder / "generation_config.json"
     return json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path and path.exists() else None
 
 
-def text(found: Preview) -> str:
-    """The preview for people."""
-    prompts = (f"{number}. {title(prompt)}\n{lines(prompt)}" for number, prompt in enumerate(found.prompts, 1))
-    facts = [*data_facts(found.data), f"a completion ends with {' or '.join(found.ends)}"]
-    if (answers := found.answers) is not None:
+def text(shown: Preview) -> str:
+    """Write a preview for people."""
+    prompts = (f"{number}. {title(prompt)}\n{lines(prompt)}" for number, prompt in enumerate(shown.prompts, 1))
+    facts = [*data_facts(shown.data), f"a completion ends with {' or '.join(shown.ends)}"]
+    if (answers := shown.answers) is not None:
         wrong = f"; {answers.refused} are not right by the reward, such as {answers.example!r:.80}"
         facts.append(f"{answers.tried} answers tried{wrong if answers.refused else ', all right by the reward'}")
         if warning := worked_warning(answers):

@@ -1,4 +1,4 @@
-"""When a run evaluates, probes, saves and stops: after optimizer updates."""
+"""Decides after each optimizer update whether a run evaluates, measures frozen completions, saves or stops."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -9,29 +9,25 @@ from trainers.config import TrainingConfig
 
 
 class Scheduled(Protocol):
-    """What is told when to do something."""
+    """The part of the trainer that the schedule calls."""
 
     evaluated_step: int | None
-    """Step of the last evaluation, if there was one."""
+    """Updates made before the last evaluation, if there was one."""
 
     def evaluate(self) -> object:
         """Sample the validation problems and record the result."""
-        ...
 
     def freeze_completions(self) -> None:
-        """Freeze what `measure_frozen_completions` measures on."""
-        ...
+        """Sample the completions that stay the same for the whole run."""
 
     def measure_frozen_completions(self) -> None:
-        """Measure the policy for the record of the last update."""
-        ...
+        """Measure the policy on them, for the record of the last update."""
 
     def publish_checkpoint(self) -> None:
-        """Make the files that the Trainer has just written a checkpoint."""
-        ...
+        """Turn the files that the Trainer has just written into a checkpoint."""
 
     def any_process(self, condition: bool, /) -> bool:
-        """Whether the condition is true in any of the processes that train together."""
+        """Tell whether the condition is true in any of the processes that train together."""
         ...
 
 
@@ -39,7 +35,7 @@ class Schedule(TrainerCallback):
     """Tells the trainer what to do next.
 
     Args:
-        stopping: asked after every update; true ends the run after a checkpoint.
+        stopping: called after every update; true ends the run after a checkpoint.
     """
 
     def __init__(self, config: TrainingConfig, trainer: Scheduled, stopping: Callable[[], bool]) -> None:
@@ -65,7 +61,7 @@ class Schedule(TrainerCallback):
         control.should_training_stop = stop
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Make the files just written a checkpoint."""
+        """Turn the files just written into a checkpoint."""
         self._trainer.publish_checkpoint()
 
     def _evaluates(self, step: int) -> bool:

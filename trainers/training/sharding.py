@@ -1,4 +1,4 @@
-"""How several processes hold one model in parts: FSDP2 by torch, ZeRO by DeepSpeed, through Hugging Face's Trainer."""
+"""Lets several processes hold one model in parts: FSDP2 by torch, ZeRO by DeepSpeed, through Hugging Face's Trainer."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from trainers.errors import ConfigError
 
 
 def sharding_arguments(compute: ComputeConfig) -> dict[str, Any]:
-    """What `TrainingArguments` is to be told, gradient checkpointing included, which FSDP does itself.
+    """Return the arguments of `TrainingArguments`, gradient checkpointing included, which FSDP does itself.
 
     Raises: ConfigError, if DeepSpeed is asked for and not installed.
     """
@@ -44,7 +44,7 @@ def sharding_arguments(compute: ComputeConfig) -> dict[str, Any]:
 
 
 def zero_config(stage: int) -> dict[str, Any]:
-    """DeepSpeed's configuration of a ZeRO stage; what is "auto" the Trainer fills in from its own arguments."""
+    """Return DeepSpeed's configuration of a ZeRO stage; the Trainer fills in "auto" from its own arguments."""
     return {
         "zero_optimization": {
             "stage": stage,
@@ -63,7 +63,7 @@ def zero_config(stage: int) -> dict[str, Any]:
 
 
 def mixed_precision() -> MixedPrecisionPolicy:
-    """Bfloat16 products under FSDP, gradients added up over processes in float32."""
+    """Multiply in bfloat16 under FSDP, and add gradients up over processes in float32."""
     return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
 

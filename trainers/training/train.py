@@ -42,13 +42,13 @@ def train(
 
     Args:
         output: folder for the checkpoints `step-N`.
-        events: gets everything worth knowing about the run; in all processes but the first it must keep nothing.
+        events: gets the run's record; in all processes but the first it must keep nothing.
         cache: folder of models, data and first evaluations, shared between runs.
         resume_from: checkpoint of the same configuration to continue from.
         stopping: polled; once it is true the run saves after the present update, or the state before the present
             sampling, and ends.
-        model_only: leave the model of the last step alone: no optimizer, no older checkpoints.
-        make: of the trainer, with PolicyTrainer's arguments.
+        model_only: keep nothing but the model of the last step: no optimizer, no older checkpoints.
+        make: makes the trainer; takes PolicyTrainer's arguments.
     Raises: CheckpointError, if `resume_from` cannot be continued; ConfigError, if the configuration does not fit the
         model, data or machine.
     """
@@ -62,7 +62,7 @@ def train(
         pid=os.getpid(),
     )
     recorder = Recorder(events, config.steps, first_step, state)
-    if state.get("model_only"):  # it was ended before it could say that it had finished
+    if state.get("model_only"):  # the run was complete, but killed before it could record that
         recorder.finished("SUCCEEDED", first_step)
         return "SUCCEEDED"
     task: Task = make_task(config.task, cache)
@@ -70,7 +70,10 @@ def train(
         if process_state().is_main_process:
             shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # of a process that was killed while saving
         with process_state().main_process_first():  # only the first of several processes can save a model
-            model = _initial_model(config, task, cache, events, stopping)
+            if isinstance(config.model, TinyPolicy):
+                model = warm_started(config.model, task, cache, events, stopping)
+            else:
+                model = pretrained_folder(config.model, cache)
         if isinstance(task, WordProblems):
             task = PromptedProblems(task, load_tokenizer(model))
             if (warning := task.warning()) and process_state().is_main_process:
@@ -92,11 +95,3 @@ def train(
         shutil.rmtree(output / UNFINISHED, ignore_errors=True)
         recorder.finished(outcome, step)
     return outcome
-
-
-def _initial_model(
-    config: TrainingConfig, task: Task, cache: Path, events: EventWriter, stopping: Callable[[], bool]
-) -> Path:
-    if isinstance(config.model, TinyPolicy):
-        return warm_started(config.model, task, cache, events, stopping)
-    return pretrained_folder(config.model, cache)

@@ -1,4 +1,4 @@
-"""Our configuration in the words of TRL."""
+"""Translates our configuration into TRL's arguments."""
 
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ from trainers.training.sharding import mixed_precision, sharding_arguments
 
 
 def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> GRPOConfig:
-    """TRL's arguments; advantages, loss, statistics and record are ours and not set here.
+    """Return TRL's arguments; advantages, loss, statistics and record are ours and not set here.
 
     Args:
         folder: gets unfinished checkpoints.
-        processes: that train together; the effective batch does not depend on their number.
+        processes: number of processes that train together; the effective batch does not depend on it.
     """
     rollout, optimizer, cuda = config.rollout, config.optimizer, torch.cuda.is_available()
     accumulation = config.accumulation_steps // processes

@@ -141,7 +141,7 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path, capfd: pytest.
     assert main(words) == 2
     err = capfd.readouterr().err
     for refusal in (
-        f"{tmp_path}: no Hugging Face model (config.json and *.safetensors)",
+        f"{tmp_path}: not a Hugging Face model (config.json and *.safetensors)",
         "--batch: expected a whole number from 1 (got 'none')",
         f"--benchmark: aime24 is not in the catalog of benchmarks (in {tmp_path}/benchmarks there are: none); add it "
         "with `sweeps benchmarks add` aime24, from Kwai-Klear/CE-GPPO@10558fe",

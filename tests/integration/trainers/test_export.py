@@ -179,12 +179,12 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(full: Run, tmp_pa
     (tmp_path / "there").mkdir()
     for target, options, said in (
         (tmp_path / "there", {}, "there exists already"),
-        (tmp_path / "no" / "model", {}, "is no folder; make it first"),
+        (tmp_path / "no" / "model", {}, "is not a directory; make it first"),
         (tmp_path / "model", {"adapter": True}, "holds a whole model, no adapters"),
     ):
         with pytest.raises(ConfigError, match=said):
             export(checkpoint, target, **options)
-    with pytest.raises(CheckpointError, match="is no folder of a run"):
+    with pytest.raises(CheckpointError, match="was not written by a run"):
         export(full.output, tmp_path / "model")
     assert [entry.name for entry in tmp_path.iterdir()] == ["there"]
 

@@ -112,5 +112,5 @@ def test_a_run_that_cannot_go_on_says_why(start: Start, tmp_path: Path) -> None:
     process = start(tmp_path / "run", "--resume-from", str(tmp_path / "nowhere"))
     out, err = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, out) == (2, b"")
-    assert b"nowhere is no complete checkpoint" in err
+    assert b"nowhere is not a complete checkpoint" in err
     assert read_events(tmp_path / "run" / "events.jsonl")[-1]["code"] == "BAD_CONFIG"
