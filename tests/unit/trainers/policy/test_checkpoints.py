@@ -89,7 +89,7 @@ def test_every_setting_that_differs_is_told_with_both_values(tmp_path: Path) -> 
 
 
 def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="no complete checkpoint"):
+    with pytest.raises(CheckpointError, match="not a complete checkpoint"):
         read_state(tmp_path, TrainingConfig())
 
 
