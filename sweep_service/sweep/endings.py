@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class TrialState(StrEnum):
-    """Position of a trial in its life."""
+    """Where a trial is."""
 
     PENDING = "PENDING"  # waits for a slot, the first time or again after a crash
     RUNNING = "RUNNING"  # an attempt is under way
