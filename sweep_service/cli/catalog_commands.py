@@ -312,8 +312,8 @@ def _needed_by(entry_type: type[AnyEntry], name: str) -> list[str]:
     unfinished = [state for state in SweepState if not state.is_over]
     try:
         with connect(patience_s=0) as client:
-            wanted = [sweep for sweep in client.sweeps(unfinished) if sweep.desired_state is DesiredState.RUN]
-            sweeps = [client.get(sweep.id) for sweep in wanted]
+            going_on = [sweep for sweep in client.sweeps(unfinished) if sweep.desired_state is DesiredState.RUN]
+            sweeps = [client.get(sweep.id) for sweep in going_on]
     except ServiceError:
         return []
     return [sweep.id for sweep in sweeps if (entry_type, name) in named_entries(sweep.spec)]

@@ -30,9 +30,9 @@ class WatchedState:
     labels: dict[str, str]
     """Parameters, seed and stage."""
     phases: dict[str, str]
-    """What a trial does before its first step."""
+    """The phase of a trial before its first step."""
     probe: str | None
-    """What the cost probe does; None if there is none."""
+    """The phase of the cost probe; None if none runs."""
     best: Best | None
     events: list[Event]
     """Events since the state before."""

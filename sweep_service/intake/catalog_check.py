@@ -91,10 +91,10 @@ class _CatalogCheck:
 
     def _data(self, task: WordProblemsTask) -> Iterator[tuple[str, str]]:
         data = task.data
-        wanted = {"prompt": data.prompt, "answer": data.answer}
-        yield from self._dataset("task.data", data.ref, data.split, wanted, data.filter)
+        columns = {"prompt": data.prompt, "answer": data.answer}
+        yield from self._dataset("task.data", data.ref, data.split, columns, data.filter)
         if task.validation:
-            yield from self._validation(task.validation, data.ref, wanted)
+            yield from self._validation(task.validation, data.ref, columns)
         for name in task.apart_from:
             entry = _find(self._cache, BenchmarkEntry, name)
             if isinstance(entry, str):

@@ -64,7 +64,7 @@ _PROBE_COMPLETIONS: Final = 32
 
 
 class Placement(NamedTuple):
-    """How one trial lies on its GPUs."""
+    """The GPUs of one trial, and how it uses them."""
 
     gpus: int
     sharding: str

@@ -105,7 +105,7 @@ class Recipe(NamedTuple):
 
     @property
     def lora(self) -> bool:
-        """Whether the recipe trains adapters only."""
+        """True if the recipe trains adapters only."""
         return "model.lora" in self.departures
 
 

@@ -29,7 +29,7 @@ EXPERIMENT: Final = "sweeps"
 PERIOD_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 10.0
 LAST_PASSES_S: Final = 8.0
-"""How long `run` goes on after it was stopped, if MLflow is behind."""
+"""Seconds for which `run` goes on after it was stopped, if MLflow is behind."""
 CHUNKS_AT_A_TIME: Final = 50
 REPORT_FILES: Final[Mapping[str, str]] = {**MEDIA_TYPES, "yaml": "application/yaml"}
 """Media type of each file of a report; the YAML is the best config's."""
