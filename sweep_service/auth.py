@@ -1,4 +1,4 @@
-"""The bearer token: a file that only its owner can read, made at the first `serve`."""
+"""The bearer token: a file that only its owner can read, made by the first `sweeps serve`."""
 
 import hashlib
 import hmac
@@ -16,7 +16,7 @@ class TokenError(ServiceError):
 
 
 def ensure_token(path: Path) -> str:
-    """Return the token in the file; make the file (mode 0600, its folder 0700) if it does not exist."""
+    """Return the token in the file; make the file (mode 0600, its directory 0700) if it does not exist."""
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
@@ -71,7 +71,7 @@ def server_token(path: Path, host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that address."""
+    """Return whether only this machine reaches that address."""
     if host == "localhost":
         return True
     try:
@@ -80,21 +80,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def same(given: str, token: str) -> bool:
-    """Compare in a time that does not depend on where they differ."""
-    return hmac.compare_digest(given.encode(), token.encode())
+def same(secret: str, token: str) -> bool:
+    """Compare two secrets in a time that does not depend on where they differ."""
+    return hmac.compare_digest(secret.encode(), token.encode())
 
 
 def sign_in_key(token: str) -> str:
-    """Return what a printed link signs in with: good for the status page alone, and tells nothing of the token."""
+    """Return the key of the printed link. It opens the status page alone and reveals nothing of the token."""
     return f"signin_{derived(token, 'link to the status page')}"
 
 
 def derived(token: str, purpose: str) -> str:
-    """Return a secret that follows from the token for one purpose, from which the token does not follow."""
+    """Derive a secret for one purpose from the token; the token cannot be computed from it."""
     return hmac.new(token.encode(), purpose.encode(), hashlib.sha256).hexdigest()
 
 
 def open_to_others(path: Path) -> bool:
-    """Whether group or others have any right on the file."""
+    """Return whether a file's group or others have any right on it."""
     return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)

@@ -17,12 +17,13 @@ Exception
 │       ├── Unreachable               no server answers at that address
 │       ├── Unauthorized              the server does not know the token
 │       ├── Refused                   any other refusal; `problem` says why
-│       └── TooLate                   the time given to wait is over
-├── MlflowError             tracking  a call to MLflow failed
-│   └── MlflowAway                    no answer, or the server is in trouble: try again later
+│       └── TooLate                   the time limit of a wait is over
+├── TrackerError            tracking  a call to the tracking server failed
+│   ├── TrackerAway                   the server did not answer, or is in trouble: the call may succeed later
+│   └── TrackerRefused                the server refused the call, and would refuse it again
+│       └── TrackerGone               the run or experiment does not exist
 ├── Refusal                 api       a request that the API refuses before the service sees it
-├── SignInFirst             api       a page asked for without a valid cookie
-└── NoSuchSweep             api       a page of a sweep that does not exist
+└── AnotherPage             api       a page that cannot be shown; the answer given instead
 """
 
 from dataclasses import dataclass

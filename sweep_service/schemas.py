@@ -1,4 +1,4 @@
-"""What the REST API answers with beyond plain records. The service makes these, the client reads them."""
+"""Answers of the REST API beyond plain records. The service makes them, the client reads them."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -34,7 +34,7 @@ MEDIA_TYPES: Final[Mapping[ReportFormat, str]] = {
 
 
 class View(BaseModel):
-    """Base of all answers: immutable."""
+    """Base of all answers. Immutable."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -52,7 +52,7 @@ class SweepSummary(View):
     ended_at: float | None
     spec_digest: str
     trials: dict[TrialState, int]
-    """How many trials are in which state."""
+    """Number of trials in each state; states without trials are left out."""
     mlflow_url: str | None
 
 
@@ -61,11 +61,11 @@ class SweepView(SweepSummary):
 
     spec: SweepSpec
     gpu_hours: GpuHours | None
-    """What it has used of its budget; None on CPUs."""
+    """GPU hours that the sweep has used and reserved of its budget; None on CPUs."""
 
 
 class TrialView(Trial):
-    """A trial with its objective, and where its newest checkpoint is."""
+    """A trial with its objective and its newest checkpoint."""
 
     objective: float | None
     mlflow_url: str | None
@@ -73,7 +73,7 @@ class TrialView(Trial):
 
 
 class ProbeView(CostProbe):
-    """A cost probe, and what it means for the sweep that was asked about."""
+    """A cost probe, and what its measurements mean for the sweep in the request."""
 
     cost: SweepCost | None
 
@@ -88,7 +88,7 @@ class ConfigView(Config):
 
 
 class ConfigCurve(View):
-    """One metric of one config in one stage over its seeds, at the steps that any of them recorded."""
+    """One metric of one config in one stage over its seeds, at every step that any seed recorded."""
 
     config_id: str
     stage: Stage
@@ -99,11 +99,11 @@ class ConfigCurve(View):
     """Smallest value over the seeds."""
     high: list[float | None]
     n: list[int]
-    """Seeds that have a value."""
+    """Number of seeds that have a value."""
 
 
 class Best(View):
-    """The best config so far, and what that rests on."""
+    """The best config so far, and the result that makes it the best."""
 
     config_id: str
     params: dict[str, Any]
@@ -142,15 +142,15 @@ class ConfigDifference(View):
 
     sweep_id: str
     paired: bool
-    """By seed; otherwise of the two means."""
+    """Whether the values were paired by seed; otherwise the two means were compared."""
     seeds: int
-    """Pairs, or the smaller number of seeds."""
+    """Number of pairs, or the smaller number of seeds."""
     difference: float | None = None
     low: float | None = None
     """95 % interval that holds for all comparisons at once; None below 3 seeds, and where nothing varies."""
     high: float | None = None
     repeated: int = 0
-    """How many common seeds gave exactly the same value, if all of them did."""
+    """Number of common seeds, if all of them gave exactly the same value; else 0."""
 
 
 class SharedConfig(View):
@@ -159,9 +159,9 @@ class SharedConfig(View):
     config_id: str
     params: dict[str, Any]
     values: list[ConfigValues]
-    """In the order of the sweeps."""
+    """One for each sweep, in their order."""
     differences: list[ConfigDifference]
-    """In the order of the sweeps after the first."""
+    """One for each sweep after the first, in their order."""
 
 
 class SweepsComparison(View):
@@ -170,7 +170,7 @@ class SweepsComparison(View):
     sweeps: list[ComparedSweep]
     shared: list[SharedConfig]
     notes: list[str]
-    """What to know before reading the differences."""
+    """Cautions about the differences."""
     method: list[str]
 
 
@@ -196,7 +196,7 @@ class ProblemError(View):
 
 
 class Problem(View):
-    """Why a request was not answered (RFC 9457, application/problem+json)."""
+    """The reason why a request was refused or failed (RFC 9457, application/problem+json)."""
 
     type: str = "about:blank"
     title: str = Field(description="The status in words.")

@@ -1,4 +1,4 @@
-"""Everything the service reads from the environment (`SWEEPS_…`), and the embedded defaults."""
+"""The service's settings: environment variables `SWEEPS_…`, with defaults for one machine."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,17 +63,17 @@ class Settings(BaseSettings):
         return self
 
     def environment(self) -> dict[str, str]:
-        """The variables that give a child process these same settings."""
+        """Return the variables that give a child process these same settings."""
         values = self.model_dump(mode="json", exclude_none=True, exclude={"hub_token_file"})
         return {f"SWEEPS_{name.upper()}": str(value) for name, value in values.items() if value != ""}
 
 
 def without_hub_tokens(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables without those that hold a token for the Hub: only `sweeps … add` needs one."""
+    """Return the variables without those that hold a token for the Hub: only `sweeps … add` needs one."""
     return {name: value for name, value in environment.items() if name not in _HUB_SECRETS}
 
 
 def _reachable(host: str) -> str:
-    """Return the name under which this machine finds a server that listens on `host`, as URLs write it."""
+    """Return the name, as written in URLs, by which this machine reaches a server that listens on `host`."""
     name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{name}]" if ":" in name else name

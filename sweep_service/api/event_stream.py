@@ -1,4 +1,4 @@
-"""A sweep's events as server-sent events: everything after a number, then what comes, until the sweep has ended."""
+"""A sweep's events as server-sent events: all after a number, then new ones until the sweep has ended."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ _BATCH = 500
 
 @dataclass
 class Streams:
-    """All open streams of this process; `stopping` ends them, so that the server can shut down."""
+    """The open streams of this process; setting `stopping` ends them, so that the server can shut down."""
 
     open: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

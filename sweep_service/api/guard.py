@@ -1,6 +1,6 @@
-"""What every request must pass and every answer carries: known host and origin, headers against misuse.
+"""The guard before all routes: it checks a request's host and origin, and adds headers against misuse to every answer.
 
-A page in a browser can reach 127.0.0.1, and by DNS rebinding under any name; so the name asked for must be ours.
+A page in a browser can reach 127.0.0.1, and by DNS rebinding under any name; so a request must name a host of ours.
 """
 
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from sweep_service.api.problems import HEADERS, problem
 
 
 class Guard:
-    """Refuse foreign hosts and origins; add security headers."""
+    """ASGI middleware that refuses foreign hosts and origins, and adds security headers."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         self.app, self.hosts = app, frozenset(hosts)
@@ -50,5 +50,5 @@ def _name(url: str) -> str:
 
 
 def known_hosts(host: str, url: str) -> frozenset[str]:
-    """Return the names under which an API may be asked: loopback, what it listens on, and its public address."""
+    """Return the host names that requests may use: loopback, the address listened on, and the public address."""
     return frozenset({"localhost", "127.0.0.1", "::1", host.lower(), _name(url)} - {"", "0.0.0.0", "::"})

@@ -1,4 +1,4 @@
-"""The status page's routes: signing in, the list of sweeps, one sweep and what keeps it live.
+"""The status page's routes: signing in, the list of sweeps, one sweep and its curves.
 
 The cookie opens these routes alone, never /v1. Browsers send it for pages of other servers on the same host too, so
 what changes something must come from this very origin.
@@ -29,34 +29,29 @@ _OWN_PLACE: Final = re.compile(rf"/(\?before={_ID}|sweeps/{_ID}(/(report|spec))?
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
 
 
-class SignInFirst(Exception):
-    """Somebody without a valid cookie asks for a page."""
+class AnotherPage(Exception):
+    """A page cannot be shown; this answer is given instead."""
 
-
-class NoSuchSweep(Exception):
-    """A page of a sweep that is not there."""
+    def __init__(self, answer: Response) -> None:
+        super().__init__(answer.status_code)
+        self.answer = answer
 
 
 def install(app: FastAPI) -> None:
     """Add the status page to an app whose state has service and token."""
     app.state.live = LiveSweeps(app.state.service)
     app.include_router(router)
-    app.add_exception_handler(SignInFirst, _to_sign_in)
-    app.add_exception_handler(NoSuchSweep, _no_such_sweep)
+    app.add_exception_handler(AnotherPage, _another_page)
 
 
-def _to_sign_in(request: Request, _error: Exception) -> Response:
-    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(f"/login?next={quote(own_place(asked))}", 303, HEADERS)
+def _another_page(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, AnotherPage)
+    return error.answer
 
 
-def _no_such_sweep(_request: Request, error: Exception) -> Response:
-    return _message(404, "No such sweep", str(error))
-
-
-def own_place(asked: str) -> str:
-    """Return a page of ours to go to after signing in: the one asked for, or the list."""
-    return asked if _OWN_PLACE.fullmatch(asked) else "/"
+def _own_place(address: str) -> str:
+    """Return the page to show after signing in: the address if it is one of our pages, else the list."""
+    return address if _OWN_PLACE.fullmatch(address) else "/"
 
 
 def _signed_in(request: Request) -> bool:
@@ -64,32 +59,33 @@ def _signed_in(request: Request) -> bool:
     return is_valid(cookie, request.app.state.token, time.time())
 
 
-def for_pages(request: Request) -> None:
+def signed_in_for_page(request: Request) -> None:
     """Lead those who are not signed in to the sign-in page."""
     if not _signed_in(request):
-        raise SignInFirst
+        address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        raise AnotherPage(RedirectResponse(f"/login?next={quote(_own_place(address))}", 303, HEADERS))
 
 
-def for_data(request: Request) -> None:
+def signed_in_for_data(request: Request) -> None:
     """Refuse those who are not signed in."""
     if not _signed_in(request):
         raise Refusal(401, "UNAUTHENTICATED", "sign in at /login; programs use /v1 and the bearer token")
 
 
 def known_sweep(service: Service, sweep_id: str) -> str:
-    """Return the id of a sweep that is there, for a page about it."""
+    """Return the id of a sweep that exists, for a page about it."""
     try:
         if re.fullmatch(_ID, sweep_id):  # PostgreSQL takes no odd characters
             return service.get(sweep_id).id
     except NotFound:
         pass
-    raise NoSuchSweep(f"There is no sweep {sweep_id[:60]!r} on this server.")
+    raise AnotherPage(_message(404, "No such sweep", f"There is no sweep {sweep_id[:60]!r} on this server."))
 
 
 KnownSweep = Annotated[str, Depends(known_sweep)]
 
 
-def from_here(request: Request) -> None:
+def from_own_page(request: Request) -> None:
     """Demand that a form was sent by one of our own pages."""
     origin, public = request.headers.get("origin", ""), urlsplit(request.app.state.service.settings.url)
     sender = urlsplit(origin)
@@ -120,14 +116,14 @@ def get_static(name: str) -> Response:
 @router.get("/login")
 def get_login(next: Annotated[str, Query(max_length=200)] = "/") -> Response:
     """Show the sign-in page."""
-    return _page(render("login", next=own_place(next), wrong=False))
+    return _page(render("login", next=_own_place(next), wrong=False))
 
 
-@router.post("/login", dependencies=[Depends(from_here)])
+@router.post("/login", dependencies=[Depends(from_own_page)])
 async def login(request: Request) -> Response:
     """Set the cookie for whoever has the token, or the key of the printed link."""
     form = await _form(request)
-    token, place = request.app.state.token, own_place(form.get("next", "/"))
+    token, place = request.app.state.token, _own_place(form.get("next", "/"))
     if not may_sign_in(form.get("token", "").strip(), token):
         return _page(render("login", next=place, wrong=True), 401)
     answer = RedirectResponse(place, 303, HEADERS)
@@ -137,7 +133,7 @@ async def login(request: Request) -> Response:
     return answer
 
 
-@router.post("/logout", dependencies=[Depends(from_here)])
+@router.post("/logout", dependencies=[Depends(from_own_page)])
 def logout(request: Request) -> Response:
     """Remove the cookie."""
     answer = RedirectResponse("/login", 303, HEADERS)
@@ -147,7 +143,7 @@ def logout(request: Request) -> Response:
 
 @router.get("/session")
 def get_session(request: Request) -> dict[str, bool]:
-    """Say whether the browser is signed in: the sign-in page asks, when a link from elsewhere led to it."""
+    """Say whether the browser is signed in. The sign-in page asks this when a link from another site led to it."""
     return {"signed_in": _signed_in(request)}
 
 
@@ -158,7 +154,7 @@ async def _form(request: Request) -> dict[str, str]:
     return {name: values[0] for name, values in fields.items()}
 
 
-@router.get("/", dependencies=[Depends(for_pages)])
+@router.get("/", dependencies=[Depends(signed_in_for_page)])
 def get_overview(service: Service, before: Annotated[str | None, Query(pattern=f"^{_ID}$")] = None) -> Response:
     """Show the sweeps, newest first."""
     sweeps = service.sweeps(_LISTED + 1, before, ())
@@ -166,13 +162,13 @@ def get_overview(service: Service, before: Annotated[str | None, Query(pattern=f
     return _page(render("sweeps", sweeps=sweeps[:_LISTED], older=older, before=before, now=time.time()))
 
 
-@router.get("/sweeps/{sweep_id}", dependencies=[Depends(for_pages)])
+@router.get("/sweeps/{sweep_id}", dependencies=[Depends(signed_in_for_page)])
 def get_sweep(request: Request, sweep_id: KnownSweep) -> Response:
     """Show one sweep."""
     return _page(request.app.state.live.get(sweep_id).page())
 
 
-@router.get("/sweeps/{sweep_id}/spec", dependencies=[Depends(for_pages)])
+@router.get("/sweeps/{sweep_id}/spec", dependencies=[Depends(signed_in_for_page)])
 def get_spec(service: Service, sweep_id: KnownSweep) -> Response:
     """Show a sweep's spec as YAML."""
     sweep = service.get(sweep_id)
@@ -180,11 +176,11 @@ def get_spec(service: Service, sweep_id: KnownSweep) -> Response:
     return _page(render("spec", sweep=sweep, text=text))
 
 
-@router.get("/sweeps/{sweep_id}/report", dependencies=[Depends(for_pages)])
+@router.get("/sweeps/{sweep_id}/report", dependencies=[Depends(signed_in_for_page)])
 def get_report_page(
     service: Service, sweep_id: KnownSweep, format: Annotated[Literal["html", "json", "md"], Query()] = "html"
 ) -> Response:
-    """Show the report, as isolated as under /v1; while there is none, a page that asks again."""
+    """Show the report, as isolated as under /v1; while it does not exist, show a page that asks again."""
     answer = get_report(service, sweep_id, format)
     if answer.status_code == 202:
         text = "It is being built. This page shows it as soon as it is there."
@@ -193,13 +189,13 @@ def get_report_page(
     return answer
 
 
-@router.get("/sweeps/{sweep_id}/curves", dependencies=[Depends(for_data)])
+@router.get("/sweeps/{sweep_id}/curves", dependencies=[Depends(signed_in_for_data)])
 def get_curves(request: Request, sweep_id: SweepId) -> Response:
     """Return the curves that a sweep's page draws."""
     return Response(request.app.state.live.get(sweep_id).curves(), media_type="application/json")
 
 
-@router.post("/sweeps/{sweep_id}/cancel", dependencies=[Depends(for_pages), Depends(from_here)])
+@router.post("/sweeps/{sweep_id}/cancel", dependencies=[Depends(signed_in_for_page), Depends(from_own_page)])
 def cancel(service: Service, sweep_id: KnownSweep) -> Response:
     """Stop a sweep and show it again."""
     try:

@@ -20,7 +20,7 @@ _SIGNATURE_BYTES = 12
 
 
 class Paging:
-    """Where a list is to go on and how much of it is wanted."""
+    """The page of a list that a request asks for: where it begins and its size."""
 
     def __init__(
         self,
@@ -30,13 +30,13 @@ class Paging:
     ) -> None:
         self.size, self._token = page_size, page_token
         self._key: bytes = request.app.state.token.encode()
-        asked = sorted((name, value) for name, value in request.query_params.multi_items() if not _is_paging(name))
-        self._scope = json.dumps([request.url.path, asked]).encode()
+        filters = sorted((name, value) for name, value in request.query_params.multi_items() if not _is_paging(name))
+        self._scope = json.dumps([request.url.path, filters]).encode()
 
     def after(self, start: Position) -> Position:
         """Return the position after which this page begins; `start` on the first page.
 
-        Raises: Refusal, if the token is not one of ours for this list and these filters.
+        Raises: Refusal, if the token was not made by this server for this list and these filters.
         """
         if self._token is None:
             return start
@@ -52,16 +52,16 @@ class Paging:
         return tuple(position) if isinstance(position, list) else position  # pyright: ignore[reportReturnType]
 
     def page(self, rows: Sequence[Item], position: Callable[[Item], Position]) -> Page[Item]:
-        """Return a page of rows that were asked for with `limit=paging.size + 1`.
+        """Return a page of rows, which were read with `limit=paging.size + 1`.
 
         Args:
-            position: of a row; rows with the same position stay on one page.
+            position: returns a row's position; rows with the same position stay on one page.
         """
         positions = list(dict.fromkeys(position(row) for row in rows))
         if len(positions) <= self.size:
             return Page(items=list(rows), next_page_token=None)
-        kept = set(positions[: self.size])
-        items = [row for row in rows if position(row) in kept]
+        on_page = set(positions[: self.size])
+        items = [row for row in rows if position(row) in on_page]
         return Page(items=items, next_page_token=self._encode(positions[self.size - 1]))
 
     def _encode(self, position: Hashable) -> str:

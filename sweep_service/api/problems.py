@@ -31,11 +31,11 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-"""What every answer carries that has nothing else to say."""
+"""Default headers of every answer; an answer's own ones come first."""
 
 
 class Refusal(Exception):
-    """A request that the API itself refuses, before the service sees it."""
+    """The API refuses a request before the service sees it."""
 
     def __init__(
         self,
@@ -56,10 +56,15 @@ def problem(
     errors: Sequence[ProblemError] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return the response that tells of one problem."""
+    """Return the response that describes a problem."""
     body = Problem(title=HTTPStatus(status).phrase, status=status, code=code, detail=detail, errors=list(errors))
     content = body.model_dump_json(exclude_none=True)
     return Response(content, status, dict(headers or {}), media_type="application/problem+json")
+
+
+def listed(errors: Sequence[ProblemError]) -> str:
+    """Return what is wrong with a request's parameters in one line."""
+    return "; ".join(f"{error.parameter}: {error.detail}" for error in errors)
 
 
 def install(app: FastAPI) -> None:
@@ -90,11 +95,11 @@ def _refusal(_request: Request, error: Exception) -> Response:
 
 def _invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = error.errors()
-    if any(item["loc"][0] == "path" for item in found):
+    mistakes = error.errors()
+    if any(mistake["loc"][0] == "path" for mistake in mistakes):
         return problem(404, "NOT_FOUND", f"there is nothing at {request.url.path[:200]}")
-    errors = [ProblemError(parameter=str(item["loc"][1]), detail=item["msg"]) for item in found]
-    return problem(422, "INVALID_REQUEST", "; ".join(f"{item.parameter}: {item.detail}" for item in errors), errors)
+    errors = [ProblemError(parameter=str(mistake["loc"][1]), detail=mistake["msg"]) for mistake in mistakes]
+    return problem(422, "INVALID_REQUEST", listed(errors), errors)
 
 
 def _http_error(request: Request, error: Exception) -> Response:
@@ -118,4 +123,4 @@ def _unexpected(_request: Request, error: Exception) -> Response:
     name = secrets.token_hex(4)
     log.error("unexpected error %s: %r", name, error)
     detail = f"an unexpected error; the server's log tells more under {name}"
-    return problem(500, "UNEXPECTED", detail, headers=HEADERS)  # answered outside of the guard
+    return problem(500, "UNEXPECTED", detail, headers=HEADERS)  # this answer does not pass the guard

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 import sweep_service
 from sweep_service.api.json_body import json_body
 from sweep_service.api.paging import MAX_PAGE, Pages, Paging
-from sweep_service.api.problems import Refusal
+from sweep_service.api.problems import Refusal, listed
 from sweep_service.auth import same
 from sweep_service.errors import NotReady
 from sweep_service.schemas import (
@@ -43,9 +43,9 @@ _KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
 _bearer = HTTPBearer(auto_error=False, description="The token in the server's token file.")
 
 
-def authorize(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
+def authorize(request: Request, bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
     """Demand the bearer token."""
-    if given is None or not same(given.credentials, request.app.state.token):
+    if bearer is None or not same(bearer.credentials, request.app.state.token):
         detail = "send the header `Authorization: Bearer TOKEN` with the token of the server's token file"
         raise Refusal(401, "UNAUTHENTICATED", detail, {"WWW-Authenticate": "Bearer"})
 
@@ -53,11 +53,11 @@ def authorize(request: Request, given: Annotated[HTTPAuthorizationCredentials | 
 def refuse_unknown_parameters(request: Request) -> None:
     """Refuse a query parameter that the route does not have: a misspelt `validate_only` would submit for real."""
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
-    known = {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "query"}
-    if unknown := sorted(set(request.query_params) - known):
-        takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+    names = {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "query"}
+    if unknown := sorted(set(request.query_params) - names):
+        takes = f"it takes {', '.join(sorted(names))}" if names else "it takes none"
         errors = [ProblemError(parameter=name[:100], detail=f"there is no such parameter; {takes}") for name in unknown]
-        raise Refusal(422, "INVALID_REQUEST", "; ".join(f"{e.parameter}: {e.detail}" for e in errors), errors=errors)
+        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
 
 
 def _service(request: Request) -> SweepService:
@@ -182,7 +182,7 @@ async def list_events(
 ) -> Any:
     """List a sweep's events by number; with `Accept: text/event-stream`, stream them until the sweep has ended."""
     if "text/event-stream" in request.headers.get("accept", ""):
-        await run_in_threadpool(service.get, sweep_id)  # not found is said before the stream begins
+        await run_in_threadpool(service.get, sweep_id)  # NotFound is answered before the stream begins
         return request.app.state.streams.response(service, sweep_id, after if last_event_id is None else last_event_id)
     rows = await run_in_threadpool(service.events, sweep_id, paging.after(after), paging.size + 1)
     return paging.page(rows, lambda event: event.seq)
@@ -228,15 +228,15 @@ def get_report(
 ) -> Response:
     """Return the report; 202 while there is none."""
     try:
-        kept = service.report(sweep_id, format, interim=interim)
+        report = service.report(sweep_id, format, interim=interim)
     except NotReady as error:
         body = Building(detail=str(error)).model_dump_json()
         return Response(body, 202, {"Retry-After": "2"}, media_type="application/json")
     headers = {"Content-Security-Policy": _REPORT_POLICY}
-    if kept.interim:
-        age = max(0, round(time.time() - kept.created_at))
+    if report.interim:
+        age = max(0, round(time.time() - report.created_at))
         headers |= {"Report-Interim": "true", "Age": str(age), "Cache-Control": "no-store"}
-    return Response(kept.content, headers=headers, media_type=MEDIA_TYPES[format])
+    return Response(report.content, headers=headers, media_type=MEDIA_TYPES[format])
 
 
 @router.get("/sweeps/{sweep_id}/best", response_model=Best, responses={200: {"content": {"application/yaml": {}}}})
@@ -256,10 +256,8 @@ def compare(
     """Join sweeps by config and compare each with the first. `sweeps` may be repeated, or hold ids with commas."""
     ids = list(dict.fromkeys(name for part in sweeps for name in part.split(",") if name))
     if not 2 <= len(ids) <= MAX_COMPARED:
-        detail = f"give 2 to {MAX_COMPARED} different sweeps, not {len(ids)}"
-        raise Refusal(
-            422, "INVALID_REQUEST", f"sweeps: {detail}", errors=[ProblemError(parameter="sweeps", detail=detail)]
-        )
+        errors = [ProblemError(parameter="sweeps", detail=f"give 2 to {MAX_COMPARED} different sweeps, not {len(ids)}")]
+        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
     return service.compare(ids)
 
 

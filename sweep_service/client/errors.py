@@ -17,7 +17,7 @@ class Unauthorized(ClientError):
 
 
 class TooLate(ClientError):
-    """The time given to wait is over; what was waited for goes on."""
+    """The time limit of a wait is over; the sweep goes on."""
 
 
 class Refused(ClientError):

@@ -1,4 +1,4 @@
-"""The client itself: every verb of the service."""
+"""The client: one method for each verb of the service."""
 
 import time
 import uuid
@@ -43,7 +43,7 @@ class ReportSoFar(NamedTuple):
 
     content: bytes
     interim: bool
-    """Whether the sweep was still going on: every number may change."""
+    """True while the sweep goes on: every number may change."""
     age_s: float
     """Seconds since an interim report was built."""
 
@@ -104,8 +104,8 @@ class Client:
 
         Args:
             spec: what to run.
-            idempotency_key: names this submission; given again, the sweep is not submitted again. Default: a new
-                one, so that at least the retries within this call do not submit it twice.
+            idempotency_key: names this submission, so that sending it again does not submit the sweep twice. Default:
+                a new key, which covers the retries within this call.
         Raises: InvalidSpec; IdempotencyKeyReused.
         """
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}

@@ -1,4 +1,4 @@
-"""How a config is called and drawn on the page."""
+"""The name and the line style of each config on the page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def looks(sweep: Sweep, configs: Sequence[Config]) -> dict[str, ConfigLook]:
     values = sorted({_value(config, first) for config in space})
     rests = sorted({_rest(config, first) for config in space})
     by_value = sweep.spec.search.strategy == "grid" and len(values) <= NUM_COLOURS
-    found: dict[str, ConfigLook] = {}
+    by_id: dict[str, ConfigLook] = {}
     for config in configs:
         if Role.BASELINE in config.roles:
             style = "ink d0"
@@ -41,8 +41,8 @@ def looks(sweep: Sweep, configs: Sequence[Config]) -> dict[str, ConfigLook]:
             style = f"c{values.index(_value(config, first))} d{rests.index(_rest(config, first)) % NUM_DASHES}"
         else:
             style = f"c{config.number % NUM_COLOURS} d{config.number // NUM_COLOURS % NUM_DASHES}"
-        found[config.id] = ConfigLook(config_label(config, names), style)
-    return found
+        by_id[config.id] = ConfigLook(config_label(config, names), style)
+    return by_id
 
 
 def _value(config: Config, name: str | None) -> tuple[float, str]:

@@ -1,4 +1,4 @@
-"""How far a sweep is and how long it will take. Pure."""
+"""A sweep's progress and the time it has left, computed from its trials. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from sweep_service.sweep.records import Stage, SweepState, Trial, TrialState
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a sweep is."""
+    """A sweep's progress."""
 
     share: float
-    """Of all its updates, planned ones included; a trial that has ended counts as whole."""
+    """Done share (0 to 1) of all updates, planned ones included; a trial that has ended counts as whole."""
     trials: int
-    """All of them, planned ones included."""
+    """Number of trials, planned ones included."""
     left_s: float | None
     """Expected seconds to the end of the last trial; None while nothing tells, and when none is left."""
 
 
 def progress(state: SweepState, trials: Sequence[Trial], planned: Mapping[str, int], now: float) -> Progress:
-    """Say how far a sweep is.
+    """Return a sweep's progress.
 
     Args:
         planned: how many trials its plan has, by stage.

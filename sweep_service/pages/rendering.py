@@ -1,4 +1,4 @@
-"""Templates and files of the pages. Every value is escaped; nothing comes from elsewhere."""
+"""Templates and static files of the pages. Every value is escaped; nothing is loaded from other servers."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -47,7 +47,7 @@ def static_file(name: str) -> tuple[bytes, str] | None:
 
 @cache
 def _static_url(name: str) -> str:
-    """Return a file's address, another one for every content: browsers keep it for good."""
+    """Return a file's address. It changes with the content, so browsers may keep what they have for good."""
     file = static_file(name)
     assert file is not None
     return f"/static/{name}?v={hashlib.sha256(file[0]).hexdigest()[:12]}"
@@ -68,7 +68,7 @@ def _environment() -> Environment:
 
 
 def _number(value: Any) -> str:
-    """A figure for people: three decimals, an en dash for none, other things as they are."""
+    """Format a number for people: three decimals, an en dash for none; other values stay as they are."""
     if value is None:
         return "\N{EN DASH}"
     if isinstance(value, float) and not 0 < abs(value) < 0.001:

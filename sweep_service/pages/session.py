@@ -1,16 +1,16 @@
-"""Who may see the pages: a cookie that follows from the token, without the token in it, until the browser closes."""
+"""The cookie of those who may see the pages. It follows from the token but does not contain it."""
 
 from typing import Final
 
 from sweep_service.auth import derived, same, sign_in_key
 
 MAX_AGE_S: Final = 30 * 86400
-"""After so long a browser that was never closed must sign in again."""
+"""Seconds after which a browser that was never closed must sign in again."""
 
 
-def may_sign_in(given: str, token: str) -> bool:
-    """Whether somebody gave the token, or the key of the printed link. Takes the same time whichever is wrong."""
-    as_token, as_key = same(given, token), same(given, sign_in_key(token))
+def may_sign_in(secret: str, token: str) -> bool:
+    """Whether a secret is the token or the printed link's key. Takes the same time whichever is wrong."""
+    as_token, as_key = same(secret, token), same(secret, sign_in_key(token))
     return as_token or as_key
 
 
@@ -26,7 +26,7 @@ def new_cookie(token: str, now: float) -> str:
 
 
 def is_valid(cookie: str, token: str, now: float) -> bool:
-    """Whether the cookie was made with this token, not too long ago."""
+    """Whether the cookie was made with this token and is not too old."""
     issued, _, signature = cookie.partition(".")
     genuine = same(signature, _signature(token, issued))
     return genuine and -60 <= now - int(issued) <= MAX_AGE_S  # what is genuine is a number

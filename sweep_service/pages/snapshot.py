@@ -1,4 +1,4 @@
-"""What a sweep's page shows at one moment. Everything here is data; a template makes it HTML."""
+"""A snapshot of a sweep for its page. Everything here is data; a template makes it HTML."""
 
 import json
 import time
@@ -70,7 +70,7 @@ class BestSoFar:
 
 @dataclass(frozen=True)
 class ShownVerdict:
-    """What the report says."""
+    """The report's verdict."""
 
     outcome: str
     sentence: str
@@ -123,7 +123,7 @@ def take(
     *,
     probing: str | None,
 ) -> Snapshot:
-    """Put together what the page shows."""
+    """Return everything that the page shows."""
     named, now = looks(sweep, configs), time.time()
     url, objective = service.settings.mlflow_public_url, sweep.spec.objective
     values = {trial.id: trial_objective(trial, curves.recorded(trial, objective.metric), objective) for trial in trials}

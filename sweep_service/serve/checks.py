@@ -1,4 +1,4 @@
-"""What must hold before anything starts: each failure is one sentence that says what to do."""
+"""Checks before anything starts. Each failure is one sentence that says what to do."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ class CannotStart(ServiceError):
 
 
 def preflight(settings: Settings) -> None:
-    """Find out before anything starts what would stop it half-way.
+    """Check, before anything starts, that nothing will stop it half-way.
 
     Raises: CannotStart.
     """
@@ -48,7 +48,7 @@ def preflight(settings: Settings) -> None:
 
 
 def locked(home: Path) -> IO[str]:
-    """Take the data folder for this process; closing the file, or the end of the process, gives it back.
+    """Lock the data folder for this process until the file is closed or the process ends.
 
     Raises: CannotStart, if another process has it.
     """
@@ -67,12 +67,12 @@ def locked(home: Path) -> IO[str]:
     return lock
 
 
-def free_port(wanted: int = 0) -> int:
-    """Return a loopback port that nobody listens on now: `wanted`, if it is one."""
+def free_port(preferred: int = 0) -> int:
+    """Return a loopback port that no process listens on now: `preferred` if it is free, else any."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that are being closed do not count
         try:
-            probe.bind(("127.0.0.1", wanted))
+            probe.bind(("127.0.0.1", preferred))
         except (OSError, OverflowError):
             probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

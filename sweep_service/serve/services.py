@@ -1,4 +1,4 @@
-"""The four services of the stack: how each is started, and when it is ready."""
+"""The four services of the stack: the command that starts each, and the check that it is ready."""
 
 import hashlib
 import http.client
@@ -19,9 +19,9 @@ from sweep_service.serve.checks import free_port
 from sweep_service.settings import Settings, without_hub_tokens
 
 LOG_BYTES: Final = 1_000_000
-"""What is kept of a log at each start."""
+"""Bytes of an earlier log that are kept at each start."""
 SETTLED_S: Final = 60.0
-"""After so long a service that ends is not one that cannot start."""
+"""Seconds after which a service that ends counts as having started, so that its pauses begin anew."""
 LONGEST_BACKOFF_S: Final = 30.0
 
 _PYTHON_MODULE: Final = (sys.executable, "-m")
@@ -30,7 +30,7 @@ _QUIET: Final = {"DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "MLFLOW_DISABLE_TEL
 
 @dataclass
 class Service:
-    """A child process and how to tell that it is ready."""
+    """A child process that is started, watched and started again."""
 
     name: str
     command: Sequence[str]
@@ -43,7 +43,7 @@ class Service:
     _restart_at: float | None = None
 
     def start(self, keep_log: bool = True) -> None:
-        """Start it, for the first time or again."""
+        """Start the process, for the first time or again."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.log.write_bytes(self.log.read_bytes()[-LOG_BYTES:] if keep_log and self.log.exists() else b"")
         self.stop(0)
@@ -51,19 +51,19 @@ class Service:
         self._started_at, self._restart_at = time.monotonic(), None
 
     def stop(self, grace_s: float) -> None:
-        """End it, and everything that it started."""
+        """End the process and everything that it started."""
         if self.process is not None:
             stop(self.process, grace_s)
 
     @property
     def dead(self) -> bool:
-        """Whether it has ended since it was started."""
+        """Whether the process has ended since it was started."""
         return self.process is not None and self.process.poll() is not None
 
     def revive(self) -> float | None:
-        """Start it again if it has died, later and later if it goes on dying.
+        """Start the process again if it has ended, after ever longer pauses if it goes on ending.
 
-        Returns: seconds until it starts, at the moment when its end is noticed.
+        Returns: seconds until the next start when an end is first noticed, else None.
         """
         now = time.monotonic()
         if self._restart_at is None and self.dead:
@@ -99,7 +99,7 @@ def services(settings: Settings, ray_temp_dir: Path, cpus: int | None, gpus: int
 def ray_folder(settings: Settings) -> Path:
     """Return Ray's folder: below home, or if that is too long a path for Ray's sockets, below /tmp."""
     if settings.ray_temp_dir is not None:
-        return settings.ray_temp_dir / "ray"  # a folder of our own: it is removed, whatever else lies beside it
+        return settings.ray_temp_dir / "ray"  # a folder of our own, for it is removed
     if short_enough(settings.home / "ray"):
         return settings.home / "ray"
     return Path("/tmp") / f"sweeps-{hashlib.sha256(os.fsencode(settings.home)).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""`Stack`: all services of one data folder, from start to stop. `main`: the same as a command."""
+"""The stack: all services of one data folder, from start to stop, as a context manager and as a command."""
 
 import json
 import shutil
@@ -32,10 +32,10 @@ class Stack:
     """The whole service on this machine, as a context manager; every process ends with it, also if this one is killed.
 
     Args:
-        settings: home, host and port are taken from them; what they leave open is decided on entering.
-        cpus: what Ray may give to trials; None: all cores.
-        gpus: likewise; None: as many as the driver shows.
-        say: gets a line for people now and then.
+        settings: home, host and port; the addresses that they leave open are chosen on entering.
+        cpus: number of cores that Ray may give to trials; None: all.
+        gpus: number of GPUs that Ray may give to trials; None: as many as the driver shows.
+        say: called with lines for people.
     Raises: CannotStart, on entering; TokenError, if others can reach the host and there is no token.
     """
 
@@ -47,7 +47,7 @@ class Stack:
         say: Callable[[str], None] = _to_stderr,
     ) -> None:
         self.settings = settings
-        """Once entered: with the addresses of Ray and MLflow."""
+        """The settings; once entered, with the addresses of Ray and MLflow."""
         self.say = say
         self._cpus, self._gpus = cpus, gpus
         self._services: list[Service] = []
@@ -92,8 +92,8 @@ class Stack:
         shutil.rmtree(self._ray_folder, ignore_errors=True)  # of an earlier serve
         mlflow_url = f"http://127.0.0.1:{free_port(settings.port + 1)}"
         ray_address = f"127.0.0.1:{free_port(settings.port + 2)}"
-        found = {"ray_address": ray_address, "mlflow_url": mlflow_url, "mlflow_public_url": mlflow_url}
-        self.settings = settings.model_copy(update=found)
+        addresses = {"ray_address": ray_address, "mlflow_url": mlflow_url, "mlflow_public_url": mlflow_url}
+        self.settings = settings.model_copy(update=addresses)
         addresses = self.settings.model_dump(include={"url", "mlflow_url", "ray_address"})
         (settings.home / "address.json").write_text(json.dumps(addresses))
         self._services = services(self.settings, self._ray_folder, self._cpus, self._gpus)
@@ -146,11 +146,11 @@ def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -
         signal.signal(number, _interrupt)
     try:
         with Stack(settings, cpus, gpus) as stack:
-            found = stack.settings
+            settings = stack.settings
             stack.say(f"page    {stack.page()}    signs in by itself: keep it to yourself")
-            stack.say(f"API     {found.url}    token in {found.token_file}")
-            stack.say(f"MLflow  {found.mlflow_url}")
-            stack.say(f"data    {found.home}    logs in {found.home / 'logs'}")
+            stack.say(f"API     {settings.url}    token in {settings.token_file}")
+            stack.say(f"MLflow  {settings.mlflow_url}")
+            stack.say(f"data    {settings.home}    logs in {settings.home / 'logs'}")
             stack.say("Ctrl-C stops everything.")
             while True:
                 signal.pause()
