@@ -27,7 +27,7 @@ from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import TAG
 from sweep_service.tracking.mlflow_api import MlflowApi
 from sweep_service.tracking.projector import EXPERIMENT, Projector
-from sweep_service.tracking.tracker import MetricPoint
+from sweep_service.tracking.tracker import MetricPoint, TrackerGone, TrackerRefused
 from sweep_service.worker.reports import build_report
 from tests import stored_sweeps as sweeps
 from tests.sweep_stack import unused_port
@@ -328,6 +328,31 @@ def test_more_than_one_call_takes(url: str, client: MlflowClient) -> None:
     run = client.get_run(run_id)
     assert len(client.get_metric_history(run_id, "many")) == 2500
     assert (len(run.data.params), len([tag for tag in run.data.tags if tag.startswith("t")])) == (250, 120)
+
+
+def test_repeating_a_call_changes_nothing(url: str, client: MlflowClient) -> None:
+    with closing(MlflowApi(url)) as tracker:
+        experiment_id = tracker.experiment(EXPERIMENT)
+        tags = {"kind": "test", "name": "repeated"}
+        run_ids: set[str] = set()
+        for _ in range(2):
+            assert tracker.experiment(EXPERIMENT) == experiment_id
+            tracker.set_experiment_tag(experiment_id, "repeated", "yes")
+            run_id = tracker.ensure_run(experiment_id, "repeated", 1, tags, ["kind", "name"])
+            tracker.log(run_id, [MetricPoint("loss", 0.5, 1, 1)], {"seed": "0"}, {"state": "RUNNING"})
+            tracker.update_run(run_id, "FINISHED", 2)
+            tracker.put_artifact(run_id, "report.md", b"text", "text/markdown")
+            run_ids.add(run_id)
+        assert list(tracker.find_runs(experiment_id, tags)) == [*run_ids]
+        assert len(client.get_metric_history(run_id, "loss")) == 1
+        tracker.delete_run(run_id)
+        tracker.delete_run(run_id)
+        assert list(tracker.find_runs(experiment_id, tags, deleted=False)) == []
+        assert tracker.ensure_run(experiment_id, "repeated", 1, tags, ["kind", "name"]) == run_id
+        with pytest.raises(TrackerRefused):
+            tracker.log(run_id, tags={"state": "FINISHED"})
+        with pytest.raises(TrackerGone):
+            tracker.update_run("0" * 32, "FINISHED")
 
 
 class Died(BaseException):
