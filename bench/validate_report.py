@@ -25,7 +25,7 @@ from scipy.stats import beta
 
 from sweep_service.report import Report, ReportInputs, build
 from sweep_service.report.model import Outcome
-from sweep_service.report.statistics.differences import lower_critical
+from sweep_service.report.statistics.critical_values import lower_critical
 from sweep_service.runner.stages import next_records
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Config, Curve, DesiredState, Stage, Sweep, SweepState, Trial, TrialState

@@ -4,7 +4,7 @@ import math
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from sweep_service.report.statistics.differences import detectable_effect, lower_critical
+from sweep_service.report.statistics.critical_values import detectable_effect, lower_critical
 
 UPDATES: Final = 8
 """Optimizer updates a rollout, as published. They decide how far ratios go from 1, and so how much the betas do."""

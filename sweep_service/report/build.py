@@ -1,9 +1,8 @@
 """`build`: from a sweep's rows to its report."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
-from sweep_service.report.facts.report_inputs import RATIO_BINS, REGIONS, ReportInputs
+from sweep_service.report.facts.report_inputs import CURVES, ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import config_row, in_order, trial_row
 from sweep_service.report.formatting import count
@@ -28,32 +27,6 @@ from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.objective import choose, compared, selection_objectives, trial_objective
 from sweep_service.sweep.records import Stage, Trial
 
-_CURVES: Final = {
-    "eval/avg_at_k": True,
-    "eval/pass_at_k": False,
-    "eval/length_mean": False,
-    "entropy": True,
-    "probe/entropy": False,
-    "probe/kl_from_initial_k3": False,
-    "reward/mean": True,
-    "group/zero_spread_share": False,
-    "completion/length_mean": False,
-    "completion/truncated_share": False,
-    "clip_fraction/low": False,
-    "clip_fraction/high": False,
-    "clip_fraction/dropped": False,
-    "ppo_kl": False,
-    "kl/k3": False,
-    "grad_norm": False,
-    "tokens/total": False,
-    "entropy_change/measured": False,
-    **{f"entropy_change/predicted_{region}": False for region in REGIONS},
-    **{f"share/{region}": False for region in REGIONS if region != "inside"},
-    **{f"weight_share/{region}": False for region in REGIONS},
-    **{f"ratio_share/{name}": False for name in RATIO_BINS},
-}
-"""The metrics shown over time, and whether with every seed."""
-
 
 def build(inputs: ReportInputs) -> Report:
     """Build the report. Pure: equal inputs give equal reports."""
@@ -77,7 +50,7 @@ def build(inputs: ReportInputs) -> Report:
         importance=importance(facts),
         configs=ordered,
         trials=list(facts.trials),
-        curves=curve_sets([facts.configs[row.id] for row in ordered], inputs, _CURVES, prominent(ordered)),
+        curves=curve_sets([facts.configs[row.id] for row in ordered], inputs, CURVES, prominent(ordered)),
         samples=sample_groups(facts),
         method=_method(inputs, facts.comparisons),
         versions=dict(sorted(inputs.versions.items())),

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy import special
 
-from sweep_service.report.statistics.differences import CONFIDENCE, MIN_SEEDS
+from sweep_service.report.statistics.critical_values import CONFIDENCE, student_critical
+from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.schemas import ComparedSweep, ConfigDifference, ConfigValues, SharedConfig, SweepsComparison
 from sweep_service.sweep.records import Config, Sweep
 
@@ -120,7 +120,7 @@ def _difference(sweep_id: str, found: _Contrast | None, level: float) -> ConfigD
     """Without an interval where nothing varies, which says nothing of the spread."""
     if found is None:
         return ConfigDifference(sweep_id=sweep_id, paired=False, seeds=0)
-    half = None if not found.error else float(special.stdtrit(found.df, (1 + level) / 2)) * found.error
+    half = None if not found.error else student_critical(found.df, level) * found.error
     return ConfigDifference(
         sweep_id=sweep_id,
         paired=found.paired,

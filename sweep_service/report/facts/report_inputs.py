@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 from pydantic_core import to_json
 
@@ -12,39 +12,38 @@ from sweep_service.report.model import REPORT_VERSION
 from sweep_service.sweep.budget import Spent, TrialTime
 from sweep_service.sweep.records import Checkpoint, Config, Sample, Sweep, SweepState, Trial
 from sweep_service.sweep.series import Series, TrialSeries
+from trainers.losses import PARTS, REGIONS
+from trainers.record.metrics import RATIO_BINS
 
-REGIONS: Final = ("na_lp", "pa_lp", "pa_low", "na_high", "inside")
-"""Names of the token regions in metrics, as docs/metrics.md defines them."""
-RATIO_BINS: Final = ("below_0.5", "0.5_to_0.8", "0.8_to_0.95", "0.95_to_1.05", "1.05_to_1.25", "1.25_to_2", "above_2")
-"""Names of the bins of `ratio_share/…`."""
+Drawn = Literal["seeds", "configs", "prominent"]
 
-CURVE_KEYS: Final = (
-    "eval/avg_at_k",
-    "eval/pass_at_k",
-    "eval/avg_at_k_se",
-    "eval/length_mean",
-    "entropy",
-    "probe/entropy",
-    "probe/kl_from_initial_k3",
-    "reward/mean",
-    "group/zero_spread_share",
-    "completion/length_mean",
-    "completion/length_ended",
-    "completion/truncated_share",
-    "clip_fraction/low",
-    "clip_fraction/high",
-    "clip_fraction/dropped",
-    "ppo_kl",
-    "kl/k3",
-    "grad_norm",
-    "tokens/total",
-    "weight_share/potential",
-    "entropy_change/measured",
-    *(f"entropy_change/predicted_{region}" for region in REGIONS),
-    *(f"share/{region}" for region in REGIONS if region != "inside"),
-    *(f"weight_share/{region}" for region in REGIONS),
-    *(f"ratio_share/{name}" for name in RATIO_BINS),
-)
+CURVES: Final[dict[str, Drawn]] = {
+    "eval/avg_at_k": "seeds",
+    "eval/pass_at_k": "configs",
+    "eval/length_mean": "prominent",
+    "entropy": "seeds",
+    "probe/entropy": "configs",
+    "probe/kl_from_initial_k3": "prominent",
+    "reward/mean": "seeds",
+    "group/zero_spread_share": "prominent",
+    "completion/length_mean": "configs",
+    "completion/truncated_share": "prominent",
+    "clip_fraction/low": "configs",
+    "clip_fraction/high": "configs",
+    "clip_fraction/dropped": "prominent",
+    "ppo_kl": "configs",
+    "kl/k3": "prominent",
+    "grad_norm": "configs",
+    "tokens/total": "prominent",
+    "entropy_change/measured": "prominent",
+    **dict.fromkeys((f"entropy_change/predicted_{part}" for part in PARTS), "prominent"),
+    **{f"share/{region}": "configs" if region in ("na_lp", "pa_lp") else "prominent" for region in REGIONS},
+    **dict.fromkeys((f"weight_share/{part}" for part in PARTS), "prominent"),
+    **dict.fromkeys((f"ratio_share/{name}" for name in RATIO_BINS), "prominent"),
+}
+"""Metrics that are shown over time: with every seed's curve, with the means of all configs, or with those of prominent
+configs. A sweep of few configs has the means of all."""
+CURVE_KEYS: Final = (*CURVES, "eval/avg_at_k_se", "completion/length_ended", "weight_share/potential")
 """The metrics that a report reads."""
 
 

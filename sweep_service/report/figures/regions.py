@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from sweep_service.report.facts.report_inputs import RATIO_BINS
 from sweep_service.report.figures.figure_style import (
     REGION_COLOURS,
     REGION_NAMES,
@@ -18,6 +17,7 @@ from sweep_service.report.figures.figure_style import (
 from sweep_service.report.figures.metric_curves import curve_figures
 from sweep_service.report.figures.subplots import axis, panels
 from sweep_service.report.model import Report, ReportCurve
+from trainers.record.metrics import RATIO_BINS
 
 _OUTSIDE: Final = tuple(region for region in REGION_NAMES if region != "inside")
 _LEAST: Final = -5.0
@@ -104,7 +104,7 @@ def _ratio_figure(chosen: Panels) -> Figure:
 
 def _histogram(bins: Mapping[str, ReportCurve], panel: int) -> Figure:
     """Columns are stretches of training, rows are bins; cells without a single token stay empty."""
-    steps = bins[RATIO_BINS[0]].steps
+    steps = bins[next(iter(RATIO_BINS))].steps
     num = min(_COLUMNS, len(steps))
     cuts = [len(steps) * i // num for i in range(num + 1)]
     parts = [slice(start, end) for start, end in pairwise(cuts)]

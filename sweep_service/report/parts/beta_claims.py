@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy import stats
 
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.formatting import count, interval, signed
 from sweep_service.report.model import Claim, Holds, TrialRow
 from sweep_service.report.parts.curve_sets import by_rollout
-from sweep_service.report.statistics.differences import CONFIDENCE, MIN_SEEDS
+from sweep_service.report.statistics.critical_values import student_critical
+from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.sweep.records import TrialState
 
 _FEWEST_POINTS: Final = 8
@@ -153,5 +153,5 @@ def _coefficient(runs: Sequence[_ClaimRun]) -> _Coefficient | None:
     error = math.sqrt(float(scores @ scores) * n / (n - 1)) / float(weights.sum())
     if error <= 1e-12:  # equal slopes say nothing of their spread
         return _Coefficient(estimate, None, None, n)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
+    half = student_critical(n - 1) * error
     return _Coefficient(estimate, estimate - half, estimate + half, n)

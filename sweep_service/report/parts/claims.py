@@ -20,7 +20,8 @@ from sweep_service.report.formatting import count, interval, number, signed
 from sweep_service.report.model import Claim, ConfigRow, Holds, TrialRow
 from sweep_service.report.parts.beta_claims import beta_claims
 from sweep_service.report.parts.curve_sets import by_rollout
-from sweep_service.report.statistics.differences import CONFIDENCE, EQUAL, MIN_SEEDS, Interval, mean_interval
+from sweep_service.report.statistics.critical_values import CONFIDENCE
+from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Interval, mean_interval
 from sweep_service.sweep.baselines import without_betas
 from sweep_service.sweep.records import Role, Stage, TrialState
 from sweep_service.sweep.series import Values

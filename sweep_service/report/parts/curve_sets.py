@@ -4,15 +4,14 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from scipy import stats
 
-from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.facts.report_inputs import Drawn, ReportInputs
 from sweep_service.report.model import ConfigRow, CurveSet, ReportCurve, SeedCurve
-from sweep_service.report.statistics.differences import CONFIDENCE, MIN_SEEDS
+from sweep_service.report.statistics.critical_values import student_critical
+from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.sweep.records import Config, Role, Trial
 from sweep_service.sweep.series import EVALUATION, Series, Values
 
@@ -24,23 +23,6 @@ FEW_CONFIGS: Final = 20
 """So many configs are all prominent."""
 NUM_RANKED: Final = 5
 """Of many configs, so many of the best by tune mean are prominent, confirmed or not."""
-EVERY_CONFIG: Final = frozenset(
-    {
-        "eval/avg_at_k",
-        "eval/pass_at_k",
-        "entropy",
-        "probe/entropy",
-        "reward/mean",
-        "completion/length_mean",
-        "clip_fraction/low",
-        "clip_fraction/high",
-        "ppo_kl",
-        "grad_norm",
-        "share/na_lp",
-        "share/pa_lp",
-    }
-)
-"""Metrics that are drawn for all configs; a sweep of very many has the others of prominent configs alone."""
 _DIGITS = 4
 _SUMMED: Final = "entropy_change/"
 """Changes add up over a rollout's updates; everything else is averaged."""
@@ -77,14 +59,14 @@ def prominent(rows: Sequence[ConfigRow]) -> frozenset[str]:
 
 
 def curve_sets(
-    configs: Sequence[Config], inputs: ReportInputs, keys: Mapping[str, bool], drawn: Collection[str] | None = None
+    configs: Sequence[Config], inputs: ReportInputs, keys: Mapping[str, Drawn], drawn: Collection[str] | None = None
 ) -> list[CurveSet]:
     """Return the metrics asked for, of every config that recorded them.
 
     Args:
         configs: in the order in which they are to be shown.
         inputs: the curves of single trials.
-        keys: which metrics, and whether every seed's curve is wanted beside the mean.
+        keys: which metrics, and how much of each is shown.
         drawn: ids of the prominent configs; by default all. The others have no band and fewer points.
     """
     updates = {config.id: config.updates_per_rollout for config in configs}
@@ -112,23 +94,25 @@ def curve_sets(
 
 
 def _points(
-    counts: Mapping[tuple[str, str], int], keys: Mapping[str, bool], full: Collection[str]
+    counts: Mapping[tuple[str, str], int], keys: Mapping[str, Drawn], full: Collection[str]
 ) -> dict[tuple[str, str], _Points]:
     """Share the points among the curves of a kind: of prominent configs, of metrics drawn for all, of the rest.
 
     Args:
         counts: how many trials recorded a metric, by key and config.
-        keys: whether a key has seed curves.
+        keys: how much of each metric is shown.
         full: ids of the prominent configs.
     """
-    kinds = {pair: "full" if pair[1] in full else "common" if pair[0] in EVERY_CONFIG else "rest" for pair in counts}
+    kinds = {
+        (key, id_): "full" if id_ in full else "rest" if keys[key] == "prominent" else "common" for key, id_ in counts
+    }
     means, seeds = Counter(kinds.values()), Counter[str]()
     for pair, count in counts.items():
-        seeds[kinds[pair]] += count * keys[pair[0]]
+        seeds[kinds[pair]] += count * (keys[pair[0]] == "seeds")
     least = {"full": (FEWEST_POINTS, FEWEST_POINTS), "common": (FEWEST_POINTS, 0), "rest": (0, 0)}
     share = {kind: (_share(means[kind], mean), _share(2 * seeds[kind], seed)) for kind, (mean, seed) in least.items()}
     return {
-        pair: _Points(mean=share[kind][0], seed=share[kind][1] * keys[pair[0]], band=kind == "full")
+        pair: _Points(mean=share[kind][0], seed=share[kind][1] * (keys[pair[0]] == "seeds"), band=kind == "full")
         for pair, kind in kinds.items()
     }
 
@@ -184,14 +168,8 @@ def _mean(curves: Sequence[Series]) -> tuple[Values, Values, Values]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the spread of a single value
         sd = np.nanstd(table_TS, axis=0, ddof=1)
-    critical = np.array([_critical(n) for n in range(len(curves) + 1)])[n_S]
+    critical = np.array([student_critical(n - 1) if n >= MIN_SEEDS else np.nan for n in range(len(curves) + 1)])[n_S]
     return steps, mean, critical * sd / np.sqrt(n_S)
-
-
-@lru_cache
-def _critical(seeds: int) -> float:
-    """Of Student's t over so many seeds; NaN for too few."""
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, seeds - 1)) if seeds >= MIN_SEEDS else np.nan
 
 
 def _averaged(

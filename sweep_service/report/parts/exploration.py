@@ -18,7 +18,8 @@ from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Effect, EffectLevel, Exploration
 from sweep_service.report.parts.factors import Coding, Factor, code
 from sweep_service.report.parts.surface import surface
-from sweep_service.report.statistics.least_squares import Array, LinearFit, fit, p_of_f, p_of_t, p_text, t_critical
+from sweep_service.report.statistics.critical_values import Floats, student_critical
+from sweep_service.report.statistics.least_squares import LinearFit, fit, p_of_f, p_of_t, p_text
 from sweep_service.sweep.labels import short_name
 
 MIN_CONFIGS: Final = 3
@@ -47,7 +48,7 @@ class Analysis:
     effects: list[Effect]
     """Strongest first, as the factors."""
     factors: list[Factor]
-    means: Array
+    means: Floats
     noise: EffectNoise | None
     left_p: float | None
     """Of main effects that leave no more than the spread over seeds; None with one seed."""
@@ -100,7 +101,7 @@ def _design(
     points: Sequence[TunedPoint],
     names: Sequence[str],
     space: Mapping[str, Distribution],
-    means: Array,
+    means: Floats,
     spread: EffectNoise | None,
 ) -> tuple[list[Factor], LinearFit]:
     """The richest coding that leaves degrees of freedom for the error; factors alone where none does."""
@@ -115,12 +116,12 @@ def _design(
     return tried[0]
 
 
-def _matrix(factors: Sequence[Factor], n: int) -> Array:
+def _matrix(factors: Sequence[Factor], n: int) -> Floats:
     return np.hstack([np.ones((n, 1)), *(factor.columns for factor in factors)])
 
 
 def _effects(
-    factors: Sequence[Factor], whole: LinearFit, means: Array, noise: EffectNoise | None
+    factors: Sequence[Factor], whole: LinearFit, means: Floats, noise: EffectNoise | None
 ) -> list[tuple[Effect, float]]:
     """Each parameter's effect, with the sum of squares that it alone explains."""
     found: list[tuple[Effect, float]] = []
@@ -149,10 +150,10 @@ def _effects(
     return found
 
 
-def _levels(factor: Factor, rows: Array, whole: LinearFit, noise: EffectNoise | None) -> list[EffectLevel]:
+def _levels(factor: Factor, rows: Floats, whole: LinearFit, noise: EffectNoise | None) -> list[EffectLevel]:
     """Means at each level with the other parameters at their average over configs."""
     means, apart = rows @ whole.beta, rows - rows.mean(axis=0)
-    half = [noise and t_critical(noise.df) * noise.variance**0.5 * whole.scale(row) for row in apart]
+    half = [noise and student_critical(noise.df) * noise.variance**0.5 * whole.scale(row) for row in apart]
     return [
         EffectLevel(
             value=value,
@@ -168,7 +169,7 @@ def _levels(factor: Factor, rows: Array, whole: LinearFit, noise: EffectNoise | 
     ]
 
 
-def _raw_levels(factor: Factor, means: Array) -> list[EffectLevel]:
+def _raw_levels(factor: Factor, means: Floats) -> list[EffectLevel]:
     """Plain means of a parameter that the design cannot tell from others; none for a trend."""
     if factor.trend:
         return []
@@ -179,7 +180,7 @@ def _raw_levels(factor: Factor, means: Array) -> list[EffectLevel]:
     ]
 
 
-def _trend_p(factor: Factor, rows: Array, whole: LinearFit, noise: EffectNoise | None) -> float | None:
+def _trend_p(factor: Factor, rows: Floats, whole: LinearFit, noise: EffectNoise | None) -> float | None:
     """Of no linear trend over a numeric parameter's levels; the sharpest question with few configs."""
     if noise is None or factor.places is None:
         return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from search_spaces.distributions import Distribution
 from sweep_service.report.facts.tuned_points import distinct, is_number, on_log_scale
-from sweep_service.report.statistics.least_squares import Array
+from sweep_service.report.statistics.critical_values import Floats
 from sweep_service.sweep.labels import value_text
 
 Coding = Literal["factor", "quadratic", "linear"]
@@ -29,14 +29,14 @@ class Factor:
     texts: list[str]
     counts: list[int]
     """Configs at each level; for a trend, nearest to it."""
-    columns: Array
+    columns: Floats
     """(n, columns), each with mean 0."""
-    levels: Array
+    levels: Floats
     """(levels, columns): what a config at each level would have in these columns."""
-    places: Array | None
+    places: Floats | None
     """(levels,) on the parameter's scale; None without an order."""
     trend: bool
-    x: Array | None
+    x: Floats | None
     """(n,) on the parameter's scale; None for one that is not numeric."""
     log: bool
     """Whether that scale is log10."""
@@ -81,7 +81,7 @@ def code(name: str, raw: Sequence[Any], distribution: Distribution, coding: Codi
     )
 
 
-def _trend(name: str, x: Array, log: bool, degree: int) -> Factor:
+def _trend(name: str, x: Floats, log: bool, degree: int) -> Factor:
     places = np.linspace(x.min(), x.max(), _TREND_POINTS)
     middle, half = (x.min() + x.max()) / 2, (x.max() - x.min()) / 2
     powers = np.arange(1, degree + 1)

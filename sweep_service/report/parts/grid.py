@@ -11,8 +11,8 @@ from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.tuned_points import collapsed_in_tuning, distinct, fit_seeds
 from sweep_service.report.model import Cell, ConfigRow, Grid
 from sweep_service.report.parts.tradeoff import kept_by_stage
+from sweep_service.report.statistics.critical_values import student_critical
 from sweep_service.report.statistics.differences import MIN_SEEDS
-from sweep_service.report.statistics.least_squares import t_critical
 from sweep_service.sweep.labels import value_text
 from sweep_service.sweep.records import Config, Role, Stage
 
@@ -162,7 +162,7 @@ def _half_width(rows: Sequence[ConfigRow], noise: CellNoise) -> float | None:
         (stage,) = stages
         if stage.sd is None or stage.n < MIN_SEEDS:
             return None
-        return t_critical(stage.n - 1) * stage.sd / stage.n**0.5
+        return student_critical(stage.n - 1) * stage.sd / stage.n**0.5
     if not stages or noise.variance is None or any(row.id in noise.collapsed for row in rows):
         return None
-    return t_critical(noise.df) * (noise.variance * sum(1 / stage.n for stage in stages)) ** 0.5 / len(stages)
+    return student_critical(noise.df) * (noise.variance * sum(1 / stage.n for stage in stages)) ** 0.5 / len(stages)

@@ -6,8 +6,8 @@ from typing import Final
 
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
-from sweep_service.report.statistics.critical_values import POWER, power
-from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, RELEVANT, Arm, Pairs, lower_critical
+from sweep_service.report.statistics.critical_values import POWER, lower_critical, power
+from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, RELEVANT, Arm, Pairs
 from sweep_service.sweep.records import Role
 
 _TOP_K: Final = 2

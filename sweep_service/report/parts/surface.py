@@ -9,7 +9,8 @@ import numpy as np
 from sweep_service.report.formatting import interval, number
 from sweep_service.report.model import Surface
 from sweep_service.report.parts.factors import Factor
-from sweep_service.report.statistics.least_squares import Array, LinearFit, fit, p_of_f, p_text, t_critical
+from sweep_service.report.statistics.critical_values import Floats, student_critical
+from sweep_service.report.statistics.least_squares import LinearFit, fit, p_of_f, p_text
 from sweep_service.sweep.labels import short_name, value_text
 
 _MIN_VALUES: Final = 3
@@ -20,7 +21,7 @@ _LEVEL: Final = 0.05
 _EDGE: Final = 1e-9
 
 
-def surface(factors: Sequence[Factor], means: Array) -> Surface | None:
+def surface(factors: Sequence[Factor], means: Floats) -> Surface | None:
     """Fit a quadratic in the numeric parameters that took at least 3 values; None for fewer than two of them, and
     where fewer than 3 degrees of freedom would be left.
 
@@ -45,7 +46,7 @@ def surface(factors: Sequence[Factor], means: Array) -> Surface | None:
     return None
 
 
-def _terms(u: Array, pairs: Sequence[tuple[int, int]]) -> Array:
+def _terms(u: Floats, pairs: Sequence[tuple[int, int]]) -> Floats:
     """(rows, 1 + 2k + pairs): constant, linear, squares, products."""
     products = [u[:, [i]] * u[:, [j]] for i, j in pairs]
     return np.hstack([np.ones((len(u), 1)), u, u**2, *products])
@@ -56,8 +57,8 @@ def _surface(
     found: LinearFit,
     rest: LinearFit,
     pairs: Sequence[tuple[int, int]],
-    middle: Array,
-    half: Array,
+    middle: Floats,
+    half: Floats,
 ) -> Surface:
     k = len(inside)
     constant, linear, bent = float(found.beta[0]), found.beta[1 : k + 1], np.diag(found.beta[k + 1 : 2 * k + 1])
@@ -68,7 +69,7 @@ def _surface(
     row[: 2 * k + 1 + len(pairs)] = _terms(top[None, :], pairs)[0]
     predicted = float(row @ found.beta)
     assert found.variance is not None
-    error = t_critical(found.df) * found.variance**0.5 * found.scale(row)
+    error = student_critical(found.df) * found.variance**0.5 * found.scale(row)
     at = middle + half * top
     raw = {f.name: float(f"{10**value if f.log else value:.6g}") for f, value in zip(inside, at, strict=True)}
     df = found.rank - rest.rank
@@ -86,7 +87,7 @@ def _surface(
     )
 
 
-def _highest(linear: Array, bent: Array) -> Array:
+def _highest(linear: Floats, bent: Floats) -> Floats:
     """Where linear·u + u'·bent·u is highest for u within [-1, 1] each: it lies inside or on a face, so try them all."""
     best, value = np.zeros(len(linear)), -np.inf
     for face in itertools.product((None, -1.0, 1.0), repeat=len(linear)):
@@ -108,11 +109,11 @@ def _highest(linear: Array, bent: Array) -> Array:
 def _raw_terms(
     inside: Sequence[Factor],
     constant: float,
-    linear: Array,
-    bent: Array,
+    linear: Floats,
+    bent: Floats,
     pairs: Sequence[tuple[int, int]],
-    middle: Array,
-    half: Array,
+    middle: Floats,
+    half: Floats,
 ) -> dict[str, float]:
     """Coefficients of the parameters themselves instead of those scaled to [-1, 1]."""
     names = [f"log10 {short_name(factor.name)}" if factor.log else short_name(factor.name) for factor in inside]
@@ -128,7 +129,7 @@ def _raw_terms(
 def _text(
     inside: Sequence[Factor],
     at: dict[str, float],
-    top: Array,
+    top: Floats,
     found: LinearFit,
     p: float,
     predicted: float,

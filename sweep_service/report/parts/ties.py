@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from sweep_service.report.formatting import count
 from sweep_service.report.model import ConfigRow, TieMember, TieSet
-from sweep_service.report.statistics.differences import Arm, Contrast, Pairs, lower_critical
+from sweep_service.report.statistics.critical_values import lower_critical
+from sweep_service.report.statistics.differences import Arm, Contrast, Pairs
 
 _LISTED = 6
 

@@ -9,51 +9,52 @@ import numpy.typing as npt
 from scipy import optimize, special, stats
 
 CONFIDENCE: Final = 0.95
+BOUND: Final = (1 + CONFIDENCE) / 2
+"""Confidence of each of an interval's two bounds."""
 POWER: Final = 0.8
 
 Floats = npt.NDArray[np.float64]
 
 
+def student_critical(df: float, confidence: float = CONFIDENCE) -> float:
+    """Return half the width of Student's interval, in standard errors."""
+    return float(special.stdtrit(df, (1 + confidence) / 2))
+
+
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """Nodes and weights for the comparator's normal part, and for the shared standard deviation."""
+    """Return nodes and weights for the comparator's normal part, and for the shared standard deviation."""
     return np.polynomial.hermite_e.hermegauss(64), np.polynomial.legendre.leggauss(128)
 
 
 @lru_cache(maxsize=4096)
-def dunnett_critical(
-    family: int, df: int, correlation: float = 0.5, confidence: float = CONFIDENCE, *, one_sided: bool = False
-) -> float:
-    """The c with P(all |T_i| <= c) = confidence, for `family` equally correlated t variables that share one variance.
+def lower_critical(family: int, df: int, correlation: float = 0.5) -> float:
+    """Return how many standard errors the lower bounds lie below their estimates (Dunnett, one-sided).
 
+    This is the c with P(all T_i <= c) = `BOUND`, for `family` equally correlated t variables that share one variance.
     With unequal correlations pass the smallest one: the true probability is then higher (Slepian).
-
-    Args:
-        one_sided: P(all T_i <= c) instead.
     """
     if family <= 1:
-        return float(stats.t.ppf(confidence if one_sided else (1 + confidence) / 2, df))
+        return student_critical(df)
     (nodes_Z, weights_Z), (nodes_S, weights_S) = _nodes()
     scale_S1 = np.sqrt(stats.chi2.ppf((nodes_S + 1) / 2, df) / df)[:, None]  # by its quantiles
     shift_Z, spread = math.sqrt(correlation) * nodes_Z, math.sqrt(1 - correlation)
 
     def excess(c: float) -> float:
         inside_SZ = special.ndtr((c * scale_S1 - shift_Z) / spread)
-        if not one_sided:
-            inside_SZ = inside_SZ - special.ndtr((-c * scale_S1 - shift_Z) / spread)
         probability = weights_S @ inside_SZ**family @ weights_Z / (weights_S.sum() * weights_Z.sum())
-        return float(probability) - confidence
+        return float(probability) - BOUND
 
     return cast("float", optimize.brentq(excess, 0.0, 1000.0, xtol=1e-10))
 
 
 def power(critical: float, df: int, effect: float) -> float:
-    """The probability that a t statistic exceeds `critical` when the true difference is `effect` standard errors."""
+    """Return the probability that a t statistic exceeds `critical` when the true difference is `effect` errors."""
     return 1 - float(special.nctdtr(df, effect, critical))
 
 
 @lru_cache(maxsize=4096)
 def detectable_effect(critical: float, df: int) -> float:
-    """The true difference, in standard errors, that exceeds `critical` with probability `POWER`."""
-    found = optimize.brentq(lambda effect: power(critical, df, effect) - POWER, 0.0, 10 * critical + 10)
-    return cast("float", found)
+    """Return the true difference, in standard errors, that exceeds `critical` with probability `POWER`."""
+    effect = optimize.brentq(lambda effect: power(critical, df, effect) - POWER, 0.0, 10 * critical + 10)
+    return cast("float", effect)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from sweep_service.report.statistics.critical_values import CONFIDENCE, detectable_effect, dunnett_critical
+from sweep_service.report.statistics.critical_values import Floats, detectable_effect, lower_critical, student_critical
 from sweep_service.sweep.spec import MIN_SEEDS
 
 EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
@@ -27,11 +27,8 @@ NOISIER: Final = 0.05
 """Level of the F tests that call a config, or a pair, plainly noisier than the others."""
 FAR_NOISIER: Final = 0.01
 """Level of the F test after which a config's differences stand on their own degrees of freedom, which costs power."""
-BOUND: Final = (1 + CONFIDENCE) / 2
-"""Confidence of each of an interval's two bounds."""
 _NO_VARIANCE: Final = 1e-18  # at most what rounding leaves of equal scores
 
-Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Squares = tuple[float, int]
 """A sum of squares and its degrees of freedom."""
@@ -128,17 +125,6 @@ def _difference(config_id: str, comparator_id: str, found: Contrast, family: int
         high=found.estimate + student_critical(found.df) * found.standard_error,
         detectable=detectable_effect(below, found.df) * found.standard_error,
     )
-
-
-def lower_critical(family: int, df: int, correlation: float = 0.5) -> float:
-    """How many standard errors the lower bound lies below the estimate."""
-    return dunnett_critical(family, df, correlation, BOUND, one_sided=True)
-
-
-@lru_cache(maxsize=1024)
-def student_critical(df: int) -> float:
-    """Half the width of Student's interval in standard errors."""
-    return float(stats.t.ppf(BOUND, df))
 
 
 def _correlation(one_S: Flags, other_S: Flags) -> float:

@@ -4,12 +4,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from sweep_service.report.statistics.differences import CONFIDENCE
-
-Array = npt.NDArray[np.float64]
+from sweep_service.report.statistics.critical_values import Floats
 
 _EXACT = 1e-20
 """A residual sum of squares below this share of the total is rounding, not noise."""
@@ -19,8 +16,8 @@ _EXACT = 1e-20
 class LinearFit:
     """y = X·beta + error."""
 
-    beta: Array
-    inverse: Array
+    beta: Floats
+    inverse: Floats
     """Pseudo-inverse of X'X."""
     rank: int
     rss: float
@@ -40,12 +37,12 @@ class LinearFit:
         """Share of the variance that the fit explains."""
         return 1 - self.rss / self.total if self.total > 0 else 0.0
 
-    def scale(self, row: Array) -> float:
+    def scale(self, row: Floats) -> float:
         """Standard error of `row`·beta, in units of the error's sd."""
         return math.sqrt(max(float(row @ self.inverse @ row), 0.0))
 
 
-def fit(X: Array, y: Array) -> LinearFit:
+def fit(X: Floats, y: Floats) -> LinearFit:
     """Fit by least squares; a column that others make up does no harm.
 
     Args:
@@ -62,11 +59,6 @@ def fit(X: Array, y: Array) -> LinearFit:
     return LinearFit(
         vt.T @ (parts / s), vt.T @ (vt / s[:, None] ** 2), int(keep.sum()), rss, total, len(y) - int(keep.sum())
     )
-
-
-def t_critical(df: int) -> float:
-    """Half the width of a 95 % interval, in standard errors."""
-    return float(special.stdtrit(df, (1 + CONFIDENCE) / 2))
 
 
 def p_of_t(t: float, df: int) -> float:

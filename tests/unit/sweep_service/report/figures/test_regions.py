@@ -5,12 +5,12 @@ import math
 import pytest
 
 from sweep_service.report import Report, build
-from sweep_service.report.facts.report_inputs import RATIO_BINS
 from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.regions import region_figures
 from sweep_service.sweep.records import Role
 from tests.unit.sweep_service.report.figure_checks import by_id, check, hostile
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from trainers.record.metrics import RATIO_BINS
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_the_histogram_has_a_row_a_bin_and_the_log_of_its_share(report: Report) 
     assert len(heat["z"]) == len(heat["y"]) == len(RATIO_BINS)
     assert heat["y"][0] == "below 0.5"
     assert all(len(row) == len(heat["x"]) <= 60 for row in heat["z"])
-    middle = RATIO_BINS.index("0.95_to_1.05")
+    middle = list(RATIO_BINS).index("0.95_to_1.05")
     assert heat["z"][middle][0] == pytest.approx(math.log10(heat["customdata"][middle][0]), abs=1e-3)
 
 

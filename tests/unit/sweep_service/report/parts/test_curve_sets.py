@@ -82,7 +82,7 @@ def test_thinning_keeps_a_spike_of_one_step() -> None:
     values[3_333] = None
     configs = sweep_inputs().configs[:1]
     (found,) = curve_sets(
-        configs, inputs_of(curve("eval/avg_at_k", values, config_id=configs[0].id)), {"eval/avg_at_k": True}
+        configs, inputs_of(curve("eval/avg_at_k", values, config_id=configs[0].id)), {"eval/avg_at_k": "seeds"}
     )
     (seed,) = found.configs[0].seeds
     assert len(seed.steps) <= MOST_POINTS + 2
@@ -98,7 +98,7 @@ def test_the_mean_stops_where_fewer_than_half_of_the_trials_go_on() -> None:
         curve("eval/avg_at_k", [float(i)] * length, trial_id=f"trl_{i}", config_id=configs[0].id)
         for i, length in enumerate(lengths)
     ]
-    (found,) = curve_sets(configs, inputs_of(*curves), {"eval/avg_at_k": False})
+    (found,) = curve_sets(configs, inputs_of(*curves), {"eval/avg_at_k": "configs"})
     assert found.configs[0].steps == [1, 2, 3, 4, 5, 6]
     assert found.configs[0].mean == [1.5, 1.5, 1.5, 1.5, 0.5, 0.5]
     assert found.configs[0].seeds == []
@@ -107,14 +107,14 @@ def test_the_mean_stops_where_fewer_than_half_of_the_trials_go_on() -> None:
 def test_metrics_that_nobody_recorded_are_left_out() -> None:
     silent = curve("grad_norm", [None] * 8, config_id=sweep_inputs().configs[0].id)
     recorded = inputs_of(silent)
-    assert curve_sets(recorded.configs, recorded, {"grad_norm": False, "entropy": False}) == []
+    assert curve_sets(recorded.configs, recorded, {"grad_norm": "configs", "entropy": "configs"}) == []
 
 
 def test_a_thousand_trials_stay_within_the_budget_of_points() -> None:
     configs = sweep_inputs().configs[:1]
     values: list[float | None] = list(np.linspace(1, 0, 300))
     curves = [curve("eval/avg_at_k", values, trial_id=f"trl_{i}", config_id=configs[0].id) for i in range(3000)]
-    (found,) = curve_sets(configs, inputs_of(*curves), {"eval/avg_at_k": True})
+    (found,) = curve_sets(configs, inputs_of(*curves), {"eval/avg_at_k": "seeds"})
     assert sum(len(seed.steps) for seed in found.configs[0].seeds) <= 130_000
 
 
@@ -123,7 +123,7 @@ def test_training_metrics_have_a_point_a_rollout() -> None:
     sawtooth: list[float | None] = [float(i) for i in range(8)] * 3
     sawtooth[-4:] = [None] * 4
     (found,) = curve_sets(
-        configs, inputs_of(curve("share/na_lp", sawtooth, config_id=configs[0].id)), {"share/na_lp": True}
+        configs, inputs_of(curve("share/na_lp", sawtooth, config_id=configs[0].id)), {"share/na_lp": "seeds"}
     )
     (seed,) = found.configs[0].seeds
     assert seed.steps == [8, 16, 24]
@@ -141,7 +141,7 @@ def test_a_thinned_mean_keeps_a_spike_of_one_rollout(key: str) -> None:
     configs = sweep_inputs().configs[:1]
     updates = configs[0].updates_per_rollout
     values: list[float | None] = [value for value in spiky(777, 2000) for _ in range(updates)]
-    (found,) = curve_sets(configs, inputs_of(curve(key, values, config_id=configs[0].id)), {key: False})
+    (found,) = curve_sets(configs, inputs_of(curve(key, values, config_id=configs[0].id)), {key: "configs"})
     assert len(found.configs[0].steps) <= MOST_POINTS + 2
     assert dict(zip(found.configs[0].steps, found.configs[0].mean, strict=True))[778 * updates] == 42.0
 
@@ -154,7 +154,7 @@ def test_means_that_are_drawn_against_each_other_have_common_steps_and_a_band_ar
         for key, at in (("entropy", 700), ("reward/mean", 1400))
         for i in range(3)
     ]
-    entropy, reward = curve_sets(configs, inputs_of(*curves), {"entropy": False, "reward/mean": False})
+    entropy, reward = curve_sets(configs, inputs_of(*curves), {"entropy": "configs", "reward/mean": "configs"})
     assert entropy.configs[0].steps == reward.configs[0].steps
     assert len(entropy.configs[0].steps) == MOST_POINTS
     assert max(value or 0 for value in entropy.configs[0].mean) < 10
@@ -181,7 +181,9 @@ def test_a_very_large_sweep_has_the_lesser_metrics_of_prominent_configs_alone(mo
     monkeypatch.setattr("sweep_service.report.parts.curve_sets.POINTS", 50)
     inputs = sweep_inputs({"space": {"loss.beta1": [0.0, 0.25, 0.5, 0.75], "loss.beta2": 1.0}})
     first = inputs.configs[0].id
-    sets = curve_sets(inputs.configs, inputs, {"entropy": True, "grad_norm": False, "kl/k3": False}, {first})
+    sets = curve_sets(
+        inputs.configs, inputs, {"entropy": "seeds", "grad_norm": "configs", "kl/k3": "prominent"}, {first}
+    )
     found = {(curves.key, curve.config_id): curve for curves in sets for curve in curves.configs}
     assert 16 <= len(found[("kl/k3", first)].steps) <= 18
     assert {config_id for key, config_id in found if key == "kl/k3"} == {first}

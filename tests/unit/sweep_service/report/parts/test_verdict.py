@@ -9,7 +9,8 @@ from sweep_service.report import ReportInputs, build
 from sweep_service.report.model import Holds, Outcome, SeedValue, StageResult
 from sweep_service.report.parts.best_config import pick
 from sweep_service.report.render.markdown import render_markdown
-from sweep_service.report.statistics.differences import RELEVANT, lower_critical
+from sweep_service.report.statistics.critical_values import lower_critical
+from sweep_service.report.statistics.differences import RELEVANT
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState
 from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs
 

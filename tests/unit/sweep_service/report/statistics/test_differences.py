@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sweep_service.report.statistics.critical_values import detectable_effect, dunnett_critical, power
+from sweep_service.report.statistics.critical_values import detectable_effect, lower_critical, power, student_critical
 from sweep_service.report.statistics.differences import Arm, Difference, Pairs, differences, mean_interval
 
 
@@ -24,26 +24,25 @@ def width(found: Difference) -> float:
 
 
 @pytest.mark.parametrize(("family", "df"), [(2, 6), (3, 12), (5, 10), (10, 4)])
-@pytest.mark.parametrize("one_sided", [False, True])
-def test_dunnett_critical_agrees_with_scipys_multivariate_t(family: int, df: int, one_sided: bool) -> None:
-    critical = dunnett_critical(family, df, one_sided=one_sided)
+def test_lower_critical_agrees_with_scipys_multivariate_t(family: int, df: int) -> None:
+    critical = lower_critical(family, df)
     correlation = np.full((family, family), 0.5) + 0.5 * np.eye(family)
     inside = stats.multivariate_t(shape=correlation, df=df).cdf(
         np.full(family, critical),
-        lower_limit=np.full(family, -np.inf if one_sided else -critical),
+        lower_limit=np.full(family, -np.inf),
         maxpts=100_000,
         random_state=0,
     )
-    assert inside == pytest.approx(0.95, abs=3e-4)
+    assert inside == pytest.approx(0.975, abs=3e-4)
 
 
-def test_dunnett_critical_of_one_comparison_is_students() -> None:
-    assert dunnett_critical(1, 7) == pytest.approx(stats.t.ppf(0.975, 7))
-    assert dunnett_critical(1, 7, one_sided=True) == pytest.approx(stats.t.ppf(0.95, 7))
+def test_lower_critical_of_one_comparison_is_students() -> None:
+    assert lower_critical(1, 7) == student_critical(7) == pytest.approx(stats.t.ppf(0.975, 7))
+    assert student_critical(7.5, 0.9) == pytest.approx(stats.t.ppf(0.95, 7.5))
 
 
 def test_weaker_correlation_asks_for_more() -> None:
-    assert dunnett_critical(4, 9, 0.2) > dunnett_critical(4, 9, 0.5)
+    assert lower_critical(4, 9, 0.2) > lower_critical(4, 9, 0.5)
 
 
 def test_the_detectable_effect_is_found_with_80_percent_probability() -> None:
@@ -70,7 +69,7 @@ def test_only_the_lower_bound_pays_for_choosing_among_configs() -> None:
     error = among.contrast.standard_error
     assert error is not None
     below = (among.contrast.estimate - among.low) / error
-    assert below == pytest.approx(dunnett_critical(2, 4, confidence=0.975, one_sided=True))
+    assert below == pytest.approx(lower_critical(2, 4))
 
 
 def test_seed_effects_cancel() -> None:
