@@ -86,7 +86,7 @@ class Float(Base):
 
     def contains(self, value: object) -> bool:
         """Say whether it is one of the values."""
-        return _is_number(value) and self.low <= value <= self.high and self.snap(value) == value
+        return is_number(value) and self.low <= value <= self.high and self.snap(value) == value
 
 
 class Int(Base):
@@ -126,7 +126,7 @@ class Int(Base):
 
     def contains(self, value: object) -> bool:
         """Say whether it is one of the values."""
-        return _is_number(value) and self.low <= value <= self.high and (value - self.low) % self.step == 0
+        return is_number(value) and self.low <= value <= self.high and (value - self.low) % self.step == 0
 
 
 class Categorical(Base):
@@ -203,7 +203,8 @@ def _exact(value: float) -> Fraction:
     return Fraction(str(value))
 
 
-def _is_number(value: object) -> TypeGuard[int | float]:
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Say whether a value is a finite number, which true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -70,6 +70,16 @@ class StageResult(ReportPart):
     high: float | None
     seeds: list[SeedValue]
 
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """The objective by seed."""
+        return {seed.seed: seed.value for seed in self.seeds}
+
+    def minus(self, other: "StageResult") -> dict[int, float]:
+        """Return the differences from another result, by the seeds that both have."""
+        theirs = other.by_seed
+        return {seed: value - theirs[seed] for seed, value in self.by_seed.items() if seed in theirs}
+
 
 class ConfigRow(ReportPart):
     """A config, summed up over its trials."""

@@ -1,11 +1,11 @@
-"""What all parts of the report start from: the rows, summed up once."""
+"""The facts that all parts of the report start from: the rows, summed up once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Comparison, ConfigRow, TrialRow, Verdict
-from sweep_service.sweep.records import Config
+from sweep_service.sweep.records import Config, Role
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,11 @@ class Facts:
     best: ConfigRow | None
     verdict: Verdict
 
+    @property
+    def baseline(self) -> ConfigRow | None:
+        """The PPO-clip baseline; None if the sweep has none."""
+        return next((row for row in self.rows.values() if Role.BASELINE in row.roles), None)
+
     def trials_of(self, config_id: str) -> list[TrialRow]:
-        """A config's trials, by number."""
+        """Return a config's trials, by number."""
         return [trial for trial in self.trials if trial.config_id == config_id]

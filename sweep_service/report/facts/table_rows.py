@@ -16,24 +16,10 @@ from sweep_service.sweep.series import Series
 
 
 def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportInputs) -> TrialRow:
-    """One trial, with what its curves say about its health."""
+    """Return one trial as a row, with what its curves say about its health."""
     health = trial_health(trial, inputs)
     return TrialRow(
-        **trial.model_dump(
-            include={
-                "id",
-                "number",
-                "config_id",
-                "seed",
-                "stage",
-                "state",
-                "attempts",
-                "step",
-                "total_steps",
-                "message",
-                "warnings",
-            }
-        ),
+        **trial.model_dump(include=set(TrialRow.model_fields)),
         label=label,
         objective=objective,
         entropy_start=health.entropy_start,
@@ -53,12 +39,12 @@ def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportI
 
 
 def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:
-    """Standard error of the mean of the evaluations that make the objective; None where it is not known."""
+    """Return the standard error of the mean of the evaluations that make the objective; None where it is not known."""
     objective = inputs.sweep.spec.objective
-    found = inputs.get(trial.id, f"{objective.metric}_se")
-    if found is None or trial.state is TrialState.DIVERGED:
+    series = inputs.get(trial.id, f"{objective.metric}_se")
+    if series is None or trial.state is TrialState.DIVERGED:
         return None
-    errors = found.present.values[-objective.last :]  # each evaluation samples anew: independent
+    errors = series.present.values[-objective.last :]  # each evaluation samples anew: independent
     return math.sqrt(float(errors @ errors)) / len(errors) if errors.size else None
 
 
@@ -68,8 +54,8 @@ def _last(series: Series | None) -> float | None:
 
 
 def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:
-    """One config, summed up over its trials."""
-    found = parameters(config)
+    """Return one config as a row, summed up over its trials."""
+    params = parameters(config)
     whole = [trial for trial in trials if trial.state is TrialState.SUCCEEDED] or trials
     return ConfigRow(
         id=config.id,
@@ -77,7 +63,7 @@ def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]
         label=config_label(config, varied),
         roles=list(config.roles),
         loss=str(config.training.get("loss", {}).get("name", "")),
-        params={name: found.get(name) for name in varied},
+        params={name: params.get(name) for name in varied},
         tune=_stage(trials, Stage.TUNE),
         confirm=_stage(trials, Stage.CONFIRM),
         entropy_start=_mean([trial.entropy_start for trial in trials]),
@@ -97,18 +83,18 @@ def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]
 
 
 def _stage(trials: Sequence[TrialRow], stage: Stage) -> StageResult | None:
-    """The objective over one stage's seeds; None where the stage gave no value."""
-    mine = [trial for trial in trials if trial.stage is stage]
+    """Return the objective over one stage's seeds; None where the stage gave no value."""
+    own = [trial for trial in trials if trial.stage is stage]
     seeds = [
         SeedValue(seed=trial.seed, trial_id=trial.id, value=trial.objective)
-        for trial in sorted(mine, key=lambda trial: trial.seed)
+        for trial in sorted(own, key=lambda trial: trial.seed)
         if trial.objective is not None
     ]
     if not seeds:
         return None
-    found = mean_interval([seed.value for seed in seeds])
-    low, high = (found.low, found.high) if stage is Stage.CONFIRM else (None, None)  # selection voids the tune one
-    return StageResult(n=len(seeds), planned=len(mine), mean=found.mean, sd=found.sd, low=low, high=high, seeds=seeds)
+    result = mean_interval([seed.value for seed in seeds])
+    low, high = (result.low, result.high) if stage is Stage.CONFIRM else (None, None)  # selection voids the tune one
+    return StageResult(n=len(seeds), planned=len(own), mean=result.mean, sd=result.sd, low=low, high=high, seeds=seeds)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -122,7 +108,7 @@ def _root_mean_square(values: Sequence[float | None]) -> float | None:
 
 
 def in_order(rows: Mapping[str, ConfigRow]) -> list[ConfigRow]:
-    """Confirmed configs first, best first; then by tune mean; then the ones without a result."""
+    """Return confirmed configs first, best first; then by tune mean; then the ones without a result."""
 
     def rank(row: ConfigRow) -> tuple[int, float, int]:
         if row.confirm is not None:
@@ -135,5 +121,5 @@ def in_order(rows: Mapping[str, ConfigRow]) -> list[ConfigRow]:
 
 
 def is_comparator(row: ConfigRow) -> bool:
-    """Whether the config is only there to be compared with."""
+    """Say whether the config is only there to be compared with."""
     return Role.SPACE not in row.roles

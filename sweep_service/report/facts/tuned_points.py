@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from search_spaces.distributions import Categorical, Distribution, Float, Int
+from search_spaces.distributions import Categorical, Distribution, Float, Int, is_number
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.sweep.labels import value_text
 from sweep_service.sweep.records import Role, Stage
@@ -34,29 +34,29 @@ class SeedFit:
     """The fit of result = config + seed + error to the results of one stage."""
 
     means: npt.NDArray[np.float64]
-    """Of the configs, as if each had all seeds."""
+    """Means of the configs, as if each had all seeds."""
     variance: float | None
-    """Of the error; None without degrees of freedom."""
+    """Variance of the error; None without degrees of freedom."""
     df: int
 
 
 def tuned_points(facts: Facts) -> list[TunedPoint]:
-    """The configs of the space that have a tune result, by number."""
+    """Return the configs of the space that have a tune result, by number."""
     collapsed = collapsed_in_tuning(facts)
     return [
-        TunedPoint(config.id, config.params, {seed.seed: seed.value for seed in tune.seeds}, config.id in collapsed)
+        TunedPoint(config.id, config.params, tune.by_seed, config.id in collapsed)
         for config in facts.inputs.configs
         if Role.SPACE in config.roles and (tune := facts.rows[config.id].tune) is not None
     ]
 
 
 def collapsed_in_tuning(facts: Facts) -> set[str]:
-    """Ids of the configs of which a tune trial collapsed or diverged."""
+    """Return the ids of the configs of which a tune trial collapsed or diverged."""
     return {trial.config_id for trial in facts.trials if trial.stage is Stage.TUNE and trial.reward_collapsed}
 
 
 def searched(facts: Facts, points: Sequence[TunedPoint]) -> list[str]:
-    """The space's parameters of which these points have at least two values."""
+    """Return the space's parameters of which these points have at least two values."""
     names = facts.inputs.sweep.spec.space.varied
     return [name for name in names if len({repr(point.params.get(name)) for point in points}) > 1]
 
@@ -91,23 +91,18 @@ def fit_seeds(results: Sequence[Mapping[int, float]]) -> SeedFit:
     return SeedFit(means_C, float(rest_N @ rest_N) / df if df > 0 else None, df)
 
 
-def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a parameter's value has a place on a scale."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def distinct(values: Sequence[Any], distribution: Distribution | None = None) -> list[Any]:
-    """Each value once: numbers by size, others as the space lists them, and what it does not list last."""
+    """Return each value once: numbers by size, others as the space lists them, and what it does not list last."""
     by_repr = {repr(value): value for value in values}
-    found = list(by_repr.values())
-    if all(is_number(value) for value in found):
-        return sorted(found)
+    unique = list(by_repr.values())
+    if all(is_number(value) for value in unique):
+        return sorted(unique)
     listed = [repr(choice) for choice in distribution.choices] if isinstance(distribution, Categorical) else []
-    return sorted(found, key=lambda v: (listed.index(repr(v)) if repr(v) in listed else len(listed), value_text(v)))
+    return sorted(unique, key=lambda v: (listed.index(repr(v)) if repr(v) in listed else len(listed), value_text(v)))
 
 
 def on_log_scale(values: Sequence[float], distribution: Distribution | None) -> bool:
-    """Whether a numeric parameter is taken as its logarithm: searched so, or spread over a wide positive range."""
+    """Say whether a numeric parameter is taken as its logarithm: searched so, or spread over a wide positive range."""
     if isinstance(distribution, Float | Int):
         return distribution.log
     return min(values) > 0 and max(values) >= _LOG_RANGE * min(values)

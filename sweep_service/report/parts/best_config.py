@@ -20,14 +20,10 @@ _MOST_OTHERS: Final = 8
 
 
 def pick(candidates: Sequence[str], rows: Mapping[str, ConfigRow]) -> ConfigRow | None:
-    """The confirmed candidate with the highest mean over all its trials; while none is confirmed, the first one.
+    """Return the confirmed candidate with the highest mean over all its trials; while none is confirmed, the first one.
 
-    The tune trials help to choose between candidates, since both stages' results carry what is known of each; figures
-    of the verdict still come from the confirm stage alone.
-
-    Args:
-        candidates: ids of the configs that tuning chose, best first.
-        rows: all configs' results.
+    Candidates are ids, best first. The tune trials help to choose between them, since both stages carry what is known
+    of each; figures of the verdict still come from the confirm stage alone.
     """
     chosen = [rows[id_] for id_ in candidates]
     confirmed = [(_mean_of_all(row), -row.number, row) for row in chosen if row.confirm is not None]
@@ -41,7 +37,7 @@ def _mean_of_all(row: ConfigRow) -> float:
 
 
 def card(facts: Facts) -> BestConfig | None:
-    """Everything about the best config; None if nothing succeeded."""
+    """Return everything about the best config; None if nothing succeeded."""
     row = facts.best
     if row is None:
         return None
@@ -67,10 +63,10 @@ def card(facts: Facts) -> BestConfig | None:
 
 
 def _trials(facts: Facts, row: ConfigRow) -> list[Trial]:
-    """The config's confirm trials by seed, or its tune trials while it has no others."""
-    mine = [trial for trial in facts.inputs.trials if trial.config_id == row.id]
-    confirm = [trial for trial in mine if trial.stage is Stage.CONFIRM]
-    return sorted(confirm or mine, key=lambda trial: trial.seed)
+    """Return the config's confirm trials by seed, or its tune trials while it has no others."""
+    trials = [trial for trial in facts.inputs.trials if trial.config_id == row.id]
+    confirm = [trial for trial in trials if trial.stage is Stage.CONFIRM]
+    return sorted(confirm or trials, key=lambda trial: trial.seed)
 
 
 def _why(facts: Facts, row: ConfigRow) -> str:
@@ -100,44 +96,42 @@ def _why(facts: Facts, row: ConfigRow) -> str:
 
 
 def _matched(facts: Facts, row: ConfigRow) -> str:
-    """What is to be said of a win that may come from something else than the loss."""
+    """Say where a win may come from something else than the loss."""
     if facts.verdict.outcome is not Outcome.BETTER:
         return ""
-    for found in facts.comparisons:
-        is_matched = found.config_id == row.id and found.comparator_role is Role.MATCHED
-        if is_matched and found.outcome is not Outcome.BETTER:
-            difference = f"{signed(found.difference)} {interval(found.low, found.high, sign=True)}".strip()
+    for c in facts.comparisons:
+        if c.config_id == row.id and c.comparator_role is Role.MATCHED and c.outcome is not Outcome.BETTER:
+            difference = f"{signed(c.difference)} {interval(c.low, c.high, sign=True)}".strip()
             return (
                 f" The gain is not shown to come from its loss: with PPO clip and all else equal "
-                f"({found.comparator_label}) the difference is {difference}."
+                f"({c.comparator_label}) the difference is {difference}."
             )
     return ""
 
 
 def _evidence(facts: Facts, row: ConfigRow) -> list[str]:
-    found = [
+    texts = [
         f"Minus {c.comparator_label}: {signed(c.difference)} {interval(c.low, c.high, sign=True)}".strip()
         + f", {count(c.num_seeds, 'confirm seed')}."
         for c in facts.comparisons
         if c.config_id == row.id
     ]
     if row.tune and row.confirm:
-        found.append(
+        texts.append(
             f"Tuning saw {number(row.tune.mean)} on {count(row.tune.n, 'seed')}, fresh seeds gave "
             f"{number(row.confirm.mean)}: an optimism of {signed(row.tune.mean - row.confirm.mean)}."
         )
-    baseline = next((other for other in facts.rows.values() if Role.BASELINE in other.roles), None)
-    found += [_health(facts, row, baseline), _cost(row, baseline)]
+    texts += [_health(facts, row), _cost(row, facts.baseline)]
     if row.evaluation_se is not None:
-        found.append(
+        texts.append(
             f"Sampling completions at evaluations gives one trial's objective a standard error of "
             f"{number(row.evaluation_se)}; the rest of its spread over seeds comes from training."
         )
-    return [text for text in found if text]
+    return [text for text in texts if text]
 
 
-def _health(facts: Facts, row: ConfigRow, baseline: ConfigRow | None) -> str:
-    trials = facts.trials_of(row.id)
+def _health(facts: Facts, row: ConfigRow) -> str:
+    trials, baseline = facts.trials_of(row.id), facts.baseline
     bad = {
         "collapsed or diverged": sum(trial.reward_collapsed for trial in trials),
         "lost their entropy": sum(trial.entropy_collapsed for trial in trials),
@@ -165,7 +159,7 @@ def _cost(row: ConfigRow, baseline: ConfigRow | None) -> str:
 
 
 def _others(facts: Facts, row: ConfigRow) -> list[str]:
-    """Why not the other configs: the confirmed ones, then the best of those that tuning dropped."""
+    """Say why not the other configs: the confirmed ones, then the best of those that tuning dropped."""
     rest = [other for other in in_order(facts.rows) if other.id != row.id]
     texts = [_confirmed(facts, row, other, other.confirm) for other in rest if other.confirm]
     dropped = [other for other in rest if other.confirm is None and other.tune and not is_comparator(other)]
@@ -202,15 +196,12 @@ def _apart(gap: float) -> str:
 
 
 def _collapsed(row: ConfigRow) -> str:
-    return (
-        f"; {row.reward_collapsed} of {count(sum(row.states.values()), 'trial')} collapsed"
-        if row.reward_collapsed
-        else ""
-    )
+    trials = count(sum(row.states.values()), "trial")
+    return f"; {row.reward_collapsed} of {trials} collapsed" if row.reward_collapsed else ""
 
 
 def _command(facts: Facts, trial: Trial) -> str:
-    """Trains as the trial did: its seed, and its processes and threads, on which results depend."""
+    """Return the command that trains as the trial did: with its seed, processes and threads."""
     spec = facts.inputs.sweep.spec
     processes = spec.resources.processes_for(spec.base)
     threads, together = max(1, trial.threads // processes), f" --processes {processes}" if processes > 1 else ""
@@ -237,9 +228,9 @@ def _dumped(training: str) -> str:
 def _checkpoints(facts: Facts, trials: Sequence[Trial]) -> list[CheckpointRef]:
     newest = {checkpoint.trial_id: checkpoint for checkpoint in facts.inputs.checkpoints}
     return [
-        CheckpointRef(trial_id=trial.id, seed=trial.seed, stage=trial.stage, step=found.step, path=found.path)
+        CheckpointRef(trial_id=trial.id, seed=trial.seed, stage=trial.stage, step=last.step, path=last.path)
         for trial in trials
-        if (found := newest.get(trial.id))
+        if (last := newest.get(trial.id))
     ]
 
 

@@ -116,7 +116,7 @@ def _no_baseline(facts: Facts) -> Caution | None:
     if not spec.baselines.ppo_clip:
         text = "No PPO-clip baseline: the sweep was submitted with baselines.ppo_clip false."
         return Caution(code="BASELINE_MISSING", rule=rule, text=text)
-    baseline = next((row for row in facts.rows.values() if Role.BASELINE in row.roles), None)
+    baseline = facts.baseline
     stage = baseline and (baseline.confirm if spec.seeds.confirm else baseline.tune)
     if (stage and stage.n) or facts.inputs.interim:
         return None

@@ -31,10 +31,7 @@ _PEAKED: Final = ("clip_fraction/", "grad_norm", "kl/", "ppo_kl", "probe/kl")
 for they are stacked or drawn against each other; their bands keep the lowest and the highest bound."""
 
 
-@dataclass(frozen=True)
-class _SeedRun:
-    trial: Trial
-    series: Series
+_SeedRun = tuple[Trial, Series]
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class _Points:
 
 
 def prominent(rows: Sequence[ConfigRow]) -> frozenset[str]:
-    """Ids of the configs whose curves are drawn in full: all of a few; of many those that anyone will ask for.
+    """Return the ids of the configs whose curves are drawn in full: all of a few; of many those that are asked for.
 
     These are the confirmed ones, the comparators, and by tune mean the best ones and the worst.
     """
@@ -76,7 +73,7 @@ def curve_sets(
             series = inputs.get(trial.id, key)
             if series is not None and not np.isnan(series.values).all():
                 shown = series if key.startswith(EVALUATION) else by_rollout(series, updates[trial.config_id], key)
-                grouped.setdefault((key, trial.config_id), []).append(_SeedRun(trial, shown))
+                grouped.setdefault((key, trial.config_id), []).append((trial, shown))
     full = set(updates) if drawn is None else set(drawn)
     points = _points({pair: len(runs) for pair, runs in grouped.items()}, keys, full)
     sets = [
@@ -90,18 +87,15 @@ def curve_sets(
         )
         for key in keys
     ]
-    return [found for found in sets if found.configs]
+    return [curves for curves in sets if curves.configs]
 
 
 def _points(
     counts: Mapping[tuple[str, str], int], keys: Mapping[str, Drawn], full: Collection[str]
 ) -> dict[tuple[str, str], _Points]:
-    """Share the points among the curves of a kind: of prominent configs, of metrics drawn for all, of the rest.
+    """Share the points among the curves of a kind: of prominent configs (`full`), of metrics of all, of the rest.
 
-    Args:
-        counts: how many trials recorded a metric, by key and config.
-        keys: how much of each metric is shown.
-        full: ids of the prominent configs.
+    `counts` has how many trials recorded a metric, by key and config.
     """
     kinds = {
         (key, id_): "full" if id_ in full else "rest" if keys[key] == "prominent" else "common" for key, id_ in counts
@@ -118,7 +112,7 @@ def _points(
 
 
 def _share(curves: int, least: int) -> int:
-    """How many points each of so many curves may have; `least` where that would be too few to draw."""
+    """Return how many points each of so many curves may have; `least` where that would be too few to draw."""
     share = min(MOST_POINTS, POINTS // max(1, curves))
     return share if share >= FEWEST_POINTS else least
 
@@ -126,9 +120,9 @@ def _share(curves: int, least: int) -> int:
 def by_rollout(series: Series, updates: int, key: str) -> Series:
     """Sum or average over each rollout's updates: within a rollout ratios move away from 1 and start anew after it."""
     starts = np.flatnonzero(np.diff((series.steps - 1) // updates, prepend=-1))
-    known = ~np.isnan(series.values)
-    sums = np.add.reduceat(np.where(known, series.values, 0.0), starts)
-    counts = np.add.reduceat(known.astype(np.int64), starts)
+    present = ~np.isnan(series.values)
+    sums = np.add.reduceat(np.where(present, series.values, 0.0), starts)
+    counts = np.add.reduceat(present.astype(np.int64), starts)
     divisor = np.minimum(counts, 1) if key.startswith(_SUMMED) else counts
     ends = np.append(starts[1:], len(series.steps)) - 1
     values = np.divide(sums, divisor, out=np.full(len(starts), np.nan), where=counts > 0)
@@ -136,14 +130,14 @@ def by_rollout(series: Series, updates: int, key: str) -> Series:
 
 
 def _config_curve(config_id: str, runs: Sequence[_SeedRun], key: str, points: _Points) -> ReportCurve:
-    steps, mean, half = _mean([run.series for run in runs])
+    steps, mean, half = _mean([series for _, series in runs])
     low, high = mean - half, mean + half
     if key.startswith(_PEAKED):
-        kept = _kept(mean, points.mean)
-        steps, mean, low, high = steps[kept], mean[kept], low[kept], high[kept]
+        places = _extremes(mean, points.mean)
+        steps, mean, low, high = steps[places], mean[places], low[places], high[places]
     else:
         steps, mean, low, high = _averaged(steps, mean, low, high, points.mean)
-    in_order = sorted(runs, key=lambda run: (run.trial.stage, run.trial.seed)) if points.seed else []
+    in_order = sorted(runs, key=lambda run: (run[0].stage, run[0].seed)) if points.seed else []
     band = points.band and not np.isnan(low).all()
     return ReportCurve(
         config_id=config_id,
@@ -151,19 +145,19 @@ def _config_curve(config_id: str, runs: Sequence[_SeedRun], key: str, points: _P
         mean=_rounded(mean),
         low=_rounded(low) if band else [],
         high=_rounded(high) if band else [],
-        seeds=[_seed_curve(run, points.seed) for run in in_order],
+        seeds=[_seed_curve(*run, points.seed) for run in in_order],
     )
 
 
 def _mean(curves: Sequence[Series]) -> tuple[Values, Values, Values]:
-    """Steps, mean and half width over trials, where at least half of them have a value."""
+    """Return steps, mean and half width over trials, where at least half of them have a value."""
     all_steps = np.unique(np.concatenate([curve.steps for curve in curves]))
     table_TS = np.full((len(curves), len(all_steps)), np.nan)
     for row, curve in zip(table_TS, curves, strict=True):
         row[np.searchsorted(all_steps, curve.steps)] = curve.values
     n_S = (~np.isnan(table_TS)).sum(axis=0)
-    kept = 2 * n_S >= len(curves)
-    table_TS, n_S, steps = table_TS[:, kept], n_S[kept], all_steps[kept].astype(float)
+    common_S = 2 * n_S >= len(curves)
+    table_TS, n_S, steps = table_TS[:, common_S], n_S[common_S], all_steps[common_S].astype(float)
     mean = np.nanmean(table_TS, axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the spread of a single value
@@ -175,7 +169,7 @@ def _mean(curves: Sequence[Series]) -> tuple[Values, Values, Values]:
 def _averaged(
     steps: Values, mean: Values, low: Values, high: Values, points: int
 ) -> tuple[Values, Values, Values, Values]:
-    """Steps and means averaged over equal stretches, with the lowest and highest bound of each."""
+    """Return steps and means averaged over equal stretches, with the lowest and highest bound of each."""
     if len(steps) <= points:
         return steps, mean, low, high
     starts = np.linspace(0, len(steps), points, endpoint=False).astype(np.int64)
@@ -184,27 +178,27 @@ def _averaged(
     return at.round(), level, np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)
 
 
-def _seed_curve(run: _SeedRun, points: int) -> SeedCurve:
-    kept = _kept(run.series.values, points)
+def _seed_curve(trial: Trial, series: Series, points: int) -> SeedCurve:
+    places = _extremes(series.values, points)
     return SeedCurve(
-        trial_id=run.trial.id,
-        seed=run.trial.seed,
-        stage=run.trial.stage,
-        steps=[int(step) for step in run.series.steps[kept]],
-        values=_rounded(run.series.values[kept]),
+        trial_id=trial.id,
+        seed=trial.seed,
+        stage=trial.stage,
+        steps=[int(step) for step in series.steps[places]],
+        values=_rounded(series.values[places]),
     )
 
 
-def _kept(values: Values, points: int) -> list[int]:
-    """Indices of the lowest and highest value of equal stretches: a spike of one step is still there."""
+def _extremes(values: Values, points: int) -> list[int]:
+    """Return the indices of the lowest and highest value of equal stretches: a spike of one step is still there."""
     if len(values) <= points:
         return list(range(len(values)))
-    kept = {0, len(values) - 1}
+    places = {0, len(values) - 1}
     for part in np.array_split(np.arange(len(values)), points // 2):
         present = part[~np.isnan(values[part])]
         if present.size:
-            kept |= {int(present[values[present].argmin()]), int(present[values[present].argmax()])}
-    return sorted(kept)
+            places |= {int(present[values[present].argmin()]), int(present[values[present].argmax()])}
+    return sorted(places)
 
 
 def _rounded(values: Values) -> list[float | None]:

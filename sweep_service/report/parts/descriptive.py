@@ -25,7 +25,7 @@ def descriptive(facts: Facts) -> Descriptive | None:
     everything = np.concatenate(list(results.values()))
     thresholds = np.unique(np.linspace(everything.min(), everything.max(), THRESHOLDS))
     comparator = arms[comparison.comparator_id]
-    deltas = {id_: _deltas(stage, comparator) for id_, stage in arms.items() if id_ != comparison.comparator_id}
+    deltas = {id_: [*stage.minus(comparator).values()] for id_, stage in arms.items() if stage is not comparator}
     return Descriptive(
         comparator_id=comparison.comparator_id,
         thresholds=thresholds.tolist(),
@@ -33,7 +33,7 @@ def descriptive(facts: Facts) -> Descriptive | None:
             Profile(config_id=id_, shares=(1 - np.searchsorted(values, thresholds) / len(values)).tolist())
             for id_, values in results.items()
         ],
-        iqm={id_: interquartile_mean(found) for id_, found in deltas.items() if found},
+        iqm={id_: interquartile_mean(differences) for id_, differences in deltas.items() if differences},
         improvement={id_: improvement(results[id_], results[comparison.comparator_id]) for id_ in deltas},
         training_sd=_training_sd(facts, arms),
         evaluation_se=_evaluation_se(facts, arms),
@@ -41,7 +41,7 @@ def descriptive(facts: Facts) -> Descriptive | None:
 
 
 def interquartile_mean(values: Sequence[float]) -> float:
-    """Mean of the middle half; values that a quartile cuts count in part, so that few ones are not all kept or lost."""
+    """Return the mean of the middle half; values that a quartile cuts count in part."""
     n = len(values)
     at = np.arange(n)
     weights = np.clip(np.minimum(at + 1, 0.75 * n) - np.maximum(at, 0.25 * n), 0, None)
@@ -49,19 +49,9 @@ def interquartile_mean(values: Sequence[float]) -> float:
 
 
 def improvement(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]) -> float:
-    """Share of pairs in which `mine` is higher; equal ones count half.
-
-    Args:
-        mine: results.
-        theirs: results, sorted.
-    """
+    """Return the share of pairs in which `mine` is higher; equal ones count half, and `theirs` are sorted."""
     below, up_to = np.searchsorted(theirs, mine, "left"), np.searchsorted(theirs, mine, "right")
     return float((below + up_to).mean() / 2 / len(theirs))
-
-
-def _deltas(stage: StageResult, comparator: StageResult) -> list[float]:
-    other = {seed.seed: seed.value for seed in comparator.seeds}
-    return [seed.value - other[seed.seed] for seed in stage.seeds if seed.seed in other]
 
 
 def _training_sd(facts: Facts, arms: dict[str, StageResult]) -> float | None:
@@ -71,8 +61,8 @@ def _training_sd(facts: Facts, arms: dict[str, StageResult]) -> float | None:
 
 
 def _evaluation_se(facts: Facts, arms: dict[str, StageResult]) -> float | None:
-    """Root mean square over the same configs' confirm trials."""
-    found = [
+    """Return the root mean square over the same configs' confirm trials."""
+    errors = [
         trial.evaluation_se
         for trial in facts.trials
         if trial.stage is Stage.CONFIRM
@@ -80,4 +70,4 @@ def _evaluation_se(facts: Facts, arms: dict[str, StageResult]) -> float | None:
         and trial.config_id not in facts.unsteady
         and trial.evaluation_se is not None
     ]
-    return fmean(se**2 for se in found) ** 0.5 if found else None
+    return fmean(error**2 for error in errors) ** 0.5 if errors else None

@@ -1,18 +1,18 @@
 """Warnings about the comparison of the best config with its comparator, and about where the best config lies."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean, median
-from typing import Final, TypeGuard
+from typing import Final
 
-from search_spaces.distributions import Categorical, Distribution, Float, Int
+from search_spaces.distributions import Categorical, Distribution, Float, Int, is_number
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.formatting import count, number, signed
 from sweep_service.report.model import Caution, Comparison, Outcome, StageResult, TrialRow, Verdict
 from sweep_service.report.statistics.critical_values import POWER
 from sweep_service.report.statistics.differences import MIN_SEEDS, RELEVANT
 from sweep_service.sweep.labels import short_name, value_text
-from sweep_service.sweep.records import Role, Stage, TrialState
+from sweep_service.sweep.records import Stage, TrialState
 
 APART: Final = 6.0
 """Median absolute deviations (scaled to a normal's sd) that make one seed stand apart. With 3 to 6 pairs of normal
@@ -26,7 +26,7 @@ _FEWEST_VALUES: Final = 3
 
 
 def underpowered(verdict: Verdict) -> Caution | None:
-    """TIED, with too few seeds to find what people care about."""
+    """Warn of a tie with too few seeds to find what people care about."""
     comparison = verdict.comparison
     if verdict.outcome is not Outcome.TIED or comparison is None or comparison.detectable is None:
         return None
@@ -44,7 +44,7 @@ def underpowered(verdict: Verdict) -> Caution | None:
 
 
 def seed_disagreement(facts: Facts) -> Caution | None:
-    """Seeds that do not agree on who is ahead, or one whose difference stands apart from the other seeds'."""
+    """Warn of seeds that disagree on who is ahead, or of one whose difference stands apart from the others'."""
     comparison = facts.verdict.comparison
     if comparison is None:
         return None
@@ -67,20 +67,18 @@ def seed_disagreement(facts: Facts) -> Caution | None:
     ids = {comparison.config_id, comparison.comparator_id}
     seeds = {*apart, *(against if comparison.outcome is not Outcome.TIED else ())}
     trials = [t.id for t in facts.trials if t.config_id in ids and t.stage is Stage.CONFIRM and t.seed in seeds]
-    return Caution(code="SEED_DISAGREEMENT", rule=rule, text=_sentence(texts), trials=trials)
+    text = "; ".join(texts)
+    return Caution(code="SEED_DISAGREEMENT", rule=rule, text=f"{text[:1].upper()}{text[1:]}.", trials=trials)
 
 
 def _deltas(facts: Facts, comparison: Comparison) -> dict[int, float]:
-    """Config minus comparator by confirm seed."""
+    """Return config minus comparator by confirm seed."""
     mine, theirs = (facts.rows[id_].confirm for id_ in (comparison.config_id, comparison.comparator_id))
-    if mine is None or theirs is None:
-        return {}
-    other = {seed.seed: seed.value for seed in theirs.seeds}
-    return {seed.seed: seed.value - other[seed.seed] for seed in mine.seeds if seed.seed in other}
+    return mine.minus(theirs) if mine and theirs else {}
 
 
 def _typical_spread(facts: Facts, comparison: Comparison) -> float:
-    """Scaled median absolute deviation of the differences from one comparator, each config about its own median."""
+    """Return the scaled median absolute deviation of all differences from one comparator, each about its median."""
     away: list[float] = []
     for other in facts.comparisons:
         if other.comparator_id == comparison.comparator_id:
@@ -90,26 +88,21 @@ def _typical_spread(facts: Facts, comparison: Comparison) -> float:
 
 
 def _far_off(deltas: Mapping[int, float], typical: float) -> list[int]:
-    """Seeds that stand apart from the others, whose spread is taken to be at least the typical one."""
+    """Return the seeds that stand apart from the others, whose spread is taken to be at least the typical one."""
     if len(deltas) <= MIN_SEEDS:
         return []
-    found: list[int] = []
+    outliers: list[int] = []
     for seed, delta in deltas.items():
         others = [other for key, other in deltas.items() if key != seed]
         middle = median(others)
         spread = max(typical, _MAD_TO_SD * median([abs(other - middle) for other in others]))
         if abs(delta - middle) > max(APART * spread, RELEVANT):
-            found.append(seed)
-    return found
-
-
-def _sentence(texts: Sequence[str]) -> str:
-    joined = "; ".join(texts)
-    return f"{joined[:1].upper()}{joined[1:]}."
+            outliers.append(seed)
+    return outliers
 
 
 def evaluation_noise(facts: Facts) -> Caution | None:
-    """Whether sampling completions at evaluations alone could have made the difference."""
+    """Warn where sampling completions at evaluations alone could have made the difference."""
     comparison = facts.verdict.comparison
     if comparison is None or comparison.standard_error is None:
         return None
@@ -133,30 +126,32 @@ def evaluation_noise(facts: Facts) -> Caution | None:
 
 
 def _mean_error(stage: StageResult | None, trials: Mapping[str, TrialRow]) -> float | None:
-    """Standard error of the mean over seeds from evaluations alone."""
-    seeds = stage.seeds if stage else []
-    errors = [trials[seed.trial_id].evaluation_se for seed in seeds]
-    known = [error for error in errors if error is not None]
-    return math.sqrt(sum(error**2 for error in known)) / len(known) if known and len(known) == len(errors) else None
+    """Return the standard error of the mean over seeds that comes from evaluations alone."""
+    errors = [trials[seed.trial_id].evaluation_se for seed in stage.seeds] if stage else []
+    squares = [error**2 for error in errors if error is not None]
+    return math.sqrt(sum(squares)) / len(squares) if squares and len(squares) == len(errors) else None
 
 
 def unequal_budget(facts: Facts) -> Caution | None:
-    """Best config and comparator that were not given the same training."""
+    """Warn where best config and comparator were not given the same training."""
     comparison = facts.verdict.comparison
     if facts.best is None:
         return None
-    other = comparison.comparator_id if comparison else _baseline(facts)
+    other = facts.rows[comparison.comparator_id] if comparison else facts.baseline
     if other is None:
         return None
     stage = Stage.CONFIRM if comparison else Stage.TUNE
-    mine, theirs = ([t for t in facts.trials_of(id_) if _counts(t, stage)] for id_ in (facts.best.id, other))
+    mine, theirs = (
+        [t for t in facts.trials_of(id_) if t.stage is stage and t.state is TrialState.SUCCEEDED]
+        for id_ in (facts.best.id, other.id)
+    )
     if not mine or not theirs:
         return None
-    label, texts = facts.rows[other].label, list[str]()
-    steps, their_steps = (_average([trial.step for trial in trials]) for trials in (mine, theirs))
+    label, texts = other.label, list[str]()
+    steps, their_steps = (fmean(trial.step for trial in trials) for trials in (mine, theirs))
     if steps != their_steps:
         texts.append(f"{facts.best.label} was trained for {steps:.0f} steps and {label} for {their_steps:.0f}")
-    used, their_used = (_average([t.tokens for t in trials if t.tokens is not None]) for trials in (mine, theirs))
+    used, their_used = (fmean([t.tokens for t in trials if t.tokens is not None] or [0.0]) for trials in (mine, theirs))
     if used and their_used and max(used, their_used) > (1 + UNEQUAL) * min(used, their_used):
         texts.append(
             f"{facts.best.label} trained on {used:,.0f} completion tokens a trial and {label} on {their_used:,.0f}"
@@ -167,26 +162,14 @@ def unequal_budget(facts: Facts) -> Caution | None:
     return Caution(code="UNEQUAL_BUDGET", rule=rule, text="; ".join(texts) + ".")
 
 
-def _baseline(facts: Facts) -> str | None:
-    return next((row.id for row in facts.rows.values() if Role.BASELINE in row.roles), None)
-
-
-def _counts(trial: TrialRow, stage: Stage) -> bool:
-    return trial.stage is stage and trial.state is TrialState.SUCCEEDED
-
-
-def _average(values: Sequence[float]) -> float:
-    return fmean(values) if values else 0.0
-
-
 def edge_of_space(facts: Facts) -> Caution | None:
-    """Parameters in which the best config lies at the boundary of what was tried."""
+    """Warn of parameters in which the best config lies at the boundary of what was tried."""
     if facts.best is None:
         return None
     params, texts = facts.configs[facts.best.id].params, list[str]()
     for name, distribution in facts.inputs.sweep.spec.space.root.items():
         value, bounds = params.get(name), _bounds(distribution)
-        if bounds is None or not _is_number(value) or value == 0:  # no setting takes less than 0
+        if bounds is None or not is_number(value) or value == 0:  # no setting takes less than 0
             continue
         low, high = bounds
         log = isinstance(distribution, Float | Int) and distribution.log
@@ -206,23 +189,19 @@ def edge_of_space(facts: Facts) -> Caution | None:
 
 
 def _bounds(distribution: Distribution) -> tuple[float, float] | None:
-    """Smallest and largest value; None for what is not numeric or has fewer than 3 values."""
+    """Return the smallest and largest value; None for what is not numeric or has fewer than 3 values."""
     if isinstance(distribution, Float | Int):
         few = distribution.size is not None and distribution.size < _FEWEST_VALUES
         return None if few else (distribution.low, distribution.high)
     if not isinstance(distribution, Categorical):
         return None
-    numbers = [float(choice) for choice in distribution.choices if _is_number(choice)]
+    numbers = [float(choice) for choice in distribution.choices if is_number(choice)]
     enough = _FEWEST_VALUES <= len(numbers) == len(distribution.choices)
     return (min(numbers), max(numbers)) if enough else None
 
 
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _place(value: float, low: float, high: float, *, log: bool) -> float:
-    """Where a value lies between bounds, from 0 to 1."""
+    """Return where a value lies between bounds, from 0 to 1."""
     if log:
         value, low, high = math.log(value), math.log(low), math.log(high)
     return (value - low) / (high - low)

@@ -2,13 +2,12 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
 
 from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.facts.tuned_points import collapsed_in_tuning, distinct, fit_seeds
+from sweep_service.report.facts.tuned_points import SeedFit, collapsed_in_tuning, distinct, fit_seeds
 from sweep_service.report.model import Cell, ConfigRow, Grid
 from sweep_service.report.parts.tradeoff import kept_by_stage
 from sweep_service.report.statistics.critical_values import student_critical
@@ -19,16 +18,6 @@ from sweep_service.sweep.records import Config, Role, Stage
 MAX_VALUES: Final = 12
 _BETAS: Final = ("loss.beta1", "loss.beta2")
 _EPSILONS: Final = ("loss.epsilon", "loss.epsilon_low")
-
-
-@dataclass(frozen=True)
-class CellNoise:
-    """What the interval of a cell's mean is made of."""
-
-    variance: float | None
-    """Of one trial about config + seed, over the configs without a collapse."""
-    df: int
-    collapsed: set[str]
 
 
 def grid(facts: Facts) -> Grid | None:
@@ -46,10 +35,12 @@ def grid(facts: Facts) -> Grid | None:
     at: dict[tuple[str, ...], list[ConfigRow]] = {}
     for config in tried:
         at.setdefault(_place(config.params, axes), []).append(facts.rows[config.id])
-    noise, planned, kept = _noise(facts, tried), _planned(facts), _kept(facts)
+    collapsed, kept = collapsed_in_tuning(facts), _kept(facts)
+    noise = _noise(facts, tried, collapsed)
+    planned = Counter(trial.config_id for trial in facts.trials if trial.stage is Stage.TUNE)
     facets = list(zip(levels[2], texts[2], strict=True)) if len(axes) > 2 else []
     cells = [
-        _cell((x_text, y_text, facet[1] if facet else None), at.get(place, []), noise, planned, kept)
+        _cell((x_text, y_text, facet[1] if facet else None), at.get(place, []), noise, collapsed, planned, kept)
         for facet in facets or [None]
         for y, y_text in zip(levels[1], texts[1], strict=True)
         for x, x_text in zip(levels[0], texts[0], strict=True)
@@ -68,7 +59,7 @@ def grid(facts: Facts) -> Grid | None:
 
 
 def _axes(names: Sequence[str]) -> list[str] | None:
-    """X, y and, if there is a third parameter, the facet."""
+    """Return x, y and, if there is a third parameter, the facet."""
     if len(names) < 2:
         return None
     axes = list(_BETAS if set(_BETAS) <= set(names) else names[:2])
@@ -77,27 +68,27 @@ def _axes(names: Sequence[str]) -> list[str] | None:
 
 
 def _alike(config: Config, point: Config, varied: Mapping[str, Any]) -> bool:
-    """Whether a comparator differs from the points of the space only in what the space varies."""
+    """Say whether a comparator differs from the points of the space only in what the space varies."""
     return _fixed(config, varied) == _fixed(point, varied) and all(config.params.get(n) is not None for n in varied)
 
 
 def _fixed(config: Config, varied: Mapping[str, Any]) -> Any:
-    """A config's training without the parameters that the space varies."""
-    found = json.loads(json.dumps(config.training))
+    """Return a config's training without the parameters that the space varies."""
+    training = json.loads(json.dumps(config.training))
     names = [name for name in varied if name != "loss.epsilon"]
     names += ["loss.epsilon_low", "loss.epsilon_high"] if "loss.epsilon" in varied else []
     for name in names:
         *path, last = name.split(".")
-        node: Any = found
+        node: Any = training
         for key in path:
             node = node.get(key) if isinstance(node, dict) else None
         if isinstance(node, dict):
             node.pop(last, None)
-    return found
+    return training
 
 
 def _texts(values: Sequence[Any]) -> list[str]:
-    """Values for people, in full where the short forms of two are the same."""
+    """Write values for people, in full where the short forms of two are the same."""
     short = [value_text(value) for value in values]
     return short if len(set(short)) == len(short) else [repr(value) for value in values]
 
@@ -106,32 +97,25 @@ def _place(params: Mapping[str, Any], axes: Sequence[str]) -> tuple[str, ...]:
     return tuple(repr(params[name]) for name in axes)
 
 
-def _noise(facts: Facts, tried: Sequence[Config]) -> CellNoise:
-    collapsed = collapsed_in_tuning(facts)
-    results = [
-        {seed.seed: seed.value for seed in tune.seeds}
-        for config in tried
-        if config.id not in collapsed and (tune := facts.rows[config.id].tune) is not None
-    ]
-    found = fit_seeds(results) if results else None
-    return CellNoise((found.variance or None) if found else None, found.df if found else 0, collapsed)
-
-
-def _planned(facts: Facts) -> Counter[str]:
-    return Counter(trial.config_id for trial in facts.trials if trial.stage is Stage.TUNE)
+def _noise(facts: Facts, tried: Sequence[Config], collapsed: Collection[str]) -> SeedFit | None:
+    """Return the fit of config + seed over the configs without a collapse."""
+    stages = [facts.rows[config.id].tune for config in tried if config.id not in collapsed]
+    results = [stage.by_seed for stage in stages if stage is not None]
+    return fit_seeds(results) if results else None
 
 
 def _kept(facts: Facts) -> dict[str, float]:
-    """Mean over a config's tune trials of the share of entropy that is left; over confirm trials without any."""
-    found = kept_by_stage(facts)
-    by_stage = [{id_: fmean(values) for (id_, at), values in found.items() if at is stage} for stage in Stage]
+    """Return the mean share of entropy left over a config's tune trials; over confirm trials without any."""
+    shares = kept_by_stage(facts).items()
+    by_stage = [{id_: fmean(values) for (id_, at), values in shares if at is stage} for stage in Stage]
     return by_stage[1] | by_stage[0]
 
 
 def _cell(
     place: tuple[str, str, str | None],
     rows: Sequence[ConfigRow],
-    noise: CellNoise,
+    noise: SeedFit | None,
+    collapsed: Collection[str],
     planned: Mapping[str, int],
     kept: Mapping[str, float],
 ) -> Cell:
@@ -147,7 +131,7 @@ def _cell(
         facet=place[2],
         config_id=None if best is None else best.id,
         mean=fmean(row.tune.mean for row in tuned if row.tune) if tuned else None,
-        half_width=_half_width(tuned, noise),
+        half_width=_half_width(tuned, noise, collapsed),
         n=sum(row.tune.n for row in tuned if row.tune),
         planned=sum(planned.get(row.id, 0) for row in rows),
         confirm=fmean(confirmed) if confirmed else None,
@@ -155,14 +139,14 @@ def _cell(
     )
 
 
-def _half_width(rows: Sequence[ConfigRow], noise: CellNoise) -> float | None:
-    """Of the mean of these configs' means; a config that collapsed stands on its own spread."""
+def _half_width(rows: Sequence[ConfigRow], noise: SeedFit | None, collapsed: Collection[str]) -> float | None:
+    """Return that of the mean of these configs' means; a config that collapsed stands on its own spread."""
     stages = [row.tune for row in rows if row.tune is not None]
-    if len(rows) == 1 and rows[0].id in noise.collapsed:
+    if len(rows) == 1 and rows[0].id in collapsed:
         (stage,) = stages
         if stage.sd is None or stage.n < MIN_SEEDS:
             return None
         return student_critical(stage.n - 1) * stage.sd / stage.n**0.5
-    if not stages or noise.variance is None or any(row.id in noise.collapsed for row in rows):
+    if not stages or noise is None or not noise.variance or any(row.id in collapsed for row in rows):
         return None
     return student_critical(noise.df) * (noise.variance * sum(1 / stage.n for stage in stages)) ** 0.5 / len(stages)

@@ -22,10 +22,7 @@ _SURE_DF: Final = 10
 def next_purchase(verdict: Verdict, rows: Mapping[str, ConfigRow], arms: Sequence[Arm]) -> Purchase | None:
     """Say what to train next; None if the question is decided, or if seeds alone cannot decide it.
 
-    Args:
-        verdict: what the confirm stage says.
-        rows: all configs' results, by id.
-        arms: the confirmed configs.
+    Rows are all configs' results by id; arms are the confirmed configs.
     """
     if verdict.outcome is Outcome.EXPLORATORY:
         return _confirm_stage(rows)
@@ -36,7 +33,7 @@ def next_purchase(verdict: Verdict, rows: Mapping[str, ConfigRow], arms: Sequenc
 
 
 def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Sequence[Arm]) -> Purchase:
-    """More confirm seeds for the best config and its comparator."""
+    """Propose more confirm seeds for the best config and its comparator."""
     ids, n = [comparison.config_id, comparison.comparator_id], comparison.num_seeds
     least = max(0, MIN_SEEDS - n)
     if not least and comparison.standard_error is None:
@@ -65,7 +62,7 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
 
 
 def _confirm_stage(rows: Mapping[str, ConfigRow]) -> Purchase | None:
-    """A confirm stage for a sweep that has none."""
+    """Propose a confirm stage for a sweep that has none."""
     tuned = sorted((row for row in rows.values() if row.tune), key=lambda row: (-_tune(row).mean, row.number))
     leading = [row for row in tuned if Role.SPACE in row.roles and Role.BASELINE not in row.roles][:_TOP_K]
     if not leading:
@@ -104,12 +101,12 @@ def _out_of_reach(ids: list[str], reached: float) -> Purchase:
 
 
 def _power(variance: float, df: int, seeds: int, family: int) -> float:
-    """The probability that a true difference of `RELEVANT` will be found."""
+    """Return the probability that a true difference of `RELEVANT` will be found."""
     return power(lower_critical(family, df), df, RELEVANT / math.sqrt(2 * variance / seeds))
 
 
 def _fewest(power_with: Callable[[int], float], least: int) -> int | None:
-    """The smallest number from `least` on that reaches `POWER`; None above `_MOST`."""
+    """Return the smallest number from `least` on that reaches `POWER`; None above `_MOST`."""
     low, high = least, least + 1
     while power_with(high) < POWER:
         if high == _MOST:
@@ -122,16 +119,15 @@ def _fewest(power_with: Callable[[int], float], least: int) -> int | None:
 
 
 def _spread_of_pair(comparison: Comparison) -> tuple[float, int] | None:
-    """The variance that the comparison rests on, with its degrees of freedom."""
+    """Return the variance that the comparison rests on, with its degrees of freedom."""
     if comparison.standard_error is None or comparison.df is None:
         return None
     return comparison.standard_error**2 * comparison.num_seeds / 2, comparison.df
 
 
 def _tune_spread(rows: Sequence[ConfigRow]) -> tuple[float, int] | None:
-    """The error's variance on the tune seeds."""
-    values = {row.id: {seed.seed: seed.value for seed in row.tune.seeds} for row in rows if row.tune}
-    return Pairs([Arm(id_, found) for id_, found in values.items()]).spread()
+    """Return the error's variance on the tune seeds, with its degrees of freedom."""
+    return Pairs([Arm(row.id, row.tune.by_seed) for row in rows if row.tune]).spread()
 
 
 def _estimate(variance: float, df: int) -> str:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.model import ConfigRow, SampledCompletion, SampleGroup, TrialRow
-from sweep_service.sweep.records import Role, Sample, Stage
+from sweep_service.sweep.records import Sample, Stage
 
 MOST: Final = 6
 """Completions shown of each config."""
@@ -19,12 +19,12 @@ def sample_groups(facts: Facts) -> list[SampleGroup]:
     by_trial: dict[str, list[Sample]] = {}
     for sample in facts.inputs.samples:
         by_trial.setdefault(sample.trial_id, []).append(sample)
-    found: list[tuple[_Kind, ConfigRow, TrialRow, list[Sample]]] = [
+    groups: list[tuple[_Kind, ConfigRow, TrialRow, list[Sample]]] = [
         (role, row, trial, by_trial[trial.id])
         for role, row in _shown(facts, by_trial.keys())
         if (trial := _trial(facts, row, by_trial.keys()))
     ]
-    prompts = _common([samples for *_, samples in found])
+    prompts = _common([samples for *_, samples in groups])
     return [
         SampleGroup(
             role=role,
@@ -38,16 +38,15 @@ def sample_groups(facts: Facts) -> list[SampleGroup]:
                 for sample in sorted(samples, key=lambda sample: prompts.get(sample.prompt, math.inf))[:MOST]
             ],
         )
-        for role, row, trial, samples in found
+        for role, row, trial, samples in groups
     ]
 
 
 def _shown(facts: Facts, with_samples: Collection[str]) -> list[tuple[_Kind, ConfigRow]]:
-    """Best, baseline and worst config; each config once."""
-    baseline = next((row for row in facts.rows.values() if Role.BASELINE in row.roles), None)
+    """Return best, baseline and worst config; each config once."""
     shown: list[tuple[_Kind, ConfigRow]] = [("best", facts.best)] if facts.best else []
-    if baseline is not None:
-        shown.append(("baseline", baseline))
+    if facts.baseline is not None:
+        shown.append(("baseline", facts.baseline))
     taken = {row.id for _, row in shown}
     rest = [row for row in facts.rows.values() if row.id not in taken and _mean(row) is not None]
     rest = [row for row in rest if _trial(facts, row, with_samples)]
@@ -57,19 +56,19 @@ def _shown(facts: Facts, with_samples: Collection[str]) -> list[tuple[_Kind, Con
 
 
 def _mean(row: ConfigRow) -> float | None:
-    """On the tune seeds, which all configs have; else on the confirm seeds."""
+    """Return the mean on the tune seeds, which all configs have; else on the confirm seeds."""
     stage = row.tune or row.confirm
     return stage.mean if stage else None
 
 
 def _trial(facts: Facts, row: ConfigRow, with_samples: Collection[str]) -> TrialRow | None:
-    """Of the config's trials with samples the one with the lowest seed, a confirm trial if there is one."""
-    mine = [trial for trial in facts.trials_of(row.id) if trial.id in with_samples]
-    return min(mine, key=lambda trial: (trial.stage is not Stage.CONFIRM, trial.seed), default=None)
+    """Return the config's trial with samples and the lowest seed, a confirm trial if there is one."""
+    trials = [trial for trial in facts.trials_of(row.id) if trial.id in with_samples]
+    return min(trials, key=lambda trial: (trial.stage is not Stage.CONFIRM, trial.seed), default=None)
 
 
 def _common(groups: Sequence[Sequence[Sample]]) -> dict[str, int]:
-    """The prompts that all groups have, with their place in the first one."""
+    """Return the prompts that all groups have, with their place in the first one."""
     if not groups:
         return {}
     shared = set[str].intersection(*({sample.prompt for sample in group} for group in groups))

@@ -4,36 +4,26 @@ from itertools import groupby
 from statistics import fmean
 
 from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.model import ConfigRow, TradeoffPoint, TrialRow
+from sweep_service.report.model import ConfigRow, TradeoffPoint
 from sweep_service.report.statistics.differences import mean_interval
 from sweep_service.sweep.records import Stage
 
 
 def tradeoff(facts: Facts) -> list[TradeoffPoint]:
-    """Every config with a result, by number; both coordinates from confirm trials, or from tuning without any."""
+    """Return every config with a result, by number; both coordinates are of confirm trials, or of tune trials."""
     kept = kept_by_stage(facts)
     points = [point for row in facts.rows.values() if (point := _point(row, kept)) is not None]
     front = _front(points)
     return [point.model_copy(update={"on_front": point.config_id in front}) for point in points]
 
 
-def _entropy_kept(trial: TrialRow) -> float | None:
-    """Entropy at the end divided by entropy at the start."""
-    if trial.entropy_kept is not None:
-        return trial.entropy_kept
-    if trial.entropy_start is None or trial.entropy_end is None or trial.entropy_start <= 0:
-        return None
-    return trial.entropy_end / trial.entropy_start
-
-
 def kept_by_stage(facts: Facts) -> dict[tuple[str, Stage], list[float]]:
-    """The share of entropy that is left in each trial with a result, by config id and stage."""
-    found: dict[tuple[str, Stage], list[float]] = {}
+    """Return the share of entropy that is left in each trial with a result, by config id and stage."""
+    shares: dict[tuple[str, Stage], list[float]] = {}
     for trial in facts.trials:
-        value = _entropy_kept(trial)
-        if value is not None and trial.objective is not None:
-            found.setdefault((trial.config_id, trial.stage), []).append(value)
-    return found
+        if trial.entropy_kept is not None and trial.objective is not None:
+            shares.setdefault((trial.config_id, trial.stage), []).append(trial.entropy_kept)
+    return shares
 
 
 def _point(row: ConfigRow, kept: dict[tuple[str, Stage], list[float]]) -> TradeoffPoint | None:
@@ -56,13 +46,13 @@ def _point(row: ConfigRow, kept: dict[tuple[str, Stage], list[float]]) -> Tradeo
 
 
 def _front(points: list[TradeoffPoint]) -> set[str]:
-    """Ids of those that no other beats in one coordinate without losing in the other."""
-    found: set[str] = set()
+    """Return the ids of those that no other beats in one coordinate without losing in the other."""
+    front: set[str] = set()
     highest = float("-inf")
     for _, equal in groupby(sorted(points, key=lambda point: -point.objective), key=lambda point: point.objective):
         level = list(equal)
         entropy = max(point.entropy_kept for point in level)
         if entropy > highest:
             highest = entropy
-            found |= {point.config_id for point in level if point.entropy_kept == entropy}
-    return found
+            front |= {point.config_id for point in level if point.entropy_kept == entropy}
+    return front

@@ -15,15 +15,9 @@ _KIND: Final = {Role.BASELINE: "the baseline", Role.DAPO: "DAPO", Role.MATCHED: 
 
 
 def confirmed_arms(configs: Sequence[Config], rows: Mapping[str, ConfigRow], unsteady: frozenset[str]) -> list[Arm]:
-    """The confirm results of every config that has one.
-
-    Args:
-        configs: all configs.
-        rows: their results, by config id.
-        unsteady: ids of configs of which a confirm trial collapsed.
-    """
+    """Return the confirm results of every config that has one; a confirm trial of the `unsteady` ones collapsed."""
     return [
-        Arm(config.id, {seed.seed: seed.value for seed in stage.seeds}, config.id not in unsteady)
+        Arm(config.id, stage.by_seed, config.id not in unsteady)
         for config in configs
         if (stage := rows[config.id].confirm) is not None and stage.seeds
     ]
@@ -34,28 +28,24 @@ def compare(
 ) -> list[Comparison]:
     """Compare every candidate with every comparator on the confirm seeds, the best one first.
 
-    Args:
-        arms: the confirmed configs.
-        configs: all configs.
-        rows: their results, by config id.
-        candidates: ids of the configs that tuning chose.
+    Arms are the confirmed configs; candidates are the ids of those that tuning chose.
     """
     present = {arm.config_id for arm in arms}
-    wanted = [id_ for id_ in candidates if id_ in present]
-    found: list[Comparison] = []
+    confirmed = [id_ for id_ in candidates if id_ in present]
+    comparisons: list[Comparison] = []
     seen: set[str] = set()
     for role in COMPARATORS:
         comparator = next((config for config in configs if role in config.roles and config.id in present), None)
         if comparator is None or comparator.id in seen:
             continue
         seen.add(comparator.id)
-        results = sorted(differences(arms, comparator.id, wanted), key=lambda result: -result.contrast.estimate)
-        found += [_comparison(result, role, rows, len(results)) for result in results]
-    return found
+        results = sorted(differences(arms, comparator.id, confirmed), key=lambda result: -result.contrast.estimate)
+        comparisons += [_comparison(result, role, rows, len(results)) for result in results]
+    return comparisons
 
 
 def _comparison(result: Difference, role: Role, rows: Mapping[str, ConfigRow], family: int) -> Comparison:
-    found = result.contrast
+    contrast = result.contrast
     outcome = Outcome.TIED
     if result.low is None or result.high is None:
         outcome = Outcome.INSUFFICIENT
@@ -70,13 +60,13 @@ def _comparison(result: Difference, role: Role, rows: Mapping[str, ConfigRow], f
         comparator_role=role,
         comparator_label=rows[result.comparator_id].label,
         outcome=outcome,
-        num_seeds=found.num_seeds,
-        difference=found.estimate,
+        num_seeds=contrast.num_seeds,
+        difference=contrast.estimate,
         low=result.low,
         high=result.high,
-        standard_error=found.standard_error,
-        df=found.df,
-        variance=None if found.standard_error is None else "pooled" if found.pooled else "pair",
+        standard_error=contrast.standard_error,
+        df=contrast.df,
+        variance=None if contrast.standard_error is None else "pooled" if contrast.pooled else "pair",
         family=family,
         detectable=result.detectable,
     )
@@ -85,13 +75,9 @@ def _comparison(result: Difference, role: Role, rows: Mapping[str, ConfigRow], f
 def judge(
     best: ConfigRow | None, rows: Mapping[str, ConfigRow], comparisons: Sequence[Comparison], *, confirming: bool
 ) -> Verdict:
-    """Say what the numbers say about the best config.
+    """Say what the numbers say about the best config, which is None if nothing succeeded.
 
-    Args:
-        best: the candidate that was picked; None if nothing succeeded.
-        rows: all configs' results, by id.
-        comparisons: of all candidates.
-        confirming: whether the sweep has a confirm stage.
+    Rows are all configs' results by id; `confirming` tells whether the sweep has a confirm stage.
     """
     if best is None:
         return Verdict(
@@ -122,15 +108,13 @@ def _unconfirmed(best: ConfigRow, rows: Mapping[str, ConfigRow], *, confirming: 
 
 
 def _ahead_in_tuning(best: StageResult, rows: Mapping[str, ConfigRow]) -> str:
-    """How far the leader lies from its comparator on the tune seeds; without an interval, since these chose it."""
+    """Say how far the leader lies from its comparator on the tune seeds; without an interval, since these chose it."""
     for role in COMPARATORS:
         row = next((row for row in rows.values() if role in row.roles and row.tune), None)
         if row is None or row.tune is None:
             continue
-        other = {seed.seed: seed.value for seed in row.tune.seeds}
-        deltas = [seed.value - other[seed.seed] for seed in best.seeds if seed.seed in other]
-        if deltas:
-            return f", {signed(fmean(deltas))} from {_against(role, row.label)}"
+        if deltas := best.minus(row.tune):
+            return f", {signed(fmean(deltas.values()))} from {_against(role, row.label)}"
     return ""
 
 
@@ -151,13 +135,6 @@ def _sentence(comparison: Comparison) -> str:
 
 
 def _against(role: Role, label: str) -> str:
-    """A comparator in a sentence: `the baseline (β1=0 β2=0)`, `DAPO`."""
+    """Name a comparator in a sentence: `the baseline (β1=0 β2=0)`, `DAPO`."""
     kind = _KIND[role]
-    return kind if label in kind else f"{kind} ({_bare(label)})"
-
-
-def _bare(label: str) -> str:
-    """A comparator's parameters without the word that says what it is."""
-    for word in ("baseline ", "matched "):
-        label = label.removeprefix(word)
-    return label
+    return kind if label in kind else f"{kind} ({label.removeprefix('baseline ').removeprefix('matched ')})"
