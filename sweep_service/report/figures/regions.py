@@ -34,7 +34,10 @@ Panels = list[tuple[str, dict[str, ReportCurve]]]
 def region_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Shares of tokens by config; for a few configs the gradient's weight by region and the ratio's histogram."""
     figures = curve_figures("share/na_lp", "share/pa_lp")(report, styles)
-    for prefix, names, draw in (("weight_share", _OUTSIDE, _weight_figure), ("ratio_share", RATIO_BINS, _ratio_figure)):
+    for prefix, names, draw in (
+        ("weight_share", _OUTSIDE, _weight_figure),
+        ("ratio_share", list(RATIO_BINS), _ratio_figure),
+    ):
         curves = _curves(report, prefix, names)
         chosen = [(title, curves[row.id]) for title, row in contrasted_configs(report) if row.id in curves]
         figures += [draw(chosen)] if chosen else []
