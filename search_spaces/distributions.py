@@ -1,4 +1,4 @@
-"""What values one parameter may take: `Float`, `Int`, `Categorical`, `Fixed`, and their union `Distribution`."""
+"""The values that one parameter may take: `Float`, `Int`, `Categorical`, `Fixed`, and their union `Distribution`."""
 
 import math
 from collections.abc import Sequence
@@ -13,27 +13,27 @@ _EXACT = 2**53  # the largest range of integers that JSON readers and Optuna's f
 
 
 class Base(BaseModel):
-    """What the distributions share: immutable, unknown keys refused, no NaN or infinity."""
+    """Base of the distributions: immutable, unknown keys refused, no NaN or infinity; by itself a list of values."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @property
-    def size(self) -> int | None:
-        """How many values there are; None for a continuum."""
+    def edges(self) -> Sequence[Scalar]:
+        """The values that stand for the others when it is checked that training takes them; of a list all of them."""
         raise NotImplementedError
 
     @property
-    def edges(self) -> Sequence[Scalar]:
-        """The values that stand for the others when it is checked that training takes them."""
-        raise NotImplementedError
+    def size(self) -> int | None:
+        """Number of values; None for a continuum."""
+        return len(self.edges)
 
     def at(self, index: int) -> Scalar:
         """Return value number `index`, from 0 to size - 1."""
-        raise NotImplementedError
+        return self.edges[index]
 
     def contains(self, value: object) -> bool:
         """Say whether it is one of the values; 1 and 1.0 are the same, 1 and True are not."""
-        raise NotImplementedError
+        return any(_same(edge, value) for edge in self.edges)
 
 
 class Float(Base):
@@ -63,7 +63,7 @@ class Float(Base):
 
     @property
     def size(self) -> int | None:
-        """How many values there are; None for a continuum."""
+        """Number of values; None for a continuum."""
         if self.step is None:
             return None
         return int((_exact(self.high) - _exact(self.low)) / _exact(self.step)) + 1
@@ -112,7 +112,7 @@ class Int(Base):
 
     @property
     def size(self) -> int:
-        """How many values there are."""
+        """Number of values."""
         return (self.high - self.low) // self.step + 1
 
     @property
@@ -143,22 +143,9 @@ class Categorical(Base):
         return self
 
     @property
-    def size(self) -> int:
-        """How many values there are."""
-        return len(self.choices)
-
-    @property
     def edges(self) -> Sequence[Scalar]:
         """All choices."""
         return self.choices
-
-    def at(self, index: int) -> Scalar:
-        """Return the choice at a position."""
-        return self.choices[index]
-
-    def contains(self, value: object) -> bool:
-        """Say whether it is one of the choices."""
-        return any(_same(choice, value) for choice in self.choices)
 
 
 class Fixed(Base):
@@ -168,23 +155,9 @@ class Fixed(Base):
     value: Scalar
 
     @property
-    def size(self) -> int:
-        """One."""
-        return 1
-
-    @property
     def edges(self) -> Sequence[Scalar]:
         """The value."""
         return (self.value,)
-
-    def at(self, index: int) -> Scalar:
-        """Return the value; the only index is 0."""
-        assert index == 0
-        return self.value
-
-    def contains(self, value: object) -> bool:
-        """Say whether it is the value."""
-        return _same(self.value, value)
 
 
 Distribution = Annotated[Float | Int | Categorical | Fixed, Field(discriminator="type")]
@@ -199,7 +172,7 @@ def _check_range(low: float, high: float, log: bool) -> None:
 
 
 def _exact(value: float) -> Fraction:
-    """The number as it is written, so that 0.1 + 0.2 is 0.3."""
+    """Return the number as it is written, so that 0.1 + 0.2 is 0.3."""
     return Fraction(str(value))
 
 

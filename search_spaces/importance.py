@@ -9,7 +9,7 @@ import optuna
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 
 from search_spaces.distributions import Scalar
-from search_spaces.sampling import Observation, _distributions, _study
+from search_spaces.sampling import Observation, new_study, optuna_distributions
 from search_spaces.space import SearchSpace
 
 MIN_AMONG_BEST = 5
@@ -21,7 +21,7 @@ _DEPTH = 8
 
 @dataclass(frozen=True)
 class Importances:
-    """By parameter name, in the space's order."""
+    """How much each parameter matters, by its name and in the space's order."""
 
     fanova: dict[str, float]
     """Share of the variance over the whole space that the parameter explains alone; the rest is joint effects."""
@@ -38,19 +38,22 @@ def importances(space: SearchSpace, observations: Sequence[Observation]) -> Impo
         observations: complete ones count; the larger the value the better.
     Returns: None for at most 5 of them, and where no point is worse than the best ones.
     """
-    complete = [found for found in observations if found.state == "complete" and found.value is not None]
-    distributions = {name: found for name, found in _distributions(space).items() if not found.single()}
-    values = np.array([found.value for found in complete], dtype=float)
+    complete = [item for item in observations if item.state == "complete" and item.value is not None]
+    distributions = {name: kind for name, kind in optuna_distributions(space).items() if not kind.single()}
+    values = np.array([item.value for item in complete], dtype=float)
     if len(values) <= MIN_AMONG_BEST or not distributions:
         return None
     share = max(_BEST_SHARE, MIN_AMONG_BEST / len(values))
     num_best = int((values >= np.sort(values)[-math.ceil(share * len(values))]).sum())  # as PED-ANOVA counts them
     if num_best == len(values):
         return None
-    study, axes = _study(optuna.samplers.RandomSampler()), {name: _axis(found) for name, found in distributions.items()}
-    for found in complete:
-        params = {name: _place(found.params[name], distributions[name]) for name in distributions}
-        study.add_trial(optuna.create_trial(value=found.value, params=params, distributions=axes))
+    study, axes = (
+        new_study(optuna.samplers.RandomSampler()),
+        {name: _axis(kind) for name, kind in distributions.items()},
+    )
+    for item in complete:
+        params = {name: _place(item.params[name], distributions[name]) for name in distributions}
+        study.add_trial(optuna.create_trial(value=item.value, params=params, distributions=axes))
     trees = max(16, min(64, 6400 // len(values)))  # fewer where each takes longer
     fanova = optuna.importance.FanovaImportanceEvaluator(n_trees=trees, max_depth=_DEPTH, seed=0).evaluate(study)
     best = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=share).evaluate(study)
@@ -63,7 +66,7 @@ def importances(space: SearchSpace, observations: Sequence[Observation]) -> Impo
 
 
 def _axis(distribution: BaseDistribution) -> BaseDistribution:
-    """A parameter searched on a log scale as its logarithm: fANOVA would spread it evenly over its plain values."""
+    """Turn a parameter with a log scale into its logarithm: fANOVA would spread it evenly over its plain values."""
     if isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log:
         return FloatDistribution(math.log10(distribution.low), math.log10(distribution.high))
     return distribution

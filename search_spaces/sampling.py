@@ -1,4 +1,4 @@
-"""Which point comes next: `propose`, a pure function of the space and what was observed, drawn by Optuna.
+"""The choice of the next point: `propose`, a pure function of the space and what was observed, drawn by Optuna.
 
 The study is rebuilt from the observations at every call, so there is no state to lose or to disagree with the rows.
 """
@@ -68,24 +68,24 @@ def propose(space: SearchSpace, strategy: Strategy, seed: int, history: Sequence
 
 
 def _next_of_grid(space: SearchSpace, seen: set[object]) -> Point:
-    """The first point not seen, told to Optuna and asked back, which checks it against the distributions."""
+    """Return the first point not seen, told to Optuna and asked back, which checks it against the distributions."""
     point = next(point for point in space.grid() if _key(space, point) not in seen)
-    study = _study(optuna.samplers.RandomSampler())
-    study.enqueue_trial({name: point[name] for name in _distributions(space)})
+    study = new_study(optuna.samplers.RandomSampler())
+    study.enqueue_trial({name: point[name] for name in optuna_distributions(space)})
     return _ask(study, space)
 
 
 def _next_of_stream(space: SearchSpace, seed: int, seen: set[object]) -> Point:
-    """The first point not seen of what one long random study of that seed would propose."""
-    study = _study(optuna.samplers.RandomSampler(seed=seed))
+    """Return the first point not seen of what one long random study of that seed would propose."""
+    study = new_study(optuna.samplers.RandomSampler(seed=seed))
     return _ask_unseen(study, space, seen, len(seen) + _MAX_DRAWS) or _first_unseen(space, seed, seen)
 
 
 def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen: set[object]) -> Point:
-    """Each proposal has its own random state, else all before the first result would be the same."""
+    """Ask TPE; each proposal has its own random state, else all before the first result would be the same."""
     seed = int.from_bytes(hashlib.sha256(f"{seed}/{len(history)}".encode()).digest()[:4])
-    study = _study(optuna.samplers.TPESampler(seed=seed))
-    distributions = _distributions(space)
+    study = new_study(optuna.samplers.TPESampler(seed=seed))
+    distributions = optuna_distributions(space)
     for observation in history:
         study.add_trial(
             optuna.create_trial(
@@ -108,21 +108,22 @@ def _ask_unseen(study: optuna.Study, space: SearchSpace, seen: set[object], max_
 
 
 def _first_unseen(space: SearchSpace, seed: int, seen: set[object]) -> Point:
-    """The first new point of the grid from a place that depends on the seed; for when few are left."""
+    """Return the first new point of the grid from a place that depends on the seed; for when few are left."""
     size = space.grid_size()
     start = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()) % size
     points = (space.point((start + offset) % size) for offset in range(len(seen) + 1))
     return next(point for point in points if _key(space, point) not in seen)
 
 
-def _study(sampler: optuna.samplers.BaseSampler) -> optuna.Study:
+def new_study(sampler: optuna.samplers.BaseSampler) -> optuna.Study:
+    """Return an empty study that maximizes, and silence Optuna's log."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(direction="maximize", sampler=sampler)
 
 
 def _ask(study: optuna.Study, space: SearchSpace) -> Point:
-    """One point as plain Python values of the space, with its fixed values."""
-    drawn = study.ask(_distributions(space)).params
+    """Return one point as plain Python values of the space, with its fixed values."""
+    drawn = study.ask(optuna_distributions(space)).params
     point: Point = {}
     for name, distribution in space.root.items():
         match distribution:
@@ -139,8 +140,8 @@ def _ask(study: optuna.Study, space: SearchSpace) -> Point:
     return point
 
 
-def _distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
-    """Optuna's distributions of what is not fixed."""
+def optuna_distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
+    """Return Optuna's distributions of what is not fixed."""
     result: dict[str, BaseDistribution] = {}
     for name, distribution in space.root.items():
         match distribution:
@@ -158,7 +159,7 @@ def _distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
 
 
 def _key(space: SearchSpace, params: Mapping[str, Scalar]) -> object:
-    """What makes two points the same: equal values, where true and 1 differ."""
+    """Return what makes two points the same: equal values, where true and 1 differ."""
     return tuple((isinstance(params[name], bool), params[name]) for name in space.names)
 
 

@@ -69,12 +69,12 @@ class SearchSpace(RootModel[dict[str, Entry]]):
 
     @property
     def size(self) -> int | None:
-        """How many points there are; None for a continuum."""
+        """Number of points; None for a continuum."""
         sizes = [distribution.size for distribution in self.root.values()]
         return None if None in sizes else math.prod(size for size in sizes if size is not None)
 
     def grid_size(self) -> int:
-        """How many points the grid has, without making them.
+        """Return how many points the grid has, without making them.
 
         Raises: ValueError, naming every parameter that is a continuum.
         """

@@ -1,4 +1,4 @@
-"""What a repetition of a training needs besides its file: code, packages, data, model."""
+"""Provenance, which a repetition of a training needs besides its file: code, packages, data, model."""
 
 import hashlib
 import json
@@ -20,9 +20,9 @@ def provenance(facts: Facts, config: Config) -> dict[str, str]:
     version = inputs.versions.get("sweep-service")
     code = [f"sweep-service {version}" if version else "", f"commit {commit}" if commit else "no commit known"]
     packages = ", ".join(
-        f"{name} {found}" for name, found in sorted(inputs.versions.items()) if name != "sweep-service"
+        f"{name} {version}" for name, version in sorted(inputs.versions.items()) if name != "sweep-service"
     )
-    found = {
+    texts = {
         "config": f"{config.id}, the digest of all settings but the seed",
         "spec": f"sha256:{inputs.sweep.spec_digest}",
         "code": f"{', '.join(filter(None, code))} (as installed where this report was built)",
@@ -31,7 +31,7 @@ def provenance(facts: Facts, config: Config) -> dict[str, str]:
         "model": _model(model, task),
         "machine": _machine(facts, config),
     }
-    return {name: text for name, text in found.items() if text}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _data(task: dict[str, Any], facts: Facts) -> str:
@@ -39,12 +39,12 @@ def _data(task: dict[str, Any], facts: Facts) -> str:
     if not parts:
         return f"made by the code from the task's settings, {_digest(task)}"
     digests = facts.inputs.provenance
-    known = [f"{part}, {digests[part]} (when this report was built)" for part in parts if part in digests]
-    return "; ".join(known + [f"{part}; its digest is not recorded" for part in parts if part not in digests])
+    recorded = [f"{part}, {digests[part]} (when this report was built)" for part in parts if part in digests]
+    return "; ".join(recorded + [f"{part}; its digest is not recorded" for part in parts if part not in digests])
 
 
 def data_parts(task: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The datasets and splits that a task trains and validates on; none: the code makes its problems."""
+    """Return the datasets and splits that a task trains and validates on; none: the code makes its problems."""
     if task.get("name") != "word_problems":
         return []
     config = WordProblemsTask.model_validate(task)

@@ -1,4 +1,4 @@
-"""What a report is built from: the rows of one sweep, frozen, with a digest that names them."""
+"""The inputs of a report: the rows of one sweep, frozen, with a digest that names them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -55,11 +55,11 @@ class ReportInputs:
     configs: tuple[Config, ...]
     trials: tuple[Trial, ...]
     series: Mapping[str, TrialSeries]
-    """Of `CURVE_KEYS`, by trial id; a trial that recorded nothing is left out."""
+    """The metrics of `CURVE_KEYS`, by trial id; a trial that recorded nothing is left out."""
     samples: tuple[Sample, ...] = ()
     """Completions of the last evaluation, of one trial of each config and stage."""
     checkpoints: tuple[Checkpoint, ...] = ()
-    """The newest of each trial."""
+    """The newest checkpoint of each trial."""
     mlflow_url: str | None = None
     """Where people reach MLflow; None leaves its links out."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -70,14 +70,14 @@ class ReportInputs:
 
     @property
     def spent(self) -> Spent:
-        """What the sweep's trials and its probe have taken."""
+        """Time that the sweep's trials and its probe have taken."""
         begun = [TrialTime(trial.state, trial.held_s) for trial in self.trials if trial.attempts]
         return Spent(begun, self.probe_gpu_hours)
 
     def get(self, trial_id: str, key: str) -> Series | None:
-        """One metric of one trial; None if it was never recorded."""
-        found = self.series.get(trial_id)
-        return None if found is None else found.get(key)
+        """Return one metric of one trial; None if it was never recorded."""
+        series = self.series.get(trial_id)
+        return None if series is None else series.get(key)
 
     @property
     def interim(self) -> bool:
@@ -87,14 +87,14 @@ class ReportInputs:
     @cached_property
     def digest(self) -> str:
         """Hash of the rows and of the report's version."""
-        found = hashlib.sha256(f"{REPORT_VERSION}\n".encode())
-        found.update(self.sweep.model_dump_json(exclude={"epoch"}).encode())
-        found.update(to_json((self.configs, self.trials, self.samples, self.checkpoints)))
+        digest = hashlib.sha256(f"{REPORT_VERSION}\n".encode())
+        digest.update(self.sweep.model_dump_json(exclude={"epoch"}).encode())
+        digest.update(to_json((self.configs, self.trials, self.samples, self.checkpoints)))
         for trial in self.trials:
             if series := self.series.get(trial.id):
                 for name, array in series.arrays():
-                    found.update(f"{trial.id} {name}\n".encode())
-                    found.update(array.tobytes())
-        found.update(repr(self.probe_gpu_hours).encode())
-        found.update(repr((self.mlflow_url, sorted(self.versions.items()), sorted(self.provenance.items()))).encode())
-        return found.hexdigest()
+                    digest.update(f"{trial.id} {name}\n".encode())
+                    digest.update(array.tobytes())
+        digest.update(repr(self.probe_gpu_hours).encode())
+        digest.update(repr((self.mlflow_url, sorted(self.versions.items()), sorted(self.provenance.items()))).encode())
+        return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""What one trial's curves say about its health: entropy lost or exploding, reward collapsed, length."""
+"""The health of one trial by its curves: entropy lost or exploding, reward collapsed, length."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -92,7 +92,7 @@ def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
 
 
 def _deepest_fall(reward: Values) -> tuple[float | None, float | None]:
-    """The best window so far and the later one that lost the most of it; small rewards early on are no peak."""
+    """Return the best window so far and the later one that lost the most of it; small rewards early on are no peak."""
     if not reward.size or reward.max() <= 0:
         return None, None
     best = np.maximum.accumulate(reward)
@@ -106,12 +106,12 @@ def _at(values: Values, index: int) -> float | None:
 
 
 def window(total_steps: int) -> int:
-    """How many steps a window has."""
+    """Return how many steps a window has."""
     return max(_SHORTEST, round(WINDOW * total_steps))
 
 
 def smooth(series: Series | None, total_steps: int) -> Values:
-    """Moving means over windows of a trial's steps; empty without values."""
+    """Return moving means over windows of a trial's steps; empty without values."""
     values = series.present.values if series else _NOTHING
     if not values.size:
         return values

@@ -1,4 +1,4 @@
-"""What the CE-GPPO paper says that beta1 and beta2 do to entropy, held against this sweep."""
+"""Claims of the CE-GPPO paper about what beta1 and beta2 do to entropy, held against this sweep."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from sweep_service.report.formatting import count, interval, signed
 from sweep_service.report.model import Claim, Holds, TrialRow
 from sweep_service.report.parts.curve_sets import by_rollout
 from sweep_service.report.statistics.critical_values import student_critical
-from sweep_service.report.statistics.differences import MIN_SEEDS
+from sweep_service.report.statistics.differences import MIN_SEEDS, Interval
 from sweep_service.sweep.records import TrialState
 
 _FEWEST_POINTS: Final = 8
@@ -34,26 +34,16 @@ class _ClaimRun:
     steady: bool
 
 
-@dataclass(frozen=True)
-class _Coefficient:
-    """By how much the slope changes for a beta that is higher by 1."""
-
-    estimate: float
-    low: float | None
-    high: float | None
-    seeds: int
-
-
 def beta_claims(facts: Facts) -> list[Claim]:
     """Check what beta1 and beta2 do, as far as the sweep varies them."""
     slopes = {trial.id: slope for trial in facts.trials if (slope := _slope(facts, trial)) is not None}
     if not slopes:
         return []
-    found = [
+    results = [
         _claim(facts, slopes, "beta1", "BETA1_ENTROPY_FALLS_FASTER", "beta1 up: entropy falls faster (Fig. 3)", -1),
         _claim(facts, slopes, "beta2", "BETA2_SLOWER", "beta2 up: entropy falls more slowly (Fig. 3)", 1),
     ]
-    return [claim for claim in found if claim is not None]
+    return [claim for claim in results if claim is not None]
 
 
 def _claim(facts: Facts, slopes: Mapping[str, float], beta: str, code: str, claim: str, sign: int) -> Claim | None:
@@ -69,7 +59,7 @@ def _claim(facts: Facts, slopes: Mapping[str, float], beta: str, code: str, clai
         outcome = Holds.HOLDS if holds else Holds.FAILS if fails else outcome
     evidence = (
         f"With {name} higher by 1, all else equal, the slope of log entropy over training changes by {_figures(used)}, "
-        f"{count(used.seeds, 'seed')} (below 0: it falls faster)."
+        f"{count(used.n, 'seed')} (below 0: it falls faster)."
     )
     if steady is None:
         evidence += f" It rests on {count(collapsed, 'trial')} of {len(runs)} whose reward collapsed, in which entropy "
@@ -77,24 +67,21 @@ def _claim(facts: Facts, slopes: Mapping[str, float], beta: str, code: str, clai
     elif collapsed:
         evidence += f" Left out: {count(collapsed, 'trial')} of {len(runs)} whose reward collapsed, in which entropy "
         evidence += f"follows the collapse; with them {_figures(everything)}."
-    return Claim(
-        code=code,
-        claim=claim,
-        outcome=outcome,
-        evidence=evidence,
-        estimate=used.estimate,
-        low=used.low,
-        high=used.high,
-        num_pairs=used.seeds,
-    )
+    return made_claim(code, claim, outcome, evidence, used)
 
 
-def _figures(found: _Coefficient) -> str:
-    return f"{signed(found.estimate)} {interval(found.low, found.high, sign=True)}".strip()
+def made_claim(code: str, claim: str, outcome: Holds, evidence: str, result: Interval) -> Claim:
+    """Return the claim with the figures of the result that it rests on."""
+    figures = {"estimate": result.mean, "low": result.low, "high": result.high}
+    return Claim(code=code, claim=claim, outcome=outcome, evidence=evidence, num_pairs=result.n, **figures)
+
+
+def _figures(result: Interval) -> str:
+    return f"{signed(result.mean)} {interval(result.low, result.high, sign=True)}".strip()
 
 
 def _slope(facts: Facts, trial: TrialRow) -> float | None:
-    """Of log entropy over the share of training, for a whole trial with constant betas."""
+    """Return the slope of log entropy over the share of training, for a whole trial with constant betas."""
     series = facts.inputs.get(trial.id, "entropy")
     if series is None:
         return None
@@ -102,10 +89,10 @@ def _slope(facts: Facts, trial: TrialRow) -> float | None:
     loss = config.training.get("loss", {})
     if trial.state is not TrialState.SUCCEEDED or loss.get("name") != "ce_gppo" or loss.get("schedule"):
         return None
-    found = by_rollout(series, config.updates_per_rollout, "entropy").present
-    if found.values.size < _FEWEST_POINTS:
+    entropy = by_rollout(series, config.updates_per_rollout, "entropy").present
+    if entropy.values.size < _FEWEST_POINTS:
         return None
-    return float(np.polyfit(found.steps / trial.total_steps, np.log(np.maximum(found.values, _SMALLEST)), 1)[0])
+    return float(np.polyfit(entropy.steps / trial.total_steps, np.log(np.maximum(entropy.values, _SMALLEST)), 1)[0])
 
 
 def _runs(facts: Facts, slopes: Mapping[str, float], beta: str) -> list[_ClaimRun]:
@@ -128,8 +115,11 @@ def _without(training: Mapping[str, Any], beta: str) -> str:
     return json.dumps({**training, "loss": loss}, sort_keys=True)
 
 
-def _coefficient(runs: Sequence[_ClaimRun]) -> _Coefficient | None:
-    """Regress slopes on a beta within seeds and groups; the interval is Student's over seeds (clusters)."""
+def _coefficient(runs: Sequence[_ClaimRun]) -> Interval | None:
+    """Regress slopes on a beta within seeds and groups: how much the slope changes for a beta that is higher by 1.
+
+    The interval is Student's over seeds (clusters).
+    """
     cells: dict[str, dict[str, list[_ClaimRun]]] = {}
     for run in runs:
         cells.setdefault(run.seed, {}).setdefault(run.group, []).append(run)
@@ -148,10 +138,10 @@ def _coefficient(runs: Sequence[_ClaimRun]) -> _Coefficient | None:
     weights, n = np.array(squares), len(squares)
     estimate = sum(products) / float(weights.sum())
     if n < MIN_SEEDS:
-        return _Coefficient(estimate, None, None, n)
+        return Interval(n, estimate, None, None, None)
     scores = np.array(products) - estimate * weights  # each seed's weight times its distance from the estimate
     error = math.sqrt(float(scores @ scores) * n / (n - 1)) / float(weights.sum())
     if error <= 1e-12:  # equal slopes say nothing of their spread
-        return _Coefficient(estimate, None, None, n)
+        return Interval(n, estimate, None, None, None)
     half = student_critical(n - 1) * error
-    return _Coefficient(estimate, estimate - half, estimate + half, n)
+    return Interval(n, estimate, None, estimate - half, estimate + half)

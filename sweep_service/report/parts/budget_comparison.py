@@ -19,7 +19,7 @@ from sweep_service.report.model import BudgetComparison
 from sweep_service.report.statistics.differences import mean_interval
 from sweep_service.sweep.records import Stage, Trial, TrialState
 
-Unit = Literal["tokens", "hours"]
+Unit = Literal["steps", "tokens", "hours"]
 _UNITS: Final[tuple[Unit, ...]] = ("tokens", "hours")
 _SECONDS: Final = 3600
 
@@ -36,7 +36,7 @@ class Run:
     """At each evaluation; a unit that was not recorded is left out."""
 
     def at(self, unit: Unit, budget: float) -> float | None:
-        """The objective at a cost; None before the first evaluation."""
+        """Return the objective at a cost; None before the first evaluation."""
         if self.diverged:
             return 0.0
         spent = self.spent[unit]
@@ -44,24 +44,22 @@ class Run:
 
 
 def budget_comparisons(facts: Facts) -> list[BudgetComparison]:
-    """Every comparison at equal steps, and beside it at equal tokens and hours where these were recorded."""
+    """Return every comparison at equal steps, and beside it at equal tokens and hours where these were recorded."""
     runs = _runs(facts) if facts.comparisons else {}
-    found: list[BudgetComparison] = []
+    rows: list[BudgetComparison] = []
     for comparison in facts.comparisons:
         pair = comparison.config_id, comparison.comparator_id
         mine, theirs = runs[pair[0]], runs[pair[1]]
         both = [(mine[seed], theirs[seed]) for seed in sorted(mine.keys() & theirs.keys())]
-        found += _row(pair, "steps", [(a.objective - b.objective, None) for a, b in both])
+        rows += _row(pair, "steps", [(a.objective - b.objective, None) for a, b in both])
         for unit in _UNITS:
             at_budget = (_at_equal_cost(a, b, unit) for a, b in both)
-            found += _row(pair, unit, [item for item in at_budget if item is not None])
-    return found
+            rows += _row(pair, unit, [item for item in at_budget if item is not None])
+    return rows
 
 
-def _row(
-    pair: tuple[str, str], unit: Literal["steps", "tokens", "hours"], deltas: Sequence[tuple[float, float | None]]
-) -> list[BudgetComparison]:
-    """One row, or none without a seed; deltas come with their budgets."""
+def _row(pair: tuple[str, str], unit: Unit, deltas: Sequence[tuple[float, float | None]]) -> list[BudgetComparison]:
+    """Return one row, or none without a seed; deltas come with their budgets."""
     if not deltas:
         return []
     budgets = [budget for _, budget in deltas if budget is not None]
@@ -72,7 +70,7 @@ def _row(
             comparator_id=pair[1],
             unit=unit,
             budget=float(np.mean(budgets)) if budgets else None,
-            num_seeds=len(deltas),
+            num_seeds=result.n,
             difference=result.mean,
             low=result.low,
             high=result.high,
@@ -81,7 +79,7 @@ def _row(
 
 
 def _at_equal_cost(mine: Run, theirs: Run, unit: Unit) -> tuple[float, float | None] | None:
-    """The difference and its budget; None where a cost is not known or one had no evaluation yet.
+    """Return the difference and its budget; None where a cost is not known or one had no evaluation yet.
 
     A diverged trial counts 0 whatever it spent, and does not shorten the other's budget.
     """
@@ -95,12 +93,12 @@ def _at_equal_cost(mine: Run, theirs: Run, unit: Unit) -> tuple[float, float | N
 
 
 def _runs(facts: Facts) -> dict[str, dict[int, Run]]:
-    """Confirm trials with a result, by config and seed."""
-    wanted = {id_ for found in facts.comparisons for id_ in (found.config_id, found.comparator_id)}
+    """Return the confirm trials with a result, by config and seed."""
+    ids = {id_ for pair in facts.comparisons for id_ in (pair.config_id, pair.comparator_id)}
     trials = {trial.id: trial for trial in facts.inputs.trials}
-    runs: dict[str, dict[int, Run]] = {id_: {} for id_ in wanted}
+    runs: dict[str, dict[int, Run]] = {id_: {} for id_ in ids}
     for row in facts.trials:
-        if row.stage is Stage.CONFIRM and row.config_id in wanted and row.objective is not None:
+        if row.stage is Stage.CONFIRM and row.config_id in ids and row.objective is not None:
             runs[row.config_id][row.seed] = _run(trials[row.id], row.objective, facts.inputs)
     return runs
 
@@ -108,23 +106,23 @@ def _runs(facts: Facts) -> dict[str, dict[int, Run]]:
 def _run(trial: Trial, objective: float, inputs: ReportInputs) -> Run:
     """Read a trial's costs at its evaluations."""
     spec = inputs.sweep.spec
-    found = inputs.get(trial.id, spec.objective.metric)
-    if trial.state is TrialState.DIVERGED or found is None:
+    series = inputs.get(trial.id, spec.objective.metric)
+    if trial.state is TrialState.DIVERGED or series is None:
         return Run(trial.state is TrialState.DIVERGED, objective, np.empty(0), {})
-    known = ~np.isnan(found.values)
-    steps, spent = found.steps[known], dict[Unit, npt.NDArray[np.float64]]()
+    present = ~np.isnan(series.values)
+    steps, spent = series.steps[present], dict[Unit, npt.NDArray[np.float64]]()
     tokens = inputs.get(trial.id, "tokens/total")
     if tokens is not None and (total := tokens.present).steps.size:
         spent["tokens"] = np.interp(steps, np.append(0, total.steps), np.append(0.0, total.values))
-    times = inputs.series[trial.id].eval_times[known]
+    times = inputs.series[trial.id].eval_times[present]
     start = float(times[0]) if steps[0] == 0 else trial.ended_at and trial.ended_at - trial.held_s
     if trial.attempts <= 1 and start is not None and (times >= start).all():
         spent["hours"] = (times - start) / _SECONDS * (spec.resources.gpus or 1)
-    return Run(False, objective, _running(found.values[known], spec.objective.last), spent)
+    return Run(False, objective, _running(series.values[present], spec.objective.last), spent)
 
 
 def _running(values: npt.NDArray[np.float64], last: int) -> npt.NDArray[np.float64]:
-    """Mean of up to `last` values that end at each one."""
+    """Return the mean of up to `last` values that end at each one."""
     sums = np.append(0.0, np.cumsum(values))
     ends = np.arange(1, len(values) + 1)
     starts = np.maximum(ends - last, 0)

@@ -1,4 +1,4 @@
-"""What the CE-GPPO paper says (arXiv 2509.20712), held against this sweep.
+"""Claims of the CE-GPPO paper (arXiv 2509.20712), held against this sweep.
 
 Four claims about stability and one about results compare one ce_gppo config with its twin, the config with PPO clip's
 gradient and everything else the same, seed by seed; what beta1 and beta2 do to entropy is in `beta_claims`. Every
@@ -18,7 +18,7 @@ from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import in_order
 from sweep_service.report.formatting import count, interval, number, signed
 from sweep_service.report.model import Claim, ConfigRow, Holds, TrialRow
-from sweep_service.report.parts.beta_claims import beta_claims
+from sweep_service.report.parts.beta_claims import beta_claims, made_claim
 from sweep_service.report.parts.curve_sets import by_rollout
 from sweep_service.report.statistics.critical_values import CONFIDENCE
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Interval, mean_interval
@@ -51,7 +51,7 @@ class _Pair:
 
     @property
     def ending(self) -> str:
-        """For the end of an evidence: how many seeds."""
+        """The end of an evidence: how many seeds it rests on."""
         text = f", {count(len(self.trials), f'{self.stage} seed')}."
         if self.left_out:
             text += f" Left out: {count(self.left_out, 'seed')} on which one of them did not train to its end."
@@ -74,20 +74,20 @@ def claims(facts: Facts) -> list[Claim]:
 
 
 def preserving(facts: Facts, row: ConfigRow) -> bool:
-    """Whether a config of the space passes gradients that PPO clip drops: ce_gppo with a beta above 0."""
+    """Say whether a config of the space passes gradients that PPO clip drops: ce_gppo with a beta above 0."""
     loss = facts.configs[row.id].training.get("loss", {})
     return Role.SPACE in row.roles and row.loss == "ce_gppo" and (loss.get("beta1", 0) > 0 or loss.get("beta2", 0) > 0)
 
 
 def _twin(facts: Facts, row: ConfigRow) -> ConfigRow | None:
-    """The sweep's config with PPO clip's gradient and everything else the same."""
+    """Return the sweep's config with PPO clip's gradient and everything else the same."""
     training = facts.configs[row.id].training
     clipped = {**training, "loss": without_betas(training["loss"])}
     return next((facts.rows[config.id] for config in facts.configs.values() if config.training == clipped), None)
 
 
 def _pair(facts: Facts) -> _Pair | None:
-    """The best config that has a twin, with it: the best one of the space if it is one of CE-GPPO's."""
+    """Return the best config that has a twin, with it: the best one of the space if it is one of CE-GPPO's."""
     candidates = [row for row in in_order(facts.rows) if preserving(facts, row)]
     candidates.sort(key=lambda row: facts.best is None or row.id != facts.best.id)
     twins = ((row, twin) for row in candidates if (twin := _twin(facts, row)) is not None)
@@ -99,12 +99,9 @@ def _pair(facts: Facts) -> _Pair | None:
         {trial.seed: trial for trial in facts.trials_of(row.id) if trial.stage is stage} for row in (config, baseline)
     )
     shared = sorted(mine.keys() & theirs.keys())
-    whole = [(mine[seed], theirs[seed]) for seed in shared if _ended(mine[seed]) and _ended(theirs[seed])]
+    pairs = [(mine[seed], theirs[seed]) for seed in shared]
+    whole = [pair for pair in pairs if all(trial.state is TrialState.SUCCEEDED for trial in pair)]
     return _Pair(config, baseline, stage, whole, len(shared) - len(whole))
-
-
-def _ended(trial: TrialRow) -> bool:
-    return trial.state is TrialState.SUCCEEDED
 
 
 def _steadier(facts: Facts, pair: _Pair) -> Claim | None:
@@ -128,7 +125,7 @@ def _unsteadiness(facts: Facts, trial: TrialRow) -> float | None:
 
 
 def _by_rollout(facts: Facts, trial: TrialRow, key: str) -> tuple[Values, Values]:
-    """Steps and means over each rollout's updates; empty if it was not recorded."""
+    """Return steps and means over each rollout's updates; empty if it was not recorded."""
     series = facts.inputs.get(trial.id, key)
     if series is None or not series.present.values.size:
         return np.empty(0), np.empty(0)
@@ -157,70 +154,50 @@ def _typical(facts: Facts, trial: TrialRow, key: str) -> float | None:
 
 
 def _log_ratio(facts: Facts, pair: _Pair, measure: Callable[[TrialRow], float | None]) -> Interval | None:
-    """Mean over seeds of log(config's / baseline's), with Student's interval; None without values."""
+    """Return the mean over seeds of log(config's / baseline's), with Student's interval; None without values."""
     values = [(measure(mine), measure(theirs)) for mine, theirs in pair.trials]
     logs = [math.log(mine / theirs) for mine, theirs in values if mine and theirs]
     return mean_interval(logs) if logs and len(logs) == len(pair.trials) else None
 
 
 def _unvaried(low: float | None, seeds: int) -> str:
-    """For the end of an evidence that has no interval though it has the seeds."""
+    """Say at the end of an evidence why it has no interval though it has the seeds."""
     return f" There is no interval: {EQUAL}." if low is None and seeds >= MIN_SEEDS else ""
 
 
 def _ratio_claim(code: str, claim: str, outcome: Holds, what: str, found: Interval, pair: _Pair) -> Claim:
-    ratio, low, high = (None if bound is None else math.exp(bound) for bound in (found.mean, found.low, found.high))
-    figures = f"{number(ratio)} {interval(low, high)}".strip()
+    low, high = (None if bound is None else math.exp(bound) for bound in (found.low, found.high))
+    figures = f"{number(math.exp(found.mean))} {interval(low, high)}".strip()
     evidence = f"{pair.config.label} divided by {pair.baseline.label}, {what}: {figures}{pair.ending}"
-    return Claim(
-        code=code,
-        claim=claim,
-        outcome=outcome,
-        evidence=evidence + _unvaried(low, len(pair.trials)),
-        estimate=ratio,
-        low=low,
-        high=high,
-        num_pairs=len(pair.trials),
-    )
+    result = Interval(found.n, math.exp(found.mean), None, low, high)
+    return made_claim(code, claim, outcome, evidence + _unvaried(low, found.n), result)
 
 
 def _no_worse(facts: Facts, pair: _Pair) -> Claim | None:
     ids = (pair.config.id, pair.baseline.id)
     comparison = next((c for c in facts.comparisons if (c.config_id, c.comparator_id) == ids), None)
     if comparison is not None:
-        estimate, low, high, n = comparison.difference, comparison.low, comparison.high, comparison.num_seeds
+        found = Interval(comparison.num_seeds, comparison.difference, None, comparison.low, comparison.high)
     else:
-        mine, theirs = (
-            {s.seed: s.value for s in row.tune.seeds} if row.tune else {} for row in (pair.config, pair.baseline)
-        )
-        deltas = [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
+        mine, theirs = pair.config.tune, pair.baseline.tune
+        deltas = mine.minus(theirs) if mine and theirs else {}
         if not deltas:
             return None
-        found = mean_interval(deltas)
-        estimate, low, high, n = found.mean, found.low, found.high, len(deltas)
-    outcome, note = Holds.UNDECIDED, ""
+        found = mean_interval([*deltas.values()])
+    low, high, outcome, note = found.low, found.high, Holds.UNDECIDED, ""
     if high is not None and high < 0 and (low is None or low <= -MARGIN):
         outcome = Holds.FAILS
     elif low is not None and low > -MARGIN:
         outcome = Holds.HOLDS if comparison is not None else outcome
         note = "" if comparison is not None else " The same seeds chose it, so this cannot show that it holds."
     stage = Stage.CONFIRM if comparison is not None else Stage.TUNE
-    figures = f"{signed(estimate)} {interval(low, high, sign=True)}".strip()
+    figures = f"{signed(found.mean)} {interval(low, high, sign=True)}".strip()
     evidence = (
-        f"{pair.config.label} minus {pair.baseline.label}: {figures}, {count(n, f'{stage} seed')} "
-        f"(no worse: less than {MARGIN:g} lower).{note}{_unvaried(low, n)}"
+        f"{pair.config.label} minus {pair.baseline.label}: {figures}, {count(found.n, f'{stage} seed')} "
+        f"(no worse: less than {MARGIN:g} lower).{note}{_unvaried(low, found.n)}"
     )
     claim = "the final result is no worse than PPO clip's (Table 1)"
-    return Claim(
-        code="NO_WORSE_FINAL",
-        claim=claim,
-        outcome=outcome,
-        evidence=evidence,
-        estimate=estimate,
-        low=low,
-        high=high,
-        num_pairs=n,
-    )
+    return made_claim("NO_WORSE_FINAL", claim, outcome, evidence, found)
 
 
 def _no_more_divergences(facts: Facts) -> Claim | None:
@@ -242,20 +219,13 @@ def _no_more_divergences(facts: Facts) -> Claim | None:
         f"{signed((bad / n) - (base_bad / base_n), 2)} [{signed(low, 2)}, {signed(high, 2)}], "
         f"holds if the whole interval lies below {MORE_OFTEN:g}.{where}"
     )
-    return Claim(
-        code="NO_MORE_DIVERGENCES",
-        claim="training goes wrong no more often than with PPO clip (stability, Fig. 4)",
-        outcome=outcome,
-        evidence=evidence,
-        estimate=bad / n - base_bad / base_n,
-        low=low,
-        high=high,
-        num_pairs=0,
-    )
+    claim = "training goes wrong no more often than with PPO clip (stability, Fig. 4)"
+    result = Interval(0, bad / n - base_bad / base_n, None, low, high)
+    return made_claim("NO_MORE_DIVERGENCES", claim, outcome, evidence, result)
 
 
 def _gone_wrong(facts: Facts, rows: Sequence[ConfigRow]) -> tuple[int, int]:
-    """How many trials diverged or collapsed, of those that succeeded or diverged."""
+    """Count the trials that diverged or collapsed, of those that succeeded or diverged."""
     ids = {row.id for row in rows}
     kept = [t for t in facts.trials if t.config_id in ids and t.state.has_result]
     return sum(trial.reward_collapsed for trial in kept), len(kept)
@@ -263,13 +233,13 @@ def _gone_wrong(facts: Facts, rows: Sequence[ConfigRow]) -> tuple[int, int]:
 
 @lru_cache
 def _one_sided_p(hits: int, n: int, others: int, m: int) -> float:
-    """Fisher's exact test of a larger share in the first sample."""
+    """Return p of Fisher's exact test of a larger share in the first sample."""
     return float(stats.hypergeom.sf(hits - 1, n + m, hits + others, n))
 
 
 @lru_cache
 def _difference_of_shares(hits: int, n: int, others: int, m: int) -> tuple[float, float]:
-    """Newcombe's interval of hits/n - others/m, from Wilson's of both."""
+    """Return Newcombe's interval of hits/n - others/m, from Wilson's of both."""
     mine, theirs = (stats.binomtest(k, of).proportion_ci(CONFIDENCE, "wilson") for k, of in ((hits, n), (others, m)))
     share, other = hits / n, others / m
     low = share - other - math.hypot(share - mine.low, theirs.high - other)

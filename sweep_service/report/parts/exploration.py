@@ -1,4 +1,4 @@
-"""What the tune stage shows about parameters: main effects by analysis of variance, and a response surface.
+"""Findings of the tune stage about parameters: main effects by analysis of variance, and a response surface.
 
 Each config counts once, by its mean over tune seeds (as if it had all of them). A parameter with at most 6 values is a
 factor; a numeric one with more is a quadratic trend. What main effects leave, interactions and noise, is the error.
@@ -33,10 +33,10 @@ _LEVEL: Final = 0.05
 
 @dataclass(frozen=True)
 class EffectNoise:
-    """What effects are held against."""
+    """The error that effects are held against."""
 
     variance: float
-    """Of a config's mean."""
+    """Variance of a config's mean."""
     df: int
     source: str
 
@@ -51,11 +51,11 @@ class Analysis:
     means: Floats
     noise: EffectNoise | None
     left_p: float | None
-    """Of main effects that leave no more than the spread over seeds; None with one seed."""
+    """The p value of main effects that leave no more than the spread over seeds; None with one seed."""
 
 
 def exploration(facts: Facts) -> Exploration | None:
-    """Main effects and response surface; None with fewer than 3 results or nothing varied."""
+    """Return main effects and response surface; None with fewer than 3 results or nothing varied."""
     points = tuned_points(facts)
     found = _analyse(points, facts)
     if found is None:
@@ -90,7 +90,7 @@ def _analyse(points: Sequence[TunedPoint], facts: Facts) -> Analysis | None:
 
 
 def _spread(points: Sequence[TunedPoint], seeds: SeedFit) -> EffectNoise | None:
-    """The error of a config's mean by its spread over seeds, for designs that leave nothing else."""
+    """Return the error of a config's mean by its spread over seeds, for designs that leave nothing else."""
     if not seeds.variance:
         return None
     per_config = len(points) / sum(1 / len(point.values) for point in points)
@@ -104,7 +104,7 @@ def _design(
     means: Floats,
     spread: EffectNoise | None,
 ) -> tuple[list[Factor], LinearFit]:
-    """The richest coding that leaves degrees of freedom for the error; factors alone where none does."""
+    """Return the richest coding that leaves degrees of freedom for the error; factors alone where none does."""
     tried: list[tuple[list[Factor], LinearFit]] = []
     for coding in _CODINGS:
         factors = [code(name, [point.params.get(name) for point in points], space[name], coding) for name in names]
@@ -123,7 +123,7 @@ def _matrix(factors: Sequence[Factor], n: int) -> Floats:
 def _effects(
     factors: Sequence[Factor], whole: LinearFit, means: Floats, noise: EffectNoise | None
 ) -> list[tuple[Effect, float]]:
-    """Each parameter's effect, with the sum of squares that it alone explains."""
+    """Return each parameter's effect, with the sum of squares that it alone explains."""
     found: list[tuple[Effect, float]] = []
     start = 1
     for factor in factors:
@@ -151,7 +151,7 @@ def _effects(
 
 
 def _levels(factor: Factor, rows: Floats, whole: LinearFit, noise: EffectNoise | None) -> list[EffectLevel]:
-    """Means at each level with the other parameters at their average over configs."""
+    """Return means at each level with the other parameters at their average over configs."""
     means, apart = rows @ whole.beta, rows - rows.mean(axis=0)
     half = [noise and student_critical(noise.df) * noise.variance**0.5 * whole.scale(row) for row in apart]
     return [
@@ -170,7 +170,7 @@ def _levels(factor: Factor, rows: Floats, whole: LinearFit, noise: EffectNoise |
 
 
 def _raw_levels(factor: Factor, means: Floats) -> list[EffectLevel]:
-    """Plain means of a parameter that the design cannot tell from others; none for a trend."""
+    """Return plain means of a parameter that the design cannot tell from others; none for a trend."""
     if factor.trend:
         return []
     level_of = np.abs(factor.columns[:, None, :] - factor.levels).sum(axis=2).argmin(axis=1)
@@ -181,7 +181,7 @@ def _raw_levels(factor: Factor, means: Floats) -> list[EffectLevel]:
 
 
 def _trend_p(factor: Factor, rows: Floats, whole: LinearFit, noise: EffectNoise | None) -> float | None:
-    """Of no linear trend over a numeric parameter's levels; the sharpest question with few configs."""
+    """Return p of no linear trend over a numeric parameter's levels; the sharpest question with few configs."""
     if noise is None or factor.places is None:
         return None
     contrast = (factor.places - factor.places.mean()) @ rows
@@ -217,7 +217,7 @@ def _sentence(effect: Effect, noise: EffectNoise | None) -> str:
 
 
 def _without_collapsed(points: Sequence[TunedPoint], facts: Facts) -> list[str]:
-    """The same once more where collapses would drown everything else."""
+    """Say the same once more where collapses would drown everything else."""
     steady = [point for point in points if not point.collapsed]
     if len(steady) == len(points) or len(steady) < _MIN_STEADY or (found := _analyse(steady, facts)) is None:
         return []

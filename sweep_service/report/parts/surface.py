@@ -47,7 +47,7 @@ def surface(factors: Sequence[Factor], means: Floats) -> Surface | None:
 
 
 def _terms(u: Floats, pairs: Sequence[tuple[int, int]]) -> Floats:
-    """(rows, 1 + 2k + pairs): constant, linear, squares, products."""
+    """Return the columns (rows, 1 + 2k + pairs): constant, linear, squares, products."""
     products = [u[:, [i]] * u[:, [j]] for i, j in pairs]
     return np.hstack([np.ones((len(u), 1)), u, u**2, *products])
 
@@ -88,7 +88,7 @@ def _surface(
 
 
 def _highest(linear: Floats, bent: Floats) -> Floats:
-    """Where linear·u + u'·bent·u is highest for u within [-1, 1] each: it lies inside or on a face, so try them all."""
+    """Return where linear·u + u'·bent·u is highest for u within [-1, 1] each, by trying inside and faces."""
     best, value = np.zeros(len(linear)), -np.inf
     for face in itertools.product((None, -1.0, 1.0), repeat=len(linear)):
         u = np.array([0.0 if side is None else side for side in face])
@@ -115,7 +115,7 @@ def _raw_terms(
     middle: Floats,
     half: Floats,
 ) -> dict[str, float]:
-    """Coefficients of the parameters themselves instead of those scaled to [-1, 1]."""
+    """Return coefficients of the parameters themselves instead of those scaled to [-1, 1]."""
     names = [f"log10 {short_name(factor.name)}" if factor.log else short_name(factor.name) for factor in inside]
     bent = bent / np.outer(half, half)
     linear, slope = linear / half, linear / half - 2 * bent @ middle

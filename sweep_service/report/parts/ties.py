@@ -1,4 +1,4 @@
-"""Which confirmed configs may be the best one: Hsu's multiple comparison with the best, on paired seeds."""
+"""The confirmed configs that may be the best one: Hsu's multiple comparison with the best, on paired seeds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,7 +45,7 @@ def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None
 
 
 def _bound(contrasts: Sequence[Contrast], sign: int, family: int) -> float | None:
-    """The lowest of the bounds of (config minus each rival); None if a rival has too few seeds to be compared with."""
+    """Return the lowest of the bounds of (config minus each rival); None if a rival has too few seeds."""
     bounds = [
         found.estimate + sign * lower_critical(family, found.df) * found.standard_error
         for found in contrasts

@@ -49,6 +49,7 @@ class Arm:
 class Interval:
     """A mean with its confidence interval; the bounds are None for equal values, and for fewer than `MIN_SEEDS`."""
 
+    n: int
     mean: float
     sd: float | None
     low: float | None
@@ -82,14 +83,14 @@ class Difference:
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Mean over seeds with Student's interval."""
+    """Return the mean over seeds with Student's interval."""
     data, n = np.asarray(values, dtype=float), len(values)
     sd = float(data.std(ddof=1)) if n > 1 else None
     mean = float(data.mean())
     if sd is None or n < MIN_SEEDS or sd**2 <= _NO_VARIANCE:
-        return Interval(mean, sd, None, None)
+        return Interval(n, mean, sd, None, None)
     half = student_critical(n - 1) * sd / math.sqrt(n)
-    return Interval(mean, sd, mean - half, mean + half)
+    return Interval(n, mean, sd, mean - half, mean + half)
 
 
 def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[str]) -> list[Difference]:
@@ -128,7 +129,7 @@ def _difference(config_id: str, comparator_id: str, found: Contrast, family: int
 
 
 def _correlation(one_S: Flags, other_S: Flags) -> float:
-    """Correlation of two differences from the same comparator: 1/2 when both have the same seeds."""
+    """Return the correlation of two differences from the same comparator: 1/2 when both have the same seeds."""
     return int((one_S & other_S).sum()) / (2 * math.sqrt(int(one_S.sum()) * int(other_S.sum())))
 
 
@@ -144,7 +145,7 @@ class Pairs:
         self._pools: dict[frozenset[int], Squares] = {}
 
     def seeds(self, config_id: str, other_id: str) -> Flags:
-        """On which seeds both have a result."""
+        """Return for each seed whether both have a result."""
         one_S, other_S = self._values_AS[self._row[config_id]], self._values_AS[self._row[other_id]]
         return ~(np.isnan(one_S) | np.isnan(other_S))
 
@@ -170,7 +171,7 @@ class Pairs:
         return Contrast(n, estimate, math.sqrt(2 * variance / n), df, pooled)
 
     def spread(self) -> tuple[float, int] | None:
-        """The error's pooled variance and its degrees of freedom, from any number of seeds.
+        """Return the error's pooled variance and its degrees of freedom, from any number of seeds.
 
         None if nothing is left, or if what is left does not vary.
         """
@@ -178,7 +179,7 @@ class Pairs:
         return (squares / df, df) if df and squares / df > _NO_VARIANCE else None
 
     def _pool(self, one: int, other: int) -> tuple[float, int] | None:
-        """Squares and degrees of freedom of the configs that a pair may be pooled with; None if it stands alone."""
+        """Return squares and degrees of freedom of the configs to pool a pair with; None if it stands alone."""
         return None if {one, other} & self._alone else self._residual_of(self._calm | {one, other})
 
     def _residual_of(self, rows: frozenset[int]) -> Squares:
@@ -202,7 +203,7 @@ class Pairs:
 
     @cached_property
     def _against_others(self) -> dict[int, tuple[Squares, Squares]]:
-        """What each steady config adds to the residual of the steady ones, and what is left without it."""
+        """Squares that each steady config adds to the residual of the steady ones, and what is left without it."""
         every = frozenset(self._steady)
         squares, df = self._residual_of(every)
         rests = {row: self._residual_of(every - {row}) for row in self._steady}
@@ -210,7 +211,7 @@ class Pairs:
 
 
 def _plainly_larger(one: Squares, other: Squares, level: float) -> bool:
-    """Whether one variance is larger than another (F test)."""
+    """Say whether one variance is larger than another (F test)."""
     (squares, df), (rest, rest_df) = one, other
     if df < 1 or rest_df < 1 or rest <= _NO_VARIANCE:  # equal to the last digit: coarse scores, not a small spread
         return False
@@ -223,17 +224,17 @@ def _f_critical(df: int, rest_df: int, level: float) -> float:
 
 
 def _residual(values_AS: Floats) -> Squares:
-    """Residual squares and degrees of freedom of the config + seed model; NaN for a missing result."""
-    known_AS = ~np.isnan(values_AS)
+    """Return residual squares and degrees of freedom of the config + seed model; NaN for a missing result."""
+    present_AS = ~np.isnan(values_AS)
     arms, seeds = values_AS.shape
-    if known_AS.all():
+    if present_AS.all():
         if arms < 2 or seeds < 2:
             return 0.0, 0
         left_AS = values_AS - values_AS.mean(axis=1, keepdims=True) - values_AS.mean(axis=0) + values_AS.mean()
         return float((left_AS**2).sum()), (arms - 1) * (seeds - 1)
-    rows, columns = np.nonzero(known_AS)
+    rows, columns = np.nonzero(present_AS)
     design = np.zeros((len(rows), arms + seeds))
     design[np.arange(len(rows)), rows] = design[np.arange(len(rows)), arms + columns] = 1
-    results = values_AS[known_AS]
+    results = values_AS[present_AS]
     solution, _, rank, _ = np.linalg.lstsq(design, results, rcond=None)
     return float(((results - design @ solution) ** 2).sum()), len(rows) - int(rank)

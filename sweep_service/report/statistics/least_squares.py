@@ -29,7 +29,7 @@ class LinearFit:
 
     @property
     def variance(self) -> float | None:
-        """Of the error; None without degrees of freedom, and for a fit without any error, which says nothing of it."""
+        """Variance of the error; None without degrees of freedom, and for a fit without any error."""
         return self.rss / self.df if self.df > 0 and self.rss > 0 else None
 
     @property
@@ -38,7 +38,7 @@ class LinearFit:
         return 1 - self.rss / self.total if self.total > 0 else 0.0
 
     def scale(self, row: Floats) -> float:
-        """Standard error of `row`·beta, in units of the error's sd."""
+        """Return the standard error of `row`·beta, in units of the error's sd."""
         return math.sqrt(max(float(row @ self.inverse @ row), 0.0))
 
 
@@ -62,15 +62,15 @@ def fit(X: Floats, y: Floats) -> LinearFit:
 
 
 def p_of_t(t: float, df: int) -> float:
-    """Two-sided p value."""
+    """Return the two-sided p value of a t."""
     return 2 * float(special.stdtr(df, -abs(t)))
 
 
 def p_of_f(f: float, df: int, error_df: int) -> float:
-    """Its p value: how often noise alone gives an F as high."""
+    """Return the p value of an F: how often noise alone gives one as high."""
     return float(special.fdtrc(df, error_df, f))
 
 
 def p_text(p: float) -> str:
-    """`p = 0.031`, `p < 0.001`."""
+    """Write a p value like `p = 0.031` or `p < 0.001`."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
