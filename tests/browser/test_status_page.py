@@ -26,6 +26,8 @@ DRAWN = """() => Object.fromEntries([...document.querySelectorAll('.chart')].map
   const lines = (chart.data ?? []).filter((trace) => trace.meta);
   return [chart.dataset.key, Object.fromEntries(lines.map(({ meta, x, y }, i) => [meta, { x, y, moves: moves[i] }]))];
 }))"""
+FIT = """[...document.querySelectorAll('.chart')].every((chart) =>
+  chart.querySelector('.main-svg').getBoundingClientRect().width < chart.clientWidth + 1)"""
 
 Drawn = dict[str, dict[str, dict[str, Any]]]
 
@@ -209,6 +211,7 @@ def test_curves_have_no_gap_after_a_cut_connection(
     expect(page.get_by_role("link", name="Report", exact=True)).to_be_visible()
     expect(page.locator(".verdict")).to_be_visible(timeout=30_000)
     assert_complete(opened.drawn(), stored(client, sweep.id))
+    assert page.evaluate(FIT), "a chart is wider than its place"
     assert page.locator("#ended tr[id]").count() == 6
     assert page.locator("#running tr[id], #waiting tr[id]").count() == 0
     assert all("ERR_" in error for error in opened.errors), "other errors than those of the cut"

@@ -89,6 +89,7 @@ async function drawCurves(main) {
 }
 
 function draw() {
+  if (find(".curves").hidden) return; // what is hidden has no size to draw in
   find("#stages").hidden = new Set(curves.lines.map((line) => line.stage)).size < 2;
   const stage = find("#stages :checked").value;
   const lines = curves.lines.filter((line) => line.stage === stage);
@@ -128,11 +129,11 @@ function drawChart(chart, lines, steps) {
   });
   const axis = { gridcolor: colour("grid"), zeroline: false, automargin: true, fixedrange: innerWidth < 760 };
   const layout = {
-    margin: { l: 44, r: 10, t: 8, b: 30 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
+    margin: { l: 44, r: 10, t: 8, b: 36 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
     font: { family: colour("font"), size: 11.5, color: colour("muted") }, uirevision: "zoom stays",
     hovermode: lines.length > 12 ? "closest" : "x unified", dragmode: innerWidth < 760 ? false : "zoom",
     hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink"), size: 12 } },
-    xaxis: { ...axis, range: [-0.01 * steps, 1.01 * steps], hoverformat: ".0f", tickprefix: "step ", showtickprefix: "first", unifiedhovertitle: { text: "step %{x}" } },
+    xaxis: { ...axis, range: [-0.01 * steps, 1.01 * steps], title: { text: "step", standoff: 4 }, hoverformat: ".0f", unifiedhovertitle: { text: "step %{x}" } },
     yaxis: axis,
     annotations: lines.length ? [] : [{ text: "nothing recorded yet", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false }],
   };
