@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Hashable
-from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -10,7 +9,6 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import StringConstraints
 from starlette.concurrency import run_in_threadpool
 
-import sweep_service
 from sweep_service.api.json_body import json_body
 from sweep_service.api.paging import MAX_PAGE, Pages, Paging
 from sweep_service.api.problems import Refusal, listed
@@ -195,7 +193,6 @@ def list_samples(service: Service, sweep_id: SweepId, paging: Pages) -> Page[Sam
     return paging.page(rows, lambda sample: (sample.trial_id, sample.step))
 
 
-_REPORT_SCHEMA = FilePath(sweep_service.__file__).parent / "report" / "report.schema.json"
 _REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -277,7 +274,9 @@ def get_schema() -> dict[str, Any]:
 @router.get("/schemas/report", response_class=Response, responses={200: {"content": {"application/schema+json": {}}}})
 def get_report_schema() -> Response:
     """Return the JSON Schema of a report."""
-    return Response(_REPORT_SCHEMA.read_bytes(), media_type="application/schema+json")
+    from sweep_service.report.schema import schema_text  # brings plotly
+
+    return Response(schema_text(), media_type="application/schema+json")
 
 
 def _view(service: SweepService, sweep_id: str) -> SweepView:
