@@ -18,8 +18,8 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="module")
-def hundred() -> Report:
-    betas = [i / 10 for i in range(10)]
+def many() -> Report:
+    betas = [i / 5 for i in range(5)]
     spec = {
         "space": {"loss.beta1": betas, "loss.beta2": betas},
         "training": {"loss": {"name": "ce_gppo"}, "steps": 40},
@@ -59,20 +59,20 @@ def test_user_text_is_escaped(report: Report) -> None:
     check([_figure(hostile(report))])
 
 
-def test_without_confirmation_the_best_of_many_are_shown(hundred: Report) -> None:
-    figure = _figure(hundred)
+def test_without_confirmation_the_best_of_many_are_shown(many: Report) -> None:
+    figure = _figure(many)
     check([figure])
-    comparators = [row for row in hundred.configs if row.tune and Role.SPACE not in row.roles]
+    comparators = [row for row in many.configs if row.tune and Role.SPACE not in row.roles]
     assert len(figure["layout"]["yaxis"]["tickvals"]) == MOST_ROWS + len(comparators)
-    left = len([row for row in hundred.configs if row.tune]) - MOST_ROWS - len(comparators)
+    left = len([row for row in many.configs if row.tune]) - MOST_ROWS - len(comparators)
     assert f"{left} configs with a lower tune mean left out" in figure["note"]
-    assert hundred.best is not None
-    assert hundred.best.label in {trace.get("text") for trace in figure["data"]}
+    assert many.best is not None
+    assert many.best.label in {trace.get("text") for trace in figure["data"]}
     assert not [trace for trace in figure["data"] if trace["mode"] == "lines" and None in trace["x"]]
 
 
-def test_the_figure_grows_with_its_rows(report: Report, hundred: Report) -> None:
-    assert _figure(report)["height"] < _figure(hundred)["height"] < 1000
+def test_the_figure_grows_with_its_rows(report: Report, many: Report) -> None:
+    assert _figure(report)["height"] < _figure(many)["height"] < 1000
 
 
 def test_without_results_there_is_no_figure(report: Report) -> None:
