@@ -87,11 +87,11 @@ def test_an_exploratory_sweep_shows_tune_seeds() -> None:
     assert "Every tune seed (nothing was confirmed)" in _comments(render_svg(build(inputs)))
 
 
-def test_of_a_hundred_configs_the_best_are_drawn() -> None:
-    space = {"loss.beta1": [i / 10 for i in range(10)], "loss.beta2": [i / 10 for i in range(10)]}
+def test_of_many_configs_the_best_are_drawn() -> None:
+    space = {"loss.beta1": [i / 5 for i in range(5)], "loss.beta2": [i / 5 for i in range(5)]}
     spec = {"space": space, "seeds": {"tune": [0]}, "training": {"loss": {"name": "ce_gppo"}, "steps": 40}}
     report = build(sweep_inputs(spec, confirmed=False))
-    assert len(report.configs) >= 100
+    assert len(report.configs) >= 25
     svg = render_svg(report)
     assert len(svg) < 500_000
     drawn = {row.label for row in report.configs} & set(_comments(svg))
