@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from sweep_service.pages.config_looks import ConfigLook, looks
 from sweep_service.pages.page_curves import MeanCurves
@@ -38,15 +38,12 @@ class PageTrial:
 
 @dataclass(frozen=True)
 class Warned:
-    """A warning and the trials that have it."""
+    """A warning as the first trial that has it tells it."""
 
-    code: str
-    message: str
-    evidence: dict[str, Any]
+    warning: TrialWarning
+    row: PageTrial
     trials: int
-    config: str
-    seed: int
-    step: int
+    """Number of trials that have it."""
 
 
 @dataclass(frozen=True)
@@ -192,20 +189,8 @@ def _best(
 
 def _warnings(rows: Sequence[PageTrial]) -> list[Warned]:
     """Return each code once, as the first trial that has it tells it."""
-    by_code: dict[str, dict[str, tuple[PageTrial, TrialWarning]]] = {}
+    by_code: dict[str, dict[str, tuple[TrialWarning, PageTrial]]] = {}
     for row in rows:
         for warning in row.trial.warnings:
-            by_code.setdefault(warning.code, {}).setdefault(row.trial.id, (row, warning))
-    return [
-        Warned(
-            code=code,
-            message=warning.message,
-            evidence=warning.evidence,
-            trials=len(warned),
-            config=row.look.label,
-            seed=row.trial.seed,
-            step=warning.step,
-        )
-        for code, warned in by_code.items()
-        for row, warning in [*warned.values()][:1]
-    ]
+            by_code.setdefault(warning.code, {}).setdefault(row.trial.id, (warning, row))
+    return [Warned(*next(iter(warned.values())), trials=len(warned)) for warned in by_code.values()]
