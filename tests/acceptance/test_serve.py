@@ -18,7 +18,7 @@ def test_a_sweep_gets_its_report_and_a_second_serve_of_the_same_home_says_so(set
         os.environ["SWEEPS_PORT"] = str(unused_port())
         second = subprocess.run([sys.executable, "-m", "sweep_service", "serve"], capture_output=True, text=True)
         sweep = client.wait(sweep_id, 150)
-        trials = client.trials(sweep_id)
+        trials = list(client.trials(sweep_id))
         report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=60))
     assert second.returncode == 1
     assert second.stderr.count("\n") == 1
