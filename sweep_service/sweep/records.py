@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from sweep_service.sweep.endings import AttemptOutcome, Ending, TrialState
 from sweep_service.sweep.spec import SweepSpec
@@ -156,7 +157,7 @@ class Trial(Record):
     """The trainer's closing figures."""
     warnings: tuple[TrialWarning, ...] = ()
     """Warnings of its trainer: the newest of each code."""
-    ending: Ending | None = Field(default=None, exclude=True)
+    ending: SkipJsonSchema[Ending | None] = Field(default=None, exclude=True)
     """Reason why the trial is over; None while it is not. Not published: `state` and `message` are."""
 
 
