@@ -6,10 +6,10 @@ Times are seconds since the Unix epoch. Ids sort by creation. The store hands ou
 import os
 import time
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
 
 from sweep_service.sweep.endings import AttemptOutcome, Ending, TrialState
 from sweep_service.sweep.spec import SweepSpec
@@ -157,7 +157,7 @@ class Trial(Record):
     """The trainer's closing figures."""
     warnings: tuple[TrialWarning, ...] = ()
     """Warnings of its trainer: the newest of each code."""
-    ending: SkipJsonSchema[Annotated[Ending | None, WithJsonSchema({})]] = Field(default=None, exclude=True)
+    ending: SkipJsonSchema[Ending | None] = Field(default=None, exclude=True)
     """Reason why the trial is over; None while it is not. Not published: `state` and `message` are."""
 
 
