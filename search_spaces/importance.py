@@ -1,4 +1,4 @@
-"""How much each parameter of a space matters to what was observed, by two of Optuna's methods."""
+"""Importance of each parameter of a space for the observed objective, by two of Optuna's methods."""
 
 import math
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ MIN_AMONG_BEST = 5
 """PED-ANOVA compares the best points with all of them, and needs a few of the best."""
 _BEST_SHARE = 0.1
 _DEPTH = 8
-"""Of fANOVA's trees, instead of Optuna's 64: shares differ by a few hundredths, and many points take seconds."""
+"""Depth of fANOVA's trees in place of Optuna's 64; shares differ by a few hundredths, and many points take seconds."""
 
 
 @dataclass(frozen=True)
 class Importances:
-    """How much each parameter matters, by its name and in the space's order."""
+    """Importance of each parameter by its name, in the space's order."""
 
     fanova: dict[str, float]
     """Share of the variance over the whole space that the parameter explains alone; the rest is joint effects."""
     ped_anova: dict[str, float]
-    """How much the parameter decides whether a point is among the best; adds up to 1, or all 0 if nothing does."""
+    """Weight of the parameter in whether a point is among the best; all add up to 1, or are 0 if nothing matters."""
     num_best: int
     """Points that PED-ANOVA took for the best: a tenth, at least 5, with all that equal the last one."""
 

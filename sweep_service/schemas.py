@@ -108,10 +108,10 @@ class Best(View):
     config_id: str
     params: dict[str, Any]
     stage: Stage
-    """CONFIRM once a config that tuning chose has such a result."""
+    """CONFIRM once a config that tuning chose has a confirm result."""
     metric: str
     objective: float
-    """Mean over the stage's seeds."""
+    """Mean objective over the stage's seeds."""
     training: dict[str, Any]
     """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it."""
 
@@ -126,7 +126,7 @@ class ComparedSweep(View):
     objective: str
     configs: int
     only_here: int
-    """Configs that are not among the shared ones."""
+    """Number of configs that are not among the shared ones."""
 
 
 class ConfigValues(View):
@@ -159,9 +159,9 @@ class SharedConfig(View):
     config_id: str
     params: dict[str, Any]
     values: list[ConfigValues]
-    """One for each sweep, in their order."""
+    """Values in each sweep, in the order of the sweeps."""
     differences: list[ConfigDifference]
-    """One for each sweep after the first, in their order."""
+    """Differences of each sweep after the first, in their order."""
 
 
 class SweepsComparison(View):

@@ -28,7 +28,7 @@ class PageTrial:
     trial: Trial
     look: ConfigLook
     phase: str | None
-    """What the trial does before its first update."""
+    """Phase of the trial before its first update."""
     entropy: float | None
     reward: float | None
     objective: float | None
@@ -90,7 +90,7 @@ class Snapshot:
     best: BestSoFar | None
     verdict: ShownVerdict | None
     probing: str | None
-    """What the sweep's cost probe does, while there is one."""
+    """Phase of the sweep's cost probe; None without a running one."""
     mlflow_url: str | None
 
     @property

@@ -1,4 +1,4 @@
-"""`build`: from a sweep's rows to its report."""
+"""`build` makes a sweep's report from its rows."""
 
 from collections.abc import Mapping, Sequence
 
@@ -87,7 +87,7 @@ def _facts(inputs: ReportInputs) -> Facts:
 
 
 def _objectives(inputs: ReportInputs) -> dict[str, float | None]:
-    """By trial id."""
+    """Return each trial's objective by trial id; None without one."""
     objective = inputs.sweep.spec.objective
     found: dict[str, float | None] = {}
     for trial in inputs.trials:
@@ -124,14 +124,14 @@ def _config_rows(inputs: ReportInputs, trials: Sequence[TrialRow], varied: Seque
 
 
 def _objective_text(inputs: ReportInputs) -> str:
-    """`avg@32 on 20 validation problems, mean of the last 3 evaluations`."""
+    """Describe the objective: `avg@32 on 20 validation problems, mean of the last 3 evaluations`."""
     objective, base = inputs.sweep.spec.objective, inputs.sweep.spec.base.evaluation
     name = f"avg@{base.samples_per_problem}" if objective.metric == "eval/avg_at_k" else f"pass@{base.pass_k}"
     return f"{name} on held-out validation problems, mean of each trial's last {count(objective.last, 'evaluation')}"
 
 
 def _selection(trials: Sequence[Trial], seeds: Sequence[int]) -> str:
-    """How tuning chose; a tune stage that was cut short leaves fewer seeds, or fewer configs, to compare."""
+    """Say how tuning chose; a tune stage that was cut short leaves fewer seeds or configs to compare."""
     shared, whole = compared(trials)
     used = [seed for seed in seeds if seed in shared]
     text = f"Configs were chosen on tune seeds {_listed(used)} by their mean over these seeds."

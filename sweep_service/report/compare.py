@@ -22,7 +22,7 @@ class Results:
     sweep: Sweep
     configs: Sequence[Config]
     values: Mapping[str, Mapping[int, float]]
-    """By config id and seed, of both stages; their seeds differ."""
+    """Objective by config id and seed, of both stages, whose seeds differ."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class _Contrast:
     """Standard error; None below `MIN_SEEDS` seeds, 0 where nothing varies."""
     df: float
     repeated: int
-    """Common seeds, if each gave the same value in both."""
+    """Number of common seeds if each gave the same value in both sweeps, else 0."""
 
 
 def compare_sweeps(compared: Sequence[Results]) -> SweepsComparison:
     """Join the configs that the first sweep shares with any other, and compare each with the first.
 
     Args:
-        compared: at least two, in the order in which they are to be shown.
+        compared: at least two sweeps, in the order in which they are shown.
     """
     first, *others = compared
     elsewhere = {config.id for other in others for config in other.configs}
@@ -90,7 +90,7 @@ def _values(values: Mapping[int, float]) -> ConfigValues:
 
 
 def _contrast(first: Results, other: Results, config_id: str) -> _Contrast | None:
-    """Paired where both have at least `MIN_SEEDS` seeds in common, else of the two means; None without results."""
+    """Compare seed by seed with at least `MIN_SEEDS` common seeds, else compare the means; None without results."""
     before, after = first.values.get(config_id, {}), other.values.get(config_id, {})
     if not before or not after:
         return None
@@ -107,7 +107,7 @@ def _contrast(first: Results, other: Results, config_id: str) -> _Contrast | Non
 
 
 def _welch(sides: Sequence[Any]) -> tuple[float, float]:
-    """Standard error of the difference of two means, and its degrees of freedom."""
+    """Return the standard error of the difference of two means, and its degrees of freedom."""
     parts = [float(side.var(ddof=1)) / len(side) for side in sides]
     total = sum(parts)
     if total == 0:
@@ -117,7 +117,7 @@ def _welch(sides: Sequence[Any]) -> tuple[float, float]:
 
 
 def _difference(sweep_id: str, found: _Contrast | None, level: float) -> ConfigDifference:
-    """Without an interval where nothing varies, which says nothing of the spread."""
+    """Return the difference, without an interval where nothing varies, because that says nothing about the spread."""
     if found is None:
         return ConfigDifference(sweep_id=sweep_id, paired=False, seeds=0)
     half = None if not found.error else student_critical(found.df, level) * found.error
@@ -133,7 +133,7 @@ def _difference(sweep_id: str, found: _Contrast | None, level: float) -> ConfigD
 
 
 def _notes(compared: Sequence[Results], shared: Sequence[SharedConfig]) -> list[str]:
-    """What a reader must know before reading the differences."""
+    """Return notes that a reader must know before reading the differences."""
     notes: list[str] = []
     first, *others = compared
     for other in others:
@@ -153,7 +153,7 @@ def _notes(compared: Sequence[Results], shared: Sequence[SharedConfig]) -> list[
 
 
 def _settings(first: Sweep, other: Sweep) -> list[str]:
-    """Dotted names of base training settings in which two sweeps differ."""
+    """Return the dotted names of base training settings in which two sweeps differ."""
     one, two = (_flat(sweep.spec.base.model_dump(mode="json")) for sweep in (first, other))
     return sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
 

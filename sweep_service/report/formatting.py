@@ -3,7 +3,7 @@
 from typing import Final
 
 NOTHING: Final = "\N{EN DASH}"
-"""Stands for a missing value."""
+"""Text for a missing value."""
 
 
 def number(value: float | None, digits: int = 3) -> str:

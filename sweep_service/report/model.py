@@ -38,11 +38,11 @@ class SweepInfo(ReportPart):
     labels: dict[str, str]
     created_at: float
     trial_hours: float
-    """For which trials held their CPUs and GPUs, all attempts together; waiting is left out."""
+    """Hours for which trials held their CPUs and GPUs, all attempts together; waiting is left out."""
     gpu_hours: float
-    """The same times the GPUs that a trial holds, and the probe's; 0 on CPUs."""
+    """GPU-hours: `trial_hours` times the GPUs that a trial holds, and the probe's; 0 on CPUs."""
     max_gpu_hours: float | None = None
-    """The budget's limit."""
+    """Limit of the budget in GPU-hours; None without one."""
     spec_digest: str
     mlflow_url: str | None
 
@@ -59,11 +59,11 @@ class StageResult(ReportPart):
     """A config's objective over the seeds of one stage."""
 
     n: int
-    """Seeds that have a value."""
+    """Number of seeds that have a value."""
     planned: int
     mean: float
     sd: float | None
-    """Over seeds; None for one seed."""
+    """Standard deviation over seeds; None for one seed."""
     low: float | None
     """95 % interval of the mean (Student's t over seeds); None for fewer than 3 seeds, for equal values, and
     for the tune stage: its seeds chose the config, so an interval around its mean would be too high."""
@@ -72,7 +72,7 @@ class StageResult(ReportPart):
 
     @property
     def by_seed(self) -> dict[int, float]:
-        """The objective by seed."""
+        """Return the objective by seed."""
         return {seed.seed: seed.value for seed in self.seeds}
 
     def minus(self, other: "StageResult") -> dict[int, float]:
@@ -87,36 +87,36 @@ class ConfigRow(ReportPart):
     id: str
     number: int
     label: str
-    """The varied parameters, short: β1=0.5 β2=1."""
+    """Short text of the varied parameters: β1=0.5 β2=1."""
     roles: list[Role]
     loss: str
     params: dict[str, Any]
-    """The parameters that differ within the sweep."""
+    """Values of the parameters that differ within the sweep, by dotted name."""
     tune: StageResult | None
     confirm: StageResult | None
     entropy_start: float | None
-    """Nats a token, mean over trials of the first 5 % of the steps."""
+    """Entropy in nats a token, mean over trials of the first 5 % of the steps."""
     entropy_end: float | None
     reward_peak: float | None
-    """Mean over trials of each one's best window of 5 % of the steps."""
+    """Reward in each trial's best window of 5 % of the steps, mean over trials."""
     reward_final: float | None
     entropy_kept: float | None = None
-    """Mean over trials of entropy at the end divided by entropy at the start. This and what follows: over the trials
-    that trained to the end; over all of them while there are none."""
+    """Entropy at the end divided by entropy at the start, mean over trials. This and the following fields count only
+    the trials that trained to the end, or all of them while there are none."""
     length_start: float | None = None
-    """Tokens; completions sampled in training, mean over trials of the first 5 % of the steps."""
+    """Length in tokens of completions sampled in training, mean over trials of the first 5 % of the steps."""
     length_end: float | None = None
     reward_collapsed: int
-    """Trials that fell below half of their own peak reward for a window, or diverged."""
+    """Number of trials that fell below half of their own peak reward for a window, or diverged."""
     entropy_collapsed: int
     evaluation_se: float | None = None
     """Standard error of one trial's objective from sampling completions alone: root mean square over trials."""
     tokens: float | None = None
-    """Completion tokens trained on, mean over trials."""
+    """Number of completion tokens trained on, mean over trials."""
     hours: float | None = None
-    """For which a trial held its CPUs and GPUs, all its attempts together; mean over trials that ended."""
+    """Hours for which a trial held its CPUs and GPUs, all its attempts together; mean over trials that ended."""
     states: dict[TrialState, int]
-    """How many of its trials are in which state."""
+    """Number of the config's trials in each state."""
 
 
 class Comparison(ReportPart):
@@ -131,16 +131,16 @@ class Comparison(ReportPart):
     num_seeds: int
     difference: float
     low: float | None
-    """95 % interval: the lower bounds of all `family` configs compared with this comparator hold at once (97.5 %)."""
+    """Lower end of the 95 % interval; those of all `family` configs against this comparator hold at once (97.5 %)."""
     high: float | None
-    """This bound holds by itself: to choose the best of several configs can only push its difference up."""
+    """Upper end, which holds by itself: choosing the best of several configs can only push its difference up."""
     standard_error: float | None
     df: int | None
     variance: Literal["pooled", "pair"] | None
-    """Whose: all configs that did not collapse, or this pair's own."""
+    """Source of the variance: pooled over all configs that did not collapse, or this pair's own."""
     family: int
     detectable: float | None
-    """The true difference that as many seeds would find with 80 % probability."""
+    """True difference that as many seeds would find with 80 % probability."""
 
 
 class TieMember(ReportPart):
@@ -161,21 +161,21 @@ class TieSet(ReportPart):
 
     members: list[TieMember]
     text: str
-    """In a sentence."""
+    """The result in a sentence."""
 
 
 class Purchase(ReportPart):
     """What to train next so that the question is decided."""
 
     text: str
-    """Such as: 4 more confirm seeds on these two configs find a difference of 0.02 with 80 % probability."""
+    """Sentence such as: 4 more confirm seeds on these two configs find a difference of 0.02 with 80 % probability."""
     config_ids: list[str]
     more_seeds: int
-    """For each of them; 0 where nothing needs to be bought."""
+    """Number of further seeds for each config; 0 where none is needed."""
     difference: float
-    """The true difference that would then be found."""
+    """True difference that would then be found."""
     power: float | None
-    """With which probability; None where nothing is known about the spread over seeds."""
+    """Probability of finding it; None where nothing is known about the spread over seeds."""
 
 
 class Verdict(ReportPart):
@@ -210,12 +210,12 @@ class Effect(ReportPart):
     label: str
     levels: list[EffectLevel]
     df: int
-    """0 where the design cannot tell it from other parameters."""
+    """Degrees of freedom; 0 where the design cannot tell the parameter from others."""
     f: float | None
     p: float | None
-    """Of no effect at all; None where no degree of freedom is left for the error."""
+    """P value for no effect at all; None where no degree of freedom is left for the error."""
     trend_p: float | None = None
-    """Of no linear trend over its values; None for one without order."""
+    """P value for no linear trend over the parameter's values; None for values without order."""
     kind: Literal["levels", "trend"] = "levels"
     """Whether each value has its own mean, or all lie on a fitted parabola or line."""
 
@@ -230,7 +230,7 @@ class Surface(ReportPart):
     r2: float
     residual_df: int
     at: dict[str, float]
-    """By dotted name: where the surface is highest within the range tried."""
+    """Point, by dotted name, at which the surface is highest within the range tried."""
     predicted: float
     low: float | None
     """95 % interval of the mean there, if the surface holds."""
@@ -244,11 +244,11 @@ class Exploration(ReportPart):
     effects: list[Effect]
     """Main effects, with what they leave unexplained (interactions and noise) as their error; strongest first."""
     error_sd: float | None
-    """Of a config's mean."""
+    """Standard deviation of the error of a config's mean."""
     error_df: int
     surface: Surface | None
     text: list[str]
-    """In sentences, the strongest first."""
+    """Effects in sentences, the strongest first."""
 
 
 class BudgetComparison(ReportPart):
@@ -260,7 +260,7 @@ class BudgetComparison(ReportPart):
     """Optimizer updates, completion tokens trained on, or hours of a trial since its first evaluation (times its GPUs,
     if it has any)."""
     budget: float | None
-    """Mean over seeds of what the cheaper one of the pair spent; None for steps, and where both always diverged."""
+    """Cost spent by the cheaper one of the pair, mean over seeds; None for steps, and where both always diverged."""
     num_seeds: int
     difference: float
     low: float | None
@@ -282,15 +282,15 @@ class Descriptive(ReportPart):
     thresholds: list[float]
     profiles: list[Profile]
     iqm: dict[str, float]
-    """By config id: interquartile mean over confirm seeds of (config minus comparator). Values that a quartile cuts
+    """Interquartile mean over confirm seeds of (config minus comparator), by config id. Values that a quartile cuts
     count in part, so it is a plain mean for two seeds and leans on the middle one for three."""
     improvement: dict[str, float]
-    """By config id: share of pairs of a seed of the config and one of the comparator in which the config is higher;
+    """Share of the pairs (seed of the config, seed of the comparator) in which the config is higher, by config id;
     equal ones count half."""
     training_sd: float | None
     """Spread of the objective over training seeds, pooled within configs that did not collapse."""
     evaluation_se: float | None
-    """The part of it that comes from sampling completions at evaluations."""
+    """Part of `training_sd` that comes from sampling completions at evaluations."""
 
 
 class Cell(ReportPart):
@@ -300,16 +300,16 @@ class Cell(ReportPart):
     y: str
     facet: str | None
     config_id: str | None
-    """None: no config has this combination. Of several that differ in `others`, the one with the best tune mean."""
+    """Id of the config in this cell, the best by tune mean if several differ in `others`; None for a hole."""
     mean: float | None
-    """Over tune seeds; None for a hole, or without a tune result."""
+    """Mean objective over tune seeds; None for a hole, or without a tune result."""
     half_width: float | None
-    """Of the 95 % interval of the mean over the tune seeds. Variance: the config + seed model's, pooled over configs
-    without a collapse; the config's own where it collapsed. None below 2 seeds a config (3 where it collapsed)."""
+    """Half width of the mean's 95 % interval. The variance is the config + seed model's, pooled over configs without
+    a collapse, or the config's own where it collapsed. None below 2 seeds a config (3 where it collapsed)."""
     n: int
     planned: int
     confirm: float | None
-    """Its confirm mean, if it was confirmed."""
+    """Confirm mean of the config; None if it was not confirmed."""
     entropy_kept: float | None
     """Entropy at the end divided by entropy at the start, mean over tune trials (confirm trials, if there are no
     others)."""
@@ -319,17 +319,17 @@ class Grid(ReportPart):
     """The objective over the two first varied parameters (beta1 and beta2 if they vary), faceted by a third."""
 
     x: str
-    """Dotted name."""
+    """Dotted name of the parameter on the x axis."""
     y: str
     facet: str | None
     xs: list[str]
-    """Values in order."""
+    """Values of x in order."""
     ys: list[str]
     facets: list[str]
     cells: list[Cell]
-    """Every combination, holes included."""
+    """Cells of every combination, holes included."""
     others: list[str]
-    """Parameters that vary too and over which a cell averages."""
+    """Further varied parameters, over which a cell averages."""
 
 
 class TradeoffPoint(ReportPart):
@@ -348,7 +348,7 @@ class TradeoffPoint(ReportPart):
     entropy_high: float | None
     n: int
     on_front: bool
-    """Whether no other config is better in one and at least as good in the other."""
+    """Whether no other config is better in one coordinate and at least as good in the other."""
 
 
 class Importance(ReportPart):
@@ -358,7 +358,7 @@ class Importance(ReportPart):
     fanova: list[float]
     """Share of the variance over the whole space that the parameter explains alone; joint effects are the rest."""
     ped_anova: list[float]
-    """How much the parameter decides whether a config is among the best tenth (at least 5); adds up to 1."""
+    """Weight of the parameter in whether a config is among the best tenth (at least 5); all add up to 1."""
     num_configs: int
     text: str
 
@@ -376,7 +376,7 @@ class Claim(ReportPart):
 
     code: str
     claim: str
-    """In words, with its place in the paper."""
+    """The claim in words, with its place in the paper."""
     outcome: Holds
     evidence: str
     estimate: float | None = None
@@ -391,7 +391,7 @@ class SampledCompletion(ReportPart):
     prompt: str
     completion: str
     reward: float | None
-    """None where the judge failed."""
+    """Reward of the completion; None where the judge failed."""
 
 
 class SampleGroup(ReportPart):
@@ -411,9 +411,9 @@ class Caution(ReportPart):
 
     code: str
     rule: str = ""
-    """When it is given, in words, with its threshold."""
+    """The rule in words, with its threshold."""
     text: str
-    """The evidence."""
+    """The evidence in words."""
     trials: list[str] = []
     """Ids of the trials that met the rule."""
 
@@ -436,25 +436,25 @@ class BestConfig(ReportPart):
     config_id: str
     label: str
     why: str
-    """How it was chosen."""
+    """Sentence that says how the config was chosen."""
     tune: StageResult | None
     confirm: StageResult | None
     optimism: float | None
-    """Tune mean minus confirm mean: how much its own selection flattered it."""
+    """Tune mean minus confirm mean: the amount by which its own selection flattered the config."""
     params: dict[str, Any] = {}
-    """The varied ones."""
+    """Values of the varied parameters, by dotted name."""
     evidence: list[str] = []
-    """What speaks for and against it, a sentence each."""
+    """Sentences for and against the config."""
     others: list[str] = []
-    """Why not the others, a sentence each."""
+    """Sentences that say why other configs were not picked."""
     yaml: str
     command: str
     seeds: list[int] = []
-    """The confirm seeds; the file trains the first one."""
+    """Confirm seeds, of which the file trains the first."""
     checkpoints: list[CheckpointRef] = []
     mlflow_urls: list[str] = []
     provenance: dict[str, str] = {}
-    """Code version, model and data digests, machine: what else a repetition needs."""
+    """Everything else that a repetition needs: code version, digests of model and data, machine."""
 
 
 class TrialRow(ReportPart):
@@ -481,7 +481,7 @@ class TrialRow(ReportPart):
     length_start: float | None = None
     length_end: float | None = None
     evaluation_se: float | None = None
-    """Standard error of its objective from sampling completions."""
+    """Standard error of the trial's objective from sampling completions."""
     tokens: float | None = None
     seconds: float | None
     message: str | None
@@ -527,10 +527,10 @@ class Report(ReportPart):
     report_version: Literal[4] = REPORT_VERSION
     inputs_digest: str
     interim: bool
-    """Whether the sweep was still going on: every number may change."""
+    """Whether the sweep was still running, so that every number may change."""
     sweep: SweepInfo
     objective: str
-    """What is compared, in words."""
+    """Name of the compared objective, in words."""
     higher_is_better: Literal[True] = True
     verdict: Verdict
     cautions: list[Caution]
@@ -544,17 +544,17 @@ class Report(ReportPart):
     tradeoff: list[TradeoffPoint] = []
     importance: Importance | None = None
     configs: list[ConfigRow]
-    """Confirmed ones first, best first."""
+    """Configs, confirmed ones first, best first."""
     trials: list[TrialRow]
     curves: list[CurveSet]
     samples: list[SampleGroup] = []
     method: list[str]
-    """How the numbers were made, a sentence each."""
+    """Sentences that say how the numbers were made."""
     versions: dict[str, str]
 
 
 def report_json(report: Report) -> bytes:
-    """The report as JSON, ending in a newline."""
+    """Return the report as JSON, ending in a newline."""
     return report.model_dump_json().encode() + b"\n"
 
 

@@ -11,6 +11,6 @@ lease            holds the sweep while Tune's loop moves
 cluster          connects to Ray, and counts how many trials fit it
 trial_actor      the thin actor around one trainer, with its deadline and the leftovers of earlier attempts
 trainer_process  a trainer at work: its events, its end
-trainer_launch   two ways to start it: a fresh interpreter, or a fork of
-preloaded        a process that has the imports behind it
+trainer_launch   starts a trainer in a fresh interpreter, or as a fork of
+preloaded        a process that has imported torch already
 """

@@ -1,4 +1,4 @@
-"""The cost probe of a sweep: one trainer that measures, in an actor as a trial has it, before the first trial."""
+"""The cost probe of a sweep: one trainer that measures costs before the first trial, in an actor like a trial's."""
 
 import json
 import time
@@ -52,7 +52,7 @@ class ProbeStage:
         self._process: tuple[str, int, float] | None = None
 
     def run(self) -> SweepEnd | None:
-        """Measure, unless that is not asked for or was done before; return how the sweep ends, None if trials follow.
+        """Measure the cost if the spec asks for it and no probe has; return the sweep's end, or None if trials follow.
 
         Raises: StaleEpoch.
         """
@@ -72,12 +72,12 @@ class ProbeStage:
         return self._judge(sweep, probe)
 
     def kill_trainer(self) -> None:
-        """Kill this host's trainer without a word in the store: the sweep is somebody else's now."""
+        """Kill this host's trainer without writing to the store, for another runner may own the sweep by now."""
         if self._process is not None and self._process[0] == this_host():
             terminate(*self._process)
 
     def _earlier_probe(self, sweep: Sweep, shape: str, machines: str) -> CostProbe | None:
-        """Return what an earlier runner of this sweep has measured, or another sweep if that is as good."""
+        """Return the probe of an earlier runner of this sweep, or of another sweep with the same shape and machines."""
         own = self._store.last_probe(sweep.id)
         if own is not None and own.state in (ProbeState.SUCCEEDED, ProbeState.FAILED):
             return own
@@ -191,10 +191,10 @@ class _ProbeRecord:
 
 
 def probe_job(sweep: Sweep, settings: Settings, probe: CostProbe, training: TrainingConfig, gpu_hours: float) -> Job:
-    """Return what the probe's actor does.
+    """Return the job of the probe's actor.
 
     Args:
-        gpu_hours: hours that earlier probes of the sweep took; like a trial's attempts, they have one limit together.
+        gpu_hours: GPU-hours that earlier probes of the sweep took; all its probes share the time limit of one trial.
     """
     resources = sweep.spec.resources
     held_s = gpu_hours * 3600 / resources.gpus if resources.gpus else 0.0
@@ -228,6 +228,6 @@ def _span(hours: float) -> str:
 
 
 def _machines() -> str:
-    """Return the kinds of accelerators that the cluster has, in Ray's words; the same for all clusters without."""
+    """Return the kinds of accelerators in the cluster, in Ray's words; clusters without any give the same text."""
     resources = {name for node in ray.nodes() if node["Alive"] for name in node["Resources"]}
     return " ".join(sorted(name for name in resources if name.startswith("accelerator_type:")))[:255] or "CPU"

@@ -1,4 +1,4 @@
-"""The moment at which a trainer must end. It holds also while nobody calls the actor, whose runner may be stuck."""
+"""The deadline of a trainer. It is kept even if nobody calls the actor any more because its runner is stuck."""
 
 import threading
 from typing import Final
@@ -11,11 +11,11 @@ _LOOK_EVERY_S: Final = 0.1
 
 
 class Deadline:
-    """Ends a trainer after so many seconds: SIGTERM, `STOP_GRACE_S`, SIGKILL.
+    """Ends a trainer at its deadline: SIGTERM, and SIGKILL after `STOP_GRACE_S`.
 
     Args:
-        trainer: may have no process yet; then it is ended as soon as it has one.
-        seconds: from now.
+        trainer: the trainer to end; if it has no process yet, it is ended as soon as it has one.
+        seconds: time from now to the deadline.
     """
 
     def __init__(self, trainer: Trainer, seconds: float) -> None:
@@ -25,7 +25,7 @@ class Deadline:
         threading.Thread(target=self._watch, name="deadline", daemon=True).start()
 
     def lift(self) -> None:
-        """Let the trainer be: its owner ends it, or it has ended."""
+        """Cancel the deadline: the trainer has ended, or its owner ends it."""
         self._lifted.set()
 
     def _watch(self) -> None:

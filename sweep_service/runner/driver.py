@@ -23,15 +23,15 @@ from sweep_service.sweep.records import Sweep, SweepState
 from sweep_service.sweep.spec import Resources
 
 CAPACITY_WAIT_S: Final = 60.0
-"""Seconds that a cluster may take to have a node on which a trial fits."""
+"""Longest wait, in seconds, for the cluster to have a node on which a trial fits."""
 
 
 def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> None:
     """Run a sweep's trials until there is nothing more to run; leave it FINALIZING, CANCELLED or FAILED.
 
     Args:
-        lease: of this fence, already renewing itself.
-    Raises: StaleEpoch, if another runner has taken over; whatever else went wrong, for the worker to start a new one.
+        lease: lease of this fence, which is already being renewed.
+    Raises: StaleEpoch, if another runner has taken over; any other error, upon which the worker starts a new runner.
     """
     sweep, wishes = store.get_sweep(fence.sweep_id), Wishes(store, fence.sweep_id)
     lease.beat()
@@ -50,7 +50,7 @@ def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> N
 def _run_trials(
     store: Store, settings: Settings, fence: Fence, lease: Lease, sweep: Sweep, wishes: Wishes
 ) -> SweepEnd | None:
-    """Probe the cost, then run trials; None: until there were no more, or the user interrupted them."""
+    """Probe the cost, then run all trials; return the sweep's end if no trial may begin, None otherwise."""
     slots = Slots(sweep.spec.resources)
     raylet = connect(settings, sweep.id)
     if raylet is not None:

@@ -1,4 +1,4 @@
-"""Holding the sweep: the lease is renewed while Tune moves and Ray lives; otherwise this process ends at once."""
+"""The lease on the sweep. It is renewed while Tune moves and Ray lives; otherwise this process ends at once."""
 
 import os
 import select
@@ -19,7 +19,7 @@ from sweep_service.store import Fence, Store
 LEASE_S: Final = 10.0
 RENEW_EVERY_S: Final = 2.0
 LONGEST_STEP_S: Final = 60.0
-"""After so long without a step of Tune's loop it counts as stuck."""
+"""Seconds without a step of Tune's loop after which the loop counts as stuck."""
 
 LOST_EXIT_CODE: Final = 3
 STUCK_EXIT_CODE: Final = 4
@@ -30,7 +30,7 @@ class Lease:
     """Renews the lease from its own thread.
 
     Args:
-        abandon: called before the process ends early: kills the trainers of this runner, once it has any.
+        abandon: called before the process ends early; kills the trainers of this runner, once it has any.
     """
 
     def __init__(self, store: Store, fence: Fence, abandon: Callable[[], None] = lambda: None) -> None:
@@ -44,7 +44,7 @@ class Lease:
         threading.Thread(target=self._run, name="lease", daemon=True).start()
 
     def stop(self) -> None:
-        """Renew no more."""
+        """Stop renewing."""
         self._stopped.set()
 
     def beat(self) -> None:
@@ -52,7 +52,7 @@ class Lease:
         self._moved_at = time.monotonic()
 
     def watch(self, raylet: int) -> None:
-        """End this process when that one ends."""
+        """End this process when the process with pid `raylet` ends."""
         threading.Thread(target=self._end_with, args=(raylet,), name="raylet-watch", daemon=True).start()
 
     def _end_with(self, pid: int) -> None:

@@ -40,9 +40,9 @@ class _Live:
     """The trial as it was when it was handed out."""
     process: tuple[str, int, float] | None = None
     held_s: float = 0.0
-    """Seconds for which its actor has held its resources, by its last report."""
+    """Seconds for which the trial's actor has held its resources, by its last report."""
     marked_s: float = 0.0
-    """Seconds of these that the store has."""
+    """Seconds of `held_s` that the store has."""
     reported_at: float | None = None
     """Time of the last report, on the monotonic clock."""
 
@@ -52,7 +52,7 @@ class Ledger:
 
     Args:
         fence: the right to write; every method may raise StaleEpoch.
-        slots: how many trials may run at a time, asked again and again.
+        slots: number of trials that may run at a time, asked anew each time.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Ledger:
     def _next_trial(self) -> Trial | None:
         """Return the first pending trial that may begin; make new ones if there is none and the sweep needs more.
 
-        When the budget lets no new trial begin, running ones may still give back hours that they do not need; after
-        the last of them those that wait are cancelled, and what comes next is made.
+        When the budget lets no new trial begin, running ones may still give back hours that they do not need. Once the
+        last of them has ended, the waiting trials are cancelled and the trials that come next are made.
         """
         while True:
             pending = self._store.list_trials(self._sweep.id, limit=1, states=[TrialState.PENDING])
@@ -106,25 +106,25 @@ class Ledger:
             self._store.add_configs(self._fence, *records)
 
     def _may_go_on(self, trial: Trial) -> bool:
-        """Whether a pending trial may be handed out: one that has begun if it has time left, a new one if it fits."""
+        """Whether a pending trial may be handed out: once begun it needs time left, before that room in the budget."""
         if trial.attempts:
             seconds = left_s(self._sweep.spec, trial.held_s)
             return seconds is None or seconds > 0
         return self._has_room(trial.stage)
 
     def _has_room(self, stage: Stage, trials: int = 1) -> bool:
-        """Whether the budget lets so many new trials begin."""
+        """Whether the budget has room for this number of new trials."""
         if self._sweep.spec.budget.max_gpu_hours is None:
             return True
         free = room(self._sweep.spec, self._store.spent(self._sweep.id), self._reserved(stage))
         return free is None or free >= trials
 
     def _reserved(self, stage: Stage) -> int:
-        """Return the number of confirm trials that a trial of this stage must leave room for."""
+        """Return the number of confirm trials for which a trial of this stage must leave room."""
         return self._confirm_trials if stage is Stage.TUNE else 0
 
     def _end_pending(self, trial: Trial) -> None:
-        """End a trial that has used up its time, or all that wait, if none of them may begin ever."""
+        """End a trial that has used up its time; if it never began, end all that wait, for none fits the budget."""
         spec = self._sweep.spec
         if trial.attempts:
             self._store.end_waiting(self._fence, Ending.TIMED_OUT, stopped_message(spec, trial), trial.id)
@@ -164,7 +164,7 @@ class Ledger:
             self._store.ingest(self._fence, live.attempt, result["start"], result["end"], events)
 
     def _mark(self, live: _Live, result: Mapping[str, Any]) -> None:
-        """Note for how long an attempt has held its resources; tell the store now and then."""
+        """Note for how long an attempt has held its resources, and tell the store every `MARK_EVERY_S` seconds."""
         live.held_s, live.reported_at = result.get("held_s", live.held_s), time.monotonic()
         if live.held_s - live.marked_s >= MARK_EVERY_S or (live.held_s and not live.marked_s):
             self._store.set_held(self._fence, live.trial.id, live.trial.held_s + live.held_s)
@@ -174,7 +174,7 @@ class Ledger:
         """End a trial's attempt.
 
         Args:
-            result: the last result; None, or one without an ending: it was interrupted, or its actor died.
+            result: the last result; None or without an ending if the attempt was interrupted or its actor died.
         """
         live = self._live.get(name)
         if live is None:
@@ -206,7 +206,7 @@ class Ledger:
         return live.attempt.model_copy(update={"host": host, "pid": pid, "pid_started_at": started})
 
     def kill_trainers(self) -> None:
-        """Kill this host's running trainers without a word in the store: the sweep is somebody else's now."""
+        """Kill this host's trainers without writing to the store, for another runner may own the sweep by now."""
         for live in list(self._live.values()):
             if live.process is not None and live.process[0] == this_host():
                 with suppress(OSError):

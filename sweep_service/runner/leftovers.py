@@ -8,15 +8,15 @@ from trainers.policy.checkpoints import UNFINISHED, find_best, newest, steps_sav
 
 
 def remove_leftovers(directory: Path, resume_from: Path | None, *, ended: bool = False) -> None:
-    """Remove checkpoints of a trial's other attempts, but for the one that this attempt goes on from.
+    """Remove checkpoints of a trial's other attempts, except the one from which this attempt resumes.
 
-    Records stay. What cannot be removed now stays, too, for the next attempt to remove. An attempt that begins anew
-    removes no checkpoint before it has its own: those of earlier ones may only be out of sight now.
+    Records stay. What cannot be removed now is left to the next attempt. An attempt that starts from scratch removes
+    no checkpoint before it has one itself, because those of earlier attempts may only be unreachable for a while.
 
     Args:
-        directory: of this attempt; the others are beside it, named by their numbers.
+        directory: folder of this attempt; the others are beside it, named by their numbers.
         resume_from: the checkpoint that this attempt started from.
-        ended: whether this attempt has trained to the end; then even that one is not needed, if it has its own.
+        ended: whether this attempt has trained to the end; with a checkpoint of its own it needs no other any more.
     """
     has_own = ended and newest(directory) is not None
     directory, needed = directory.resolve(), None if has_own or resume_from is None else resume_from.resolve()
@@ -38,7 +38,7 @@ def _remove_complete(other: Path, needed: Path | None) -> None:
 
 
 def _remove(folder: Path, unfinished: Path) -> None:
-    """Take its name away before its files, so that what is cut short does not look complete."""
+    """Remove a folder, renaming it first, so that an interrupted removal leaves nothing that looks complete."""
     with suppress(OSError):
         unfinished.mkdir(exist_ok=True)
         folder.rename(unfinished / f"removed-{folder.name}")

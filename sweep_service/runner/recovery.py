@@ -1,4 +1,4 @@
-"""Ending attempts whose owner is gone: what they wrote is stored before anyone goes on with their trials."""
+"""Ends attempts whose runner is gone: what they wrote is stored before their trials go on."""
 
 from pathlib import Path
 from typing import Final

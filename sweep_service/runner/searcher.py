@@ -19,7 +19,7 @@ from sweep_service.runner.wishes import Wishes
 
 
 class _Unsaved:
-    """Tune pickles its hooks into a file from which nobody goes on; what they hold cannot be and is left out."""
+    """Base of hooks that Tune pickles into a file that nobody reads; their contents are left out."""
 
     def __reduce__(self) -> tuple[type[object], tuple[()]]:
         return object, ()
@@ -89,7 +89,7 @@ class WishScheduler(_Unsaved, FIFOScheduler):
         self._wishes = wishes
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Called at every step of Tune's loop."""
+        """Return the trial to run next. Tune calls this at every step of its loop."""
         if self._wishes.interruption:
             for trial in list(tune_controller.get_trials()):
                 if not trial.is_finished():

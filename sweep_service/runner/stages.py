@@ -20,7 +20,7 @@ def next_records(
 ) -> Records | None:
     """Return the configs (new ones, or with a new role) and trials that come next, or None.
 
-    None means: nothing more ever, if every trial has ended; otherwise nothing until another one has.
+    None means that nothing follows, if every trial has ended; otherwise that nothing follows until another one ends.
 
     Args:
         sweep, configs, trials: all rows of the sweep.
@@ -43,7 +43,7 @@ def next_records(
 def _next_proposal(
     sweep: Sweep, configs: Sequence[Config], trials: Sequence[Trial], values: dict[str, float]
 ) -> Records | None:
-    """Ask the sampler for one more point. A point that a baseline has tried already gives its role and no trials."""
+    """Ask the sampler for one more point. If it equals a baseline, that config gets its role and no new trials."""
     spec = sweep.spec
     points = [config for config in configs if Role.SPACE in config.roles]
     if spec.search.strategy == "grid" or len(points) >= (spec.search.num_configs or 0):

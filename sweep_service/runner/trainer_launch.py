@@ -1,4 +1,4 @@
-"""Two ways to start a trainer process: a fresh interpreter, or a fork of one that has its imports behind it."""
+"""Two ways to start a trainer process: in a fresh interpreter, or as a fork of one that has done the imports."""
 
 import json
 import os
@@ -21,7 +21,7 @@ class Spawned:
     """`python -m trainers` in an interpreter of its own: with a GPU, or several processes, always this.
 
     Args:
-        processes: that train the policy together; the one started here starts them, and its end is theirs.
+        processes: number of processes that train the policy together; the one started here starts and ends them.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class Spawned:
         return self._process.returncode
 
     def wait(self, timeout_s: float) -> None:
-        """Return when it has ended, or after so many seconds."""
+        """Wait until the trainer has ended, at most `timeout_s` seconds."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
 
     def stop(self) -> None:
-        """SIGTERM, then SIGKILL to its process group."""
+        """End the trainer by SIGTERM, then its process group by SIGKILL."""
         stop(self._process, STOP_GRACE_S)
 
 
@@ -65,8 +65,8 @@ class Preloaded:
     """Owns a `sweep_service.runner.preloaded` and forks one trainer at a time from it.
 
     Args:
-        environment: of all its trainers.
-        log: what it says itself is appended there.
+        environment: environment variables of all its trainers.
+        log: file to which its own output is appended.
     """
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
@@ -83,7 +83,7 @@ class Preloaded:
 
     @property
     def alive(self) -> bool:
-        """Whether it can fork."""
+        """Whether the server still runs, so that it can fork."""
         return self._server.poll() is None
 
     def start(self, arguments: Sequence[str], directory: Path) -> "Forked":
@@ -96,7 +96,7 @@ class Preloaded:
         return Forked(self, self._server.stdout.fileno())
 
     def close(self) -> int:
-        """End it, and the trainer that it may have; return its exit code."""
+        """End the server and its trainer, if it has one; return the server's exit code."""
         stop(self._server, 0)
         assert self._server.stdout is not None
         self._server.stdout.close()
@@ -112,7 +112,7 @@ class Forked:
         self.exit_code: int | None = None
 
     def wait(self, timeout_s: float) -> None:
-        """Return when it has ended, or after so many seconds. A server that dies counts as the trainer's crash."""
+        """Wait until the trainer has ended, at most `timeout_s` seconds. It crashes if its server dies."""
         deadline = time.monotonic() + timeout_s
         while self.exit_code is None:
             ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
@@ -127,7 +127,7 @@ class Forked:
                 self.pid, self.exit_code = answer.get("pid", self.pid), answer.get("exit_code")
 
     def stop(self) -> None:
-        """SIGTERM, then the end of the server and everything with it."""
+        """End the trainer by SIGTERM, then by ending its server."""
         if self.exit_code is None and self.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)
@@ -137,4 +137,4 @@ class Forked:
 
 
 Running = Spawned | Forked
-"""A trainer's process. It ends when the process that started it does."""
+"""A trainer's process, which ends when the process that started it ends."""

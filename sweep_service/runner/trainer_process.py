@@ -1,4 +1,4 @@
-"""One trainer process: starts it, reads its events, says how it ended. Knows no Ray."""
+"""One trainer process: starts it, reads its events and says how it ended. Does not import Ray."""
 
 import json
 import os
@@ -30,7 +30,7 @@ _THREAD_VARIABLES: Final = (
 )
 
 Start = Callable[[Sequence[str], Path], Running]
-"""Starts a trainer with these arguments in that folder, whose `stderr.log` gets what it says."""
+"""Starts a trainer with command-line arguments in a folder, to whose `stderr.log` it writes."""
 
 
 class Job(BaseModel):
@@ -44,15 +44,15 @@ class Job(BaseModel):
     config: dict[str, Any]
     """A complete `TrainingConfig`, with its seed."""
     threads: int
-    """CPU threads of all its processes together."""
+    """Number of CPU threads of all processes of the job together."""
     gpus: float
     processes: int = 1
     resume_from: str | None
     cache: str
     limit_s: float | None = None
-    """Seconds after which it is stopped; None: never."""
+    """Seconds after which the trainer is stopped; None for no limit."""
     probe: bool = False
-    """Whether it only measures what such a trial costs."""
+    """Whether the job only measures what such a trial costs."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class EventChunk:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The lines, parsed."""
+        """The chunk's lines, parsed."""
         return [json.loads(line) for line in self.lines.splitlines()]
 
 
@@ -108,23 +108,23 @@ class Trainer:
 
     @property
     def pid(self) -> int | None:
-        """Its pid; None until it has one."""
+        """Pid of the trainer's process; None until it has one."""
         return self._process.pid
 
     @property
     def started_at(self) -> float | None:
-        """Start time of its process, in seconds since this machine booted; None until it has one."""
+        """Start time of the trainer's process, in seconds since this machine booted; None until it has one."""
         if self._started_at is None and self.pid is not None:
             self._started_at = started_at(self.pid)
         return self._started_at
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the process has ended, or for so many seconds; return whether it has."""
+        """Wait until the process has ended, at most `timeout_s` seconds; return whether it has."""
         self._process.wait(timeout_s)
         return self._process.exit_code is not None
 
     def next_part(self) -> EventChunk:
-        """Return the next lines that it wrote; an empty part if there are none now."""
+        """Return the next lines that the trainer wrote; an empty chunk if there are none now."""
         part = EventChunk.read(self._directory / EVENTS_FILE, self._offset)
         self._offset = part.end
         return part
@@ -135,7 +135,7 @@ class Trainer:
         return attempt_end(self._process.exit_code, self._directory)
 
     def stop(self) -> None:
-        """End it within a few seconds."""
+        """End the trainer within a few seconds."""
         self._process.stop()
 
 
@@ -162,7 +162,7 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
     """Say how a trainer ended.
 
     Args:
-        exit_code: negative, or above 128: the signal that killed it; None: unknown, what it wrote must tell.
+        exit_code: negative or above 128 for the signal that killed it; None if unknown, then its events decide.
         directory: where its events and its standard error are.
     """
     match exit_code:
@@ -177,7 +177,7 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
         case None:
             return _recorded_ending(directory)
         case _:
-            killed = -exit_code if exit_code < 0 else exit_code - 128  # as a launcher of several processes says it
+            killed = -exit_code if exit_code < 0 else exit_code - 128  # a launcher of several processes adds 128
             what = f"signal {killed}" if killed > 0 else f"exit code {exit_code}"
             last_words = _tail(directory / "stderr.log")
             message = f"the trainer was ended by {what}" + (f": {last_words}" if last_words else "")

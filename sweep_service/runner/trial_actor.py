@@ -115,7 +115,7 @@ def _end_with_raylet() -> None:
 
 
 def _watch_parent(raylet: int) -> None:
-    """The death signal is lost if the raylet's thread that started this process ends early; this is not."""
+    """End this process with its raylet even if the death signal is lost, as when the starting thread ends early."""
     while os.getppid() == raylet:
         time.sleep(1)
     os._exit(1)

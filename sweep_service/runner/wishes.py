@@ -1,4 +1,4 @@
-"""What the user wishes of a sweep while its runner works: one object reads it from the store and tells everybody."""
+"""The user's wishes for a sweep while its runner works: one object reads them from the store and tells everybody."""
 
 import time
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ READ_EVERY_S: Final = 1.0
 
 
 class Interruption(NamedTuple):
-    """What a runner does when the user no longer wants the sweep to run."""
+    """The way in which a runner ends its work when the user no longer wants the sweep to run."""
 
     ending: Ending
-    """How the attempts under way end."""
+    """Ending of the attempts under way."""
     state: SweepState
     """The state in which the runner leaves the sweep."""
 
@@ -23,7 +23,7 @@ class Interruption(NamedTuple):
 _INTERRUPTIONS: Final[Mapping[DesiredState, Interruption]] = {
     DesiredState.CANCEL: Interruption(Ending.CANCELLED, SweepState.CANCELLED),
 }
-"""What each wish means; `DesiredState.RUN`, which interrupts nothing, is left out."""
+"""Interruption that each wish asks for; `DesiredState.RUN`, which interrupts nothing, is left out."""
 
 
 class Wishes:
@@ -36,7 +36,7 @@ class Wishes:
 
     @property
     def interruption(self) -> Interruption | None:
-        """What to do in place of running; None: go on. Once there is one, this runner keeps to it."""
+        """Interruption that the user asks for; None to go on. Once there is one, this runner keeps to it."""
         now = time.monotonic()
         if self._interruption is None and now - self._read_at > READ_EVERY_S:
             self._read_at = now

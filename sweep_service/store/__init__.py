@@ -1,4 +1,4 @@
-"""The store: every fact about sweeps, on SQLite or PostgreSQL. The only package that speaks SQL.
+"""The store: every fact about sweeps, in SQLite or PostgreSQL. The only package that uses SQL.
 
 `Store` is safe to use from several threads and processes. Readers see committed states only. A runner's writes carry
 a `Fence`; once another runner has taken the sweep over they raise `StaleEpoch` and change nothing. A state and the
@@ -19,7 +19,7 @@ __all__ = ["Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 
 
 class Store(SweepRows, TrialRows, CurveRows, LiveRows, ProjectionRows, ReportRows, ProbeRows):
-    """All tables."""
+    """The store of all tables."""
 
 
 def open_store(url: str) -> Store:

@@ -36,7 +36,7 @@ class Rows:
 
     @contextmanager
     def _fenced(self, fence: Fence) -> Generator[Connection]:
-        """A writing transaction of the sweep's present runner.
+        """Open a writing transaction for the sweep's present runner.
 
         Raises: StaleEpoch, if another runner has taken over.
         """

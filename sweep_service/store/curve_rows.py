@@ -15,13 +15,13 @@ from sweep_service.sweep.spec import Resources
 
 
 class CurveRows(Rows):
-    """Curves and samples."""
+    """Reader of curves and samples."""
 
     def list_samples(self, sweep_id: str, after: tuple[str, int] = ("", -1), limit: int = 100) -> list[Sample]:
         """Return sampled completions, ordered by trial and step, from the (trial, step) after `after`.
 
         Args:
-            limit: how many (trial, step) pairs; each has several samples.
+            limit: largest number of (trial, step) pairs; each has several samples.
         """
         s = t.samples.c
         joined = t.samples.join(t.trials, s.trial_id == t.trials.c.id)
@@ -35,10 +35,10 @@ class CurveRows(Rows):
         ]
 
     def curves(self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] | None = None) -> list[Curve]:
-        """Return metrics over their steps, ordered by trial number, then key: of the trials named, or of all.
+        """Return the curves of these metrics, ordered by trial number, then key, for the trials named or for all.
 
-        A step that several attempts recorded appears once, as the newest attempt has it. A trial that recorded a key
-        never is left out.
+        A step that several attempts recorded appears once, as the newest attempt has it. Curves without a point are
+        left out.
         """
         joined = t.curves.join(t.trials, t.curves.c.trial_id == t.trials.c.id)
         query = select(t.curves, t.trials.c.config_id, t.trials.c.seed, t.trials.c.stage).select_from(joined)
@@ -96,7 +96,7 @@ class CurveRows(Rows):
                 yield series
 
     def _trial_series(self, trial_id: str, keys: Sequence[str]) -> TrialSeries | None:
-        """A large sweep has gigabytes of points: they are parsed once, and only what was asked for becomes objects."""
+        """Read one trial's metrics. Points may be gigabytes: each is parsed once, and only these become objects."""
         kinds = {
             "step": Columns([key for key in keys if not key.startswith(EVALUATION)]),
             "evaluation": Columns([key for key in keys if key.startswith(EVALUATION)]),
@@ -123,13 +123,13 @@ class CurveRows(Rows):
 
         Args:
             training: a training configuration; its loss and optimizer do not matter for its speed.
-            resources: that a trial has.
+            resources: resources of one trial.
         """
         shape = {key: training[key] for key in ("task", "model", "rollout", "compute", "evaluation", "device_batch")}
         c = t.trials.c
         joined = t.trials.join(t.configs, (c.config_id == t.configs.c.id) & (c.sweep_id == t.configs.c.sweep_id))
         joined = joined.join(t.sweeps, c.sweep_id == t.sweeps.c.id)
-        took = (c.held_s / c.total_steps).label("took")  # not from start to end: it may have waited
+        took = (c.held_s / c.total_steps).label("took")  # start to end would include waiting
         query = select(took, t.configs.c.training, t.sweeps.c.spec).select_from(joined)
         query = query.where(c.state == "SUCCEEDED", c.held_s > 0).order_by(c.ended_at.desc()).limit(100)
         with self._read() as connection:

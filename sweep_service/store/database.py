@@ -31,14 +31,14 @@ def open_engine(url: str) -> Engine:
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # the driver says no BEGIN of its own; _begin_sqlite does
+    connection.isolation_level = None  # the driver sends no BEGIN; _begin_sqlite does
     for pragma in ("busy_timeout=30000", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
     _use_wal(connection)
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Use a write-ahead log. SQLite does not wait, whatever its timeout, while others make the same switch."""
+    """Switch to a write-ahead log, retrying: SQLite's timeout does not apply while others make the same switch."""
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -57,14 +57,14 @@ def _begin_sqlite(connection: Connection) -> None:
 
 @contextmanager
 def writing(engine: Engine) -> Generator[Connection]:
-    """A transaction that writes: on SQLite it takes the write lock first, so it cannot fail half-way for it."""
+    """Open a transaction that writes. On SQLite it takes the write lock first, so that it cannot fail for it later."""
     with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection, connection.begin():
         yield connection
 
 
 @contextmanager
 def reading(engine: Engine) -> Generator[Connection]:
-    """A transaction that reads one consistent state."""
+    """Open a transaction that reads one consistent state."""
     snapshot = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
     with engine.connect().execution_options(**snapshot) as connection, connection.begin():
         yield connection
@@ -94,9 +94,9 @@ def _migrations() -> AlembicConfig:
 
 
 def now_for_leases(connection: Connection) -> tuple[float, str]:
-    """Seconds on a clock that nobody sets, and that clock's name.
+    """Return the seconds on a clock that nobody can set, and that clock's name.
 
-    One host with SQLite: time since boot, named by the boot. PostgreSQL: the database's own clock.
+    With SQLite it is the host's time since boot, named by the boot; with PostgreSQL the database's own clock.
     """
     if connection.dialect.name == "sqlite":
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -13,7 +13,7 @@ from trainers.cost.cost_figures import CostFigures
 
 
 class ProbeRows(Rows):
-    """Probes. A sweep has more than one where its runner was replaced meanwhile, or one crashed."""
+    """The cost probes. A sweep has several if its runner was replaced during a probe, or if one crashed."""
 
     def start_probe(
         self, fence: Fence, shape: str, machines: str, training: Mapping[str, Any], gpus: float
@@ -100,7 +100,7 @@ class ProbeRows(Rows):
         return next(iter(self._records(CostProbe, query, sweep_id)), None)
 
     def find_probe(self, shape: str, machines: str | None = None) -> CostProbe | None:
-        """Return the newest probe of a shape that has measured something, on such machines if they are given."""
+        """Return the newest probe of a shape that has figures; with `machines`, only one on such machines."""
         p = t.probes.c
         query = select(t.probes).where(p.shape == shape, p.state == ProbeState.SUCCEEDED.value)
         if machines is not None:

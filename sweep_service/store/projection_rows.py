@@ -27,9 +27,9 @@ class ProjectionRows(Rows):
 
     @contextmanager
     def projecting(self) -> Generator[bool]:
-        """Whether this process may carry over now: with PostgreSQL one at a time, or runs would be made twice.
+        """Yield whether this process may project now: with PostgreSQL one at a time, or runs would be made twice.
 
-        SQLite has one host and one worker.
+        With SQLite there is only one worker.
         """
         if self.engine.dialect.name == "sqlite":
             yield True
@@ -52,7 +52,7 @@ class ProjectionRows(Rows):
             return {row.id: row.mlflow_run_id for row in connection.execute(query)}
 
     def behind(self) -> list[tuple[Trial, str | None]]:
-        """Return started trials whose curves or state MLflow does not have yet, with the state it has."""
+        """Return started trials whose curves or state MLflow does not have yet, with the state that MLflow shows."""
         newest = select(t.curves.c.id).where(t.curves.c.trial_id == t.trials.c.id)
         newest = newest.order_by(t.curves.c.id.desc()).limit(1).scalar_subquery()
         c = t.trials.c
@@ -83,7 +83,7 @@ class ProjectionRows(Rows):
         self._set(t.sweeps, sweep_id, {"mlflow_state": state, "mlflow_report": report})
 
     def forget_projection(self, sweep_id: str) -> None:
-        """Forget all marks of a sweep, its trials' included: everything is carried over again."""
+        """Forget all marks of a sweep and its trials, so that everything is carried over again."""
         nothing: Mapping[str, Any] = {"mlflow_run_id": None, "mlflow_state": None}
         with writing(self.engine) as connection:
             sweep = update(t.sweeps).where(t.sweeps.c.id == sweep_id)

@@ -11,10 +11,10 @@ from sweep_service.sweep.records import Record, Sample
 
 
 class NewPoints(Record):
-    """Some steps of one trial: `metrics[key][i]` was recorded at `steps[i]`; only metrics that were asked for."""
+    """Some steps of one trial: `metrics[key][i]` was recorded at `steps[i]`, for the requested metrics only."""
 
     id: int
-    """Rises with every part that a sweep's trials record; what is committed later has a higher one."""
+    """Number of this part; parts of a sweep that are committed later have higher ones."""
     trial_id: str
     steps: list[int]
     metrics: dict[str, list[float | None]]
@@ -30,7 +30,7 @@ class LiveRows(Rows):
         """
         c = t.curves.c
         joined = t.curves.join(t.trials, c.trial_id == t.trials.c.id)
-        lite = self.engine.dialect.name == "sqlite"  # it takes metrics out of long texts faster than Python
+        lite = self.engine.dialect.name == "sqlite"  # SQLite extracts metrics from long texts faster than Python
         paths = ("$.steps", *(f'$.metrics."{key}"' for key in keys))
         points_text = func.json_extract(c.points, *paths) if lite else cast(c.points, Text)
         query = select(c.id, c.trial_id, points_text.label("points")).select_from(joined)
@@ -39,7 +39,7 @@ class LiveRows(Rows):
             rows = connection.execute(query).all()
         parts: list[NewPoints] = []
         for row in rows:
-            points = from_json(row.points)  # much faster than the column's own way
+            points = from_json(row.points)  # much faster than the column type's parser
             steps, *values = points if lite else (points["steps"], *(points["metrics"].get(key) for key in keys))
             metrics = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
             parts.append(NewPoints(id=row.id, trial_id=row.trial_id, steps=steps, metrics=metrics))

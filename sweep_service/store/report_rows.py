@@ -1,4 +1,4 @@
-"""Built reports, kept by the digest of what they were built from; and who wants an interim one."""
+"""Stored reports, each with the digest of its inputs, and requests for interim ones."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -19,7 +19,7 @@ class KeptReport:
 
     content: bytes
     interim: bool
-    """Whether the sweep was still going on."""
+    """Whether the sweep was still running when the report was built."""
     created_at: float
 
 
@@ -88,17 +88,17 @@ class ReportRows(Rows):
     def want_report(self, sweep_id: str) -> None:
         """Note that somebody wants an interim report, or a newer one."""
         s = t.sweeps.c
-        with self._read() as connection:  # who asks every second must not hold up what trials record
+        with self._read() as connection:  # a page that asks every second must not delay trials' writes
             if connection.execute(select(s.report_wanted).where(s.id == sweep_id)).scalar_one_or_none():
                 return
         with writing(self.engine) as connection:
             connection.execute(update(t.sweeps).where(s.id == sweep_id).values(report_wanted=True))
 
     def take_wanted_report(self, not_now: Collection[str]) -> str | None:
-        """Return a running sweep whose report somebody wants, and forget that: the caller builds it.
+        """Return a running sweep whose report somebody wants, and clear the request, for the caller builds it.
 
         Args:
-            not_now: sweeps that must wait.
+            not_now: ids of sweeps that must wait.
         """
         s = t.sweeps.c
         wanted = select(s.id).where(s.report_wanted, s.state == SweepState.RUNNING.value, s.id.not_in(list(not_now)))

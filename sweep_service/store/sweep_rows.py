@@ -26,7 +26,7 @@ TRANSITIONS: dict[SweepState, frozenset[SweepState]] = {
 
 
 class SweepRows(Rows):
-    """Sweeps, leases, events."""
+    """The sweeps with their leases and events."""
 
     def create_sweep(
         self,
@@ -111,10 +111,10 @@ class SweepRows(Rows):
         return self.get_sweep(sweep_id)
 
     def claim(self, holder: str, lease_s: float, *, to_cancel: bool = False) -> Sweep | None:
-        """Take over the oldest sweep that needs work and that no live lease holds; its epoch rises by one.
+        """Take over the oldest sweep that needs work and that no live lease holds; this raises its epoch by one.
 
         Args:
-            holder: who takes it, for people to read.
+            holder: name of the new holder, for people to read.
             lease_s: seconds until the lease ends unless it is renewed.
             to_cancel: take only a sweep that the user wants stopped.
         """
@@ -145,7 +145,7 @@ class SweepRows(Rows):
             connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(lease))
 
     def release_lease(self, fence: Fence) -> None:
-        """Let the sweep go at once: its runner has ended. Does nothing if another has taken over."""
+        """Let the sweep go at once, because its runner has ended. Does nothing if another runner has taken over."""
         with writing(self.engine) as connection:
             own = update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id, t.sweeps.c.epoch == fence.epoch)
             connection.execute(own.values(lease_until=None))

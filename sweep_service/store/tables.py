@@ -1,4 +1,4 @@
-"""The tables. One fact has one row; who writes which is said in ARCHITECTURE.md."""
+"""The tables. Each fact has one row; ARCHITECTURE.md says who writes which."""
 
 from sqlalchemy import (
     JSON,
@@ -26,7 +26,7 @@ class AnyText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: object) -> str | None:
-        """Return what is stored."""
+        """Return the text to store."""
         return None if value is None else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 

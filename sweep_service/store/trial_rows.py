@@ -16,7 +16,7 @@ from sweep_service.sweep.records import Attempt, Checkpoint, Config, Sample, Tri
 
 
 class TrialRows(Rows):
-    """Configs, trials, attempts."""
+    """The configs, trials and attempts."""
 
     def add_configs(self, fence: Fence, configs: Sequence[Config], trials: Sequence[Trial]) -> None:
         """Store new configs (a suggestion is stored before anyone acts on it) and trials.
@@ -62,7 +62,7 @@ class TrialRows(Rows):
             return Trial.model_validate(dict(_one_trial(connection, trial_id)))
 
     def count_trials(self, sweep_ids: Sequence[str]) -> dict[str, dict[TrialState, int]]:
-        """Return for each sweep how many trials are in which state; states without trials are left out."""
+        """Return the number of trials by sweep and state; states without trials are left out."""
         c = t.trials.c
         query = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids)).group_by(c.sweep_id, c.state)
         counts: dict[str, dict[TrialState, int]] = {sweep_id: {} for sweep_id in sweep_ids}
@@ -103,7 +103,7 @@ class TrialRows(Rows):
         return attempt
 
     def set_process(self, fence: Fence, attempt: Attempt, host: str, pid: int, pid_started_at: float) -> None:
-        """Note which process an attempt's trainer is."""
+        """Note the process of an attempt's trainer."""
         with self._fenced(fence) as connection:
             values = {"host": host, "pid": pid, "pid_started_at": pid_started_at}
             connection.execute(update(t.attempts).where(_is(attempt)).values(values))
@@ -132,7 +132,7 @@ class TrialRows(Rows):
             return connection.execute(select(t.attempts.c.events_offset).where(_is(attempt))).scalar_one()
 
     def spent(self, sweep_id: str) -> Spent:
-        """Return what a sweep has taken of its budget so far: its trials that have begun, and its probes."""
+        """Return the time that a sweep's begun trials and its probes have taken so far."""
         c, p = t.trials.c, t.probes.c
         query = select(c.state, c.held_s).where(c.sweep_id == sweep_id, c.attempts > 0)
         probed = select(func.sum(p.held_s * p.gpus)).where(p.sweep_id == sweep_id)

@@ -1,1 +1,1 @@
-"""What a sweep is: its spec, its records, its plan, cost and budget, and the objective. Pure, without a database."""
+"""A sweep as pure data and arithmetic, without a database: spec, records, plan, cost, budget and objective."""

@@ -1,4 +1,4 @@
-"""What configs are compared with: the same training with PPO clip's gradient, or with DAPO's clip-higher. Pure.
+"""The baselines of a config: the same training with PPO clip's gradient, or with DAPO's clip-higher. Pure.
 
 Both keep all of a training but its loss: task, model, rollout, optimizer, aggregation and further terms.
 """
@@ -9,10 +9,10 @@ from typing import Any, Final
 from trainers.config import TrainingConfig
 
 BOUND_TOKEN_RATIOS: Final = frozenset({"grpo", "dapo", "gppo", "ce_gppo"})
-"""The losses whose epsilons say, as PPO's do, where a token's ratio counts as clipped, so that both can share them.
+"""Losses whose epsilons bound the ratio of one token, as PPO's do, so that PPO clip can take them over.
 
-cispo's cap a weight and drop nothing, gspo's bound a sequence's mean ratio (3e-4), clip_cov's are put out of the way
-(1) and kl_cov has none: beside these PPO clip has its own 0.2.
+Other epsilons mean something else: cispo's cap a weight, gspo's bound a sequence's mean ratio (3e-4), clip_cov's never
+bind (1), and kl_cov has none. As the baseline of these losses PPO clip uses its own 0.2.
 """
 
 _CLIP_SETTINGS: Final = ("epsilon_low", "epsilon_high", "dual_clip", "log_ratio_clamp")

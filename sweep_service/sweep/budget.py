@@ -16,7 +16,7 @@ from sweep_service.sweep.records import Trial
 from sweep_service.sweep.spec import SweepSpec
 
 _ROUNDING: Final = 1e-6
-"""Share of a trial by which a sum of hours may be off, for it is not exact."""
+"""Share of a trial's hours by which rounding may change a sum of hours."""
 _HOUR_S: Final = 3600.0
 
 
@@ -78,13 +78,13 @@ def gpu_hours(spec: SweepSpec, spent: Spent) -> GpuHours:
 
 
 def room(spec: SweepSpec, spent: Spent, kept: int) -> int | None:
-    """Return how many new trials may begin now, below 0 if the budget cannot even bear `kept`; None: any number.
+    """Return how many new trials may begin now; below 0 if not even `kept` trials fit the budget, None without a limit.
 
-    A trial that was stopped counts as its limit, without the seconds in which it ended: else those of many trials
-    could cost the last one its place.
+    A trial stopped at its limit counts as exactly that limit. The seconds that each trial takes to end are left out,
+    because over many trials they could cost the last one its place.
 
     Args:
-        kept: how many trials, not yet made, must still find room after these.
+        kept: number of trials, not made yet, that must still fit after these.
     """
     limit, cost = spec.budget.max_gpu_hours, trial_gpu_hours(spec)
     if limit is None or not cost:
@@ -94,7 +94,7 @@ def room(spec: SweepSpec, spent: Spent, kept: int) -> int | None:
 
 
 def _booked(spec: SweepSpec, trial: TrialTime) -> float:
-    """GPU-hours that a trial keeps others from using."""
+    """Return the GPU-hours that a trial keeps others from using."""
     most_s = (spec.budget.max_trial_hours or 0.0) * _HOUR_S
     taken_s = min(trial.held_s, most_s) if trial.state.is_over else most_s
     return taken_s * spec.resources.gpus / _HOUR_S
@@ -142,7 +142,7 @@ def budget_plan(spec: SweepSpec, counts: StageCounts) -> BudgetPlan | None:
 
 
 def budget_warnings(spec: SweepSpec, counts: StageCounts, trial_s: float) -> list[str]:
-    """Say what a budget may keep a sweep from.
+    """Return a warning for everything that the budget may keep a sweep from doing.
 
     Args:
         trial_s: estimated seconds of a trial.
@@ -172,7 +172,7 @@ def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -
     """Say why a budget cannot be kept, or would end a sweep before it has compared anything.
 
     Args:
-        counts: trials of the sweep; None: not known, for the spec has other mistakes.
+        counts: number of trials of the sweep; None if other mistakes in the spec leave it unknown.
         first: how many tune trials must begin for a comparison: the baselines and one config.
     """
     limit, hours, gpus = spec.budget.max_gpu_hours, spec.budget.max_trial_hours, spec.resources.gpus
@@ -189,7 +189,7 @@ def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -
 
 
 def _sure(spec: SweepSpec, counts: StageCounts) -> int | None:
-    """Return how many tune trials begin whatever the others take, and the probe, which may take as long as one."""
+    """Return how many tune trials are sure to begin, even if every trial and the probe take `max_trial_hours`."""
     return room(spec, Spent(()), counts.confirm + _probes(spec))
 
 

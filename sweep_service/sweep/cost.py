@@ -57,7 +57,7 @@ class Measured(NamedTuple):
 
     @property
     def basis(self) -> str:
-        """Say what an estimate stands on."""
+        """Name the measurement on which an estimate rests."""
         day = time.strftime("%Y-%m-%d", time.localtime(self.at))
         figures = self.figures
         devices = f"{figures.processes} x {figures.device}" if figures.processes > 1 else figures.device
@@ -86,7 +86,7 @@ def shapes(spec: SweepSpec) -> int:
 
 
 def probe_shape(training: TrainingConfig, resources: Resources) -> str:
-    """Name all that a probe's figures follow from but the machine; betas, seeds, steps and the like do not matter."""
+    """Return a digest of all that a probe's figures depend on but the machine; betas, seeds and steps are left out."""
     parts = {"task", "model", "rollout", "compute", "device_batch"}
     content = training.model_dump(mode="json", include=parts)
     content["rollout"] = {
@@ -98,7 +98,7 @@ def probe_shape(training: TrainingConfig, resources: Resources) -> str:
 
 
 def measured(probe: CostProbe | None) -> Measured | None:
-    """Return a probe's figures, if it has any."""
+    """Return a probe's figures; None if it has none."""
     if probe is None or probe.figures is None:
         return None
     return Measured(probe.figures, probe.ended_at or probe.started_at)
@@ -138,8 +138,8 @@ def sweep_cost(
     """Extrapolate a probe to all trials.
 
     Args:
-        trainings: of the configs that the sweep begins with, as JSON; proposed ones are taken for the costliest.
-        counts: how many trials each stage has at most.
+        trainings: training of each config that the sweep begins with, as JSON; later ones are taken for the costliest.
+        counts: largest number of trials of each stage.
     """
     longest, figures, seeds = costliest(spec), measured.figures, len(spec.seeds.tune)
     phases = trial_seconds(longest, figures)
@@ -170,7 +170,7 @@ def _disk_bytes(training: TrainingConfig, figures: CostFigures, trials: int, run
 
 
 def above_budget(spec: SweepSpec, cost: SweepCost, used_gpu_hours: float) -> str | None:
-    """Say why a sweep must not begin: what it takes at full length passes budget.max_gpu_hours."""
+    """Say why a sweep must not begin: at full length it would pass budget.max_gpu_hours. None if it would not."""
     limit = spec.budget.max_gpu_hours
     needed = cost.hours_within_limit + used_gpu_hours
     if limit is None or not spec.resources.gpus or needed <= limit:

@@ -87,12 +87,12 @@ CRASHES: Final = tuple(ending for ending, meaning in MEANINGS.items() if meaning
 
 
 def state_after(ending: Ending, crashes: int, max_crashes: int) -> TrialState:
-    """Return the state of a trial after an attempt of it.
+    """Return the state of a trial after one of its attempts has ended.
 
     Args:
-        ending: how the attempt ended.
-        crashes: how many of the trial's attempts ended in one of `CRASHES`, this one included.
-        max_crashes: how many of these are forgiven.
+        ending: ending of the attempt.
+        crashes: number of the trial's attempts that ended in one of `CRASHES`, this one included.
+        max_crashes: number of crashes that are forgiven.
     """
     meaning = MEANINGS[ending]
     given_up = meaning.is_crash and crashes > max_crashes

@@ -81,7 +81,7 @@ def value_text(value: Any) -> str:
 
 
 def probe_phase(event: Event) -> str | None:
-    """Return what a cost probe does after this event of it; None once it has ended."""
+    """Return the phase that a cost probe enters with this event; None once it has ended."""
     match event.type:
         case "probe.started":
             return "starting"

@@ -20,7 +20,7 @@ def trial_objectives(
     Args:
         trials: the trials asked about.
         evaluations: their curves of `objective.metric` (others are ignored).
-        objective: which metric, and over how many last evaluations.
+        objective: the metric, and the number of last evaluations that are averaged.
     """
     curves = {curve.trial_id: curve for curve in evaluations if curve.key == objective.metric}
     values = {trial_id: [value for value in curve.values if value is not None] for trial_id, curve in curves.items()}
@@ -66,8 +66,8 @@ def selection_objectives(trials: Sequence[Trial], objectives: Mapping[str, float
 def compared(trials: Sequence[Trial]) -> tuple[set[int], set[str]]:
     """Return the tune seeds on which configs are compared, and the ids of the configs that can be.
 
-    Without a cancelled trial that is all of them. Else it is the first seeds, as many as leave the most trials to
-    compare, with the configs that were cut on none of these. Among equal numbers of trials more configs win.
+    Without a cancelled trial these are all of them. Otherwise they are the first n seeds, with the configs that have no
+    cancelled trial on these seeds; n is chosen to keep the most trials, and among equals the most configs.
     """
     tune = [trial for trial in trials if trial.stage is Stage.TUNE]
     seeds = list(dict.fromkeys(trial.seed for trial in sorted(tune, key=lambda trial: trial.number)))
@@ -95,9 +95,9 @@ class Leader(NamedTuple):
 
     config: Config
     stage: Stage
-    """CONFIRM once a config that tuning chose has such a result."""
+    """CONFIRM once a config that tuning chose has a confirm result."""
     objective: float
-    """Mean over the stage's seeds."""
+    """Mean objective over the stage's seeds."""
 
 
 def leader(

@@ -56,7 +56,7 @@ def first_records(spec: SweepSpec, sweep_id: str) -> tuple[list[Config], list[Tr
 
 
 def baselines(spec: SweepSpec) -> list[tuple[Role, TrainingConfig]]:
-    """Return what every sweep is compared with from the start."""
+    """Return the role and the training of each baseline that a sweep has from the start."""
     comparators: list[tuple[Role, TrainingConfig]] = []
     if spec.baselines.ppo_clip:
         comparators.append((Role.BASELINE, clipped(spec.base)))
@@ -68,7 +68,7 @@ def baselines(spec: SweepSpec) -> list[tuple[Role, TrainingConfig]]:
 def add_config(
     configs: dict[str, Config], spec: SweepSpec, sweep_id: str, role: Role, training: TrainingConfig
 ) -> Config:
-    """Add a config to `configs` (by id, in order); one that is there already gets the role besides."""
+    """Add a config to `configs` (by id, in order), or the role to the config that is already there."""
     id_ = config_id(training)
     config = configs.get(id_)
     if config is not None:
@@ -116,7 +116,7 @@ def confirm_records(
 
     Args:
         configs: all configs of the sweep so far.
-        chosen: the best ones, best first.
+        chosen: the best configs, best first.
         first_number: number of the first new trial.
     Returns: configs that are new or have a new role, and the trials.
     """
@@ -137,7 +137,7 @@ def stage_counts(spec: SweepSpec, configs: Sequence[Config] | None = None) -> St
     """Return how many trials a sweep has at most.
 
     Args:
-        configs: those it begins with, if they are made already.
+        configs: configs that it begins with, if they exist already.
     """
     configs = first_records(spec, "plan")[0] if configs is None else configs
     proposed = spec.search.num_configs or 0
@@ -153,8 +153,8 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None, measured: Measure
     """Say what a sweep would run and cost.
 
     Args:
-        seconds_per_step: measured on earlier trials of the same shape, the best basis; None: there are none.
-        measured: by a probe of the same shape; without both a shipped guess is used.
+        seconds_per_step: measured on earlier trials of the same shape, the best basis; None without such trials.
+        measured: figures of a probe of the same shape; without both, a shipped guess is used.
     """
     configs, _ = first_records(spec, "plan")
     tune, confirm = counts = stage_counts(spec, configs)
@@ -194,7 +194,7 @@ class _Estimate(NamedTuple):
 def _estimate(
     spec: SweepSpec, counts: StageCounts, seconds_per_step: float | None, cost: SweepCost | None
 ) -> _Estimate:
-    """Take the best basis that there is: earlier trials, a probe, the shipped guess."""
+    """Return the estimate on the best basis available: earlier trials, then a probe, then the shipped guess."""
     if seconds_per_step is None and cost is not None:
         trial_s = cost.trial_hours * 3600
         return _Estimate(trial_s / spec.base.steps, trial_s, cost.hours, cost.wall_hours, cost.basis)

@@ -107,7 +107,7 @@ class Config(Record):
     """Position within the sweep, from 0; baselines first."""
     roles: tuple[Role, ...]
     params: dict[str, Any]
-    """The dotted names in which this config may differ from the others."""
+    """Values, by dotted name, of the parameters in which this config may differ from the others."""
     training: dict[str, Any]
     """The complete `TrainingConfig` as JSON, its seed left out."""
 
@@ -125,7 +125,7 @@ class TrialWarning(Record):
     """The reason as a word, such as BETAS_NEARLY_INERT."""
     message: str
     evidence: dict[str, Any]
-    """The figures behind it, by name."""
+    """Figures behind the warning, by name."""
     step: int
 
 
@@ -141,22 +141,22 @@ class Trial(Record):
     """Order of hand-out within the sweep, from 0."""
     state: TrialState
     threads: int
-    """CPU threads of its trainer; fixed when the trial is made, for results depend on it."""
+    """Number of CPU threads of the trial's trainer; fixed when the trial is made, because results depend on it."""
     step: int = 0
-    """Last optimizer update recorded."""
+    """Number of the last optimizer update recorded."""
     total_steps: int
     attempts: int = 0
     held_s: float = 0.0
     """Seconds for which its attempts have held their CPUs and GPUs, by their actors' clocks; waiting is left out."""
     started_at: float | None = None
-    """Time of its first hand-out; it may have waited for a slot after that."""
+    """Time at which the trial was first handed out; it may have waited for a slot after that."""
     ended_at: float | None = None
     message: str | None = None
     mlflow_run_id: str | None = None
     summary: dict[str, float | None] = {}
-    """The trainer's closing figures."""
+    """Figures that the trainer reports at its end, by name."""
     warnings: tuple[TrialWarning, ...] = ()
-    """Warnings of its trainer: the newest of each code."""
+    """Warnings of the trial's trainer: the newest of each code."""
     ending: SkipJsonSchema[Ending | None] = Field(default=None, exclude=True)
     """Reason why the trial is over; None while it is not. Not published: `state` and `message` are."""
 
@@ -169,7 +169,7 @@ class Attempt(Record):
     epoch: int
     directory: str
     events_offset: int
-    """Bytes of `events.jsonl` that are in the store."""
+    """Number of bytes of `events.jsonl` that the store has."""
     host: str | None = None
     pid: int | None = None
     pid_started_at: float | None = None
@@ -232,7 +232,7 @@ class CostProbe(Record):
     number: int
     """Number of the probe within its sweep, from 1."""
     shape: str
-    """Digest of all that the figures follow from but the machine."""
+    """Digest of all that the figures depend on, except the machine."""
     machines: str
     """Kinds of accelerators that the cluster had, in Ray's words."""
     state: ProbeState
@@ -241,7 +241,7 @@ class CostProbe(Record):
     gpus: float
     """Number of GPUs that the probe held."""
     held_s: float = 0.0
-    """Seconds for which it held them, as far as the store knows."""
+    """Seconds for which the probe held its GPUs, as far as the store knows."""
     started_at: float
     ended_at: float | None = None
     message: str | None = None

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 EVALUATION: Final = "eval/"
-"""Names of metrics that evaluations record begin with this; the others are recorded by optimizer updates."""
+"""Prefix of the metrics that evaluations record; optimizer updates record all others."""
 
 Steps = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
@@ -19,13 +19,13 @@ class Series:
     """One metric over its steps."""
 
     steps: Steps
-    """Optimizer updates made, rising."""
+    """Number of optimizer updates made at each point, rising."""
     values: Values
-    """NaN where a step recorded no value."""
+    """Value at each step; NaN where none was recorded."""
 
     @property
     def present(self) -> "Series":
-        """The same metric at the steps that have a value only."""
+        """The same metric, at only those steps that have a value."""
         present = ~np.isnan(self.values)
         return self if present.all() else Series(self.steps[present], self.values[present])
 
@@ -40,9 +40,9 @@ class TrialSeries:
     eval_steps: Steps
     """Steps of the metrics that evaluations recorded."""
     eval_times: Values
-    """Seconds since the Unix epoch, of each evaluation."""
+    """Time of each evaluation, in seconds since the Unix epoch."""
     metrics: Mapping[str, Values]
-    """Values by metric, each as long as the steps of its kind; NaN for no value. One never recorded is left out."""
+    """Values by metric, one for each step of its kind, NaN where there is none; a metric never recorded is left out."""
 
     def get(self, key: str) -> Series | None:
         """Return one metric; None if it was never recorded."""

@@ -1,4 +1,4 @@
-"""What a sweep is: one `SweepSpec` for REST, CLI and Python."""
+"""The spec of a sweep: one `SweepSpec` for REST, CLI and Python."""
 
 import hashlib
 import json
@@ -48,7 +48,7 @@ class Search(SpecPart):
 
 
 MIN_SEEDS: Final = 3
-"""With fewer seeds than these no interval of a difference can be given."""
+"""Smallest number of seeds for which the report gives an interval of a difference."""
 
 
 class Confirm(SpecPart):
@@ -112,7 +112,7 @@ class Resources(SpecPart):
         return self
 
     def processes_for(self, training: TrainingConfig) -> int:
-        """Return how many processes train one policy: one for each whole GPU that vLLM has not for itself."""
+        """Return how many processes train one policy: one for each whole GPU that is not reserved for vLLM."""
         engine = training.rollout.engine
         served = engine.server_gpus if isinstance(engine, VLLMEngine) and engine.mode == "server" else 0
         return self.processes or max(1, int(self.gpus) - served)
@@ -169,7 +169,7 @@ class SweepSpec(SpecPart):
 
     @property
     def probes(self) -> Literal["off", "first", "only"]:
-        """What `probe` means for this sweep."""
+        """Place of the cost probe in this sweep: none, before the first trial, or instead of all trials."""
         return self.probe or ("first" if self.resources.gpus else "off")
 
     @property

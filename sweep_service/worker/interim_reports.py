@@ -22,9 +22,9 @@ from sweep_service.worker.reports import build_report
 from trainers.process.lifeline import follow_parent
 
 PAUSE_S: Final = 15.0
-"""Seconds between the end of one report of a sweep and the beginning of the next, or twice what the last one took."""
+"""Least pause, in seconds, between two reports of a sweep; it is twice what the last one took if that is longer."""
 LONGEST_S: Final = 600.0
-"""Seconds after which building is given up."""
+"""Seconds after which building a report is given up."""
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class _Build:
 
 @dataclass
 class InterimReports:
-    """Builds one after another for a worker, in whose main thread every method runs."""
+    """Builds interim reports one after another for a worker, in whose main thread every method runs."""
 
     store: Store
     settings: Settings
@@ -47,7 +47,7 @@ class InterimReports:
     _not_before: dict[str, float] = field(default_factory=dict[str, float])
 
     def go_on(self) -> None:
-        """Note what has been built, and begin with the next one that is wanted. Never waits."""
+        """Note that a report has been built, and begin the next one that is wanted. Never waits."""
         if self._build is not None:
             self._look_at(self._build)
         if self._build is None:
@@ -58,7 +58,7 @@ class InterimReports:
                 self._begin(sweep_id)
 
     def stop(self) -> None:
-        """End the one being built; it stays wanted."""
+        """Stop building; the unfinished report stays wanted."""
         build, self._build = self._build, None
         if build is not None:
             stop(build.process, 0)

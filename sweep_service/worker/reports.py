@@ -1,4 +1,4 @@
-"""Builds a report from the rows of the store. Knows no Ray, MLflow or torch."""
+"""Builds a report from the rows of the store. Imports no Ray, MLflow or torch."""
 
 import hashlib
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
 
 
 def _shown(trials: Sequence[Trial]) -> list[str]:
-    """Ids of the trials whose completions may be shown: of each config and stage the lowest seed that trained."""
+    """Return the trials whose completions may be shown: for each config and stage, the lowest seed that trained."""
     trained = [trial for trial in trials if trial.state.has_result]
     lowest: dict[tuple[str, Stage], Trial] = {}
     for trial in sorted(trained, key=lambda trial: (trial.state is not TrialState.SUCCEEDED, trial.seed)):
@@ -53,14 +53,14 @@ def _provenance(configs: Sequence[Config], settings: Settings) -> dict[str, str]
     commit = settings.commit or _checked_out(_CODE.parent / ".git")
     versions = {"commit": commit} if commit else {}
     for ref, split in sorted({part for config in configs for part in data_parts(config.training["task"])}):
-        with suppress(ConfigError, OSError):  # no longer there: its digest is not known
+        with suppress(ConfigError, OSError):  # the file is gone, so its digest is unknown
             content = dataset_file(ref, split, settings.cache).read_bytes()
             versions[f"{ref}/{split}"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
     return versions
 
 
 def _checked_out(git: Path) -> str | None:
-    """The commit that a checkout is on; changes made since are not seen. None if this is no checkout."""
+    """Return the commit that is checked out, whatever uncommitted changes there are; None outside a checkout."""
     try:
         head = (git / "HEAD").read_text().strip()
         name = head.removeprefix("ref: ")

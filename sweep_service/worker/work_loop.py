@@ -28,9 +28,9 @@ from sweep_service.worker.interim_reports import InterimReports
 from sweep_service.worker.reports import build_report
 
 MAX_RUNNERS: Final = 4
-"""Sweeps that one worker runs at a time; Ray shares the slots among them. One more may be there to be cancelled."""
+"""Number of sweeps that one worker runs at a time, sharing Ray's slots, besides one that is being cancelled."""
 MAX_FAILURES: Final = 3
-"""Runners in a row that may fail without progress before their sweep is given up."""
+"""Number of runners in a row that may fail without progress before their sweep is given up."""
 LONGEST_BACKOFF_S: Final = 30.0
 REPORT_LEASE_S: Final = 600.0
 _TICK_S: Final = 0.2
@@ -56,7 +56,7 @@ class _Runner:
 
 @dataclass
 class Worker:
-    """Runs in the main thread, which must live as long as its runners: they follow its death.
+    """Keeps runners alive from the main thread, which must outlive them, because they end when it ends.
 
     Args:
         store, settings: what runners and reports work on; settings pass to runners in the environment.
@@ -72,7 +72,7 @@ class Worker:
         self._interim = InterimReports(self.store, self.settings)
 
     def run(self, stopped: threading.Event) -> None:
-        """Work until `stopped` is set; then end all runners and let their sweeps go."""
+        """Work until `stopped` is set; then end all runners and release their sweeps."""
         next_claim = 0.0
         try:
             while not stopped.wait(_TICK_S):
@@ -113,7 +113,7 @@ class Worker:
             self._start(sweep)
 
     def _report_ended(self) -> None:
-        """Build the reports of sweeps that failed or were cancelled: what they have found is worth reading too."""
+        """Build the reports of sweeps that failed or were cancelled, for their results are worth reading too."""
         for sweep_id in set(self.store.unreported()) - self._unreportable:
             try:
                 self.store.put_report(sweep_id, *build_report(self.store, sweep_id, self.settings))
@@ -130,11 +130,11 @@ class Worker:
         self._runners[sweep.id] = _Runner(sweep, process, path, self._progress(sweep.id))
 
     def _progress(self, sweep_id: str) -> int:
-        """A number that rises when a sweep gets on: updates recorded and trials ended."""
+        """Return a number that rises as a sweep progresses: updates recorded plus trials ended."""
         return sum(1 + trial.step if trial.state.is_over else trial.step for trial in self.store.list_trials(sweep_id))
 
     def _after(self, runner: _Runner) -> None:
-        """Do what a runner's end asks for. Its lease is ours until it is let go."""
+        """Handle the end of a runner. Its lease is ours until we release it."""
         stop(runner.process, 0)  # closes its lifeline, and ends what may be left of it
         code, sweep = runner.process.returncode, self.store.get_sweep(runner.sweep.id)
         if sweep.epoch != runner.sweep.epoch or sweep.state.is_over:
@@ -160,7 +160,7 @@ class Worker:
         self.store.set_sweep_state(fence, SweepState.FAILED, message)
 
     def _finalize(self, fence: Fence) -> None:
-        """Build the report, then say that the sweep is done. Seconds; the lease covers them."""
+        """Build the report, then mark the sweep as done. This takes seconds, which the lease covers."""
         try:
             self._interim.stop()
             self.store.renew_lease(fence, REPORT_LEASE_S)
@@ -169,7 +169,7 @@ class Worker:
             self.store.set_sweep_state(fence, *_end(sweep, trials))
         except ServiceError:
             log.exception("the report of %s was not built here", fence.sweep_id)
-        except _NO_DATABASE:  # no fault of the report: built again when there is one
+        except _NO_DATABASE:  # not the report's fault: built again when the database is back
             with suppress(SQLAlchemyError):
                 self.store.release_lease(fence)
             raise

@@ -1,1 +1,1 @@
-"""What a run costs, measured by a few updates at full length before it starts."""
+"""The cost of a run, measured by a few updates at full length before it starts."""

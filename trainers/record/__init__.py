@@ -1,1 +1,1 @@
-"""What is measured of a run: names and units of metrics, statistics of rollouts and steps, frozen completions."""
+"""The measurements of a run: names and units of metrics, statistics of rollouts and steps, frozen completions."""

@@ -37,7 +37,7 @@ class FrozenCompletions:
 
     def __init__(self) -> None:
         self.rows: dict[str, Tensor] = {}
-        """What a `Forward` is given, on the CPU."""
+        """Frozen completions as the input of a `Forward`, by name, on the CPU."""
         self._initial_logprobs_BT = torch.empty(0)
         self._entropy: float | None = None
         self._latest: dict[str, float] = {}

@@ -1,1 +1,1 @@
-"""From prompts to the tensors of a rollout, and vLLM as an engine that samples them."""
+"""Rollouts: their tensors made from prompts, and vLLM as an engine that samples them."""

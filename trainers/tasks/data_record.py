@@ -90,7 +90,7 @@ class AnswersTried(Frozen):
 
 
 class Preview(Frozen):
-    """What a run would read."""
+    """The data that a run would read."""
 
     prompts: tuple[Prompt, ...] = Field(description="The shortest, the middle and the longest training prompt.")
     data: DataRecord

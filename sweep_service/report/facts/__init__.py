@@ -1,1 +1,1 @@
-"""What every part of the report starts from: the rows of the store, checked and summed up once."""
+"""The facts from which every part of the report starts: the rows of the store, checked and summed up once."""

@@ -1,4 +1,4 @@
-"""Provenance, which a repetition of a training needs besides its file: code, packages, data, model."""
+"""Provenance: the code, packages, data and model that repeating a training takes besides its file."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ _SHORT: Final = 12
 
 
 def provenance(facts: Facts, config: Config) -> dict[str, str]:
-    """Return versions and digests by what they are of. What is not recorded is said to be."""
+    """Return the version or digest of each thing by its name; one that was not recorded says so."""
     inputs, training = facts.inputs, config.training
     task, model = training.get("task", {}), training.get("model", {})
     commit = inputs.provenance.get("commit")
@@ -44,7 +44,7 @@ def _data(task: dict[str, Any], facts: Facts) -> str:
 
 
 def data_parts(task: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the datasets and splits that a task trains and validates on; none: the code makes its problems."""
+    """Return the datasets and splits that a task trains and validates on; empty if the code makes its problems."""
     if task.get("name") != "word_problems":
         return []
     config = WordProblemsTask.model_validate(task)

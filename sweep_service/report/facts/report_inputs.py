@@ -41,31 +41,31 @@ CURVES: Final[dict[str, Drawn]] = {
     **dict.fromkeys((f"weight_share/{part}" for part in PARTS), "prominent"),
     **dict.fromkeys((f"ratio_share/{name}" for name in RATIO_BINS), "prominent"),
 }
-"""Metrics that are shown over time: with every seed's curve, with the means of all configs, or with those of prominent
-configs. A sweep of few configs has the means of all."""
+"""Metrics shown over time, and how much of each: every seed's curve, the means of all configs, or the means of
+prominent configs only. In a sweep of few configs all are prominent."""
 CURVE_KEYS: Final = (*CURVES, "eval/avg_at_k_se", "completion/length_ended", "weight_share/potential")
 """The metrics that a report reads."""
 
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """Everything that a report says follows from these rows, and from nothing else."""
+    """The rows from which everything in a report follows."""
 
     sweep: Sweep
     configs: tuple[Config, ...]
     trials: tuple[Trial, ...]
     series: Mapping[str, TrialSeries]
-    """The metrics of `CURVE_KEYS`, by trial id; a trial that recorded nothing is left out."""
+    """Metrics of `CURVE_KEYS` by trial id; a trial that recorded none is left out."""
     samples: tuple[Sample, ...] = ()
-    """Completions of the last evaluation, of one trial of each config and stage."""
+    """Completions from the last evaluation of one trial of each config and stage."""
     checkpoints: tuple[Checkpoint, ...] = ()
     """The newest checkpoint of each trial."""
     mlflow_url: str | None = None
-    """Where people reach MLflow; None leaves its links out."""
+    """Address at which people reach MLflow; None leaves its links out."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Package versions that the trials ran with."""
+    """Versions of the packages that the trials used."""
     provenance: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Code and data as they were when these rows were read: what it is -> its version or digest."""
+    """Version or digest of the code and of each dataset, by name, as of when these rows were read."""
     probe_gpu_hours: float = 0.0
 
     @property
@@ -81,7 +81,7 @@ class ReportInputs:
 
     @property
     def interim(self) -> bool:
-        """Whether trials may still change; in every later state of a sweep they have all ended."""
+        """Whether trials may still change; once the sweep leaves such a state, all have ended."""
         return self.sweep.state in (SweepState.QUEUED, SweepState.RUNNING)
 
     @cached_property

@@ -14,17 +14,17 @@ class Facts:
 
     inputs: ReportInputs
     trials: Sequence[TrialRow]
-    """In the order of their numbers; `objective` is the value that ranks."""
+    """Trials in the order of their numbers; `objective` is the value that ranks."""
     configs: Mapping[str, Config]
-    """By id."""
+    """Configs by id."""
     rows: Mapping[str, ConfigRow]
-    """By config id."""
+    """Table rows by config id."""
     varied: Sequence[str]
     """Dotted names of the parameters in which configs differ."""
     candidates: Sequence[str]
     """Ids of the configs that tuning chose, best first."""
     unsteady: frozenset[str]
-    """Ids of the configs of which a confirm trial collapsed: their spread says nothing about the others'."""
+    """Ids of configs with a collapsed confirm trial: their spread says nothing about that of the others."""
     comparisons: Sequence[Comparison]
     best: ConfigRow | None
     verdict: Verdict

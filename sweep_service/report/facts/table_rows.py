@@ -39,12 +39,12 @@ def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportI
 
 
 def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:
-    """Return the standard error of the mean of the evaluations that make the objective; None where it is not known."""
+    """Return the standard error that sampling at evaluations gives a trial's objective; None where it is not known."""
     objective = inputs.sweep.spec.objective
     series = inputs.get(trial.id, f"{objective.metric}_se")
     if series is None or trial.state is TrialState.DIVERGED:
         return None
-    errors = series.present.values[-objective.last :]  # each evaluation samples anew: independent
+    errors = series.present.values[-objective.last :]  # independent, since each evaluation samples anew
     return math.sqrt(float(errors @ errors)) / len(errors) if errors.size else None
 
 
@@ -93,7 +93,7 @@ def _stage(trials: Sequence[TrialRow], stage: Stage) -> StageResult | None:
     if not seeds:
         return None
     result = mean_interval([seed.value for seed in seeds])
-    low, high = (result.low, result.high) if stage is Stage.CONFIRM else (None, None)  # selection voids the tune one
+    low, high = (result.low, result.high) if stage is Stage.CONFIRM else (None, None)  # selection voids a tune interval
     return StageResult(n=len(seeds), planned=len(own), mean=result.mean, sd=result.sd, low=low, high=high, seeds=seeds)
 
 
@@ -108,7 +108,7 @@ def _root_mean_square(values: Sequence[float | None]) -> float | None:
 
 
 def in_order(rows: Mapping[str, ConfigRow]) -> list[ConfigRow]:
-    """Return confirmed configs first, best first; then by tune mean; then the ones without a result."""
+    """Order configs: confirmed ones, best first; then the others by tune mean; last those without a result."""
 
     def rank(row: ConfigRow) -> tuple[int, float, int]:
         if row.confirm is not None:

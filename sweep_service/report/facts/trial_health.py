@@ -1,4 +1,4 @@
-"""The health of one trial by its curves: entropy lost or exploding, reward collapsed, length."""
+"""The health of one trial, judged by its curves of entropy, reward and completion length."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,13 +12,13 @@ from sweep_service.sweep.series import Series, Values
 WINDOW: Final = 0.05
 """Share of a trial's steps over which curves are averaged before they are judged."""
 _SHORTEST: Final = 4
-"""Steps of a window, however short a trial is: a single batch is mostly noise."""
+"""Smallest number of steps in a window, because a single batch is mostly noise."""
 REWARD_COLLAPSE: Final = 0.5
-"""A reward that falls below this share of the trial's own peak is a collapse."""
+"""Share of the trial's own peak below which a fall of the reward is a collapse."""
 LEARNED: Final = 0.05
-"""Reward, or held-out accuracy where rewards are small, above which a trial has something to lose; below is noise."""
+"""Reward, or held-out accuracy where rewards are small, above which a trial has learned something it can lose."""
 ENTROPY_COLLAPSE: Final = 0.2
-"""An entropy below this share of its start is a collapse."""
+"""Share of its start below which entropy counts as collapsed."""
 _NOTHING: Final = np.empty(0)
 
 
@@ -32,9 +32,9 @@ class Health:
     entropy_highest: float | None = None
     reward_peak: float | None = None
     reward_before: float | None = None
-    """The best reward so far before its deepest fall, once it had reached half of the peak; None: it never learned."""
+    """Best reward before its deepest fall, from when it first reached half of its peak; None if it never learned."""
     reward_lowest: float | None = None
-    """After that."""
+    """Lowest reward after `reward_before`."""
     reward_final: float | None = None
     length_start: float | None = None
     length_end: float | None = None
@@ -92,7 +92,7 @@ def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
 
 
 def _deepest_fall(reward: Values) -> tuple[float | None, float | None]:
-    """Return the best window so far and the later one that lost the most of it; small rewards early on are no peak."""
+    """Return the best window so far and the later one that lost most of it; small early rewards are no peak."""
     if not reward.size or reward.max() <= 0:
         return None, None
     best = np.maximum.accumulate(reward)

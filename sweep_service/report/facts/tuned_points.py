@@ -13,7 +13,7 @@ from sweep_service.sweep.labels import value_text
 from sweep_service.sweep.records import Role, Stage
 
 _LOG_RANGE = 20.0
-"""Positive values whose largest is at least so many times the smallest one are taken on a log scale."""
+"""Ratio of the largest to the smallest positive value from which values are put on a log scale."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class TunedPoint:
     values: Mapping[int, float]
     """Objective by tune seed."""
     collapsed: bool
-    """Whether a tune trial of it collapsed or diverged."""
+    """Whether one of the config's tune trials collapsed or diverged."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,21 @@ def tuned_points(facts: Facts) -> list[TunedPoint]:
 
 
 def collapsed_in_tuning(facts: Facts) -> set[str]:
-    """Return the ids of the configs of which a tune trial collapsed or diverged."""
+    """Return the ids of configs with a tune trial that collapsed or diverged."""
     return {trial.config_id for trial in facts.trials if trial.stage is Stage.TUNE and trial.reward_collapsed}
 
 
 def searched(facts: Facts, points: Sequence[TunedPoint]) -> list[str]:
-    """Return the space's parameters of which these points have at least two values."""
+    """Return the space's parameters that take at least two values among these points."""
     names = facts.inputs.sweep.spec.space.varied
     return [name for name in names if len({repr(point.params.get(name)) for point in points}) > 1]
 
 
 def fit_seeds(results: Sequence[Mapping[int, float]]) -> SeedFit:
-    """Fit config and seed effects by least squares; a missing seed then moves no config's mean by that seed's part.
+    """Fit config and seed effects by least squares, so that a missing seed does not bias a config's mean.
 
     Args:
-        results: of each config, by seed; none is empty.
+        results: each config's results by seed; none is empty.
     """
     seeds = {seed: column for column, seed in enumerate(sorted({seed for values in results for seed in values}))}
     rows = np.repeat(np.arange(len(results)), [len(values) for values in results])
@@ -92,7 +92,7 @@ def fit_seeds(results: Sequence[Mapping[int, float]]) -> SeedFit:
 
 
 def distinct(values: Sequence[Any], distribution: Distribution | None = None) -> list[Any]:
-    """Return each value once: numbers by size, others as the space lists them, and what it does not list last."""
+    """Return each value once: numbers by size, others in the space's order, values that it does not list last."""
     by_repr = {repr(value): value for value in values}
     unique = list(by_repr.values())
     if all(is_number(value) for value in unique):
@@ -102,7 +102,7 @@ def distinct(values: Sequence[Any], distribution: Distribution | None = None) ->
 
 
 def on_log_scale(values: Sequence[float], distribution: Distribution | None) -> bool:
-    """Say whether a numeric parameter is taken as its logarithm: searched so, or spread over a wide positive range."""
+    """Say whether a parameter is put on a log scale: searched on one, or spread over a wide positive range."""
     if isinstance(distribution, Float | Int):
         return distribution.log
     return min(values) > 0 and max(values) >= _LOG_RANGE * min(values)

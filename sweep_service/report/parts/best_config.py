@@ -22,8 +22,8 @@ _MOST_OTHERS: Final = 8
 def pick(candidates: Sequence[str], rows: Mapping[str, ConfigRow]) -> ConfigRow | None:
     """Return the confirmed candidate with the highest mean over all its trials; while none is confirmed, the first one.
 
-    Candidates are ids, best first. The tune trials help to choose between them, since both stages carry what is known
-    of each; figures of the verdict still come from the confirm stage alone.
+    Candidates are ids, best first. Tune trials help to choose between them, because they tell something about each,
+    too; the figures of the verdict come from the confirm stage alone.
     """
     chosen = [rows[id_] for id_ in candidates]
     confirmed = [(_mean_of_all(row), -row.number, row) for row in chosen if row.confirm is not None]
@@ -96,7 +96,7 @@ def _why(facts: Facts, row: ConfigRow) -> str:
 
 
 def _matched(facts: Facts, row: ConfigRow) -> str:
-    """Say where a win may come from something else than the loss."""
+    """Say which of the config's advantages may come from something other than the loss."""
     if facts.verdict.outcome is not Outcome.BETTER:
         return ""
     for c in facts.comparisons:
@@ -159,7 +159,7 @@ def _cost(row: ConfigRow, baseline: ConfigRow | None) -> str:
 
 
 def _others(facts: Facts, row: ConfigRow) -> list[str]:
-    """Say why not the other configs: the confirmed ones, then the best of those that tuning dropped."""
+    """Say why other configs were not picked: the confirmed ones, then the best of those that tuning dropped."""
     rest = [other for other in in_order(facts.rows) if other.id != row.id]
     texts = [_confirmed(facts, row, other, other.confirm) for other in rest if other.confirm]
     dropped = [other for other in rest if other.confirm is None and other.tune and not is_comparator(other)]

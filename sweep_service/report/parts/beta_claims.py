@@ -18,7 +18,7 @@ from sweep_service.sweep.records import TrialState
 
 _FEWEST_POINTS: Final = 8
 _SMALLEST: Final = 1e-6
-"""Nats; entropies below count as this in a logarithm."""
+"""Entropy in nats that stands for smaller ones in a logarithm."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class _ClaimRun:
 
     seed: str
     group: str
-    """Everything but the beta in question: runs are compared within a seed and a group."""
+    """Text of all settings but the beta in question; runs are compared within a seed and a group."""
     beta: float
     slope: float
-    """Change of log entropy over the whole training, by its straight line."""
+    """Change of log entropy over the whole training, by a straight-line fit."""
     steady: bool
 
 
@@ -116,7 +116,7 @@ def _without(training: Mapping[str, Any], beta: str) -> str:
 
 
 def _coefficient(runs: Sequence[_ClaimRun]) -> Interval | None:
-    """Regress slopes on a beta within seeds and groups: how much the slope changes for a beta that is higher by 1.
+    """Return the change of the slope per unit of beta, regressed within seeds and groups.
 
     The interval is Student's over seeds (clusters).
     """
@@ -141,7 +141,7 @@ def _coefficient(runs: Sequence[_ClaimRun]) -> Interval | None:
         return Interval(n, estimate, None, None, None)
     scores = np.array(products) - estimate * weights  # each seed's weight times its distance from the estimate
     error = math.sqrt(float(scores @ scores) * n / (n - 1)) / float(weights.sum())
-    if error <= 1e-12:  # equal slopes say nothing of their spread
+    if error <= 1e-12:  # equal slopes say nothing about their spread
         return Interval(n, estimate, None, None, None)
     half = student_critical(n - 1) * error
     return Interval(n, estimate, None, estimate - half, estimate + half)

@@ -1,9 +1,9 @@
-"""Comparisons had both sides stopped at the same cost: betas change lengths, and so what an update costs.
+"""Comparisons as if both sides had stopped at the same cost, for betas change lengths and so the cost of an update.
 
-For each confirm seed the budget is what the cheaper one of the pair had spent at its last evaluation. The other one's
-objective, the mean of its last evaluations, is read off at that budget on a straight line between evaluations: with the
-last one before it, a cost 1 % higher would lose a whole evaluation. Hours run from the evaluation before the first
-update, where there is one: what comes before is start-up, the same for all but the trial that filled a cache.
+For each confirm seed the budget is what the cheaper one of the pair had spent at its last evaluation. The objective of
+the other one, the mean of its last evaluations, is interpolated linearly at that budget: taking the last evaluation
+before it would lose a whole evaluation to a cost 1 % higher. Hours run from the evaluation before the first update, if
+there is one, because start-up costs all trials the same, except the one that filled a cache.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,9 +31,9 @@ class Run:
     diverged: bool
     objective: float
     objectives: npt.NDArray[np.float64]
-    """What the objective would have been, had it ended at each evaluation."""
+    """Objective that the trial would have had if it had ended at each evaluation."""
     spent: Mapping[Unit, npt.NDArray[np.float64]]
-    """At each evaluation; a unit that was not recorded is left out."""
+    """Cost spent at each evaluation, by unit; a unit that was not recorded is left out."""
 
     def at(self, unit: Unit, budget: float) -> float | None:
         """Return the objective at a cost; None before the first evaluation."""
@@ -59,7 +59,7 @@ def budget_comparisons(facts: Facts) -> list[BudgetComparison]:
 
 
 def _row(pair: tuple[str, str], unit: Unit, deltas: Sequence[tuple[float, float | None]]) -> list[BudgetComparison]:
-    """Return one row, or none without a seed; deltas come with their budgets."""
+    """Return a list of one row, empty without a seed; each difference comes with its budget."""
     if not deltas:
         return []
     budgets = [budget for _, budget in deltas if budget is not None]
@@ -79,7 +79,7 @@ def _row(pair: tuple[str, str], unit: Unit, deltas: Sequence[tuple[float, float 
 
 
 def _at_equal_cost(mine: Run, theirs: Run, unit: Unit) -> tuple[float, float | None] | None:
-    """Return the difference and its budget; None where a cost is not known or one had no evaluation yet.
+    """Return the difference and its budget; None where a cost is unknown or one side had no evaluation yet.
 
     A diverged trial counts 0 whatever it spent, and does not shorten the other's budget.
     """
@@ -122,7 +122,7 @@ def _run(trial: Trial, objective: float, inputs: ReportInputs) -> Run:
 
 
 def _running(values: npt.NDArray[np.float64], last: int) -> npt.NDArray[np.float64]:
-    """Return the mean of up to `last` values that end at each one."""
+    """Return, for each value, the mean of up to `last` values that end with it."""
     sums = np.append(0.0, np.cumsum(values))
     ends = np.arange(1, len(values) + 1)
     starts = np.maximum(ends - last, 0)

@@ -1,4 +1,4 @@
-"""All warnings: each a rule, the figures that met it, and the trials. Those that weaken the verdict most come first."""
+"""All warnings, each with its rule, the figures that met it, and the trials; those that weaken the verdict first."""
 
 from collections.abc import Sequence
 
@@ -55,7 +55,7 @@ def _ended_early(sweep: Sweep) -> Caution | None:
 
 
 def _budget_ended(inputs: ReportInputs) -> Caution | None:
-    """Trials that the budget kept from beginning, and configs that it kept the sampler from proposing."""
+    """Warn of trials that the budget kept from beginning, and of configs that it kept from being proposed."""
     spec, limit = inputs.sweep.spec, inputs.sweep.spec.budget.max_gpu_hours
     if limit is None or inputs.interim:
         return None
@@ -157,7 +157,7 @@ def _by_state(trials: Sequence[TrialRow], state: TrialState, code: str, what: st
 
 
 def _warned(trials: Sequence[TrialRow]) -> list[Caution]:
-    """What trainers warned of, one caution a code."""
+    """Return the warnings of trainers, one caution for each code."""
     by_code: dict[str, dict[str, str]] = {}
     rows = {trial.id: trial for trial in trials}
     for trial in trials:

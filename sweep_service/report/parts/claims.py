@@ -27,11 +27,11 @@ from sweep_service.sweep.records import Role, Stage, TrialState
 from sweep_service.sweep.series import Values
 
 MARGIN: Final = 0.01
-"""A final result that is lower by less than this counts as no worse."""
+"""Difference in the final result below which a lower one counts as no worse."""
 MORE_OFTEN: Final = 0.1
-"""Trials that go wrong more often by less than this share count as not more often."""
+"""Excess share of trials that go wrong below which a config counts as going wrong no more often."""
 IN_RANGE: Final = 2.0
-"""A factor up to which two sizes count as one range."""
+"""Factor up to which two sizes count as one range."""
 _FEWEST_POINTS: Final = 8
 _KL: Final = "KL from the policy that sampled stays within PPO clip's range (Fig. 4)"
 _NORM: Final = "the gradient's norm stays within PPO clip's range (Fig. 4)"
@@ -45,13 +45,13 @@ class _Pair:
     baseline: ConfigRow
     stage: Stage
     trials: Sequence[tuple[TrialRow, TrialRow]]
-    """By seed; both trained to the end."""
+    """Trials of the config and its twin by seed, both trained to the end."""
     left_out: int
-    """Seeds of which one of the two has no such trial."""
+    """Number of seeds on which one of the two has no such trial."""
 
     @property
     def ending(self) -> str:
-        """The end of an evidence: how many seeds it rests on."""
+        """Last words of the evidence: the number of seeds on which it rests."""
         text = f", {count(len(self.trials), f'{self.stage} seed')}."
         if self.left_out:
             text += f" Left out: {count(self.left_out, 'seed')} on which one of them did not train to its end."
@@ -87,7 +87,7 @@ def _twin(facts: Facts, row: ConfigRow) -> ConfigRow | None:
 
 
 def _pair(facts: Facts) -> _Pair | None:
-    """Return the best config that has a twin, with it: the best one of the space if it is one of CE-GPPO's."""
+    """Return the best config that has a twin, with its twin: the best of the space if it is one of CE-GPPO's."""
     candidates = [row for row in in_order(facts.rows) if preserving(facts, row)]
     candidates.sort(key=lambda row: facts.best is None or row.id != facts.best.id)
     twins = ((row, twin) for row in candidates if (twin := _twin(facts, row)) is not None)
@@ -161,7 +161,7 @@ def _log_ratio(facts: Facts, pair: _Pair, measure: Callable[[TrialRow], float | 
 
 
 def _unvaried(low: float | None, seeds: int) -> str:
-    """Say at the end of an evidence why it has no interval though it has the seeds."""
+    """Return the words that say why a claim with enough seeds has no interval."""
     return f" There is no interval: {EQUAL}." if low is None and seeds >= MIN_SEEDS else ""
 
 
@@ -225,7 +225,7 @@ def _no_more_divergences(facts: Facts) -> Claim | None:
 
 
 def _gone_wrong(facts: Facts, rows: Sequence[ConfigRow]) -> tuple[int, int]:
-    """Count the trials that diverged or collapsed, of those that succeeded or diverged."""
+    """Return the number of trials that diverged or collapsed, and of those that succeeded or diverged."""
     ids = {row.id for row in rows}
     kept = [t for t in facts.trials if t.config_id in ids and t.state.has_result]
     return sum(trial.reward_collapsed for trial in kept), len(kept)
@@ -233,7 +233,7 @@ def _gone_wrong(facts: Facts, rows: Sequence[ConfigRow]) -> tuple[int, int]:
 
 @lru_cache
 def _one_sided_p(hits: int, n: int, others: int, m: int) -> float:
-    """Return p of Fisher's exact test of a larger share in the first sample."""
+    """Return the p value of Fisher's exact test for a larger share in the first sample."""
     return float(stats.hypergeom.sf(hits - 1, n + m, hits + others, n))
 
 

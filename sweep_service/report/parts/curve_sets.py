@@ -1,4 +1,4 @@
-"""Curves for the report: a point a rollout, means over seeds, and every seed's curve thinned so that peaks stay."""
+"""Curves for the report, a point for each rollout: means over seeds, and seeds' curves thinned so that peaks stay."""
 
 import warnings
 from collections import Counter
@@ -16,19 +16,19 @@ from sweep_service.sweep.records import Config, Role, Trial
 from sweep_service.sweep.series import EVALUATION, Series, Values
 
 POINTS: Final = 60_000
-"""How many points the means of prominent configs may have together; as many the others' means, half of it the seeds."""
+"""Largest number of points in all means of prominent configs; the other means get as many, seeds' curves half."""
 MOST_POINTS: Final = 240
 FEWEST_POINTS: Final = 12
 FEW_CONFIGS: Final = 20
-"""So many configs are all prominent."""
+"""Largest number of configs that are all prominent."""
 NUM_RANKED: Final = 5
-"""Of many configs, so many of the best by tune mean are prominent, confirmed or not."""
+"""Number of configs, best by tune mean, that are prominent even if unconfirmed."""
 _DIGITS = 4
 _SUMMED: Final = "entropy_change/"
-"""Changes add up over a rollout's updates; everything else is averaged."""
+"""Prefix of the metrics that add up over a rollout's updates; all others are averaged."""
 _PEAKED: Final = ("clip_fraction/", "grad_norm", "kl/", "ppo_kl", "probe/kl")
-"""Means thinned to the lowest and highest of a stretch. Other means are averaged over a stretch, with common steps,
-for they are stacked or drawn against each other; their bands keep the lowest and the highest bound."""
+"""Prefixes of the metrics whose means are thinned to the extremes of each stretch. Other means are averaged over it at
+common steps, because they are stacked or drawn against each other; their bands keep the extreme bounds."""
 
 
 _SeedRun = tuple[Trial, Series]
@@ -36,7 +36,7 @@ _SeedRun = tuple[Trial, Series]
 
 @dataclass(frozen=True)
 class _Points:
-    """How many points a curve may have; 0 leaves it out."""
+    """Largest number of points in a curve; 0 leaves it out."""
 
     mean: int
     seed: int
@@ -44,9 +44,9 @@ class _Points:
 
 
 def prominent(rows: Sequence[ConfigRow]) -> frozenset[str]:
-    """Return the ids of the configs whose curves are drawn in full: all of a few; of many those that are asked for.
+    """Return the ids of the configs whose curves are drawn in full: all of a few, or the most important of many.
 
-    These are the confirmed ones, the comparators, and by tune mean the best ones and the worst.
+    Of many these are the confirmed ones, the comparators, and by tune mean the best ones and the worst.
     """
     if len(rows) <= FEW_CONFIGS:
         return frozenset(row.id for row in rows)
@@ -58,12 +58,12 @@ def prominent(rows: Sequence[ConfigRow]) -> frozenset[str]:
 def curve_sets(
     configs: Sequence[Config], inputs: ReportInputs, keys: Mapping[str, Drawn], drawn: Collection[str] | None = None
 ) -> list[CurveSet]:
-    """Return the metrics asked for, of every config that recorded them.
+    """Return the curves of the requested metrics of every config that recorded them.
 
     Args:
-        configs: in the order in which they are to be shown.
-        inputs: the curves of single trials.
-        keys: which metrics, and how much of each is shown.
+        configs: configs in the order in which they are shown.
+        inputs: inputs with the curves of single trials.
+        keys: the requested metrics, and how much of each is shown.
         drawn: ids of the prominent configs; by default all. The others have no band and fewer points.
     """
     updates = {config.id: config.updates_per_rollout for config in configs}
@@ -93,7 +93,7 @@ def curve_sets(
 def _points(
     counts: Mapping[tuple[str, str], int], keys: Mapping[str, Drawn], full: Collection[str]
 ) -> dict[tuple[str, str], _Points]:
-    """Share the points among the curves of a kind: of prominent configs (`full`), of metrics of all, of the rest.
+    """Share the points among the curves of each kind: those of prominent configs (`full`), and of the others.
 
     `counts` has how many trials recorded a metric, by key and config.
     """
@@ -112,13 +112,13 @@ def _points(
 
 
 def _share(curves: int, least: int) -> int:
-    """Return how many points each of so many curves may have; `least` where that would be too few to draw."""
+    """Return how many points each curve may have; `least` where an equal share would be too few to draw."""
     share = min(MOST_POINTS, POINTS // max(1, curves))
     return share if share >= FEWEST_POINTS else least
 
 
 def by_rollout(series: Series, updates: int, key: str) -> Series:
-    """Sum or average over each rollout's updates: within a rollout ratios move away from 1 and start anew after it."""
+    """Sum or average over each rollout's updates, because ratios drift from 1 within a rollout and then start anew."""
     starts = np.flatnonzero(np.diff((series.steps - 1) // updates, prepend=-1))
     present = ~np.isnan(series.values)
     sums = np.add.reduceat(np.where(present, series.values, 0.0), starts)
@@ -160,7 +160,7 @@ def _mean(curves: Sequence[Series]) -> tuple[Values, Values, Values]:
     table_TS, n_S, steps = table_TS[:, common_S], n_S[common_S], all_steps[common_S].astype(float)
     mean = np.nanmean(table_TS, axis=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # the spread of a single value
+        warnings.simplefilter("ignore", RuntimeWarning)  # a single value has no spread
         sd = np.nanstd(table_TS, axis=0, ddof=1)
     critical = np.array([student_critical(n - 1) if n >= MIN_SEEDS else np.nan for n in range(len(curves) + 1)])[n_S]
     return steps, mean, critical * sd / np.sqrt(n_S)
@@ -190,7 +190,7 @@ def _seed_curve(trial: Trial, series: Series, points: int) -> SeedCurve:
 
 
 def _extremes(values: Values, points: int) -> list[int]:
-    """Return the indices of the lowest and highest value of equal stretches: a spike of one step is still there."""
+    """Return the indices of the lowest and highest value of equal stretches, so that a spike of one step stays."""
     if len(values) <= points:
         return list(range(len(values)))
     places = {0, len(values) - 1}

@@ -61,7 +61,7 @@ def _training_sd(facts: Facts, arms: dict[str, StageResult]) -> float | None:
 
 
 def _evaluation_se(facts: Facts, arms: dict[str, StageResult]) -> float | None:
-    """Return the root mean square over the same configs' confirm trials."""
+    """Return the root mean square of the evaluation error over the same configs' confirm trials."""
     errors = [
         trial.evaluation_se
         for trial in facts.trials

@@ -15,10 +15,10 @@ from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Stage, TrialState
 
 APART: Final = 6.0
-"""Median absolute deviations (scaled to a normal's sd) that make one seed stand apart. With 3 to 6 pairs of normal
-noise at most 4 % of the sweeps have such a seed; 3 deviations would name one in every fifth."""
+"""Number of median absolute deviations (scaled to a normal's sd) from which a seed stands apart. With 3 to 6 pairs of
+normal noise at most 4 % of the sweeps have such a seed; at 3 deviations every fifth would."""
 UNEQUAL: Final = 0.2
-"""Share by which two budgets may differ."""
+"""Share by which two budgets may differ without a warning."""
 _MAD_TO_SD: Final = 1.4826
 _EDGE: Final = 0.05
 """Share of a continuous range that counts as its boundary."""
@@ -78,7 +78,7 @@ def _deltas(facts: Facts, comparison: Comparison) -> dict[int, float]:
 
 
 def _typical_spread(facts: Facts, comparison: Comparison) -> float:
-    """Return the scaled median absolute deviation of all differences from one comparator, each about its median."""
+    """Return the scaled median absolute deviation of each config's differences from one comparator."""
     away: list[float] = []
     for other in facts.comparisons:
         if other.comparator_id == comparison.comparator_id:
@@ -88,7 +88,7 @@ def _typical_spread(facts: Facts, comparison: Comparison) -> float:
 
 
 def _far_off(deltas: Mapping[int, float], typical: float) -> list[int]:
-    """Return the seeds that stand apart from the others, whose spread is taken to be at least the typical one."""
+    """Return the seeds that stand apart from the others; the others' spread counts as at least the typical one."""
     if len(deltas) <= MIN_SEEDS:
         return []
     outliers: list[int] = []
@@ -133,7 +133,7 @@ def _mean_error(stage: StageResult | None, trials: Mapping[str, TrialRow]) -> fl
 
 
 def unequal_budget(facts: Facts) -> Caution | None:
-    """Warn where best config and comparator were not given the same training."""
+    """Warn if the best config and its comparator did not train for the same budget."""
     comparison = facts.verdict.comparison
     if facts.best is None:
         return None
@@ -163,7 +163,7 @@ def unequal_budget(facts: Facts) -> Caution | None:
 
 
 def edge_of_space(facts: Facts) -> Caution | None:
-    """Warn of parameters in which the best config lies at the boundary of what was tried."""
+    """Warn of parameters whose value in the best config lies at the boundary of what was tried."""
     if facts.best is None:
         return None
     params, texts = facts.configs[facts.best.id].params, list[str]()

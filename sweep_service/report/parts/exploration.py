@@ -25,7 +25,7 @@ from sweep_service.sweep.labels import short_name
 MIN_CONFIGS: Final = 3
 _CODINGS: Final[tuple[Coding, ...]] = ("factor", "quadratic", "linear")
 _MIN_DF: Final = 2
-"""With fewer degrees of freedom for the error, numeric factors are fitted as trends."""
+"""Degrees of freedom for the error below which numeric factors are fitted as trends."""
 _FEW_DF: Final = 8
 _MIN_STEADY: Final = 6
 _LEVEL: Final = 0.05
@@ -33,7 +33,7 @@ _LEVEL: Final = 0.05
 
 @dataclass(frozen=True)
 class EffectNoise:
-    """The error that effects are held against."""
+    """The error against which effects are tested."""
 
     variance: float
     """Variance of a config's mean."""
@@ -46,12 +46,12 @@ class Analysis:
     """One analysis of variance."""
 
     effects: list[Effect]
-    """Strongest first, as the factors."""
+    """Effects, strongest first, in the same order as the factors."""
     factors: list[Factor]
     means: Floats
     noise: EffectNoise | None
     left_p: float | None
-    """The p value of main effects that leave no more than the spread over seeds; None with one seed."""
+    """P value of the hypothesis that main effects leave only the spread over seeds; None with one seed."""
 
 
 def exploration(facts: Facts) -> Exploration | None:
@@ -104,7 +104,7 @@ def _design(
     means: Floats,
     spread: EffectNoise | None,
 ) -> tuple[list[Factor], LinearFit]:
-    """Return the richest coding that leaves degrees of freedom for the error; factors alone where none does."""
+    """Return the richest coding that leaves degrees of freedom for the error; plain factors if none does."""
     tried: list[tuple[list[Factor], LinearFit]] = []
     for coding in _CODINGS:
         factors = [code(name, [point.params.get(name) for point in points], space[name], coding) for name in names]
@@ -151,7 +151,7 @@ def _effects(
 
 
 def _levels(factor: Factor, rows: Floats, whole: LinearFit, noise: EffectNoise | None) -> list[EffectLevel]:
-    """Return means at each level with the other parameters at their average over configs."""
+    """Return the mean at each level, with the other parameters at their average over configs."""
     means, apart = rows @ whole.beta, rows - rows.mean(axis=0)
     half = [noise and student_critical(noise.df) * noise.variance**0.5 * whole.scale(row) for row in apart]
     return [
@@ -181,7 +181,7 @@ def _raw_levels(factor: Factor, means: Floats) -> list[EffectLevel]:
 
 
 def _trend_p(factor: Factor, rows: Floats, whole: LinearFit, noise: EffectNoise | None) -> float | None:
-    """Return p of no linear trend over a numeric parameter's levels; the sharpest question with few configs."""
+    """Return the p value for no linear trend over a numeric parameter's levels, the sharpest test with few configs."""
     if noise is None or factor.places is None:
         return None
     contrast = (factor.places - factor.places.mean()) @ rows
@@ -217,7 +217,7 @@ def _sentence(effect: Effect, noise: EffectNoise | None) -> str:
 
 
 def _without_collapsed(points: Sequence[TunedPoint], facts: Facts) -> list[str]:
-    """Say the same once more where collapses would drown everything else."""
+    """Describe the effects without collapsed configs where these would drown everything else."""
     steady = [point for point in points if not point.collapsed]
     if len(steady) == len(points) or len(steady) < _MIN_STEADY or (found := _analyse(steady, facts)) is None:
         return []

@@ -15,7 +15,7 @@ from sweep_service.sweep.labels import value_text
 Coding = Literal["factor", "quadratic", "linear"]
 
 MAX_LEVELS: Final = 6
-"""A numeric parameter with more values is a trend, whatever the coding asked for."""
+"""Largest number of values with which a numeric parameter may be a factor; with more it is a trend."""
 _TREND_POINTS: Final = 5
 
 
@@ -25,36 +25,36 @@ class Factor:
 
     name: str
     values: list[Any]
-    """What each level stands for, in order; for a trend, evenly spaced points of its range."""
+    """Parameter value of each level, in order; for a trend, evenly spaced points of its range."""
     texts: list[str]
     counts: list[int]
-    """Configs at each level; for a trend, nearest to it."""
+    """Number of configs at each level; for a trend, nearest to it."""
     columns: Floats
-    """(n, columns), each with mean 0."""
+    """Design matrix (n, columns); each column has mean 0."""
     levels: Floats
-    """(levels, columns): what a config at each level would have in these columns."""
+    """Entries (levels, columns) that a config at each level would have in these columns."""
     places: Floats | None
-    """(levels,) on the parameter's scale; None without an order."""
+    """Position of each level (levels,) on the parameter's scale; None without an order."""
     trend: bool
     x: Floats | None
-    """(n,) on the parameter's scale; None for one that is not numeric."""
+    """Position of each config (n,) on the parameter's scale; None for one that is not numeric."""
     log: bool
     """Whether that scale is log10."""
 
     @property
     def numeric_levels(self) -> int:
-        """How many values were tried; 0 for one that is not numeric."""
+        """Number of values tried; 0 for a parameter that is not numeric."""
         return 0 if self.x is None else len(np.unique(self.x))
 
 
 def code(name: str, raw: Sequence[Any], distribution: Distribution, coding: Coding) -> Factor:
-    """Code one parameter: a column a level, or powers of a numeric one.
+    """Code one parameter as a column for each level, or as powers of a numeric one.
 
     Args:
-        name: dotted.
-        raw: its value in each config.
-        distribution: as searched.
-        coding: what to make of a numeric one; others are factors always.
+        name: dotted name.
+        raw: value of the parameter in each config.
+        distribution: distribution from which it was searched.
+        coding: coding of a numeric parameter; others are always factors.
     """
     values = distinct(raw, distribution)
     numeric = all(is_number(value) for value in values)

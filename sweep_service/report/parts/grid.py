@@ -105,7 +105,7 @@ def _noise(facts: Facts, tried: Sequence[Config], collapsed: Collection[str]) ->
 
 
 def _kept(facts: Facts) -> dict[str, float]:
-    """Return the mean share of entropy left over a config's tune trials; over confirm trials without any."""
+    """Return each config's share of entropy left, as a mean over tune trials, or over confirm trials without any."""
     shares = kept_by_stage(facts).items()
     by_stage = [{id_: fmean(values) for (id_, at), values in shares if at is stage} for stage in Stage]
     return by_stage[1] | by_stage[0]
@@ -140,7 +140,7 @@ def _cell(
 
 
 def _half_width(rows: Sequence[ConfigRow], noise: SeedFit | None, collapsed: Collection[str]) -> float | None:
-    """Return that of the mean of these configs' means; a config that collapsed stands on its own spread."""
+    """Return the half width for the mean of these configs' means; a collapsed config uses its own spread."""
     stages = [row.tune for row in rows if row.tune is not None]
     if len(rows) == 1 and rows[0].id in collapsed:
         (stage,) = stages

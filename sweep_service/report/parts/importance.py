@@ -1,4 +1,4 @@
-"""How much of the objective's variation each parameter explains."""
+"""Importance of each parameter: how much of the objective's variation it explains."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ def importance(facts: Facts) -> Importance | None:
     points = [point for point in tuned_points(facts) if _complete(point, varied)]
     if len(points) < MIN_CONFIGS or not varied:
         return None
-    from search_spaces.importance import importances  # loads optuna, which who only reads reports must not
+    from search_spaces.importance import importances  # loads optuna, which reading reports must not need
     from search_spaces.sampling import Observation
 
     found = importances(

@@ -1,4 +1,4 @@
-"""What to train next: how many more seeds find a difference that people care about, by the spread seen so far."""
+"""Proposal of what to train next: the seeds that find a relevant difference, by the spread seen so far."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +11,12 @@ from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, RELEVA
 from sweep_service.sweep.records import Role
 
 _TOP_K: Final = 2
-"""Of the confirm stage that is proposed to a sweep without one."""
+"""Number of configs in the confirm stage that is proposed to a sweep without one."""
 _FIRST_SEEDS: Final = 6
-"""Proposed where nothing is known about the spread."""
+"""Number of seeds proposed where nothing is known about the spread."""
 _MOST: Final = 1000
 _SURE_DF: Final = 10
-"""With fewer degrees of freedom a variance is hardly known: its 95 % interval spans more than a factor of 6."""
+"""Degrees of freedom below which a variance is hardly known: its 95 % interval spans more than a factor of 6."""
 
 
 def next_purchase(verdict: Verdict, rows: Mapping[str, ConfigRow], arms: Sequence[Arm]) -> Purchase | None:
@@ -106,7 +106,7 @@ def _power(variance: float, df: int, seeds: int, family: int) -> float:
 
 
 def _fewest(power_with: Callable[[int], float], least: int) -> int | None:
-    """Return the smallest number from `least` on that reaches `POWER`; None above `_MOST`."""
+    """Return the smallest number of seeds from `least` on that reaches `POWER`; None if `_MOST` do not."""
     low, high = least, least + 1
     while power_with(high) < POWER:
         if high == _MOST:

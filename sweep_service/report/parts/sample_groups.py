@@ -1,4 +1,4 @@
-"""Completions of the best config, the baseline and the worst one, on the same prompts where they have some."""
+"""Completions of the best config, the baseline and the worst config, on common prompts where there are any."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -9,7 +9,7 @@ from sweep_service.report.model import ConfigRow, SampledCompletion, SampleGroup
 from sweep_service.sweep.records import Sample, Stage
 
 MOST: Final = 6
-"""Completions shown of each config."""
+"""Number of completions shown of each config."""
 
 _Kind = Literal["best", "baseline", "worst"]
 
@@ -68,7 +68,7 @@ def _trial(facts: Facts, row: ConfigRow, with_samples: Collection[str]) -> Trial
 
 
 def _common(groups: Sequence[Sequence[Sample]]) -> dict[str, int]:
-    """Return the prompts that all groups have, with their place in the first one."""
+    """Return the prompts that all groups have, with their position in the first group."""
     if not groups:
         return {}
     shared = set[str].intersection(*({sample.prompt for sample in group} for group in groups))

@@ -16,7 +16,7 @@ from sweep_service.sweep.labels import short_name, value_text
 _MIN_VALUES: Final = 3
 _MIN_DF: Final = 3
 _MAX_NAMES: Final = 5
-"""Strongest first; each further one would cost as many terms as there are names already."""
+"""Largest number of parameters, strongest first; each further one adds a term for each already there."""
 _LEVEL: Final = 0.05
 _EDGE: Final = 1e-9
 

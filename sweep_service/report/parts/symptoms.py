@@ -1,4 +1,4 @@
-"""Warnings about trials: what each one's curves show, one warning a code, with the worst trial's figures."""
+"""Warnings about trials by what their curves show: one for each code, with the worst trial's figures."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -17,34 +17,34 @@ from sweep_service.sweep.records import Trial, TrialState
 from sweep_service.sweep.series import Values
 
 EXPLOSION: Final = 3.0
-"""An entropy above so many times its start is an explosion."""
+"""Multiple of its start above which entropy counts as exploding."""
 DRIFT: Final = 0.1
 """Share of the start, or of the peak, by which entropy must rise and reward fall over two windows."""
 LONGER: Final = 1.5
 MUCH_CUT: Final = 0.3
-"""Share of completions cut at their limit that is too many."""
+"""Share of completions cut at their limit above which too many are cut."""
 REWARD_GAIN: Final = 0.1
 DEAD: Final = 0.8
 MUCH_CLIPPED: Final = 0.3
 _ERRORS: Final = 2.0
-"""Standard errors that make a change of the held-out accuracy more than noise."""
+"""Number of standard errors from which a change of the held-out accuracy is more than noise."""
 _LISTED: Final = 6
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a rule looks at: one trial, its health, and its other curves."""
+    """The input of a rule: one trial, its health, and its other curves."""
 
     trial: Trial
     health: Health
     inputs: ReportInputs
 
     def windows(self, key: str) -> Values:
-        """Moving means of a metric; empty if it was not recorded."""
+        """Return moving means of a metric; empty if it was not recorded."""
         return smooth(self.inputs.get(self.trial.id, key), self.trial.total_steps)
 
     def mean(self, key: str) -> float:
-        """Over the whole trial; 0 if it was not recorded."""
+        """Return the mean of a metric over the whole trial; 0 if it was not recorded."""
         series = self.inputs.get(self.trial.id, key)
         values = series.present.values if series else np.empty(0)
         return float(values.mean()) if values.size else 0.0
@@ -52,10 +52,10 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Sign:
-    """That a trial met a rule."""
+    """Evidence that a trial met a rule."""
 
     badness: float
-    """Larger is worse; compared within one rule only."""
+    """Severity; larger is worse. Comparable within one rule only."""
     words: str
 
 
@@ -94,7 +94,7 @@ def _caution(rule: _Rule, signs: Mapping[str, _Sign], facts: Facts) -> Caution:
 
 
 def _by_config(facts: Facts, hit: Sequence[TrialRow]) -> str:
-    """`β1=1 β2=1: 2 of 2 trials; …`, the best configs first."""
+    """Count trials by config, the best configs first: `β1=1 β2=1: 2 of 2 trials; …`."""
     rows = [row for row in in_order(facts.rows) if any(trial.config_id == row.id for trial in hit)]
     parts = [
         f"{row.label}: {sum(trial.config_id == row.id for trial in hit)} of {count(sum(row.states.values()), 'trial')}"
@@ -138,7 +138,7 @@ def _entropy_explosion(seen: _Seen) -> _Sign | None:
 
 
 def _rise_as_reward_falls(entropy: Values, reward: Values, width: int) -> float | None:
-    """The largest rise of entropy over two windows in both of which entropy rose and reward fell, by `DRIFT` in all."""
+    """Return the largest rise of entropy over two windows in which the reward falls, by `DRIFT` in all."""
     if entropy.size != reward.size or entropy.size <= 2 * width:
         return None
     rise = np.stack([entropy[width:-width] - entropy[: -2 * width], entropy[2 * width :] - entropy[width:-width]])
@@ -182,14 +182,14 @@ def _length_hacking(seen: _Seen) -> _Sign | None:
 
 @dataclass(frozen=True)
 class _HeldOut:
-    """How the held-out accuracy moved, beyond what sampling explains."""
+    """Changes of the held-out accuracy that sampling does not explain."""
 
     risen: float
-    """From the first evaluation to the last ones; 0 if not plainly."""
+    """Rise from the first evaluation to the last ones; 0 if sampling could explain it."""
     fallen: float
-    """From its peak to the last ones; 0 if not plainly."""
+    """Fall from the peak to the last evaluations; 0 if sampling could explain it."""
     peak: tuple[int, int]
-    """Steps of the first and last of the best evaluations; as many in a row as the objective averages."""
+    """Steps of the first and last of the best consecutive evaluations, as many as the objective averages."""
     end: tuple[int, int]
     """Steps of the first and last of the last evaluations."""
 
@@ -209,7 +209,7 @@ def _held_out(seen: _Seen) -> _HeldOut | None:
     first = series.steps[: len(means)]
     return _HeldOut(
         risen=risen if risen > noise * math.sqrt(1 + 1 / last) else 0.0,
-        fallen=fallen if fallen > max(0.01, 2 * noise * math.sqrt(2 / last)) else 0.0,  # a peak is picked: stricter
+        fallen=fallen if fallen > max(0.01, 2 * noise * math.sqrt(2 / last)) else 0.0,  # stricter, for a peak is picked
         peak=(int(first[peak]), int(series.steps[peak + last - 1])),
         end=(int(first[-1]), int(series.steps[-1])),
     )

@@ -11,10 +11,10 @@ _LISTED = 6
 
 
 def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None:
-    """Tell which configs cannot be told from the best; None with fewer than two, or without any interval.
+    """Return the configs that cannot be told from the best; None with fewer than two, or without any interval.
 
-    A config leaves the set when some other one is better than it, by bounds as sure as the verdict's that hold for all
-    configs at once (one-sided, constrained: an interval always holds zero). A pair with too few seeds excludes nobody.
+    A config leaves the set if another one is surely better: the bounds have the verdict's confidence and hold for all
+    configs at once (one-sided, constrained so that an interval always contains zero). Too few seeds exclude nobody.
 
     Args:
         arms: all confirmed configs, comparators included.
@@ -26,7 +26,7 @@ def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None
     if all(found.standard_error is None for found in contrasts.values()):
         return None
     highs = {a: _bound([contrasts[a, b] for b in ids if b != a], 1, len(ids) - 1) for a in ids}
-    inside = [a for a in ids if (high := highs[a]) is None or high >= 0] or ids  # equal ones with equal results stay
+    inside = [a for a in ids if (high := highs[a]) is None or high >= 0] or ids  # configs with equal results stay
     members: list[TieMember] = []
     for a in ids:
         rivals = [contrasts[a, b] for b in inside if b != a]
@@ -45,7 +45,7 @@ def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None
 
 
 def _bound(contrasts: Sequence[Contrast], sign: int, family: int) -> float | None:
-    """Return the lowest of the bounds of (config minus each rival); None if a rival has too few seeds."""
+    """Return the lowest bound of (config minus rival) over all rivals; None if a rival has too few seeds."""
     bounds = [
         found.estimate + sign * lower_critical(family, found.df) * found.standard_error
         for found in contrasts

@@ -46,7 +46,7 @@ def _point(row: ConfigRow, kept: dict[tuple[str, Stage], list[float]]) -> Tradeo
 
 
 def _front(points: list[TradeoffPoint]) -> set[str]:
-    """Return the ids of those that no other beats in one coordinate without losing in the other."""
+    """Return the ids of the points that no other point beats in one coordinate without losing in the other."""
     front: set[str] = set()
     highest = float("-inf")
     for _, equal in groupby(sorted(points, key=lambda point: -point.objective), key=lambda point: point.objective):

@@ -1,4 +1,4 @@
-"""From confirm results to comparisons and the verdict's sentence."""
+"""The comparisons of confirm results, and the verdict's sentence."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -10,12 +10,12 @@ from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, D
 from sweep_service.sweep.records import Config, Role
 
 COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
-"""In the order in which they are asked for; the first one present is the verdict's."""
+"""Roles of comparators; the first one present is the verdict's."""
 _KIND: Final = {Role.BASELINE: "the baseline", Role.DAPO: "DAPO", Role.MATCHED: "its matched baseline"}
 
 
 def confirmed_arms(configs: Sequence[Config], rows: Mapping[str, ConfigRow], unsteady: frozenset[str]) -> list[Arm]:
-    """Return the confirm results of every config that has one; a confirm trial of the `unsteady` ones collapsed."""
+    """Return the confirm results of every config that has one; `unsteady` ones had a confirm trial that collapsed."""
     return [
         Arm(config.id, stage.by_seed, config.id not in unsteady)
         for config in configs
@@ -75,7 +75,7 @@ def _comparison(result: Difference, role: Role, rows: Mapping[str, ConfigRow], f
 def judge(
     best: ConfigRow | None, rows: Mapping[str, ConfigRow], comparisons: Sequence[Comparison], *, confirming: bool
 ) -> Verdict:
-    """Say what the numbers say about the best config, which is None if nothing succeeded.
+    """Return the verdict on the best config, which is None if nothing succeeded.
 
     Rows are all configs' results by id; `confirming` tells whether the sweep has a confirm stage.
     """
@@ -108,7 +108,7 @@ def _unconfirmed(best: ConfigRow, rows: Mapping[str, ConfigRow], *, confirming: 
 
 
 def _ahead_in_tuning(best: StageResult, rows: Mapping[str, ConfigRow]) -> str:
-    """Say how far the leader lies from its comparator on the tune seeds; without an interval, since these chose it."""
+    """Say how far the leader lies from its comparator on the tune seeds, without an interval, since these chose it."""
     for role in COMPARATORS:
         row = next((row for row in rows.values() if role in row.roles and row.tune), None)
         if row is None or row.tune is None:

@@ -1,4 +1,4 @@
-"""How far several t statistics may lie from zero by chance, and how often a true difference goes further."""
+"""Critical values of several t statistics, and the power: how often a true difference exceeds them."""
 
 import math
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Trials keep what their trainers warned of."""
+"""Trials keep the warnings of their trainers."""
 
 import sqlalchemy as sa
 from alembic import op

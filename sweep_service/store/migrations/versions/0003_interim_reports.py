@@ -1,4 +1,4 @@
-"""Interim reports: who wants one, and which kept ones are."""
+"""Interim reports: a column for requests, and one that marks stored reports as interim."""
 
 import sqlalchemy as sa
 from alembic import op

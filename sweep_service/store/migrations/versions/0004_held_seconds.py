@@ -1,4 +1,4 @@
-"""For how long a trial's attempts held their resources."""
+"""A column for the seconds for which a trial's attempts held their resources."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Of trials that have ended only the time from their first hand-out to their end is known: it stands for it."""
+    """Trials that have ended get the time from their first hand-out to their end, for nothing better is known."""
     op.add_column("trials", sa.Column("held_s", sa.Double(), nullable=False, server_default=sa.text("0")))
     op.execute(
         sa.text(

@@ -17,7 +17,7 @@ _CONFIGS = sa.table(
 
 
 def upgrade() -> None:
-    """The prompts are the same. Ids of configs stay as they are, too."""
+    """Move the texts; prompts and ids of configs stay the same."""
     connection = op.get_bind()
     for row in connection.execute(sa.select(_SWEEPS)).all():
         if (training := _moved(row.spec["training"])) is not None:
@@ -30,11 +30,11 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Nothing to take back: a version that knew the old names cannot read other new ones either."""
+    """Change nothing: a version that knew the old names cannot read other new ones either."""
 
 
 def _moved(training: dict[str, Any]) -> dict[str, Any] | None:
-    """A training with the texts where they belong; None: it has none elsewhere."""
+    """Return a training with its texts moved to the data; None if there is nothing to move."""
     task = dict(training.get("task") or {})
     prefix, suffix = task.pop("prompt_prefix", None), task.pop("prompt_suffix", None)
     if prefix is None and suffix is None:

@@ -1,4 +1,4 @@
-"""Why attempts and trials ended, in a word; before this only their messages told."""
+"""A column with the reason why attempts and trials ended; before, only their messages said it."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Old rows get the ending that their outcome or state and the beginning of their message tell."""
+    """Give old rows the ending that follows from their outcome or state and from the beginning of their message."""
     for table in ("attempts", "trials"):
         op.add_column(table, sa.Column("ending", sa.String(16)))
     op.execute(
