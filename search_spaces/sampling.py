@@ -14,9 +14,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import TrialState
 
 from search_spaces.distributions import Categorical, Fixed, Float, Int, Scalar
-from search_spaces.space import Point, SearchSpace
-
-Strategy = Literal["grid", "random", "tpe"]
+from search_spaces.space import Point, SearchSpace, Strategy
 
 _STATES = {"complete": TrialState.COMPLETE, "running": TrialState.RUNNING, "failed": TrialState.FAIL}
 _MAX_DRAWS = 100

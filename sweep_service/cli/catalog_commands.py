@@ -221,9 +221,9 @@ def _add_ls_and_rm(group: typer.Typer, entry_type: type[AnyEntry], example: str)
         else:
             say(f"no {kind}; add one: sweeps {kind} add {example}")
         if entry_type is BenchmarkEntry:
-            from trainers.benchmarks.known_benchmarks import CATALOG
+            from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
 
-            if others := [name for name in CATALOG if name not in {entry.name for entry in entries}]:
+            if others := [name for name in KNOWN_BENCHMARKS if name not in {entry.name for entry in entries}]:
                 say(f"can be added by their names: {', '.join(others)}")
 
     @group.command(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from search_spaces.presets import PRESETS
-from search_spaces.space import SearchSpace
+from search_spaces.space import SearchSpace, Strategy
 from trainers.config import TrainingConfig, VLLMEngine, with_params
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
@@ -34,7 +34,7 @@ class SpecPart(BaseModel):
 class Search(SpecPart):
     """Who proposes the next config."""
 
-    strategy: Literal["grid", "random", "tpe"] = "grid"
+    strategy: Strategy = "grid"
     num_configs: int | None = Field(default=None, ge=1, le=10_000, description="For random and tpe: how many to try.")
     seed: Seed = 0
 

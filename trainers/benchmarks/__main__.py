@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from trainers.benchmarks.add_benchmark import add_file
-from trainers.benchmarks.known_benchmarks import CATALOG
+from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
 from trainers.benchmarks.request import requested
 from trainers.benchmarks.run import run
 from trainers.benchmarks.sampler import ModelSampler
@@ -95,7 +95,7 @@ def _convert(words: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     catalog = "\n".join(
         f"  {name:11} {known.problems:5} x {known.samples:2}  {known.max_tokens:5} tokens  {known.title}"
-        for name, known in CATALOG.items()
+        for name, known in KNOWN_BENCHMARKS.items()
     )
     parser = argparse.ArgumentParser(
         "python -m trainers.benchmarks",

@@ -9,7 +9,7 @@ from typing import Final
 
 import httpx
 
-from trainers.benchmarks.known_benchmarks import CATALOG, UpstreamSource
+from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS, UpstreamSource
 from trainers.benchmarks.problems import PROBLEMS_FILE, BenchmarkProblem, jsonl
 from trainers.benchmarks.upstream import read_upstream
 from trainers.catalog import BenchmarkEntry, Origin
@@ -32,10 +32,10 @@ def add_known(name: str, cache: Path, reporter: Reporter) -> BenchmarkEntry:
 
     Raises: ConfigError, if it cannot be fetched, or is not what the catalog says.
     """
-    source = CATALOG[name].source if name in CATALOG else None
+    source = KNOWN_BENCHMARKS[name].source if name in KNOWN_BENCHMARKS else None
     if source is None:
-        public = ", ".join(known for known, benchmark in CATALOG.items() if benchmark.source)
-        problem = f"{name} comes with the package" if name in CATALOG else f"there is no benchmark {name!r}"
+        public = ", ".join(known for known, benchmark in KNOWN_BENCHMARKS.items() if benchmark.source)
+        problem = f"{name} comes with the package" if name in KNOWN_BENCHMARKS else f"there is no benchmark {name!r}"
         raise ConfigError(
             f"{problem}; from their public sources come {public}; your own is added as NAME=FILE or "
             "NAME=OWNER/DATASET@REVISION:SPLIT"
@@ -57,7 +57,7 @@ def add_file(name: str, file: Path, cache: Path, reporter: Reporter) -> Benchmar
     """
     if not file.is_file():
         raise ConfigError(f"{file}: there is no such file")
-    source = str(CATALOG[name].source) if name in CATALOG else file.name
+    source = str(KNOWN_BENCHMARKS[name].source) if name in KNOWN_BENCHMARKS else file.name
     with making(cache, BenchmarkEntry, name) as place:
         return _stored(read_upstream(name, [file], source), cache, name, Origin(), place, reporter)
 

@@ -46,7 +46,7 @@ _PRM800K: Final = ("openai/prm800k", "00811d6de065642a6967b9017d4cee59550c0ef4")
 _QWEN_MATH: Final = ("QwenLM/Qwen2.5-Math", "a45202bd16f1ec06f433442dc1152d0074773465")
 _GSM8K: Final = ("openai/grade-school-math", "3101c7d5072418e28b9008a6636bde82a006892c")
 
-CATALOG: Final[Mapping[str, Benchmark]] = {
+KNOWN_BENCHMARKS: Final[Mapping[str, Benchmark]] = {
     "aime24": Benchmark(
         "AIME 2024, I and II", 30, 32, 32768, UpstreamSource(*_CE_GPPO, "benchmarks/aime960_math_verify.json")
     ),
@@ -76,4 +76,4 @@ _OWN: Final = Benchmark(title="", problems=None, samples=4, max_tokens=16384, so
 
 def usual(name: str) -> Benchmark:
     """Return the settings of a benchmark; one that is not known has those of mathematics other than AIME."""
-    return CATALOG.get(name, _OWN)
+    return KNOWN_BENCHMARKS.get(name, _OWN)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from trainers.benchmarks.known_benchmarks import CATALOG, usual
+from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS, usual
 from trainers.catalog import BenchmarkEntry, entry_folder, origin_text, read_entry, shipped_file
 from trainers.config import Frozen
 from trainers.errors import ConfigError
@@ -69,7 +69,7 @@ def _located(name: str, cache: Path) -> tuple[Path, str]:
     try:
         entry = read_entry(cache, BenchmarkEntry, name)
     except ConfigError as error:
-        source = f" {name}, from {CATALOG[name].source}" if name in CATALOG else ""
+        source = f" {name}, from {KNOWN_BENCHMARKS[name].source}" if name in KNOWN_BENCHMARKS else ""
         raise ConfigError(f"--benchmark: {error}{source}") from error
     return entry_folder(cache, BenchmarkEntry, name) / PROBLEMS_FILE, origin_text(entry.origin)
 

@@ -18,7 +18,7 @@ import trainers.benchmarks.add_benchmark as benchmarks
 import trainers.catalog.hub as hub_module
 from tests.integration.trainers.fake_hub import COMMIT, LARGE, OTHER_COMMIT, FakeHub, fake_hub
 from tests.model_folders import model_files, safetensors
-from trainers.benchmarks.known_benchmarks import CATALOG
+from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
 from trainers.benchmarks.problems import read_problems
 from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, entry_folder, list_entries, read_entry
 from trainers.catalog.add_from_hub import add_hub_dataset, add_hub_model, default_name
@@ -296,7 +296,7 @@ def test_known_benchmarks_come_from_their_pinned_sources(
     monkeypatch.setattr(benchmarks, "RAW", "https://raw.example")
     monkeypatch.setattr(benchmarks, "MEDIA", "https://media.example")
     entry = benchmarks.add_known("math500", tmp_path, Reporter())
-    source = CATALOG["math500"].source
+    source = KNOWN_BENCHMARKS["math500"].source
     assert source is not None
     path = f"{source.repository}/{source.commit}/{source.path}"
     assert asked == [f"https://raw.example/{path}", f"https://media.example/{path}"]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import optuna
 import pytest
 
-from search_spaces.sampling import Observation, Strategy, propose
-from search_spaces.space import Point, SearchSpace
+from search_spaces.sampling import Observation, propose
+from search_spaces.space import Point, SearchSpace, Strategy
 
 SMALL = SearchSpace.model_validate(
     {"a": [True, "x", None], "b": {"type": "int", "low": 0, "high": 4, "step": 2}, "c": "fixed"}

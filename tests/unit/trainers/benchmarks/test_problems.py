@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.trainers.benchmarks.make_arithmetic import problems as arithmetic_problems
-from trainers.benchmarks.known_benchmarks import CATALOG
+from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
 from trainers.benchmarks.problems import BenchmarkProblem, jsonl, read_problems
 from trainers.benchmarks.upstream import converted, read_upstream
 from trainers.catalog import BenchmarkEntry, Origin, entry_folder
@@ -29,7 +29,7 @@ def _kept(tmp_path: Path, name: str, text: str) -> Path:
 
 
 def test_the_catalog_has_the_papers_settings() -> None:
-    settings = {name: (known.problems, known.samples, known.max_tokens) for name, known in CATALOG.items()}
+    settings = {name: (known.problems, known.samples, known.max_tokens) for name, known in KNOWN_BENCHMARKS.items()}
     assert settings == {
         "aime24": (30, 32, 32768),
         "aime25": (30, 32, 32768),
@@ -39,7 +39,7 @@ def test_the_catalog_has_the_papers_settings() -> None:
         "gsm8k": (1319, 4, 16384),
         "arithmetic": (40, 8, 256),
     }
-    assert {(known.temperature, known.top_p) for known in CATALOG.values()} == {(0.6, 0.95)}
+    assert {(known.temperature, known.top_p) for known in KNOWN_BENCHMARKS.values()} == {(0.6, 0.95)}
 
 
 def test_the_shipped_benchmark_is_what_its_generator_writes_and_its_answers_are_right(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_records_that_contradict_or_lack_something_are_refused() -> None:
 
 def test_the_documentation_has_the_catalog() -> None:
     rows = (Path(__file__).parents[4] / "docs" / "benchmarks.md").read_text().splitlines()
-    for name, known in CATALOG.items():
+    for name, known in KNOWN_BENCHMARKS.items():
         (row,) = [row for row in rows if row.startswith(f"| `{name}` |")]
         assert row.startswith(f"| `{name}` | {known.problems} | {known.samples} | {known.max_tokens} | ")
         assert known.source is None or f"| {known.source} " in row
