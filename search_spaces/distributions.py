@@ -19,7 +19,7 @@ class Base(BaseModel):
 
     @property
     def edges(self) -> Sequence[Scalar]:
-        """The values that stand for the others when it is checked that training takes them; of a list all of them."""
+        """Values that stand for all others when a spec is checked against training; of a list, every value."""
         raise NotImplementedError
 
     @property
@@ -70,7 +70,7 @@ class Float(Base):
 
     @property
     def edges(self) -> Sequence[float]:
-        """Low and high."""
+        """The values low and high."""
         return (self.low, self.high)
 
     def at(self, index: int) -> float:
@@ -117,7 +117,7 @@ class Int(Base):
 
     @property
     def edges(self) -> Sequence[int]:
-        """Low and high."""
+        """The values low and high."""
         return (self.low, self.high)
 
     def at(self, index: int) -> int:
@@ -144,7 +144,7 @@ class Categorical(Base):
 
     @property
     def edges(self) -> Sequence[Scalar]:
-        """All choices."""
+        """All values of the list."""
         return self.choices
 
 
@@ -161,7 +161,7 @@ class Fixed(Base):
 
 
 Distribution = Annotated[Float | Int | Categorical | Fixed, Field(discriminator="type")]
-"""One of the four; in a mapping `type` says which."""
+"""One of the four distributions; in a mapping `type` says which."""
 
 
 def _check_range(low: float, high: float, log: bool) -> None:
@@ -172,7 +172,7 @@ def _check_range(low: float, high: float, log: bool) -> None:
 
 
 def _exact(value: float) -> Fraction:
-    """Return the number as it is written, so that 0.1 + 0.2 is 0.3."""
+    """Return the number exactly as it is written, so that 0.1 + 0.2 is 0.3."""
     return Fraction(str(value))
 
 

@@ -13,7 +13,7 @@ from search_spaces.sampling import Observation, new_study, optuna_distributions
 from search_spaces.space import SearchSpace
 
 MIN_AMONG_BEST = 5
-"""PED-ANOVA compares the best points with all of them, and needs a few of the best."""
+"""Least number of points among the best, which PED-ANOVA compares with all points."""
 _BEST_SHARE = 0.1
 _DEPTH = 8
 """Depth of fANOVA's trees in place of Optuna's 64; shares differ by a few hundredths, and many points take seconds."""
@@ -28,15 +28,15 @@ class Importances:
     ped_anova: dict[str, float]
     """Weight of the parameter in whether a point is among the best; all add up to 1, or are 0 if nothing matters."""
     num_best: int
-    """Points that PED-ANOVA took for the best: a tenth, at least 5, with all that equal the last one."""
+    """Number of points that PED-ANOVA took for the best: a tenth, at least 5, and all that equal the last one."""
 
 
 def importances(space: SearchSpace, observations: Sequence[Observation]) -> Importances | None:
     """Weigh the parameters that vary; the same observations give the same numbers.
 
     Args:
-        observations: complete ones count; the larger the value the better.
-    Returns: None for at most 5 of them, and where no point is worse than the best ones.
+        observations: observations, of which only complete ones count; a larger value is better.
+    Returns: the importances; None for at most 5 complete observations, or if no point is worse than the best ones.
     """
     complete = [item for item in observations if item.state == "complete" and item.value is not None]
     distributions = {name: kind for name, kind in optuna_distributions(space).items() if not kind.single()}
@@ -66,7 +66,7 @@ def importances(space: SearchSpace, observations: Sequence[Observation]) -> Impo
 
 
 def _axis(distribution: BaseDistribution) -> BaseDistribution:
-    """Turn a parameter with a log scale into its logarithm: fANOVA would spread it evenly over its plain values."""
+    """Replace a parameter on a log scale by its logarithm, because fANOVA spreads points evenly over plain values."""
     if isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log:
         return FloatDistribution(math.log10(distribution.low), math.log10(distribution.high))
     return distribution

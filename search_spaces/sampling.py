@@ -22,7 +22,7 @@ _MAX_DRAWS = 100
 
 @dataclass(frozen=True)
 class Observation:
-    """A point that was proposed, and what became of it: one value per point, over all its seeds.
+    """A proposed point and its outcome: one value per point, over all its seeds.
 
     Attributes:
         number: position in the order of proposals.
@@ -40,8 +40,8 @@ class Observation:
 def propose(space: SearchSpace, strategy: Strategy, seed: int, history: Sequence[Observation]) -> Point | None:
     """Return the next point, never one of the history, or None when the space is exhausted.
 
-    The same arguments give the same point. `grid` goes through the points in their order, `random` through the stream
-    that its seed stands for, `tpe` asks Optuna's TPE (multivariate, with constant liar) told the history.
+    The same arguments give the same point. `grid` goes through the points in order, `random` through the stream that
+    its seed defines; `tpe` tells Optuna's TPE (multivariate, with constant liar) the history and asks it.
 
     Raises: ValueError, for a grid over a continuum, or an observation that is not a point of the space or that is
         complete without a finite value.
@@ -66,7 +66,7 @@ def propose(space: SearchSpace, strategy: Strategy, seed: int, history: Sequence
 
 
 def _next_of_grid(space: SearchSpace, seen: set[object]) -> Point:
-    """Return the first point not seen, told to Optuna and asked back, which checks it against the distributions."""
+    """Return the first unseen point, by way of Optuna, which checks it against the distributions."""
     point = next(point for point in space.grid() if _key(space, point) not in seen)
     study = new_study(optuna.samplers.RandomSampler())
     study.enqueue_trial({name: point[name] for name in optuna_distributions(space)})
@@ -74,13 +74,13 @@ def _next_of_grid(space: SearchSpace, seen: set[object]) -> Point:
 
 
 def _next_of_stream(space: SearchSpace, seed: int, seen: set[object]) -> Point:
-    """Return the first point not seen of what one long random study of that seed would propose."""
+    """Return the first unseen point among those that one long random study with this seed would propose."""
     study = new_study(optuna.samplers.RandomSampler(seed=seed))
     return _ask_unseen(study, space, seen, len(seen) + _MAX_DRAWS) or _first_unseen(space, seed, seen)
 
 
 def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen: set[object]) -> Point:
-    """Ask TPE; each proposal has its own random state, else all before the first result would be the same."""
+    """Ask TPE with a random state for each proposal; otherwise all proposals before the first result would be equal."""
     seed = int.from_bytes(hashlib.sha256(f"{seed}/{len(history)}".encode()).digest()[:4])
     study = new_study(optuna.samplers.TPESampler(seed=seed))
     distributions = optuna_distributions(space)
@@ -97,7 +97,7 @@ def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen
 
 
 def _ask_unseen(study: optuna.Study, space: SearchSpace, seen: set[object], max_draws: int) -> Point | None:
-    """Ask until a point is new. Those asked stay running in the study, so that TPE moves away from them."""
+    """Ask until a point is new. Points that are not stay running in the study, so that TPE moves away from them."""
     for _ in range(max_draws):
         point = _ask(study, space)
         if _key(space, point) not in seen:
@@ -106,7 +106,7 @@ def _ask_unseen(study: optuna.Study, space: SearchSpace, seen: set[object], max_
 
 
 def _first_unseen(space: SearchSpace, seed: int, seen: set[object]) -> Point:
-    """Return the first new point of the grid from a place that depends on the seed; for when few are left."""
+    """Return the first unseen point of the grid from a start that depends on the seed, for when few are left."""
     size = space.grid_size()
     start = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()) % size
     points = (space.point((start + offset) % size) for offset in range(len(seen) + 1))
@@ -157,7 +157,7 @@ def optuna_distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
 
 
 def _key(space: SearchSpace, params: Mapping[str, Scalar]) -> object:
-    """Return what makes two points the same: equal values, where true and 1 differ."""
+    """Return a key that is equal for equal points; true and 1 differ."""
     return tuple((isinstance(params[name], bool), params[name]) for name in space.names)
 
 

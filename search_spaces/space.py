@@ -66,7 +66,7 @@ class SearchSpace(RootModel[dict[str, Entry]]):
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The names that take more than one value."""
+        """Names of the parameters that take more than one value."""
         return tuple(name for name, distribution in self.root.items() if distribution.size != 1)
 
     @property
@@ -103,9 +103,10 @@ class SearchSpace(RootModel[dict[str, Entry]]):
         return (self.point(index) for index in range(self.grid_size()))
 
     def corners(self) -> Iterator[Point]:
-        """Yield points that together hold every edge value, for trying whether training takes them.
+        """Yield points that together hold every edge value, to check whether training accepts them.
 
-        All combinations of edges where these are few; else all first edges, all last, and each edge with first others.
+        These are all combinations of edges if they are few; otherwise the point of all first edges, that of all last
+        edges, and each edge with the first edges of the others.
         """
         edges = {name: distribution.edges for name, distribution in self.root.items()}
         if math.prod(len(values) for values in edges.values()) <= _MAX_CORNERS:

@@ -1,4 +1,4 @@
-"""Every rule of use: what may be asked of the service, whoever asks. The API calls this; it calls the store."""
+"""The requests that the service takes, with all their rules. The API calls this; it calls the store."""
 
 import json
 import time
@@ -101,7 +101,7 @@ class SweepService:
         ]
 
     def gpu_hours(self, sweep: Sweep) -> GpuHours | None:
-        """Return what a sweep has used and reserved of its budget; None on CPUs."""
+        """Return the GPU-hours that a sweep has used and reserved of its budget; None on CPUs."""
         return gpu_hours(sweep.spec, self.store.spent(sweep.id)) if sweep.spec.resources.gpus else None
 
     def sweeps(self, limit: int, before: str | None, states: Sequence[SweepState]) -> list[SweepSummary]:

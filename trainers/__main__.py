@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.output is not None:
             output.mkdir(parents=True, exist_ok=True)
         if begins and _first_process():
-            if _holds_run(output):  # whose record is not ours to write
+            if _holds_run(output):  # we must not write into its record
                 return _refused(f"--output: {output} already holds a run; continue it with --resume, or name another")
             (output / EVENTS_FILE).unlink(missing_ok=True)
     except OSError as error:
@@ -111,7 +111,7 @@ def _refused(message: str) -> int:
 
 
 def _holds_run(output: Path) -> bool:
-    """Whether a run is or was in this folder, other than one that was refused before its first update."""
+    """Say whether this folder holds a run, other than one that was refused before its first update."""
     try:
         lines = (output / EVENTS_FILE).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -235,7 +235,7 @@ def _run(
             events.write("failed", code="BAD_CONFIG", message=str(error))
             return _refused(str(error))
         except Exception as error:  # noqa: BLE001 the process's boundary: whatever it was, the record says so
-            if is_out_of_memory(error):  # every process records its own: the others only see this one gone
+            if is_out_of_memory(error):  # each process records its own, since the others only see it end
                 advice = message(phase_of(error), config, str(error))
                 append_event(output / EVENTS_FILE, "failed", code=OUT_OF_MEMORY, message=advice)
                 traceback.print_exc()

@@ -1,4 +1,4 @@
-"""Writes a run's policy as an ordinary Hugging Face model folder, without what only training needs.
+"""Writes a run's policy as an ordinary Hugging Face model folder, without the parts that only training needs.
 
 python -m trainers.export CHECKPOINT DIR
 """
@@ -51,7 +51,7 @@ def export(checkpoint: Path, target: Path, *, dtype: str = "float32", adapter: b
         raise ConfigError(f"{target} exists already; name a folder that does not")
     if not target.parent.is_dir():
         raise ConfigError(f"{target.parent} is not a directory; make it first")
-    model_digest(checkpoint)  # raises if it is not a model, or the base of its adapters is missing
+    model_digest(checkpoint)  # raises if there is no model, or the base of its adapters is missing
     has_adapters = (checkpoint / _ADAPTER).is_file()
     if adapter and not has_adapters:
         raise ConfigError(f"{checkpoint} holds a whole model, not adapters; export it without --adapter")
@@ -146,7 +146,7 @@ def _save_tokenizer(checkpoint: Path, folder: Path) -> None:
 
 
 def _save_sampling(config: TrainingConfig, checkpoint: Path, folder: Path) -> None:
-    """Save how evaluations sampled, so that `generate` does the same unless it is told otherwise."""
+    """Save the evaluations' sampling settings, so that `generate` uses them by default."""
     from transformers import AutoTokenizer, GenerationConfig
 
     evaluation, tokenizer = config.evaluation, AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)

@@ -1,4 +1,4 @@
-"""Reading a request's body: small enough, and JSON with nothing in it that store or trainers could trip over."""
+"""Reads a request's body, which must be small, and JSON without anything that store or trainers could trip over."""
 
 import json
 from typing import Any, NoReturn
@@ -24,7 +24,7 @@ async def json_body(request: Request) -> Any:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """Return a request's body of at most so many bytes.
+    """Return a request's body of at most `most` bytes.
 
     Raises: Refusal: 413.
     """

@@ -21,7 +21,7 @@ class AddressInUse(ServiceError):
 
 
 class Server(uvicorn.Server):
-    """Uvicorn that ends the event streams first, so that it can stop in an instant."""
+    """Uvicorn that ends the event streams first, so that it can stop at once."""
 
     def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
         super().__init__(config)

@@ -27,8 +27,8 @@ def connect(patience_s: float = 2) -> Client:
 
 
 def find_sweep(client: Client, which: str | None) -> str:
-    """Return the id of a sweep, given by its id, its name (the newest of that name), the begin or the end of its id, or
-    not at all, which means the newest sweep.
+    """Return the id of a sweep, given by its id, its name (the newest of that name), or the beginning or end of its id;
+    without any, the id of the newest sweep.
 
     Raises: NotFound, if there is none; ServiceError, if several sweeps have that part in their ids.
     """

@@ -28,7 +28,7 @@ from sweep_service.settings import Settings
 
 Verdict = Literal["ok", "warning", "error"]
 Findings = Iterator[tuple[str, Verdict, str]]
-"""Names of what was checked, with verdicts and details."""
+"""Findings as (name of the check, verdict, detail)."""
 
 PACKAGES = {
     "torch": "2.13",
@@ -71,7 +71,7 @@ def doctor(as_json: Json = False) -> None:
 
 
 def _as_served(settings: Settings) -> Settings:
-    """Take from `<home>/address.json`, which `sweeps serve` writes, the addresses that the environment leaves open."""
+    """Fill addresses that the environment leaves open from `<home>/address.json`, which `sweeps serve` writes."""
     path = settings.home / "address.json"
     served = json.loads(path.read_text()) if path.exists() else {}
     return settings.model_copy(update={name: served[name] for name in served if name not in settings.model_fields_set})
@@ -163,7 +163,7 @@ def _nodes(settings: Settings) -> Findings:
     """Yield what each node of the cluster finds; a child asks them, for this process has no Ray."""
     if sys.stderr.isatty():
         say("asking every node of the cluster")
-    token = settings.home / "ray-token"  # of `sweeps serve`; other clusters' is in the environment
+    token = settings.home / "ray-token"  # of `sweeps serve`; tokens of other clusters are in the environment
     own = client_environment(token) if "RAY_AUTH_TOKEN_PATH" not in os.environ and token.exists() else {}
     lifeline, end = os.pipe()
     with subprocess.Popen(

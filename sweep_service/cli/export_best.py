@@ -67,7 +67,7 @@ def choose_trial(trials: Sequence[TrialView], seed: int | None) -> tuple[TrialVi
     """Return the trial whose policy stands for its config, and the reason in a sentence.
 
     Args:
-        trials: of one config and one stage.
+        trials: trials of one config and one stage.
         seed: the trial's seed; None takes the trial with the median objective, the lower of two in the middle.
     Raises: ServiceError, if no such trial has trained to its end.
     """

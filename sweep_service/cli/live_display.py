@@ -26,11 +26,11 @@ class WatchedState:
     sweep: SweepView
     running: list[TrialView]
     latest: dict[str, dict[str, float | None]]
-    """Newest value of each metric."""
+    """Newest value of each metric, by trial id."""
     labels: dict[str, str]
-    """Parameters, seed and stage."""
+    """Name of each trial: parameters, seed and stage."""
     phases: dict[str, str]
-    """The phase of a trial before its first step."""
+    """Phase of each trial before its first step."""
     probe: str | None
     """The phase of the cost probe; None if none runs."""
     best: Best | None
@@ -64,7 +64,7 @@ class LiveDisplay(AbstractContextManager["LiveDisplay"]):
         self._draw()
 
     def remark(self, text: str) -> None:
-        """Show what hinders watching."""
+        """Show a remark about what hinders watching."""
         self._draw(text)
 
     def _draw(self, remark: str = "") -> None:
@@ -128,7 +128,7 @@ class LineDisplay(AbstractContextManager["LineDisplay"]):
                 self._print(now, f"{state.label(trial.id)}: {doing}")
 
     def remark(self, text: str) -> None:
-        """Print what hinders watching."""
+        """Print a remark about what hinders watching."""
         self._print(time.time(), text)
 
     def _print(self, when: float, text: str) -> None:
@@ -144,7 +144,7 @@ def best_line(best: Best, sweep: SweepView) -> Text:
 
 
 def _failure(event: Event, state: WatchedState) -> str | None:
-    """Return what failed or was warned of in an event; None if nothing was."""
+    """Return the failure or warning in an event; None if there is none."""
     data, label = event.data, state.label(event.data.get("trial_id"))
     if event.type == "attempt.finished" and data["outcome"] not in (AttemptOutcome.SUCCEEDED, AttemptOutcome.CANCELLED):
         message = f": {str(data['message']).splitlines()[0]}" if data.get("message") else ""
@@ -155,7 +155,7 @@ def _failure(event: Event, state: WatchedState) -> str | None:
 
 
 def _line(event: Event, state: WatchedState) -> str | None:
-    """Return what an event tells people; None if that is nothing."""
+    """Return the line that tells people of an event; None if there is nothing to tell."""
     data, label = event.data, state.label(event.data.get("trial_id"))
     match event.type:
         case "sweep.state_changed":

@@ -25,7 +25,7 @@ _MEASURED_AS = {
     "evaluations": "evaluation",
     "checkpoints": "checkpoint",
 }
-"""The phase of the probe whose memory is that of each part of a trial."""
+"""Phase of the probe that measured the memory of each part of a trial."""
 
 
 def probe(file: SpecFile, timeout: Timeout = None, json: Json = False) -> None:

@@ -28,7 +28,7 @@ from sweep_service.schemas import MEDIA_TYPES, ReportFormat
 from sweep_service.sweep.records import SweepState
 
 _FRESH_S = 60.0
-"""Age in seconds from which on a newer interim report is waited for."""
+"""Age of an interim report, in seconds, from which the command waits for a newer one."""
 
 
 def plan(file: SpecFile, json: Json = False) -> None:
@@ -194,7 +194,7 @@ def report(
                 say(f"interim report, {span(age_s)} old: the sweep goes on, and every number may still change")
         name = client.get(sweep_id).name
     if output is None:
-        is_text = not MEDIA_TYPES[format].startswith(("text/html", "image/"))  # fit for a terminal
+        is_text = not MEDIA_TYPES[format].startswith(("text/html", "image/"))  # readable on a terminal
         output = "-" if is_text else f"{name}-{sweep_id[-6:]}.{format}"
     write_output(content, output)
 

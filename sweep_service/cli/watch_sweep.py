@@ -18,7 +18,7 @@ from sweep_service.sweep.records import Event, TrialState
 _KEYS = ("entropy", "reward/mean", "eval/avg_at_k")
 _EVERY_S = 0.7
 _AWAY_S = 120.0
-"""Seconds for which a server that restarts is waited for."""
+"""Seconds to wait for a server that restarts."""
 
 
 def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -> SweepView:
@@ -90,7 +90,7 @@ class _Watcher:
         return WatchedState(sweep, running, latest, self._labels, self._phases, self._probe, self._best, events)
 
     def _learn(self, events: list[Event]) -> None:
-        """Update what changes with events only."""
+        """Update everything that changes only with events."""
         trial_ids = {str(event.data["trial_id"]) for event in events if "trial_id" in event.data}
         if not trial_ids <= self._labels.keys():
             configs = {config.id: params_text(config.params) for config in self.client.configs(self.sweep_id)}

@@ -100,7 +100,7 @@ class Connection:
 
 
 class Patience:
-    """Pauses between tries that grow, with jitter, until a time is over."""
+    """Growing pauses between tries, with jitter, until a time is over."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -110,7 +110,7 @@ class Patience:
         """Wait before the next try; return False, at once, if there is no time for one.
 
         Args:
-            retry_after: the value of that header.
+            retry_after: value of the header `Retry-After`.
         """
         pause_s = self._pause_s * random.uniform(0.5, 1)
         if retry_after is not None and retry_after.isdecimal():

@@ -43,7 +43,7 @@ class ReportSoFar(NamedTuple):
 
     content: bytes
     interim: bool
-    """True while the sweep goes on: every number may change."""
+    """Whether the sweep is still running, so that every number may change."""
     age_s: float
     """Seconds since an interim report was built."""
 
@@ -52,10 +52,10 @@ class Client:
     """A connection to one server. Lists come as iterators that fetch their pages as they go.
 
     Args:
-        url: of the server, such as http://127.0.0.1:8080.
-        token: its bearer token.
-        timeout_s: for one answer.
-        patience_s: how long to go on asking a server that is away or overloaded.
+        url: address of the server, such as http://127.0.0.1:8080.
+        token: bearer token of the server.
+        timeout_s: seconds to wait for one answer.
+        patience_s: seconds to go on asking a server that is away or overloaded.
     """
 
     def __init__(self, url: str, token: str, *, timeout_s: float = 60, patience_s: float = 10) -> None:
@@ -136,7 +136,7 @@ class Client:
         """Iterate over metrics of all trials, or of some.
 
         Args:
-            last: keeps only so many last points of each curve.
+            last: number of last points to keep of each curve.
         """
         params = {"keys": list(keys), "trial": list(trial_ids), "last": last}
         return self._pages(_path(sweep_id, "metrics"), Curve, params)
@@ -218,7 +218,7 @@ class Client:
         """Return the report of a sweep that has ended.
 
         Args:
-            timeout_s: how long to wait for it; None: for as long as it takes.
+            timeout_s: seconds to wait for it; None waits for as long as it takes.
         Raises: NotReady, if it is not built by then.
         """
         return self._report(sweep_id, {"format": format, "interim": "false"}, timeout_s).content
@@ -233,8 +233,8 @@ class Client:
         """Return the report as it stands: of a running sweep an interim one, which the server builds when asked.
 
         Args:
-            timeout_s: how long to wait for one.
-            fresh_s: wait within `timeout_s` for an interim one that is not older; then take what there is.
+            timeout_s: seconds to wait for a report.
+            fresh_s: largest age in seconds of an interim one; if there is none in time, take what there is.
         Raises: NotReady, if there is none by then.
         """
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
@@ -339,7 +339,7 @@ def _document(spec: Spec) -> Any:
 
 
 def _path(sweep_id: str, *parts: str) -> str:
-    if "/" in sweep_id:  # no server could tell it from a part of the path
+    if "/" in sweep_id:  # a server would read it as a part of the path
         raise NotFound("sweep", sweep_id)
     return "/".join(["/v1/sweeps", quote(sweep_id, safe=""), *parts])
 

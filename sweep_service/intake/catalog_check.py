@@ -18,7 +18,7 @@ _PARTS = ("task", "model", "rollout", "evaluation")
 
 
 def check_catalog(spec: SweepSpec, cache: Path) -> None:
-    """Refuse a spec that names what the catalog does not have, or what does not fit.
+    """Refuse a spec that names something missing from the catalog, or something that does not fit.
 
     Raises: InvalidSpec, with every reason.
     """
@@ -130,14 +130,14 @@ def _find(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | str:
 
 
 def _instead(name: str, names: Collection[str]) -> str:
-    """Name what may have been meant, or else all there is."""
+    """Name the entries that were probably meant, or else all entries."""
     if close := difflib.get_close_matches(name, names, n=1):
         return f"; did you mean {close[0]!r}?"
     return f"; there are {', '.join(names)}"
 
 
 def _pointer(spec: SweepSpec, place: str) -> str:
-    """Return where a spec has a setting of training: in the space, or as deep in `training` as that is written out."""
+    """Return the pointer to a training setting: in the space, or as deep in `training` as the spec writes it out."""
     if place in spec.space.names:
         return f"/space/{place}"
     node: Any = spec.training

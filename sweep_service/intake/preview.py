@@ -21,11 +21,11 @@ from trainers.tasks.data_record import DataRecord, Preview, worked_warning
 
 LIMIT_S: Final = 45.0
 _MANY: Final = 0.1
-"""Share of problems left out from which on the plan warns."""
+"""Share of problems left out from which the plan warns."""
 _FEW: Final = 8
 """Number of validation problems below which the plan warns."""
 WAIT_S: Final = 10.0
-"""Seconds to wait for another plan's preview; with `LIMIT_S` less than the minute for which clients wait."""
+"""Seconds to wait for another plan's preview; `WAIT_S` + `LIMIT_S` is less than the minute for which clients wait."""
 _ONE_AT_A_TIME: Final = threading.Lock()  # each takes half a GB
 _SETTING: Final = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 

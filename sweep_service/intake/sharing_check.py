@@ -11,7 +11,7 @@ _MAX_POINTS = 10_000
 
 
 def sharing_errors(spec: SweepSpec) -> list[SpecError]:
-    """Return why the base configuration cannot run; if it can, why the first point that cannot does not."""
+    """Return why the base configuration cannot run, or else why the first unrunnable point of the space cannot."""
     if errors := _resource_errors(spec, spec.base):
         return errors
     processes = spec.resources.processes_for(spec.base)

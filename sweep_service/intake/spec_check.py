@@ -23,7 +23,7 @@ from trainers.config.complaints import complaints, settings_of
 from trainers.losses import LOSSES
 
 MAX_CONFIGS = 10_000
-"""Largest grid that is accepted: nobody means a larger one."""
+"""Largest number of grid points that is accepted; nobody means a larger grid."""
 
 
 def parse_spec(raw: object) -> SweepSpec:
@@ -85,7 +85,7 @@ def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecErro
 
 
 def _space_errors(space: SearchSpace, training: Mapping[str, Any], reported: Set[str]) -> list[SpecError]:
-    """Try the space's corner points. Name a value that fails in each of its points; otherwise name the points.
+    """Try the space's corner points. A value that fails in all of its points is named, otherwise the points are.
 
     Args:
         reported: errors of `training` itself, which are not reported again.
@@ -112,7 +112,7 @@ def _space_errors(space: SearchSpace, training: Mapping[str, Any], reported: Set
 
 
 def _mixed_losses(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
-    """Refuse settings that several losses would share, where one of them lacks the setting or means another by it."""
+    """Refuse settings that several losses would share, if one of them lacks the setting or reads it differently."""
     if "loss.name" not in space.names:
         return []
     base = training.get("loss")
@@ -158,7 +158,7 @@ def _refusals(training: Mapping[str, Any], params: Mapping[str, Any], reported: 
 
 
 def _misread(config: TrainingConfig, params: Mapping[str, Any]) -> list[str]:
-    """Return which values training reads as others, such as text for a number: the sampler would not find its point."""
+    """Return the values that training converts, such as text to a number: the sampler would not find its point."""
     read = {name: setting(config, name) for name in params}
     same = {
         name: (isinstance(value, bool), value) == (isinstance(read[name], bool), read[name])

@@ -33,10 +33,10 @@ def look(storage: str, cache: str, meeting: str, name: str, *, gpus: bool) -> di
     """Return the facts about this machine.
 
     Args:
-        storage: where trials write.
-        meeting: name of a folder in `storage` in which whoever asks has put the file `NONCE_FILE`.
-        name: of the file to put there for whoever asks.
-        gpus: whether to count them, which takes seconds.
+        storage: folder to which trials write.
+        meeting: name of a folder in `storage` in which the asker has put the file `NONCE_FILE`.
+        name: name of the file to put there for the asker.
+        gpus: whether to count the GPUs, which takes seconds.
     """
     return {
         "host": this_host(),
@@ -79,7 +79,7 @@ def _answer(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _storage(storage: Path, meeting: str, name: str) -> dict[str, Any]:
-    """Read the asker's file, and leave one of our own in the way in which checkpoints come to be."""
+    """Read the asker's file, and leave one of our own, written as checkpoints are."""
     free = shutil.disk_usage(storage).free
     folder = storage / meeting
     if not folder.is_dir():

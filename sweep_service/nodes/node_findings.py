@@ -17,9 +17,9 @@ class Node(NamedTuple):
     seen: Mapping[str, Any] | str
     """The answer of `look`, or the reason why there is none."""
     skew_s: float = 0.0
-    """Seconds by which its clock is surely ahead (negative: behind) of the clock here."""
+    """Seconds by which the node's clock is at least ahead of (negative: behind) the clock here."""
     nonce: str | None = None
-    """Content of the file that it wrote to the shared folder, as read here; None if no file can be seen here."""
+    """Content of the file that the node wrote to the shared folder, as read here; None if it is not visible here."""
 
 
 Finding = tuple[str, str, str]
@@ -27,7 +27,7 @@ Finding = tuple[str, str, str]
 
 
 def judge(nodes: Sequence[Node], here: Mapping[str, Any], nonce: str, storage: str, cache: str) -> Iterator[Finding]:
-    """Say what is wrong with each node, and what to do about it; one line for a node with which nothing is.
+    """Yield the faults of each node and their remedies, or one line for a node without faults.
 
     Args:
         here: what `look` says on this machine.

@@ -20,7 +20,7 @@ from trainers.process.durable import write_whole
 from trainers.process.lifeline import follow_parent
 
 LIMIT_S: Final = 120.0
-"""Seconds for the answers of all nodes together, which are asked at the same time."""
+"""Seconds within which all nodes, asked at the same time, must answer."""
 
 
 def survey(settings: Settings) -> list[Finding]:
@@ -73,7 +73,7 @@ def _ask(settings: Settings, meeting: str, storage: str, cache: str) -> list[Nod
 
 
 def _on(node: Mapping[str, Any], function: Callable[..., object]) -> Any:
-    """A task that runs on this node, even if all its CPUs are taken."""
+    """Return a task that runs on this node, even if all its CPUs are taken."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -95,7 +95,7 @@ def _answer(reference: Any) -> dict[str, Any] | str:
 
 
 def _skew(asking: Any) -> float:
-    """Return the seconds by which a clock is outside of the time between question and answer."""
+    """Return the seconds by which a clock lies outside the interval between question and answer."""
     import ray
     from ray.exceptions import RayError
 
@@ -117,7 +117,7 @@ def _reason(error: Exception) -> str:
 
 
 def main() -> int:
-    """Print the findings. Exit code 0 if the nodes were asked, whatever they are; 1 with the reason if not."""
+    """Print the findings. The exit code is 0 if the nodes were asked, whatever they answered; else 1."""
     follow_parent(LIFELINE)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:

@@ -22,8 +22,8 @@ class ConfigLook:
 def looks(sweep: Sweep, configs: Sequence[Config]) -> dict[str, ConfigLook]:
     """Return each config's look by its id.
 
-    In a grid the colour is that of the first varied parameter's value (beta1, if it varies), the dash that of the
-    rest; else they go by number. Comparators are neutral, as in the report.
+    In a grid the first varied parameter (beta1, if it varies) decides the colour and the other parameters decide the
+    dash; otherwise both follow the config's number. Comparators are neutral, as in the report.
     """
     names = names_to_show(sweep.spec.space.varied or sweep.spec.space.names)
     space = [config for config in configs if Role.SPACE in config.roles]

@@ -1,7 +1,7 @@
-"""Sweeps that people watch. Each is followed in memory and read from the store once for all viewers, only what is new.
+"""Sweeps that people watch. Each is kept in memory; only what is new is read from the store, once for all viewers.
 
-A viewer fetches the whole page again and again, and all curves when the page tells of new ones. So an answer that was
-lost, or a server that was restarted, leaves no gap and doubles nothing.
+A viewer fetches the whole page again and again, and all curves when the page announces new ones. So a lost answer or a
+restarted server leaves no gap and duplicates nothing.
 """
 
 import threading
@@ -21,13 +21,13 @@ from sweep_service.sweep.plan import make_plan
 from sweep_service.sweep.records import Config, Event, Sweep, Trial
 
 READ_EVERY_S: Final = 0.5
-"""Seconds for which a page that was rendered is handed out again, so that many viewers ask no more than one."""
+"""Seconds for which a rendered page is handed out again, so that many viewers cost no more than one."""
 KEPT_SWEEPS: Final = 8
 _EVENTS: Final = 1000
 _FIRST_CHUNKS, _MORE_CHUNKS = 1000, 8000
-"""Parts of curves read at once: few for the first look at a large sweep, more for its curves."""
+"""Numbers of curve parts read at once: few for the first page of a large sweep, more for its curves."""
 _EVENTS_BACK: Final = 500
-"""Events before the first reading that are looked at: what trials do, and which evaluations are the newest."""
+"""Number of events before the first reading that are read, to tell phases of trials and the newest evaluations."""
 _SOON_S, _WAITING_S, _REPORT_WITHIN_S = 2.0, 5.0, 600.0
 
 
@@ -88,7 +88,7 @@ class LiveSweep:
         return _WAITING_S if waits or not sweep.state.is_over else None
 
     def _read(self) -> Snapshot:
-        """Take from the store what is new. The trials are read last: they are as new as what was read before them."""
+        """Read what is new from the store; the trials last, so that they are at least as new as the rest."""
         sweep = self._store.get_sweep(self._id)
         while events := self._service.events(self._id, self._seq, _EVENTS):
             for event in events:
@@ -135,7 +135,7 @@ class LiveSweep:
         elif event.type.startswith("probe."):
             self._probing = probe_phase(event)
         elif event.type in ("config.added", "trials.added"):
-            self._configs = []  # there are more, or they have more roles
+            self._configs = []  # there are new ones, or new roles
 
     def _verdict(self, sweep: Sweep) -> ShownVerdict | None:
         digest = self._store.report_digest(sweep.id)

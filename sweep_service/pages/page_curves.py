@@ -1,4 +1,4 @@
-"""A sweep's curves as the page draws them: a line per config and stage, the mean over its seeds, thinned."""
+"""A sweep's curves as the page draws them: for each config and stage a line, the thinned mean over its seeds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sweep_service.sweep.records import Trial
 
 MAX_POINTS: Final = 240
-"""Number of points of one line; each stands for as many neighbouring steps as that takes."""
+"""Largest number of points in one line; each point stands for one or more neighbouring steps."""
 _ALL_POINTS: Final = 12_000
 _MIN_POINTS: Final = 40
 
@@ -20,10 +20,10 @@ Line = tuple[str, str, str]
 
 
 class LinePoints(NamedTuple):
-    """The points of a line, each of one step or of some neighbouring ones; steps without a value are left out."""
+    """The points of a line, each for one step or several neighbouring ones; steps without a value are left out."""
 
     x: list[float]
-    """Mean of the steps that have a value."""
+    """Mean number of the steps that have a value."""
     mean: list[float]
     """Mean over these steps of the mean over seeds."""
     low: list[float]
@@ -40,7 +40,7 @@ def thinning(steps: int, configs: int) -> int:
 
 
 class MeanCurves:
-    """Collects trials' values step by step; a value that comes again replaces the earlier one."""
+    """Collects trials' values by step; a later value of a step replaces an earlier one."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -79,7 +79,7 @@ def line_points(seeds: Sequence[Values], width: int) -> LinePoints:
     """Return the mean over seeds in groups of `width` steps.
 
     Args:
-        seeds: a value for every step from 0, NaN for none; all of one length.
+        seeds: for each seed a value for every step from 0, NaN for none; all of one length.
     """
     length = -(-len(seeds[0]) // width) * width
     grid = np.full((len(seeds), length), np.nan)

@@ -16,15 +16,15 @@ class Progress:
     trials: int
     """Number of trials, planned ones included."""
     left_s: float | None
-    """Expected seconds to the end of the last trial; None while nothing tells, and when none is left."""
+    """Expected seconds to the end of the last trial; None while unknown, and when no trial is left."""
 
 
 def progress(state: SweepState, trials: Sequence[Trial], planned: Mapping[str, int], now: float) -> Progress:
     """Return a sweep's progress.
 
     Args:
-        planned: how many trials its plan has, by stage.
-        now: seconds since the Unix epoch.
+        planned: number of trials in its plan, by stage.
+        now: current time, in seconds since the Unix epoch.
     """
     coming = 0 if state.is_over or state is SweepState.FINALIZING else _to_come(trials, planned)
     total = len(trials) + coming
@@ -35,7 +35,7 @@ def progress(state: SweepState, trials: Sequence[Trial], planned: Mapping[str, i
 
 
 def _to_come(trials: Sequence[Trial], planned: Mapping[str, int]) -> int:
-    """Trials that are planned and not there yet: proposals of a sampler, and the confirm stage before it begins."""
+    """Return the number of planned trials that do not exist yet, such as proposals and a later confirm stage."""
     tune = sum(trial.stage is Stage.TUNE for trial in trials)
     confirm = len(trials) - tune
     return max(0, planned.get(Stage.TUNE, 0) - tune) + (0 if confirm else planned.get(Stage.CONFIRM, 0))

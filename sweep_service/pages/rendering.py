@@ -47,7 +47,7 @@ def static_file(name: str) -> tuple[bytes, str] | None:
 
 @cache
 def _static_url(name: str) -> str:
-    """Return a file's address. It changes with the content, so browsers may keep what they have for good."""
+    """Return a file's address, which changes with its content, so that browsers may cache it for good."""
     file = static_file(name)
     assert file is not None
     return f"/static/{name}?v={hashlib.sha256(file[0]).hexdigest()[:12]}"

@@ -9,7 +9,7 @@ MAX_AGE_S: Final = 30 * 86400
 
 
 def may_sign_in(secret: str, token: str) -> bool:
-    """Whether a secret is the token or the printed link's key. Takes the same time whichever is wrong."""
+    """Say whether a secret is the token or the printed link's key, in a time that does not tell which part is wrong."""
     as_token, as_key = same(secret, token), same(secret, sign_in_key(token))
     return as_token or as_key
 
@@ -26,10 +26,10 @@ def new_cookie(token: str, now: float) -> str:
 
 
 def is_valid(cookie: str, token: str, now: float) -> bool:
-    """Whether the cookie was made with this token and is not too old."""
+    """Say whether the cookie was made with this token and is not too old."""
     issued, _, signature = cookie.partition(".")
     genuine = same(signature, _signature(token, issued))
-    return genuine and -60 <= now - int(issued) <= MAX_AGE_S  # what is genuine is a number
+    return genuine and -60 <= now - int(issued) <= MAX_AGE_S  # a genuine one is a number
 
 
 def _signature(token: str, issued: str) -> str:

@@ -17,7 +17,7 @@ from sweep_service.sweep.records import Config, DesiredState, Sample, Stage, Swe
 ENTROPY: Final = "entropy"
 REWARD: Final = "reward/mean"
 SHOWN_EVALUATIONS: Final = 3
-"""Evaluations whose samples are shown, each of another trial."""
+"""Number of evaluations whose samples are shown, each of another trial."""
 SHOWN_SAMPLES: Final = 4
 
 
@@ -38,7 +38,7 @@ class PageTrial:
 
 @dataclass(frozen=True)
 class Warned:
-    """A warning as the first trial that has it tells it."""
+    """A warning, in the words of the first trial that has it."""
 
     warning: TrialWarning
     row: PageTrial
@@ -80,7 +80,7 @@ class Snapshot:
     sweep: Sweep
     now: float
     counts: dict[str, int]
-    """Trials by state; states without trials are left out."""
+    """Number of trials by state; states without trials are left out."""
     progress: Progress
     rows: list[PageTrial]
     looks: dict[str, ConfigLook]
@@ -99,7 +99,7 @@ class Snapshot:
         return self.sweep.desired_state is DesiredState.CANCEL and not self.sweep.state.is_over
 
     def groups(self) -> dict[str, list[PageTrial]]:
-        """Return the table's parts: what ended last comes first there, all others go by number."""
+        """Return the rows of each part of the table; ended trials come last first, all others by number."""
         parts: dict[str, list[PageTrial]] = {"running": [], "ended": [], "waiting": []}
         for row in sorted(self.rows, key=lambda row: (-(row.trial.ended_at or 0), row.trial.number)):
             running = "running" if row.trial.state is TrialState.RUNNING else "waiting"
@@ -179,7 +179,7 @@ def _best(
     values: Mapping[str, float | None],
     named: Mapping[str, ConfigLook],
 ) -> BestSoFar | None:
-    """Return what leads, as `sweeps best` has it."""
+    """Return the leading config, the same as `sweeps best`."""
     if (best := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
         return None
     its_trials = [trial for trial in trials if (trial.config_id, trial.stage) == (best.config.id, best.stage)]
@@ -188,7 +188,7 @@ def _best(
 
 
 def _warnings(rows: Sequence[PageTrial]) -> list[Warned]:
-    """Return each code once, as the first trial that has it tells it."""
+    """Return each code's warning once, in the words of the first trial that has it."""
     by_code: dict[str, dict[str, tuple[TrialWarning, PageTrial]]] = {}
     for row in rows:
         for warning in row.trial.warnings:

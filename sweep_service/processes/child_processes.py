@@ -1,4 +1,4 @@
-"""Processes that end with their owner, and who is who: a pid with its start time names a process for good.
+"""Processes that end with their owner, and their identity: a pid with its start time names a process for good.
 
 A child's standard input is its lifeline: a pipe that the owner keeps open and writes nothing to. Our own programs end
 at its end of file (`trainers.process.lifeline.follow_parent(0)`); other people's run below `trainers.process.keeper`,
@@ -77,7 +77,7 @@ def die_with_parent() -> None:
 
 
 def this_host() -> str:
-    """Name the host that pids of this process belong to."""
+    """Return the name of the host to which this process's pids belong."""
     return socket.gethostname()
 
 
@@ -91,7 +91,7 @@ def started_at(pid: int) -> float | None:
 
 
 def is_alive(host: str | None, pid: int | None, started: float | None) -> bool:
-    """Whether exactly that process lives on this host."""
+    """Say whether exactly that process lives on this host."""
     return host == this_host() and pid is not None and started is not None and started_at(pid) == started
 
 

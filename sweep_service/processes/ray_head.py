@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, Final
 
 OBJECT_STORE_BYTES: Final = 100_000_000
-"""Ray's shared memory; results of trials are small."""
+"""Size of Ray's shared memory in bytes; results of trials are small."""
 
 
 def head_command(port: int, temp_dir: Path, cpus: int, gpus: int) -> list[str]:
     """Return the command that runs a head until it is told to stop.
 
     Args:
-        port: where drivers connect; all other ports are picked by the system.
+        port: port to which drivers connect; the system picks all others.
         temp_dir: Ray's folder; at most 42 characters, or its sockets' names get too long.
     """
     # `python -m ray.scripts.scripts` would import the module twice
@@ -34,7 +34,7 @@ def head_environment(token_file: Path, free_port: int) -> dict[str, str]:
     """Return the variables of a head. Everything that connects to it needs `client_environment`.
 
     Args:
-        free_port: for the one listener of Ray that has no option.
+        free_port: port for the one listener of Ray that has no option.
     """
     return client_environment(token_file) | {
         "DASHBOARD_METRIC_PORT": str(free_port),
@@ -54,7 +54,7 @@ def client_environment(token_file: Path) -> dict[str, str]:
 
 
 def without_client_server(ray_params: Any, _head: bool) -> None:
-    """Called by `ray start`: its client server would run anything for anyone with the token, and we do not use it."""
+    """Leave out the client server that `ray start` runs: unused here, it would run anything for who has the token."""
     ray_params.ray_client_server_port = None
 
 
@@ -68,10 +68,10 @@ def ensure_ray_token(path: Path) -> None:
 
 
 def is_ready(log: Path) -> bool:
-    """Whether the head that writes this log has started all its parts."""
+    """Say whether the head that writes this log has started all its parts."""
     return log.exists() and b"Ray runtime started" in log.read_bytes()
 
 
 def short_enough(temp_dir: Path) -> bool:
-    """Whether Ray's sockets fit below that folder: 107 bytes, of which Ray takes 65."""
+    """Say whether the paths of Ray's sockets fit: they may have 107 bytes, of which Ray takes 65."""
     return len(os.fsencode(temp_dir)) <= 42

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from sweep_service.report.statistics.critical_values import detectable_effect, lower_critical
 
 UPDATES: Final = 8
-"""Optimizer updates a rollout, as published. They decide how far ratios go from 1, and so how much the betas do."""
+"""Optimizer updates per rollout, as published. They decide how far ratios go from 1, and so how much betas matter."""
 COMPLETIONS: Final = 8
 PROMPT_TOKENS: Final = 512
 TUNE_SEEDS: Final = 2
@@ -32,13 +32,13 @@ class Design(NamedTuple):
     response: int
     """Largest number of tokens of a response."""
     prompts: int
-    """Prompts of a rollout that are trained on."""
+    """Number of prompts in a rollout that are trained on."""
     rollouts: int
-    """Rollouts of a trial."""
+    """Number of rollouts of a trial."""
     confirm: int
     """Number of confirm seeds."""
     samples: int
-    """Samples of each validation problem."""
+    """Number of samples of each validation problem."""
 
     @property
     def smallest_difference(self) -> float:
@@ -47,7 +47,7 @@ class Design(NamedTuple):
 
 
 def difference_shown(seeds: int, samples: int, seed_sd: float) -> float:
-    """Return a design's smallest difference for any sd over seeds; sampling the validation problems adds its part."""
+    """Return a design's smallest difference for any sd over seeds, to which sampling validation problems adds."""
     variance = seed_sd**2 + _SAMPLE_VARIANCE / (PROBLEMS * samples * AVERAGED)
     df = (ARMS - 1) * (seeds - 1)
     return detectable_effect(lower_critical(1, df), df) * math.sqrt(2 * variance / seeds)
@@ -79,7 +79,7 @@ _GROWTH: Final[tuple[dict[str, Any], ...]] = (
 
 
 def designs(longest: int) -> list[Design]:
-    """Return all designs, each in everything at least as large as the one before.
+    """Return all designs, each at least as large in every size as the one before.
 
     Args:
         longest: number of tokens that the model's context leaves for a response.

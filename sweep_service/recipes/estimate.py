@@ -35,7 +35,7 @@ _VLLM_BYTES: Final = 2 * GB
 _LARGEST_SHARE: Final = 0.6
 """Largest share of a card's memory for vLLM."""
 _TOKENS_AT_ONCE: Final = 32_768
-"""Most tokens of a forward and backward pass; more take memory and are hardly faster."""
+"""Largest number of tokens in a forward and backward pass; more take memory and are hardly faster."""
 _FEWEST_SEQUENCES: Final = 8
 """Fewest responses that a GPU must have room to sample at a time, so that sampling does not crawl."""
 
@@ -46,9 +46,9 @@ _FLOPS_SHARE: Final = 0.35
 _BANDWIDTH_SHARE: Final = 0.6
 """Share of a card's memory bandwidth that decoding reaches."""
 _TOKEN_S: Final = 0.004
-"""Seconds of a decoding step for scheduling, launches and drawing tokens."""
+"""Seconds that scheduling, launches and drawing tokens take in a decoding step."""
 _SCALING: Final = 0.9
-"""Share of twice the speed that twice the GPUs give."""
+"""Speed-up from twice the GPUs, as a share of 2."""
 _ROLLOUT_S: Final = 5.0
 """Seconds of a rollout for handing weights to vLLM, waking it, and grading."""
 START_S: Final = 300.0

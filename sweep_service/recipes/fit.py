@@ -13,9 +13,9 @@ TUNED: Final = len(BETA1) + ARMS - 1
 _MAX_ROLLOUTS: Final = 1000
 """Number of rollouts of the published training."""
 _MAX_SEEDS: Final = 12
-"""Number of confirm seeds beyond which GPUs rather idle in the last wave."""
+"""Largest number of confirm seeds; beyond it GPUs stay idle in the last wave."""
 _ROUND: Final = 10
-"""Rollouts come in tens, so that those between evaluations are whole."""
+"""Number of which rollouts are a multiple, so that whole rollouts lie between evaluations."""
 _LARGEST_BUDGET: Final = 1.5
 """Largest factor between a trial's time limit and its estimate with margin; hours beyond that are left over."""
 
@@ -45,12 +45,12 @@ class Fit(NamedTuple):
 
 
 def fit(shape: ModelShape, machine: Machine, hours: float, *, lora: bool) -> Fit:
-    """Take the best design that fits; of the ways to lay it on the GPUs the quickest.
+    """Return the best design that fits, laid out on the GPUs in the quickest way.
 
-    More hours never show less: a larger design with fewer seeds is passed over.
+    A larger design with fewer seeds is passed over, so that more hours never show less.
 
     Args:
-        hours: on the clock, for the whole sweep.
+        hours: hours on the clock for the whole sweep.
 
     Raises: RecipeError, if the model or the smallest design does not fit.
     """
@@ -86,7 +86,7 @@ def hours_needed(way: Fit) -> float:
 
 
 def _probe_hours(way: Fit) -> float:
-    """Return the hours of a start and two rollouts, with the margin."""
+    """Return the hours that a start and two rollouts take, with the margin."""
     rollout_s = (way.cost.sampling + way.cost.scoring + way.cost.updates) / way.design.rollouts
     return UNCERTAINTY * (START_S + 2 * rollout_s) / 3600
 

@@ -10,7 +10,7 @@ from sweep_service.recipes.recipe import BETA1, BETA2, KNOWN, MATH_SUB, RECIPES,
 from trainers.config import DataConfig, TrainingConfig, with_params
 
 _CPUS: Final = 4
-"""CPUs for each GPU: graders, and the trainer itself."""
+"""Number of CPUs for each GPU, for graders and the trainer itself."""
 _MAX_HOURS: Final = 10_000
 _BASE_SUFFIX: Final = "\nPut the final answer in \\boxed{}.\n"
 

@@ -19,7 +19,7 @@ from sweep_service.serve.checks import free_port
 from sweep_service.settings import Settings, without_hub_tokens
 
 LOG_BYTES: Final = 1_000_000
-"""Bytes of an earlier log that are kept at each start."""
+"""Number of bytes of an earlier log that are kept at each start."""
 SETTLED_S: Final = 60.0
 """Seconds after which a service that ends counts as having started, so that its pauses begin anew."""
 LONGEST_BACKOFF_S: Final = 30.0
@@ -61,7 +61,7 @@ class Service:
         return self.process is not None and self.process.poll() is not None
 
     def revive(self) -> float | None:
-        """Start the process again if it has ended, after ever longer pauses if it goes on ending.
+        """Start the process again if it has ended; if it keeps ending, the pauses grow.
 
         Returns: seconds until the next start when an end is first noticed, else None.
         """

@@ -29,7 +29,7 @@ def _to_stderr(line: str) -> None:
 
 
 class Stack:
-    """The whole service on this machine, as a context manager; every process ends with it, also if this one is killed.
+    """The whole service on this machine, as a context manager. Every process ends with it, even if this one is killed.
 
     Args:
         settings: home, host and port; the addresses that they leave open are chosen on entering.
@@ -89,7 +89,7 @@ class Stack:
         server_token(settings.token_file, settings.host)
         ensure_ray_token(settings.home / "ray-token")
         open_store(settings.database_url).close()
-        shutil.rmtree(self._ray_folder, ignore_errors=True)  # of an earlier serve
+        shutil.rmtree(self._ray_folder, ignore_errors=True)  # left by an earlier serve
         mlflow_url = f"http://127.0.0.1:{free_port(settings.port + 1)}"
         ray_address = f"127.0.0.1:{free_port(settings.port + 2)}"
         addresses = {"ray_address": ray_address, "mlflow_url": mlflow_url, "mlflow_public_url": mlflow_url}
@@ -119,7 +119,7 @@ class Stack:
                     self.say(f"{service.name} has ended; it starts again in {pause:.1f} s (see {service.log})")
 
     def stop(self) -> None:
-        """End everything, the worker first; about ten seconds at most."""
+        """End everything, the worker first, in about ten seconds at most."""
         self._stopping.set()
         if self._guard.is_alive():
             self._guard.join()
@@ -141,7 +141,7 @@ def _stop_together(stopping: Sequence[Service]) -> None:
 
 
 def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -> int:
-    """Serve until SIGINT or SIGTERM; return the exit code. A second signal ends at once, and everything with it."""
+    """Serve until SIGINT or SIGTERM; return the exit code. A second signal ends everything at once."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:

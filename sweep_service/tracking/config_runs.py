@@ -43,9 +43,9 @@ def config_runs(sweep: Sweep, configs: dict[str, Config], report: Report) -> lis
     """Return a run for each config that has a curve, in the order of their numbers.
 
     Args:
-        sweep: with its parent run.
-        configs: by id.
-        report: of the sweep, final.
+        sweep: the sweep, with its parent run.
+        configs: configs by id.
+        report: final report of the sweep.
     """
     timestamp = mlflow_words.milliseconds(sweep.ended_at or sweep.created_at)
     curves = _curve_points(report, timestamp)

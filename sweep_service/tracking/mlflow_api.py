@@ -1,4 +1,4 @@
-"""The tracker that speaks MLflow's REST API (2.0, stable since 2018), of which the projection needs a few calls.
+"""The tracker that uses MLflow's REST API (2.0, stable since 2018), of which the projection needs a few calls.
 
 MLflow's Python client is not used: it would add 130 MB to the worker, retries for minutes when the server is away, and
 prints to stdout.
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 MAX_METRICS: Final = 1000
 MAX_ITEMS: Final = 100
-"""MLflow takes at most so many metrics, and so many params or tags, in one call."""
+"""Largest number of metrics, and of params or tags, that MLflow takes in one call."""
 
 
 class MlflowApi(Tracker):

@@ -180,8 +180,8 @@ def metric_key(name: str) -> str:
 def chunk_points(chunk: Chunk, updates_per_rollout: int) -> list[MetricPoint]:
     """Return a chunk's values as metrics; a step without a value has none.
 
-    Of training metrics outside `EVERY_UPDATE` only the value at each rollout's last update, when ratios are furthest
-    from 1, or MLflow could take more of a CPU's time than training a small policy.
+    Training metrics outside `EVERY_UPDATE` keep only the value at each rollout's last update, when ratios are furthest
+    from 1; with all values MLflow could take more CPU time than training a small policy.
     """
     return [
         MetricPoint(metric_key(key), value, milliseconds(time), step)

@@ -1,4 +1,4 @@
-"""Carries the store to a tracking server: a run per sweep, a child run per trial, their curves while they train.
+"""Projects the store onto a tracking server: a run per sweep, a child run per trial, their curves while they train.
 
 The server shows a projection of the store and is never asked for anything else: it may be away, be wiped or be rebuilt.
 Whatever was carried is marked afterwards; a crash in between repeats calls, which `Tracker` makes harmless.
@@ -29,7 +29,7 @@ EXPERIMENT: Final = "sweeps"
 PERIOD_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 10.0
 LAST_PASSES_S: Final = 8.0
-"""Seconds for which `run` goes on after it was stopped, if MLflow is behind."""
+"""Seconds for which `run` goes on after it was stopped if MLflow is behind."""
 CHUNKS_AT_A_TIME: Final = 50
 REPORT_FILES: Final[Mapping[str, str]] = {**MEDIA_TYPES, "yaml": "application/yaml"}
 """Media type of each file of a report; the YAML is the best config's."""
@@ -98,7 +98,7 @@ class Projector:
         """Carry over what MLflow does not have, in one pass; return whether some of it is left for the next one.
 
         Args:
-            hurried: whether to leave everything else for the next pass; asked before each sweep and trial.
+            hurried: called before each sweep and trial; true leaves everything else for the next pass.
         Raises: TrackerAway, if the server does not answer; TrackerRefused, if our experiment was deleted there.
         """
         experiment_id = self._experiment_id
@@ -194,7 +194,7 @@ class Projector:
             self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, view)
 
     def _show_trial(self, experiment_id: str, sweep: Sweep, trial: Trial, config: Config, shown: str | None) -> bool:
-        """Carry over the next part of a trial's curves, after the last one its state; return whether more is left."""
+        """Carry over the next part of a trial's curves, after the last part its state; return whether more is left."""
         run_id = trial.mlflow_run_id
         if run_id is None:
             tags = mlflow_words.trial_tags(sweep, trial, config)

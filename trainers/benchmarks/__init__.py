@@ -4,5 +4,5 @@ known_benchmarks  the benchmarks known by name    request   turns the command li
 problems          reads their JSONL               run       samples, judges, resumes
 upstream          makes it from published forms   sampler   holds the model
 add_benchmark     brings it into the cache        samples   holds the file of completions
-job               says what samples follow from   result    computes scores and their standard errors
+job               determines the samples          result    computes scores and their standard errors
 """

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 REASONING_SUFFIX: Final = "\nPlease reason step by step, and put your final answer within \\boxed{}."
-"""The text that the publishers of the paper's initial models ask them with (deepseek-ai, DeepSeek-R1-Distill)."""
+"""Instruction after each problem by the publishers of the paper's initial models (deepseek-ai, DeepSeek-R1-Distill)."""
 
 
 class UpstreamSource(NamedTuple):
@@ -23,17 +23,17 @@ class UpstreamSource(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-    """Problems that are always the same, and the settings they are usually reported with."""
+    """Problems that are always the same, and the settings with which they are usually reported."""
 
     title: str
     problems: int | None
-    """Number of problems; another number is refused. None: any."""
+    """Number of problems; another number is refused. None allows any."""
     samples: int
-    """Completions of each problem, the k of avg@k."""
+    """Number of completions of each problem, the k of avg@k."""
     max_tokens: int
-    """Longest completion; a longer one is cut and judged as it is."""
+    """Largest number of tokens in a completion; a longer one is cut and judged as it is."""
     source: UpstreamSource | None
-    """The place where the problems were published; None: they are in this package, or your own."""
+    """Place where the problems were published; None if they are in this package, or your own."""
     temperature: float = 0.6
     top_p: float = 0.95
     prompt_suffix: str = REASONING_SUFFIX
@@ -75,5 +75,5 @@ _OWN: Final = Benchmark(title="", problems=None, samples=4, max_tokens=16384, so
 
 
 def usual(name: str) -> Benchmark:
-    """Return the settings of a benchmark; one that is not known has those of mathematics other than AIME."""
+    """Return the settings of a benchmark; an unknown one has those of mathematics other than AIME."""
     return KNOWN_BENCHMARKS.get(name, _OWN)

@@ -1,7 +1,7 @@
-"""Evaluates a model on benchmarks, and goes on where an earlier process ended, for whatever reason.
+"""Evaluates a model on benchmarks, and resumes where an earlier process ended, for whatever reason.
 
-Every batch has a seed of its own, made from the place where it begins; so samples do not depend on where an evaluation
-was interrupted. Imports no torch until a model is needed.
+Every batch is seeded by the place where it begins, so samples do not depend on interruptions. Imports no torch until a
+model is needed.
 """
 
 import hashlib
@@ -51,8 +51,8 @@ def run(
     """Make the samples that are missing and the results; yield each result as a line for people.
 
     Args:
-        load: gives the model; not called if no sample is missing.
-        batch: completions sampled at a time.
+        load: returns the model; not called if no sample is missing.
+        batch: number of completions sampled at a time.
     Raises: ConfigError, if a folder holds something else or is in use, or prompts do not fit; StoppedError, once
         `stopping()` is true: what is sampled so far is kept.
     """

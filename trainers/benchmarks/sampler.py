@@ -23,7 +23,7 @@ class ModelSampler:
 
     Args:
         folder: a model, a checkpoint of a run, or LoRA adapters whose base model is a folder.
-        stopping: asked after every token; true ends `sample`.
+        stopping: called after every token; true ends `sample`.
     """
 
     def __init__(self, folder: Path, dtype: str, stopping: Callable[[], bool]) -> None:
@@ -45,7 +45,7 @@ class ModelSampler:
 
     @property
     def context(self) -> int | None:
-        """The longest prompt and completion together, tokens; None: the model does not say."""
+        """Largest number of tokens in a prompt and its completion together; None if the model does not say."""
         return getattr(self._model.config, "max_position_embeddings", None)
 
     def prompt_ids(self, problem: str, sampling: BenchmarkSampling) -> list[int]:
@@ -78,7 +78,7 @@ class ModelSampler:
         return [self._completion(ids, ends) for ids in ids_BT[:, padded["input_ids"].shape[1] :].tolist()]
 
     def _generation(self, sampling: BenchmarkSampling, ends: list[int]) -> Any:
-        """Replace the model's own settings, of which `generate` takes whatever it is not given."""
+        """Return settings that replace all of the model's own, which `generate` would use for any that is missing."""
         from transformers import GenerationConfig
 
         return GenerationConfig(

@@ -1,6 +1,6 @@
 """`samples.jsonl`: one line a completion, in one fixed order, batch by batch. Imports no torch.
 
-A batch is written whole, then synced; so the file is at any time a beginning of what it will be, plus at most a part of
+A batch is written whole, then synced. So the file always begins like the finished one, followed by at most a part of
 one batch, which opening removes.
 """
 
@@ -58,7 +58,7 @@ class SampleWriter:
 
     Args:
         order: the places of all lines that the file will have.
-    Raises: ConfigError, if what is there is not a beginning of that.
+    Raises: ConfigError, if the lines already there do not begin that order.
     """
 
     def __init__(self, folder: Path, order: Sequence[Place]) -> None:

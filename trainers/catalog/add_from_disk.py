@@ -70,8 +70,8 @@ def add_local_dataset(
     """Convert a file, or a folder of files, into a dataset of the catalog; all columns are kept.
 
     Args:
-        split: what a single file is called; the files of a folder tell theirs.
-        config: which configuration of a folder with a dataset card that has several.
+        split: split of a single file; the files of a folder name theirs.
+        config: configuration to take, if the folder's dataset card has several.
     Raises: ConfigError, if rows cannot be read, or the name has another dataset.
     """
     with about(str(source)):
@@ -102,7 +102,7 @@ def add_rows(
 
     Args:
         splits: the files of each split.
-        place: where it is made, if the name is held already.
+        place: folder in which it is made, if the name is held already.
     Raises: ConfigError, if rows cannot be read, or the name has another dataset.
     """
     if place is None:
@@ -120,9 +120,9 @@ def add_rows(
 def _written_splits(folder: Path, splits: Mapping[str, Sequence[Path]], reporter: Reporter) -> dict[str, Any]:
     """Write the rows of all splits, to SPLIT.jsonl with an object a line.
 
-    Returns: what a record says of them: `splits`, `columns`, `digests` of the files, `size` in bytes.
-    Raises: ConfigError, if rows cannot be read, a split has none, or the disk is all but full: what compressed files
-        hold is known only then.
+    Returns: their part of the record: `splits`, `columns`, `digests` of the files, `size` in bytes.
+    Raises: ConfigError, if rows cannot be read, a split has none, or the disk is nearly full, since the size of
+    compressed rows is known only now.
     """
     files = [file for of_split in splits.values() for file in of_split]
     total, done, columns = sum(file.stat().st_size for file in files), 0, dict[str, None]()

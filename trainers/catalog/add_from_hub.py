@@ -34,7 +34,7 @@ def add_hub_model(reference: str, cache: Path, name: str, token: str | None, rep
 
     Whether it can be used is known from its list of files and its configuration, before the weights are fetched.
 
-    Raises: ConfigError, with every reason; HubError: what has come stays, and the same call goes on.
+    Raises: ConfigError, with every reason; HubError, after which the same call goes on with what has arrived.
     """
     repository = Repository.open("model", reference, token, reporter)
     origin = Origin(repository=repository.name, revision=repository.commit)
@@ -63,7 +63,7 @@ def add_hub_dataset(
     """Fetch a dataset of the Hub, written OWNER/NAME@REVISION, and convert it into one of the catalog.
 
     Args:
-        config: which of its configurations; needed if it has several.
+        config: configuration to take; needed if the dataset has several.
     Raises: ConfigError; HubError: what has come stays, and the same call goes on.
     """
     repository = Repository.open("dataset", reference, token, reporter)

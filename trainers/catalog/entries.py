@@ -111,7 +111,7 @@ def list_entries(cache: Path, entry_type: type[AnyEntry]) -> list[AnyEntry]:
 
 
 def _read(path: Path, entry_type: type[AnyEntry]) -> AnyEntry | None:
-    """Read a record, if possible; the entry is called as its folder, which may be a renamed copy."""
+    """Read a record, if possible; the entry takes the name of its folder, which may be a renamed copy."""
     try:
         entry = entry_type.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
@@ -130,7 +130,7 @@ def all_entries(cache: Path, entry_type: type[AnyEntry]) -> list[AnyEntry]:
 
 
 def shipped_file(entry_type: type[AnyEntry], name: str) -> Path | None:
-    """Return the file of an entry that comes with the package; None: there is none of that name."""
+    """Return the file of an entry that comes with the package; None if there is none of that name."""
     return next((path for path in _shipped_files(entry_type) if path.stem == name), None)
 
 

@@ -26,13 +26,13 @@ def check_split(name: str) -> None:
 def splits_of(names: Collection[str], readme: Path | None, config: str | None) -> dict[str, list[str]]:
     """Find the files of each split.
 
-    Without a dataset card, files that lie side by side are a split each, named as the file. All else is told by the
-    rules of `datasets`: the card's configurations, and the words train, validation and test in names and folders.
+    Without a dataset card, each of the files side by side is a split of its name. Everything else follows the rules of
+    `datasets`: the card's configurations, and the words train, validation and test in names and folders.
 
     Args:
-        names: the folder's files, with / in those of its folders.
-        readme: its dataset card, if it has one.
-        config: which of the card's configurations; needed if it has several.
+        names: names of the folder's files, those in its folders as paths with /.
+        readme: dataset card of the folder, if it has one.
+        config: configuration to take; needed if the card has several.
     Raises: ConfigError, if there is nothing to be read, or no such configuration.
     """
     readable = sorted(name for name in names if form_of(name))

@@ -1,6 +1,6 @@
-"""The Hugging Face Hub: one repository at one commit, fetched file by file, each from where an earlier fetch ended.
+"""The Hugging Face Hub: one repository at one commit, fetched file by file, each resumed where a fetch broke off.
 
-The hub's own client goes on only within one process; here the part of a file that has come stays beside its place.
+The Hub's own client resumes only within one process; here the part of a file that has arrived is kept for the next.
 """
 
 import errno
@@ -36,7 +36,7 @@ class HubFile(NamedTuple):
     path: str
     size: int
     sha256: str | None
-    """The sha256 of its content; None: a small file has only git's hash."""
+    """Sha256 of the file's content; None for a small file, which has only git's hash."""
     git_hash: str
 
 
@@ -75,7 +75,7 @@ class Repository:
         return sum(self.files[path].size for path in paths)
 
     def fetch(self, paths: Sequence[str], folder: Path, reporter: Reporter) -> None:
-        """Fetch files into a folder; what has come of them before is not fetched again. Raises: HubError."""
+        """Fetch files into a folder; parts that have arrived before are not fetched again. Raises: HubError."""
         done, total = 0, self.size(paths)
         for path in paths:
             target = folder / path
@@ -123,7 +123,7 @@ class Repository:
 def _stream_all(
     url: str, headers: Mapping[str, str], file: BufferedWriter, size: int, progress: Callable[[int], None]
 ) -> None:
-    """Append to a file what it lacks; a connection that breaks is made again, as long as something comes."""
+    """Append to a file what it lacks; reconnect after every break, as long as something arrives."""
     from huggingface_hub.errors import HfHubHTTPError, HTTPError
 
     failures = 0
@@ -166,7 +166,7 @@ def _report(reporter: Reporter, path: str, before: int, total: int, done: int) -
 
 
 def parse_reference(text: str) -> tuple[str, str | None]:
-    """Parse OWNER/NAME@REVISION into repository and revision; no revision: None.
+    """Parse OWNER/NAME@REVISION into repository and revision, which is None if it is missing.
 
     Raises: ConfigError, if it has another form.
     """

@@ -1,4 +1,4 @@
-"""An entry in the making: under a dot-name beside its place, by one process at a time, renamed once it is whole."""
+"""Makes an entry: under a dot-name beside its place, in one process at a time, renamed once it is whole."""
 
 import hashlib
 import re
@@ -26,9 +26,9 @@ from trainers.process.locks import locked
 
 _CHUNK: Final = 1 << 22
 _APART: Final = "~"
-"""A character that no name holds, so that what belongs to `a` is not taken for a part of `a.b`."""
+"""Character that no name contains, so that files of `a` are not taken for those of `a.b`."""
 _SPARE_BYTES: Final = 64 << 20
-"""Room that must stay free on the disk, for records, locks and other programs."""
+"""Number of bytes that must stay free on the disk, for records, locks and other programs."""
 
 
 class Reporter:
@@ -38,22 +38,22 @@ class Reporter:
         """Take a remark for people."""
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Take how many bytes of `what` are done."""
+        """Take the number of bytes of `what` that are done."""
 
 
 class Making:
     """The folder of an entry that is being made.
 
     Args:
-        target: where the entry will be.
-        source: names what it is made from; what was begun from something else is of no use.
+        target: folder that the entry will have.
+        source: name of its source; what was begun from another source is of no use.
     """
 
     def __init__(self, target: Path, source: str) -> None:
         self.target = target
         self.folder = target.with_name(f".{target.name}{_APART}{source}")
         self.fetched = target.with_name(f".{target.name}{_APART}{source}{_APART}fetched")
-        """For files that the entry is made of and does not hold."""
+        """Folder for files from which the entry is made but which it does not hold."""
         self.resumable = False
         """Whether the folders survive an error, so that the same command can go on."""
         for folder in leftovers(target):
@@ -64,7 +64,7 @@ class Making:
         """Make the folder.
 
         Args:
-            resumed: what an interrupted addition left in it stays.
+            resumed: whether to keep what an interrupted addition left in it.
         Raises: ConfigError, if the disk has no room for what is still missing.
         """
         if not resumed:

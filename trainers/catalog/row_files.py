@@ -14,7 +14,7 @@ from typing import IO, Any, Final, NamedTuple, NoReturn
 from trainers.errors import ConfigError
 
 FORMS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
-"""Endings of the files that can be read; all but .parquet also with .gz behind."""
+"""Suffixes of the files that can be read; all but .parquet may be followed by .gz."""
 _LARGEST_FIELD: Final = 1 << 30
 
 PROMPT_COLUMNS: Final = ("problem", "question", "prompt", "instruction", "query", "input")
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 class LikelyColumns(NamedTuple):
-    """The columns that hold problem and answer, going by their names; None: no column has such a name."""
+    """The columns that hold problem and answer, judging by their names; None if no column has such a name."""
 
     prompt: str | None
     answer: str | None
@@ -38,7 +38,7 @@ def likely_columns(columns: Collection[str]) -> LikelyColumns:
 
 
 def form_of(name: str) -> str | None:
-    """Return the form that a file's name tells, such as `.jsonl`; None: it cannot be read."""
+    """Return the form of a file by its name, such as `.jsonl`; None if it cannot be read."""
     plain = name.lower().removesuffix(".gz")
     return next((form for form in FORMS if plain.endswith(form)), None)
 
@@ -96,7 +96,7 @@ def _parsed(line: str, number: int) -> Any:
 
 
 def _json(text: str) -> Iterator[Any]:
-    """Yield the objects of a list, of the only list in an object, or of lines; all of these are published."""
+    """Yield the objects of a list, of the only list in an object, or of lines; datasets are published in all three."""
     try:
         value: Any = json.loads(text, parse_constant=_refuse_constant)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Says in sentences what is wrong with a configuration, with the names that stand in the document."""
+"""Turns errors of a configuration into sentences, with the names that the document uses."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from trainers.config.base import NAME_RULE
 
 
 class Complaint(NamedTuple):
-    """One thing that is wrong; `path` leads to it in the document, empty: it is the document as a whole."""
+    """One thing that is wrong; `path` leads to it in the document, and is empty for the document as a whole."""
 
     path: tuple[str, ...]
     detail: str
@@ -20,8 +20,8 @@ def complaints(error: ValidationError, raw: object, settings: Mapping[str, Seque
     """Turn pydantic's errors into sentences.
 
     Args:
-        raw: the document that was validated.
-        settings: all that can be set, from `settings_of`.
+        raw: document that was validated.
+        settings: all settings there are, from `settings_of`.
     """
     unique: dict[Complaint, None] = {}  # a union of plain types complains once for each of them
     for item in error.errors(include_url=False):
@@ -76,9 +76,9 @@ def settings_of(model: type[BaseModel]) -> dict[str, list[str]]:
 
 
 def _path_in(raw: object, location: tuple[int | str, ...], missing: bool) -> tuple[str, ...]:
-    """Drop from pydantic's location what is not in the document: the tags of unions, fields of short forms.
+    """Drop from pydantic's location everything that is not in the document: tags of unions, fields of short forms.
 
-    `missing` tells that the last part is a key that ought to be there.
+    `missing` says that the last part is a key that the document lacks.
     """
     path: list[str] = []
     for index, part in enumerate(location):
@@ -93,7 +93,7 @@ def _path_in(raw: object, location: tuple[int | str, ...], missing: bool) -> tup
 
 
 def _unknown(path: Sequence[str], settings: Mapping[str, Sequence[str]]) -> str:
-    """Say that there is no such setting, and which is probably meant."""
+    """Say that there is no such setting, and which one is probably meant."""
     if owners := settings.get(".".join(path)):
         return f"only {', '.join(dict.fromkeys(owners))} {'have' if len(set(owners)) > 1 else 'has'} this setting"
     elsewhere = [dotted for dotted in settings if dotted.rpartition(".")[2] == path[-1]]

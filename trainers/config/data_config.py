@@ -18,7 +18,7 @@ def _listed(value: object) -> object:
 _OneOrMore = Value | Annotated[list[Value], Field(min_length=1)]
 Values = Annotated[tuple[Value, ...], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=_OneOrMore)]
 Filter = dict[str, Values]
-"""Columns and the values they may have."""
+"""Allowed values by column."""
 
 
 class DataConfig(Frozen):

@@ -18,7 +18,7 @@ class TransformersEngine(Frozen):
 
 
 def _off(value: object) -> object:
-    """YAML reads a bare `off` as false."""
+    """Read false as `off`, for YAML reads a bare `off` as false."""
     return "off" if value is False else value
 
 
@@ -58,7 +58,7 @@ class VLLMEngine(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _defaults(cls, data: Any) -> Any:
-        """Fill in what follows from mode and correction, so that the record says it."""
+        """Fill in settings that follow from mode and correction, so that the record has them."""
         if not isinstance(data, Mapping):
             return data
         values = dict(cast("Mapping[str, Any]", data))

@@ -1,4 +1,4 @@
-"""Checks that several processes can share a run so that it stays the run that the configuration describes."""
+"""Checks that several processes can share a run and still train as the configuration says."""
 
 import math
 from collections.abc import Iterable
@@ -8,16 +8,16 @@ from trainers.config import PretrainedModel, TrainingConfig, VLLMEngine
 
 
 class Refusal(NamedTuple):
-    """A reason why so many processes cannot share a run, with the dotted name of the setting to change."""
+    """A reason why processes cannot share a run, with the dotted name of the setting to change."""
 
     setting: str
     reason: str
 
 
 def sharing_refusals(config: TrainingConfig, processes: int) -> list[Refusal]:
-    """Return every reason against so many processes, each with the nearest values that work.
+    """Return every reason against this number of processes, each with the nearest values that work.
 
-    The sizes of a rollout and of an update are of the whole run; each process samples and trains an equal part of both.
+    Sizes of a rollout and of an update are those of the whole run, of which each process does an equal part.
     """
     return [
         *_minibatch(config, processes),

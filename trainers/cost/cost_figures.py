@@ -5,7 +5,7 @@ from pydantic import Field
 from trainers.config.base import Frozen
 
 PHASES = ("loading", "sampling", "scoring", "update", "evaluation", "checkpoint")
-"""The phases of a training run, one after the other."""
+"""Phases of a training run, in their order."""
 
 
 class CostFigures(Frozen):
@@ -48,5 +48,5 @@ class CostFigures(Frozen):
 
     @property
     def peak_phase(self) -> str:
-        """The phase that needed most memory."""
+        """Name of the phase that needed the most memory."""
         return max(self.peak_mib, key=self.peak_mib.__getitem__)

@@ -24,7 +24,7 @@ class CostMeter:
         self._announce, self._phase, self._since = announce, "", 0.0
 
     def begin(self, phase: str) -> None:
-        """End the present phase and begin another; the same again is no change."""
+        """End the present phase and begin another; the same phase simply goes on."""
         if phase == self._phase:
             return
         self.end()
@@ -33,7 +33,7 @@ class CostMeter:
         self._phase, self._since = phase, time.perf_counter()
 
     def end(self) -> None:
-        """End the present phase, once the device has done all that was asked of it."""
+        """End the present phase, once the device has finished its work."""
         settle()
         if self._phase:
             seconds = time.perf_counter() - self._since
@@ -43,13 +43,13 @@ class CostMeter:
 
 
 def settle() -> None:
-    """Wait until the GPU, if there is one, has done all that was asked of it."""
+    """Wait until the GPU, if there is one, has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def _begin_memory_peak() -> None:
-    """Measure the peak from here on. Where Linux does not let us, a process's peak stays that since its start."""
+    """Measure the peak from here on. Where Linux does not allow it, the peak is that since the process's start."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         return
@@ -58,7 +58,7 @@ def _begin_memory_peak() -> None:
 
 
 def _memory_peak_of_phase_mib() -> float:
-    """Measure the most that PyTorch held of the GPU in this phase; without one, the process's largest resident size.
+    """Return the most GPU memory that PyTorch held in this phase; without a GPU, the process's largest resident size.
 
     The metric memory/peak_mib, in contrast, is the peak since the process started.
     """

@@ -1,8 +1,7 @@
 """The cost probe measures a run before it starts: a few updates with texts as long as the run allows.
 
-It is a run of its own on the same model, data, batches, optimizer and processes; it keeps no checkpoint and its
-evaluation is one batch. Completions do not end before the last token they may have, so time and memory are an upper
-bound of what training needs.
+It is a separate run with the same model, data, batches, optimizer and processes; it keeps no checkpoint and evaluates
+one batch. Every completion reaches the longest length allowed, so time and memory are upper bounds for training.
 """
 
 import math
@@ -46,7 +45,7 @@ def measure_cost(
 
 
 def shortened(config: TrainingConfig, processes: int) -> TrainingConfig:
-    """Cut the run to one rollout of `UPDATES` updates, or of as few more as the processes can share."""
+    """Cut the run to one rollout of `UPDATES` updates, or as few more as the processes can share equally."""
     minibatch = config.rollout.prompts_per_minibatch
     updates = next(n for n in range(UPDATES, UPDATES + processes) if n * minibatch % processes == 0)
     changes: dict[str, Any] = {
@@ -63,7 +62,7 @@ def shortened(config: TrainingConfig, processes: int) -> TrainingConfig:
 
 
 class CostProbeTrainer(PolicyTrainer):
-    """Trains at full length and measures. What is trained is not recorded.
+    """Trains at full length and measures the cost. Training itself is not recorded.
 
     Args:
         full_run: the run whose cost is measured.
@@ -92,7 +91,7 @@ class CostProbeTrainer(PolicyTrainer):
         self._figures: dict[str, float] = {}
         self._meter.begin("loading")
         super().__init__(config, task, folders, Recorder(NoEvents(), config.steps, 0, {}), stopping, state)
-        made_s = age_s + time.perf_counter() - began  # else a warm start, which is made once, would count
+        made_s = age_s + time.perf_counter() - began  # leaves out a warm start, which is made only once
         self._start_s = made_s if isinstance(full_run.model, TinyPolicy) else process_age_s()
 
     def _announce(self, phase: str) -> None:
@@ -160,7 +159,7 @@ class CostProbeTrainer(PolicyTrainer):
             self.generation_config = config
 
     def _sampled_groups(self, indices: list[int], seed: int) -> list[Group]:
-        """Sample the longest prompts, and as many at a time as the run would; only those asked for are trained on."""
+        """Sample the longest prompts, as many at a time as the run would; only the requested ones are trained on."""
         self._meter.begin("sampling")
         size = self._config.rollout.completions_per_prompt
         number = max(len(indices), math.ceil(self._at_once() / size))
@@ -173,7 +172,7 @@ class CostProbeTrainer(PolicyTrainer):
         return groups[: len(indices)]
 
     def _at_once(self) -> int:
-        """Return the number of completions that each process samples at a time, 0 with vLLM, which decides itself."""
+        """Return the number of completions that each process samples at a time; 0 with vLLM, which decides itself."""
         rollout = self._full_run.rollout
         if rollout.sampling_batch is not None:
             return rollout.sampling_batch
@@ -184,7 +183,7 @@ class CostProbeTrainer(PolicyTrainer):
         return prompts // self._processes * rollout.completions_per_prompt
 
     def _longest(self, problems: Sequence[Problem], number: int) -> list[int]:
-        """Return the indices of the problems with the longest prompts, over and over if there are fewer."""
+        """Return the indices of the problems with the longest prompts, repeated if there are too few."""
         lengths = [len(ids) for ids in self._token_ids(problems)]
         order = sorted(range(len(problems)), key=lambda index: -lengths[index])[:number]
         return [order[place % len(order)] for place in range(number)]
@@ -200,7 +199,7 @@ class CostProbeTrainer(PolicyTrainer):
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         """Run forward and backward on a device batch."""
         loss = super().training_step(*args, **kwargs)
-        settle()  # an error of the GPU is that of this update
+        settle()  # so that an error of the GPU is raised in this update
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -220,7 +219,7 @@ class CostProbeTrainer(PolicyTrainer):
         rollout = self._full_run.rollout
         at_once = (rollout.sampling_batch or 0) * self._processes or rollout.completions_per_rollout
         batch = [problems[index] for index in self._longest(problems, min(everything, at_once))]
-        short, self._config = self._config, self._full_run  # whose batch sizes are those to measure
+        short, self._config = self._config, self._full_run  # its batch sizes are to be measured
         try:
             completions = [completion for completion, _ in self._judged(batch)]
         finally:

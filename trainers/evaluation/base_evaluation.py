@@ -22,12 +22,12 @@ def base_evaluation(
 ) -> Evaluation:
     """Return the stored evaluation of `key`, computing it if no process has done so before.
 
-    Processes that need the same one wait for the first; should that die, the next one computes. A damaged file counts
+    Processes that need the same one wait for the first; if that one dies, the next computes it. A damaged file counts
     as missing.
 
     Args:
         cache: gets the result as evaluations/DIGEST.json.
-        key: everything the evaluation follows from, JSON: model, task, sampling. Library versions are added here.
+        key: everything that determines the evaluation, as JSON: model, task, sampling; library versions are added.
         while_waiting: called a few times a second while another process computes; what it raises ends the waiting.
     """
     full_key = json.dumps({**key, "versions": {name: version(name) for name in _LIBRARIES}}, sort_keys=True)

@@ -1,8 +1,8 @@
-"""Averages over problems that were each sampled several times, with standard errors. Knows no task and no torch.
+"""Averages over problems that were each sampled several times, with standard errors. Imports no torch.
 
-Two errors belong to every average. The *sampling* error is what sampling the same problems again would change; it tells
-two checkpoints apart on one benchmark. The *problem* error is what drawing other problems of the same kind, and
-sampling those, would change; it says how far the average speaks for more than this set. The second contains the first.
+Every average has two errors. The *sampling* error is how much sampling the same problems again would change it; it
+tells two checkpoints apart on one benchmark. The *problem* error is how much it would change with other problems of the
+same kind, sampled anew; it says how well the average speaks for more than this set. The second contains the first.
 """
 
 import math
@@ -16,15 +16,15 @@ class Estimate(NamedTuple):
 
     mean: float | None
     sampling_se: float | None
-    """Standard error, the problems being fixed."""
+    """Standard error for fixed problems."""
     problem_se: float | None
-    """Standard error, the problems being drawn from a population; contains the sampling error."""
+    """Standard error for problems drawn from a population; contains the sampling error."""
     problems: int
     """Number of problems in the mean: those with enough judged samples."""
 
 
 class Counts(NamedTuple):
-    """Numbers of judged samples of one problem, and of right ones among them."""
+    """Number of judged samples of one problem, and of right ones among them."""
 
     samples: int
     right: int

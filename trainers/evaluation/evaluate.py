@@ -1,4 +1,4 @@
-"""Computes avg@k and pass@k of a policy on problems it was not trained on."""
+"""Computes avg@k and pass@k of a policy on problems on which it was not trained."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ Sampler = Callable[[Sequence[Problem]], list[tuple[Completion, Judgement]]]
 
 
 def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationConfig) -> Evaluation:
-    """Sample every problem `config.samples_per_problem` times and sum the judgements up.
+    """Sample every problem `config.samples_per_problem` times and sum up the judgements.
 
     A completion on which the judge itself failed is missing from the scores and counted; it is not wrong.
     """

@@ -4,7 +4,8 @@ import re
 from typing import Final
 
 LONGEST_ANSWER: Final = 2000
-"""Characters. Of longer ones math-verify reads only plain numbers and words: its parser exceeds Python's recursion."""
+"""Longest answer in characters; in longer ones math-verify reads only plain numbers and words, or its parser exceeds
+Python's recursion limit."""
 
 _THOUSANDS: Final = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!|\\,)(?=[0-9]{3}(?![0-9]))")
 _GROUPED: Final = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+")

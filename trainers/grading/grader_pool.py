@@ -12,13 +12,13 @@ from trainers.grading.answers import LONGEST_ANSWER, equal_by_text
 from trainers.grading.grader_process import GraderProcess, Verdict
 
 Pair = tuple[str, str]
-"""The gold answer, and the answer to judge."""
+"""Gold answer, and answer to judge."""
 
 WINDOW: Final = 200
-"""The last questions to children over which failures are counted."""
+"""Number of the last questions to children among which failures are counted."""
 
 TOLERATED: Final = WINDOW // 20
-"""More failures than this in a full window end the run: 5 %."""
+"""Largest number of failures in a full window, 5 %; more end the run."""
 
 _LOOK_EVERY_S: Final = 0.05
 
@@ -28,17 +28,17 @@ class GradingCounts:
     """Counts of the answers judged so far, by how they were decided: the first five add up to their number."""
 
     exact: int = 0
-    """Decided by text: the same, another integer, or too long to be an answer."""
+    """Number decided by text: the same, another integer, or too long to be an answer."""
     cached: int = 0
-    """Decided before, or asked for more than once in a call."""
+    """Number decided before, or asked more than once in a call."""
     verified: int = 0
-    """Decided by math-verify."""
+    """Number decided by math-verify."""
     timed_out: int = 0
-    """Called wrong because they exceeded the limits of time or memory."""
+    """Number called wrong because they exceeded the limits of time or memory."""
     failed: int = 0
-    """Undecided: the child failed twice on them, or cannot read the gold answer."""
+    """Number left undecided: the child failed twice on them, or cannot read the gold answer."""
     respawned: int = 0
-    """Children that ended during work and were, or will be, replaced."""
+    """Number of children that ended during work and were, or will be, replaced."""
     seconds: float = 0.0
     """Time spent judging, in seconds."""
 
@@ -46,18 +46,18 @@ class GradingCounts:
 class GraderPool:
     r"""Judges whether the answers of pairs are equal.
 
-    What text and memory do not decide goes to math-verify in a child process. Children start on first use. An answer
-    that exceeds the limits (say `9^{9^{9^{9}}}`) is called unequal, timed out, and costs its child; a child that fails
-    is replaced and its question asked once more, and after a second failure the verdict is None. There is no guard
-    against huge exponents before that: it could not tell `2^{2^{2^{1}}}`, which is 16.
+    Pairs that neither text nor memory decides go to math-verify in a child process, started on first use. An answer
+    that exceeds the limits (say `9^{9^{9^{9}}}`) counts as unequal and timed out, and its child is ended. A child that
+    fails is replaced and its question asked once more; after a second failure the verdict is None. Huge exponents are
+    not refused beforehand, because that could not tell `2^{2^{2^{1}}}`, which is 16.
 
     Use it as a context manager or close it, and from one thread, which should live as long as the process.
 
     Args:
-        processes: children at a time. Beside training on few cores one is enough.
+        processes: number of children. Beside training on few cores one is enough.
         deadline_s: processor time for one answer, in seconds. Right answers took up to 0.3 s.
-        remembered: verdicts kept; the oldest are forgotten first.
-        start: makes a child of the deadline.
+        remembered: number of verdicts kept; the oldest are forgotten first.
+        start: makes a child with the given deadline.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class GraderPool:
         return verdict
 
     def _ask(self, pairs: Iterable[Pair]) -> dict[Pair, Verdict]:
-        """Have children judge each pair. This ends: every child replies, or is ended at a limit."""
+        """Have children judge each pair. This terminates, because every child replies or is ended at a limit."""
         waiting = deque((pair, True) for pair in pairs)  # True: it may be asked once more
         busy: dict[GraderProcess, tuple[Pair, bool]] = {}
         answered: dict[Pair, Verdict] = {}

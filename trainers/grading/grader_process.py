@@ -1,4 +1,4 @@
-"""One child that judges answers, seen from its parent, who keeps its deadline and its memory."""
+"""One child that judges answers, from the side of its parent, which enforces its limits of time and memory."""
 
 import json
 import os
@@ -14,10 +14,10 @@ import psutil
 from trainers.errors import GraderError
 
 MEMORY_LIMIT_BYTES: Final = 1 << 30
-"""Memory that a child may hold while it judges; one that has just started holds 60 MB."""
+"""Number of bytes that a child may hold while it judges; one that has just started holds 60 MB."""
 
 MEMORY_KEPT_BYTES: Final = 1 << 28
-"""A child that holds more after a question is not asked another."""
+"""Number of bytes that a child may hold after a question; one that holds more is not asked another."""
 
 _COMMAND: Final = (sys.executable, "-m", "trainers.grading")
 _LOOK_AFTER_S: Final = 0.05
@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
     """The judgement of one answer."""
 
     equal: bool | None
-    """Whether the answer equals the gold answer. None: the grader failed, and nobody knows."""
+    """Whether the answer equals the gold answer; None if the grader failed, so that nobody knows."""
     timed_out: bool = False
     """Whether the answer is called unequal because it could not be judged within the limits."""
     failure: str = ""
@@ -71,7 +71,7 @@ class GraderProcess:
         self._received = b""
         self._asked_at = 0.0
         self._processor_s: float | None = None
-        """Processor time used when the question was asked; None until the child is ready."""
+        """Processor time in seconds used before the question; None until the child is ready."""
 
     @property
     def pid(self) -> int:
@@ -100,7 +100,7 @@ class GraderProcess:
     def poll(self) -> Verdict | None:
         """Return the verdict if it is there.
 
-        With it, a child is `ended` that was over a limit, keeps too much memory, died, or talked nonsense.
+        The child is `ended` with it if it was over a limit, keeps too much memory, died, or sent no proper reply.
 
         Raises: GraderError, if the child could not start.
         """

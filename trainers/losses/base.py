@@ -30,7 +30,7 @@ REGIONS: Final[dict[Region, str]] = {
 """The tokens whose ratio left the clip bounds, by name."""
 
 PARTS: Final[tuple[str, ...]] = (*REGIONS, "inside")
-"""Every token belongs to one of these: a region, or the rest (a ratio inside the bounds, or no advantage)."""
+"""Partition of all tokens: the regions, and the rest (a ratio inside the bounds, or no advantage)."""
 
 
 class Params(BaseModel):

@@ -15,7 +15,7 @@ _DIFFERENTIABLE: Final = {"logprobs_BT", "entropy_BT"}
 
 @dataclass(frozen=True, eq=False)
 class TokenBatch:
-    """Completion tokens and what a loss needs of them, all (B, T).
+    """Completion tokens with everything that a loss needs of them, all (B, T).
 
     Where `mask_BT` is false every tensor reads 0 and passes no gradient, whatever was handed in (also NaN and
     infinity), so padding cannot leak into a loss.
@@ -31,10 +31,10 @@ class TokenBatch:
         old_entropy_BT: the same under the policy that generated the tokens; no gradient.
         correct_B: whether each completion is right.
         active_B: whether the rewards of each completion's group differ; a group without spread passes no gradient.
-        sampling_weight_BT: what each token's policy loss is multiplied by because another engine sampled it; no
-            gradient; None: 1.
+        sampling_weight_BT: factor on each token's policy loss, because another engine sampled it; no gradient; None
+        stands for 1.
         selected_BT: tokens chosen beforehand by a loss that would else draw them at random (clip_cov).
-        generator: where such a loss draws from; None: torch's global generator.
+        generator: generator from which such a loss draws; None for torch's global one.
 
     Raises: ValueError, if a shape differs from (B, T) of `logprobs_BT`, or from (B,) where a name ends so.
     """

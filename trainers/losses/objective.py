@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Totals:
-    """Denominators of a whole update when it is handed over in parts: the sum of the parts' objectives is the whole's.
+    """Denominators of a whole update that is handed over in parts, so that the parts' objectives add up to the whole's.
 
-    Not exactly so for what looks at a batch as a whole: clip_cov and kl_cov choose tokens in each part for itself, and
-    erc's penalty becomes the mean of the parts' penalties, weighted by their tokens.
+    Losses that look at a batch as a whole do not add up exactly: clip_cov and kl_cov choose tokens in each part
+    separately, and erc's penalty becomes the mean of the parts' penalties, weighted by their tokens.
 
     With several processes whose gradients are averaged, each is the update's number divided by the processes. Numbers
     or scalar tensors. A total of 0 stands for parts without such a token, which contribute 0.
@@ -33,7 +33,7 @@ class Totals:
         active_tokens, active_sequences: those in groups whose rewards differ.
         correct_tokens, correct_sequences: those of right completions; with the denominator "active" only those of them
             in groups whose rewards differ.
-        width: what seq_mean_token_sum_norm divides by.
+        width: denominator of seq_mean_token_sum_norm.
     """
 
     tokens: float | Tensor
@@ -45,7 +45,7 @@ class Totals:
     width: float | Tensor
 
     def denominator(self, mode: AggregationName, rows: Literal["all", "active", "correct"]) -> float | Tensor:
-        """Return what an aggregation over all tokens of these rows divides by."""
+        """Return the denominator of an aggregation over all tokens of these rows."""
         if mode == "seq_mean_token_sum_norm":
             return self.width
         if mode == "token_mean":

@@ -33,12 +33,12 @@ class Kept(NamedTuple):
 
 
 def kept_while_training(config: TrainingConfig) -> Kept:
-    """Return what a training run has at most: a folder is removed only once its successor is complete."""
+    """Return the most that a training run has, since a folder is removed only once its successor is complete."""
     return Kept(config.kept_checkpoints + 1, 2 if config.keep_best else 0)
 
 
 def kept_in_the_end(config: TrainingConfig, *, model_only: bool) -> Kept:
-    """Return what a run leaves that has trained to its end.
+    """Return the numbers of folders that a run leaves after training to its end.
 
     Args:
         model_only: whether its last checkpoint is the model alone, as in a sweep's trials.
@@ -70,7 +70,7 @@ def publish(unfinished: Path, output: Path, step: int, keep: int) -> Path:
 
 
 def _give_name(unfinished: Path, target: Path) -> None:
-    """Name a finished folder, durably. One that has the name already is complete and of the same run: it stays."""
+    """Name a finished folder, durably. If the name is taken, that folder is complete, of the same run, and stays."""
     if target.exists():
         shutil.rmtree(unfinished)
     else:
@@ -78,12 +78,12 @@ def _give_name(unfinished: Path, target: Path) -> None:
 
 
 class Best(NamedTuple):
-    """A model folder `best-N` and the evaluation that it is kept for."""
+    """A model folder `best-N` and the evaluation for which it is kept."""
 
     path: Path
     step: int
     value: float
-    """Its eval/avg_at_k."""
+    """Value of eval/avg_at_k at that evaluation."""
 
 
 def publish_best(unfinished: Path, output: Path, config: TrainingConfig, step: int, value: float) -> Path:
@@ -150,7 +150,7 @@ def checkpoint_folder(output: Path, step: int) -> Path:
 
 
 def _remove(checkpoint: Path, unfinished: Path) -> None:
-    """Take a checkpoint's name away before its files: one that is cut short must not look complete."""
+    """Remove a checkpoint, renaming it first, so that an interrupted removal leaves nothing that looks complete."""
     unfinished.mkdir(exist_ok=True)
     doomed = checkpoint.rename(unfinished / f"removed-{checkpoint.name}")
     shutil.rmtree(doomed)

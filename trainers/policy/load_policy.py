@@ -34,7 +34,7 @@ def pretrained_folder(model: PretrainedModel, cache: Path) -> Path:
 def load_policy(folder: Path, model: ModelConfig) -> Any:
     """Load the causal language model in a folder, safetensors only, without running code from it.
 
-    Of the model's own sampling settings only the special tokens stay: others, such as min_p, would join ours unseen.
+    The model's own sampling settings are dropped, except special tokens; others, such as min_p, would join ours unseen.
     """
     dtype = getattr(torch, model.weights_dtype) if isinstance(model, PretrainedModel) else torch.float32
     policy: Any = AutoModelForCausalLM.from_pretrained(
@@ -82,7 +82,7 @@ def lora(config: LoRAConfig | None) -> "LoraConfig | None":
 def refuse(
     model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]], processes: int, others: Sequence[str] = ()
 ) -> None:
-    """Refuse what would train something else than the configuration says.
+    """Refuse a run that would not train as the configuration says.
 
     Args:
         prompts: token ids of all prompts.

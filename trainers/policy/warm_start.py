@@ -1,4 +1,4 @@
-"""Makes the tiny policy: a Qwen2 model from scratch, taught a task's worked examples, cached by what it follows from.
+"""Makes the tiny policy: a Qwen2 model from scratch, taught a task's worked examples, cached by its recipe's digest.
 
 On the default task the result is right half of the time and its entropy is high, so that training can raise the reward
 and lower the entropy.
@@ -30,7 +30,7 @@ from trainers.tasks import Task
 _BATCH: Final = 128
 _LEARNING_RATE: Final = 1e-3
 _CONTEXT: Final = 2**17
-"""Number of tokens in the longest prompt and completion that settings allow. Rotary positions take no memory."""
+"""Largest number of tokens in a prompt and completion that settings allow. Rotary positions take no memory."""
 _IGNORED: Final = -100
 
 
@@ -63,7 +63,7 @@ def warm_started(model: TinyPolicy, task: Task, cache: Path, events: EventWriter
 
 
 def _recipe_digest(model: TinyPolicy, task: Task) -> str:
-    """Digest everything the weights follow from: configuration, code and library versions."""
+    """Return a digest of everything that determines the weights: configuration, code and library versions."""
     code = [Path(__file__), *sorted(Path(tasks.__file__).parent.glob("*.py"))]
     recipe = {
         "model": model.model_dump(exclude={"lora"}),

@@ -1,1 +1,1 @@
-"""Processes and files of a run: who ends with whom, locks, durable files, events, progress."""
+"""Processes and files of a run: lifelines, locks, durable files, events, progress."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 from trainers.process.environment import EXIT_CODES
 
 GRACE_S: Final = 60.0
-"""Seconds that the others may take to end after the first has; none, if that was killed or failed."""
+"""Seconds that the others may take to end after the first one; none if the first was killed or failed."""
 
 
 def launch(arguments: Sequence[str], processes: int) -> int:
@@ -26,7 +26,7 @@ def launch(arguments: Sequence[str], processes: int) -> int:
     It is 0 if the run ended well, else the code of the process that ended first, 128 + N if signal N ended it. SIGTERM
     and SIGINT are passed on. However this process ends, they end with it.
     """
-    lifeline, _writing_end = os.pipe()  # which nobody else has
+    lifeline, _writing_end = os.pipe()  # no other process has the writing end
     children: list[subprocess.Popen[bytes]] = []
     stop_requested = False
 
@@ -80,7 +80,7 @@ def _codes(children: Sequence["subprocess.Popen[bytes]"]) -> list[int]:
     for child in (child for child in children if child not in first):
         try:
             codes.append(child.wait(max(0.0, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:  # it waits for a process that is gone
+        except subprocess.TimeoutExpired:  # it is waiting for a process that is gone
             child.kill()
             child.wait()
     return codes
@@ -90,8 +90,8 @@ def exit_code(codes: Sequence[int]) -> int:
     """Return one exit code for all processes.
 
     Args:
-        codes: negative for a signal; that of the first to end comes first, and the other ends only followed from it.
-            But a SIGKILL follows from nothing, even if it is seen late because a large process takes long to end.
+        codes: exit codes in the order of the ends, negative for a signal. The first end usually caused the others,
+        but a SIGKILL is always a cause, even if it is seen late because a large process takes long to end.
     """
     if -signal.SIGKILL in codes:
         return 128 + signal.SIGKILL

@@ -21,11 +21,11 @@ def process_state() -> PartialState:
 
 
 def shared(first: Callable[[Callable[[], Result]], Result], together: Callable[[], Result]) -> Result:
-    """Return the first process's result on all processes; they join in if computing it turns out to take all.
+    """Return the first process's result on all processes; they join in if computing it needs all of them.
 
     Args:
         first: called in the first process alone, with a function that does `together`; it may call it once.
-        together: what all processes do at the same time.
+        together: work that all processes do at the same time.
     """
     if not process_state().is_main_process:
         if _broadcast(None):

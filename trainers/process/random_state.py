@@ -1,6 +1,6 @@
-"""The random generators of a process: their states, and the seeds of a run's streams, each of which is drawn alone.
+"""The random generators of a process: their states, and the seeds of a run's independent streams.
 
-What a stream gives follows from the run's seed and the place in the run, so a run that was interrupted goes on exactly.
+A stream's numbers follow from the run's seed and the place in the run, so an interrupted run resumes exactly.
 """
 
 import random
@@ -16,7 +16,7 @@ BASE_EVALUATION_SEED: Final = 0
 
 
 def rollout_seed(run_seed: int, prompts_read: int) -> int:
-    """Return the seed of what vLLM draws in the sampling round that begins at this place in the stream of prompts."""
+    """Return the seed of vLLM for the sampling round that begins at this place in the stream of prompts."""
     return hash((run_seed, prompts_read, 1))
 
 
@@ -26,7 +26,7 @@ def evaluation_seed(run_seed: int, step: int) -> int:
 
 
 def loss_seed(run_seed: int, device_batch: int, rank: int) -> int:
-    """Return the seed of what a loss draws for one device batch, counted over the run, of one process."""
+    """Return the seed of a loss that draws, for one device batch (counted over the run) of one process."""
     return hash((run_seed, device_batch, rank)) % 2**63
 
 
@@ -53,7 +53,7 @@ class RandomState(NamedTuple):
 
 @contextmanager
 def own_random_state(seed: int) -> Generator[None]:
-    """Seed every generator for the block and put back their states after it, so that training does not notice."""
+    """Seed every generator for the block and restore their states after it, so that training is not affected."""
     before = RandomState.taken()
     try:
         random.seed(seed)

@@ -1,4 +1,4 @@
-"""Measures how far the sampling engine is from the trainer: weights are the same, so every difference is arithmetic.
+"""Measures the distance of the sampling engine from the trainer; with equal weights, every difference is arithmetic.
 
 Shapes: B sequences, T completion tokens, N tokens of all of them.
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 from trainers.record.metrics import STEP_SECTIONS
 
 NO_ENGINE: Final[dict[str, float | None]] = dict.fromkeys(STEP_SECTIONS["Engine"])
-"""The metrics of a rollout that was sampled by the very model that is trained."""
+"""Metrics of a rollout that the trained model itself sampled."""
 
 
 def engine_stats(

@@ -1,6 +1,6 @@
 """The frozen completions: a fixed set from the initial policy, on which the trained policy is measured after rollouts.
 
-The entropy of a policy's own completions also changes because prompts, lengths and texts do; here only the policy does.
+The entropy of a policy's own completions also changes with prompts, lengths and texts; here only the policy changes.
 Shapes: B completions, T completion tokens with padding.
 """
 
@@ -67,17 +67,17 @@ class FrozenCompletions:
             self._latest[_CHANGE] = self._entropy - before
 
     def take(self) -> dict[str, float | None]:
-        """Return what was measured since the last call, None for what was not."""
+        """Return the metrics measured since the last call; None for those that were not."""
         latest, self._latest = self._latest, {}
         return {**dict.fromkeys((*_METRICS, _CHANGE)), **latest}
 
     @property
     def state(self) -> dict[str, Any]:
-        """The part that a checkpoint's JSON keeps; `save` writes the completions."""
+        """State that a checkpoint's JSON keeps; `save` writes the completions."""
         return {"entropy": self._entropy}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state`."""
+        """Resume from a `state`."""
         self._entropy = state.get("entropy")
 
     def save(self, checkpoint: Path) -> None:
@@ -86,7 +86,7 @@ class FrozenCompletions:
             torch.save({"rows": self.rows, "initial_logprobs_BT": self._initial_logprobs_BT}, checkpoint / _FILE)
 
     def load(self, checkpoint: Path) -> None:
-        """Read what `save` wrote, if anything; no code in it is run."""
+        """Read the completions that `save` wrote, if any, without running code in them."""
         if (checkpoint / _FILE).exists():
             content = torch.load(checkpoint / _FILE, weights_only=True)
             self.rows, self._initial_logprobs_BT = content["rows"], content["initial_logprobs_BT"]

@@ -29,14 +29,14 @@ def _entropy(tokens: str) -> Metric:
 
 
 RATIO_EDGES: Final[tuple[float, ...]] = (0.5, 0.8, 0.95, 1.05, 1.25, 2.0)
-"""Where one bin of the ratio's histogram ends and the next begins; a ratio on an edge belongs to the higher bin."""
+"""Edges between the bins of the ratio's histogram; a ratio on an edge belongs to the higher bin."""
 
 RATIO_BINS: Final[dict[str, str]] = {
     f"below_{RATIO_EDGES[0]:g}": f"below {RATIO_EDGES[0]:g}",
     **{f"{low:g}_to_{high:g}": f"of {low:g} or more and below {high:g}" for low, high in pairwise(RATIO_EDGES)},
     f"above_{RATIO_EDGES[-1]:g}": f"of {RATIO_EDGES[-1]:g} or more",
 }
-"""The bins by the names that they have in metrics, each with its bounds."""
+"""Bounds of each bin, by its name in metrics."""
 
 STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
     "Loss and optimizer": {

@@ -22,7 +22,7 @@ VALUES: Final[tuple[str, ...]] = (
     "ratio",
     "log_ratio",
     "k3",
-    "advantage",  # its size
+    "advantage",  # the advantage's size
     "weight",  # |A x weight|, the size of the gradient
     "logprob",
     "logit_step",
@@ -30,7 +30,7 @@ VALUES: Final[tuple[str, ...]] = (
 )
 
 COUNTS: Final[tuple[str, ...]] = ("low", "high", "dropped", "selected")
-"""Tokens counted by themselves: below and above the bounds, without gradient, singled out by the loss."""
+"""Kinds of tokens counted separately: below and above the bounds, without gradient, singled out by the loss."""
 
 Sums = dict[str, float]
 

@@ -1,4 +1,4 @@
-"""Turns a stream of prompts into the tensors of one rollout. Knows no trainer and no model; sampling is handed in.
+"""Turns a stream of prompts into the tensors of one rollout. Sampling is handed in, so it needs no trainer or model.
 
 Shapes: B sequences, P prompt tokens (padded left), T completion tokens (padded right).
 """
@@ -53,7 +53,7 @@ def problems_digest(problems: Sequence[Problem]) -> str:
 
 
 class Collected(NamedTuple):
-    """The groups to train on, and how many were sampled for them."""
+    """The groups to train on, and the number of groups sampled for them."""
 
     groups: list[Group]
     sampled: int
@@ -99,11 +99,11 @@ class RolloutTensors(NamedTuple):
     completion_ids: Tensor
     completion_mask: Tensor
     advantages: Tensor
-    """(B,)"""
+    """Advantages (B,), unitless."""
     correct: Tensor
-    """(B,), bool"""
+    """Whether each completion is right: (B,), bool."""
     active: Tensor
-    """(B,), bool: whether the completion's group has an advantage that is not 0."""
+    """Whether the completion's group has an advantage that is not 0: (B,), bool."""
 
 
 def as_tensors(
@@ -135,7 +135,7 @@ _COUNTS: Final = tuple(f"{rows}{unit}" for rows in ("", "active_", "correct_") f
 
 
 def counts(rollout: RolloutTensors, aggregation: AggregationParams) -> Tensor:
-    """Count what `Totals` holds, but for its width, over this process's part of a rollout, in float64."""
+    """Return the counts of `Totals`, without the width, over this process's part of a rollout, in float64."""
     correct_B = rollout.correct & rollout.active if aggregation.denominator == "active" else rollout.correct
     lengths_B = rollout.completion_mask.sum(1)
     ones_B = torch.ones_like(lengths_B)
@@ -144,7 +144,7 @@ def counts(rollout: RolloutTensors, aggregation: AggregationParams) -> Tensor:
 
 
 def totals(counts_of_rollout: Tensor, updates_per_rollout: int, processes: int, max_completion_tokens: int) -> Totals:
-    """Share a rollout's counts over all processes out evenly over its updates: the denominators of each update.
+    """Return the denominators of each update: a rollout's counts over all processes, divided evenly among its updates.
 
     So every token of a rollout weighs the same, whichever update it falls into; gradients are averaged over processes,
     so each process divides by its part.

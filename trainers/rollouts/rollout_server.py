@@ -1,7 +1,7 @@
 """Runs vLLM in a server of its own beside one training: on the last of the run's GPUs, and never longer than the run.
 
 The trainer's first process starts it below a keeper (`trainers.process.keeper`), whose lifeline it holds, so no end of
-the trainer leaves it behind. It listens on the loopback alone: who reaches it can change its weights.
+the trainer leaves it behind. It listens on the loopback alone, because whoever reaches it can change its weights.
 """
 
 import os
@@ -19,7 +19,7 @@ from trainers.errors import ConfigError, EngineError
 from trainers.process.launch import reserved_port
 
 _GPUS: Final = "ROLLOUT_GPUS"
-"""Holds the server's GPUs once they are hidden from the trainer."""
+"""Environment variable for the server's GPUs once they are hidden from the trainer."""
 _OF_TRAINING: Final = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _LOOPBACK: Final = "127.0.0.1"
 _ROUND_S: Final = 0.2
@@ -28,12 +28,12 @@ _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Address(NamedTuple):
-    """Where a server listens, in TRL's words."""
+    """Address on which a server listens, in TRL's terms."""
 
     server_host: str
     server_port: int
     group_port: int
-    """Where it meets the trainer to be sent weights."""
+    """Port at which server and trainer meet to transfer weights."""
 
 
 def hide_server_gpus(engine: object) -> None:

@@ -29,13 +29,13 @@ class Completion(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """A completion's reward, and whether and what it answers."""
+    """The judgement of a completion: its reward, its correctness and its answer."""
 
     reward: float | None
-    """None where the judge itself failed: no reward, no advantage, and counted; never a silent 0."""
+    """Reward; None where the judge itself failed, which is counted and gives no advantage, never a silent 0."""
     correct: bool
     answer: str | None = None
-    """The answer found in the text, in a form in which equal answers are equal; None: none was found."""
+    """Answer in the text, in a form that is the same for equal answers; None if there is none."""
     timed_out: bool = False
     """Whether the judge gave up on the completion at its deadline."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CHARACTERS: Final = "0123456789,>=+-*/()"
 _PATIENCE: Final = 20_000
-"""Draws in a row without a new problem after which there are taken to be no more."""
+"""Number of draws in a row without a new problem after which no more are assumed to exist."""
 
 
 class Countdown:

@@ -32,7 +32,7 @@ class DatasetRows(NamedTuple):
 
     problems: list[ProblemRow]
     left_out: list[tuple[Reason, str]]
-    """For each other row the reason, and its line as it stands in the file."""
+    """Reason and line, as in the file, of each row that was left out."""
     source: Source
 
 

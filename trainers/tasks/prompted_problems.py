@@ -1,4 +1,4 @@
-"""Word problems as the policy is asked them: in its template, without those it cannot be asked, and all counted."""
+"""Word problems as the policy reads them: in its template, without those it cannot be asked, and all counted."""
 
 from collections.abc import Iterable, Sequence
 from statistics import median_low
@@ -69,7 +69,7 @@ class PromptedProblems:
         return sized.short
 
     def _readable(self, problems: Sequence[Problem]) -> list[Problem]:
-        """Leave out problems that hold a special token: as part of a prompt it would be read as one."""
+        """Leave out problems that contain a special token, because in a prompt it would be read as one."""
         if self._tokenizer.split_special_tokens:
             return list(problems)
         data = self._task.config.data

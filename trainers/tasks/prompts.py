@@ -9,7 +9,7 @@ from trainers.config import TaskConfig, TrainingConfig, WordProblemsTask
 from trainers.errors import ConfigError
 
 _TODAY: Final = date(2024, 7, 26)
-"""For chat templates that write the date: with the real one a run would read other prompts tomorrow."""
+"""Date for chat templates that write one; with the real date a run would read other prompts tomorrow."""
 _NOW: Final = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _REPLY: Final = "The reply."
 

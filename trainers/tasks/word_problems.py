@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 _VOCABULARY: Final = 512
-"""Tokens of a policy made from scratch: 256 bytes and the most frequent pieces of words."""
+"""Number of tokens of a policy made from scratch: 256 bytes and the most frequent pieces of words."""
 
 
 class WordProblems:
@@ -160,7 +160,7 @@ def _parted(rows: Sequence[ProblemRow], config: WordProblemsTask) -> tuple[list[
 
 
 def _spread(rows: list[ProblemRow], count: int | None) -> list[ProblemRow]:
-    """Take so many of the rows, at equal distances; None: all."""
+    """Return `count` of the rows, at equal distances; None for all."""
     if count is None or count >= len(rows):
         return rows
     return [rows[place * len(rows) // count] for place in range(count)]

@@ -16,7 +16,7 @@ from trainers.tasks.word_problems import WordProblems
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
 
 _SAMPLING_BATCH: Final = 64
-"""Completions sampled at a time, where the run left that to vLLM."""
+"""Number of completions sampled at a time, where the run left that to vLLM."""
 
 
 def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluation:

@@ -7,7 +7,8 @@ from typing import Any, Final
 from trainers.config import TrainingConfig
 
 _JUDGED_AFTER: Final = 0.05
-"""Share of the steps, rounded up to whole rollouts: the first update of each has only ratios of 1."""
+"""Share of the steps after which the rule applies, rounded up to whole rollouts, whose first update has only ratios
+of 1."""
 _SMALLEST_SHARE: Final = 0.001
 _MOST_DEAD: Final = 0.8
 """Share of groups with equal rewards above which the warning names them as the cause."""
@@ -32,12 +33,12 @@ class InertBetas:
         return {"clipped": self._clipped, "all": self._all, "dead": self._dead}
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Go on from a `state`; an empty one is that of a new run."""
+        """Resume from a `state`; that of a new run is empty."""
         self._clipped, self._all = state.get("clipped", 0.0), state.get("all", 0.0)
         self._dead = state.get("dead", 0.0)
 
     def after_step(self, step: int, metrics: Mapping[str, float | None]) -> dict[str, Any] | None:
-        """Return the warning's code, message and evidence where it is due, which is at most once in a run."""
+        """Return the warning's code, message and evidence when it is due, at most once in a run."""
         weight = (metrics["weight/potential"] or 0.0) * (metrics["tokens/step"] or 0.0)
         self._clipped += (metrics["weight_share/potential"] or 0.0) * weight
         self._all += weight

@@ -68,7 +68,7 @@ def message(phase: str, config: TrainingConfig, error_text: str = "") -> str:
     """Say where memory ran out and what helps there; the first line of `error_text` is quoted."""
     first_line = error_text.strip().partition("\n")[0][:300]
     small_share = any(text in error_text for text in _SMALL_SHARE)
-    remedies = _remedies("sampling" if small_share else phase, config)  # what vLLM lacks is what it samples with
+    remedies = _remedies("sampling" if small_share else phase, config)  # vLLM lacks memory for sampling
     where, quoted = _WORDS.get(phase, "before the first update"), f" ({first_line})" if first_line else ""
     return f"out of memory {where}; what helps: {'; '.join(remedies)}{quoted}"
 

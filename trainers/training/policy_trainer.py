@@ -129,10 +129,10 @@ class PolicyTrainer(SamplingTrainer):
         super()._save_checkpoint(*args, **kwargs)
 
     def publish_checkpoint(self) -> None:
-        """Turn the files that the Trainer has just written into a checkpoint, adding what it does not know of."""
+        """Turn the files that the Trainer has just written into a checkpoint, adding the parts that are ours."""
         step = self.state.global_step
         unfinished = self._folders.output / UNFINISHED / f"checkpoint-{step}"
-        in_use = self._step % self._batches_per_rollout != 0  # whether updates of the present rollout are to come
+        in_use = self._step % self._batches_per_rollout != 0  # whether the present rollout has updates left
         rollout = {"step": self._step, "device_batches": self._buffered_inputs if in_use else None}
         unfinished.mkdir(parents=True, exist_ok=True)  # the first process may not have come to it
         torch.save(rollout, unfinished / self._rollout_file)
@@ -141,7 +141,7 @@ class PolicyTrainer(SamplingTrainer):
             checkpoints.write_state(unfinished, self._config, self._state())
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
-            self._recorder.events.sync()  # no checkpoint may be on disk whose events are not
+            self._recorder.events.sync()  # a checkpoint on disk needs its events there, too
             keep = 1 if self._ends_with_model_only else self._config.kept_checkpoints
             path = checkpoints.publish(unfinished, self._folders.output, step, keep)
             self._recorder.events.write("checkpoint", step=step, path=str(path))
@@ -209,7 +209,7 @@ class PolicyTrainer(SamplingTrainer):
         }
 
     def _correction(self, logprobs_BT: Tensor, engine_BT: Tensor, mask_BT: Tensor) -> dict[str, Tensor]:
-        """Record how far the engine is from the trainer; return the weights that make up for it, if configured."""
+        """Record the engine's distance from the trainer; return the weights that correct for it, if configured."""
         engine = self._config.rollout.engine
         cap = engine.correction_cap if isinstance(engine, VLLMEngine) else None
         self._rollout_metrics |= engine_stats(logprobs_BT, engine_BT, mask_BT, cap, self.accelerator)

@@ -50,11 +50,11 @@ class Folders(NamedTuple):
     """The directories that a run reads and writes."""
 
     model: Path
-    """Holds the model and tokenizer to start from."""
+    """Folder of the model and tokenizer from which training starts."""
     output: Path
-    """Gets the checkpoints."""
+    """Folder for the checkpoints."""
     cache: Path
-    """Holds what runs share: models, data, evaluations of initial models."""
+    """Folder that runs share: models, data, evaluations of initial models."""
 
 
 class SampledTokens(NamedTuple):
@@ -68,7 +68,7 @@ class SamplingTrainer(GRPOTrainer):
     """Samples, judges and scores completions of a policy; `PolicyTrainer` trains it.
 
     Args:
-        stopping: asked while sampling; once it is true sampling ends with SamplingInterruptedError.
+        stopping: called while sampling; once it is true, sampling ends with SamplingInterruptedError.
     """
 
     args: Any
@@ -234,7 +234,7 @@ class SamplingTrainer(GRPOTrainer):
 
     @torch.no_grad()
     def _forward(self, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Compute the same of the present policy, without a gradient."""
+        """Compute the same for the present policy, without a gradient."""
         device = self.accelerator.device
         with disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
             return self._logprobs(self.model, {name: tensor.to(device) for name, tensor in rows.items()})
@@ -242,7 +242,7 @@ class SamplingTrainer(GRPOTrainer):
     # evaluation and frozen completions
 
     def evaluation_after(self, step: int) -> Evaluation:
-        """Evaluate the present weights as those after so many updates are: what is sampled depends on seed and step."""
+        """Evaluate the present weights as after `step` updates; sampling depends on the run's seed and on the step."""
         return self._initial_evaluation() if step == 0 else self._evaluation(evaluation_seed(self._config.seed, step))
 
     def _initial_evaluation(self) -> Evaluation:
@@ -304,7 +304,7 @@ class SamplingTrainer(GRPOTrainer):
             self.model.train(training)
 
     def _sampled_to_freeze(self, number: int) -> Sampled:
-        """Sample what every run that starts from this model freezes."""
+        """Sample the completions that every run from this model freezes."""
         problems = self._task.training
         prompt_ids = self._token_ids([problems[index % len(problems)] for index in range(number)])
         with own_random_state(0):

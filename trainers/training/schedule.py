@@ -12,7 +12,7 @@ class Scheduled(Protocol):
     """The part of the trainer that the schedule calls."""
 
     evaluated_step: int | None
-    """Updates made before the last evaluation, if there was one."""
+    """Number of updates made before the last evaluation; None before the first one."""
 
     def evaluate(self) -> object:
         """Sample the validation problems and record the result."""
@@ -21,7 +21,7 @@ class Scheduled(Protocol):
         """Sample the completions that stay the same for the whole run."""
 
     def measure_frozen_completions(self) -> None:
-        """Measure the policy on them, for the record of the last update."""
+        """Measure the policy on the frozen completions, for the record of the last update."""
 
     def publish_checkpoint(self) -> None:
         """Turn the files that the Trainer has just written into a checkpoint."""

@@ -68,7 +68,7 @@ def train(
     task: Task = make_task(config.task, cache)
     try:
         if process_state().is_main_process:
-            shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # of a process that was killed while saving
+            shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # left by a process that was killed while saving
         with process_state().main_process_first():  # only the first of several processes can save a model
             if isinstance(config.model, TinyPolicy):
                 model = warm_started(config.model, task, cache, events, stopping)

@@ -11,10 +11,10 @@ from trainers.training.sharding import mixed_precision, sharding_arguments
 
 
 def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> GRPOConfig:
-    """Return TRL's arguments; advantages, loss, statistics and record are ours and not set here.
+    """Return TRL's arguments, except for advantages, loss, statistics and record, which are ours.
 
     Args:
-        folder: gets unfinished checkpoints.
+        folder: folder for unfinished checkpoints.
         processes: number of processes that train together; the effective batch does not depend on it.
     """
     rollout, optimizer, cuda = config.rollout, config.optimizer, torch.cuda.is_available()

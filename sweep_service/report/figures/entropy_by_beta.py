@@ -1,4 +1,4 @@
-"""Policy entropy by beta: all configs in one figure, then a panel a value of a second parameter."""
+"""Policy entropy by beta: all configs in one figure, then a panel for each value of a second parameter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role
 
 _PANELS: Final = ("loss.beta2", "loss.epsilon", "loss.epsilon_low", "loss.epsilon_high")
-"""The first of these parameters that varies has a panel for each value; else the second varied one has."""
+"""Parameters of which the first that varies gets a panel for each value; if none does, the second varied one does."""
 _MOST_PANELS: Final = 12
 _RANGES: Final = 4
-"""Number of panels where more values were tried than have room: ranges of equally many values."""
+"""Number of panels if there are too many values: each then shows a range of equally many values."""
 _MOST_KEYS: Final = 6
-"""Number of values named in the legend; of more, some are named."""
+"""Largest number of values in the legend; of more values, only some are named."""
 
 
 def entropy_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
@@ -57,7 +57,7 @@ class _Axes:
         return [(f"{name} {value_text(part[0])} to {value_text(part[-1])}", part) for part in parts]
 
     def colour(self, value: Any) -> str:
-        """Return a line's colour, by the place of its value among all."""
+        """Return a line's colour by the rank of its value among all."""
         return ordered_colour(self.lines.index(value), len(self.lines))
 
 
@@ -113,7 +113,7 @@ def _small_multiples(entropy: CurveSet, report: Report) -> Figure | None:
 
 
 def _sized(titles: Sequence[str], columns: int, pixels: int, zones: list[Figure]) -> Figure:
-    """Lay out panels in `columns` columns, `pixels` high each; the zones of collapse lie behind every panel's lines."""
+    """Lay out panels of `pixels` height in `columns` columns, with the zones of collapse behind the lines of each."""
     height = pixels * -(-len(titles) // columns) + 70
     x: Figure = {"title": {"text": "optimizer updates"}, "rangemode": "tozero", "nticks": 5}
     y: Figure = {"title": {"text": TITLES["entropy"][1]}, "rangemode": "tozero", "nticks": 5}

@@ -31,7 +31,7 @@ class _Panel:
     title: str
     measured: list[float | None]
     predicted: dict[str, list[float | None]]
-    """By region."""
+    """Predicted change by region."""
 
     def reach(self) -> tuple[float, float]:
         """Return the lowest and the highest end of a stack."""
@@ -127,7 +127,7 @@ def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> li
 
 
 def _sized(made: Sequence[_Panel], columns: int, pixels: int) -> Figure:
-    """Lay out panels `pixels` high, `columns` a row, each with a second y axis whose zero lies at the same height."""
+    """Lay out panels of `pixels` height, `columns` in a row, each with a second y axis whose zero is level."""
     height = pixels * -(-len(made) // columns) + 60
     reaches = [panel.reach() for panel in made]
     bars, line = _aligned(

@@ -30,7 +30,7 @@ DASHES: Final = {
     "longdash": (11, 3),
     "longdashdot": (11, 3, 2, 3),
 }
-"""Plotly's name -> lengths of the dashes and the gaps between them, pixels of a line 3 pixels wide."""
+"""Lengths in pixels of dashes and gaps, by plotly's name, for a line 3 pixels wide."""
 MOST_SHOWN: Final = 20
 """Number of configs above which only confirmed ones and comparators are shown at first."""
 
@@ -47,7 +47,7 @@ TITLES: Final = {
     "grad_norm": ("Gradient norm before clipping", "norm"),
     "completion/length_mean": ("Completion length", "tokens"),
 }
-"""Metric -> title and unit."""
+"""Title and unit of each metric."""
 
 
 REGION_NAMES: Final = {
@@ -60,7 +60,7 @@ REGION_NAMES: Final = {
 """Token regions in the order in which they are stacked; not yet escaped by `text`."""
 REGION_COLOURS: Final = {"inside": "@muted", "na_lp": "@c0", "pa_lp": "@c1", "na_high": "@c2", "pa_low": "@c3"}
 _FENCE: Final = 3.0
-"""Interquartile ranges below the lower quartile at which a value is an extreme outlier."""
+"""Number of interquartile ranges below the lower quartile from which a value is an extreme outlier."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def contrasted_configs(report: Report) -> list[tuple[str, ConfigRow]]:
 
 
 def ordered_colour(place: int, of: int) -> str:
-    """Return the colour of the thing at one place among `of` things that have an order."""
+    """Return the colour of the item at index `place` among `of` ordered items."""
     return f"@s{round(place * (NUM_COLOURS - 1) / max(1, of - 1))}"
 
 
@@ -144,7 +144,7 @@ def text(value: str) -> str:
 
 
 def lower_fence(values: Sequence[float]) -> float:
-    """Return the lowest value that is no extreme outlier: one collapsed config must not press all others together."""
+    """Return the lowest value that is not an extreme outlier, so that a collapsed config does not stretch the axis."""
     lower, upper = np.quantile(values, [0.25, 0.75])
     fence = lower - _FENCE * (upper - lower) if upper > lower else min(values)
     return min(value for value in values if value >= fence)

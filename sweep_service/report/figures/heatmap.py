@@ -13,12 +13,12 @@ from sweep_service.sweep.labels import short_name
 _SCALE: Final = (
     "#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725",
 )  # fmt: skip
-"""Viridis: in order in lightness, so for colour-blind eyes too. The same in light and dark, as the texts on it are."""
+"""Viridis, which is ordered by lightness, for colour-blind eyes too; the same in light and dark, as its texts are."""
 _MOST_BESIDE: Final = 6
-"""Columns that have room in half of the page's width."""
+"""Largest number of columns that fit half of the page's width."""
 _MANY_ROWS: Final = 8
 _AROUND: Final = 64
-"""Pixels above and below the cells."""
+"""Height in pixels above and below the cells."""
 
 Words = Callable[[Cell], list[str]]
 
@@ -35,7 +35,7 @@ class _Quantity:
     """Returns the lines of text in a cell."""
 
     def short(self, cell: Cell) -> list[str]:
-        """Return the text that has room in a cell of a narrow screen: `.84`."""
+        """Return the text that fits a cell on a narrow screen: `.84`."""
         return [number(self.value(cell), 2).removeprefix("0")]
 
 
@@ -222,7 +222,7 @@ def _parts(colour: str) -> list[str]:
 
 
 def _frames(grid: Grid, cells: Sequence[Cell]) -> list[Figure]:
-    """Frame the confirmed cells, in a colour that is seen on theirs."""
+    """Frame the confirmed cells in a colour that contrasts with theirs."""
     low, high = _range(grid, _mean)
     frames: list[Figure] = []
     for cell in cells:

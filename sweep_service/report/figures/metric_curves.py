@@ -9,11 +9,11 @@ from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
 from sweep_service.report.parts.symptoms import EXPLOSION
 
 _NEAR: Final = 0.85
-"""Share of the limit of explosion from which on its zone is shown."""
+"""Share of the explosion limit from which the zone of explosion is shown."""
 _BAND: Final = 0.16
 _BAND_OF_MANY: Final = 0.07
 _FEW: Final = 8
-"""Opacity of a band, its opacity where more configs than `_FEW` are shown and bands overlap, and that number."""
+"""Opacity of a band; its opacity if more than `_FEW` configs are shown, so that bands overlap; and that number."""
 
 
 def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigStyle]) -> Figure:
@@ -107,9 +107,9 @@ def _stretches(curve: ReportCurve) -> list[list[tuple[int, float, float]]]:
 
 
 def entropy_zones(metric: CurveSet, report: Report) -> list[Figure]:
-    """Shade what counts as collapse or explosion for a trial that started where the configs did on average.
+    """Shade the entropies that mean collapse or explosion for a trial that started at the configs' average.
 
-    The zone of explosion is left out while no curve comes near it: it would stretch the axis for nothing.
+    The zone of explosion is left out if no curve comes near it, because it would stretch the axis for nothing.
     """
     starts = [row.entropy_start for row in report.configs if row.entropy_start is not None]
     if not starts:

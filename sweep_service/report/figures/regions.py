@@ -21,18 +21,18 @@ from trainers.record.metrics import RATIO_BINS
 
 _OUTSIDE: Final = tuple(region for region in REGION_NAMES if region != "inside")
 _LEAST: Final = -5.0
-"""Log10 of the smallest share that has a colour of its own."""
+"""Smallest log10 of a share that has a colour of its own."""
 _COLUMNS: Final = 60
-"""Stretches of training in a histogram over time."""
+"""Number of stretches of training in a histogram over time."""
 _PANEL: Final = 165
-"""Pixels a config."""
+"""Height in pixels of each config's panel."""
 
 Panels = list[tuple[str, dict[str, ReportCurve]]]
 """Title of each config's panel, and the config's curves by name."""
 
 
 def region_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """Shares of tokens by config; for a few configs the gradient's weight by region and the ratio's histogram."""
+    """Draw shares of tokens by config; for a few configs the gradient's weight by region and the ratio's histogram."""
     figures = curve_figures("share/na_lp", "share/pa_lp")(report, styles)
     for prefix, names, draw in (
         ("weight_share", _OUTSIDE, _weight_figure),
@@ -45,7 +45,7 @@ def region_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Fi
 
 
 def _curves(report: Report, prefix: str, names: Sequence[str]) -> dict[str, dict[str, ReportCurve]]:
-    """Config id -> name -> its curve of `prefix/name`; configs that lack one of them are left out."""
+    """Return the curves of `prefix/name` by config id and name; configs that lack one of them are left out."""
     by_config: dict[str, dict[str, ReportCurve]] = {}
     for curves in report.curves:
         head, _, name = curves.key.partition("/")
@@ -106,7 +106,7 @@ def _ratio_figure(chosen: Panels) -> Figure:
 
 
 def _histogram(bins: Mapping[str, ReportCurve], panel: int) -> Figure:
-    """Columns are stretches of training, rows are bins; cells without a single token stay empty."""
+    """Draw a column for each stretch of training and a row for each bin; cells without a token stay empty."""
     steps = bins[next(iter(RATIO_BINS))].steps
     num = min(_COLUMNS, len(steps))
     cuts = [len(steps) * i // num for i in range(num + 1)]

@@ -50,6 +50,6 @@ def search_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Fi
 
 
 def _is_grid(space: Sequence[ConfigRow]) -> bool:
-    """Whether every combination of the parameters' values is there: then the order means nothing."""
+    """Say whether every combination of the parameters' values was tried, so that the order means nothing."""
     names = dict.fromkeys(name for row in space for name in row.params)
     return prod(len({repr(row.params.get(name)) for row in space}) for name in names) == len(space)

@@ -11,15 +11,15 @@ from sweep_service.sweep.records import Role, Stage
 MOST_ROWS: Final = 12
 """Number of configs of the space shown where nothing was confirmed: the best by their tune mean."""
 _LABEL_WIDTH: Final = 20
-"""Letters in a line of a label; a longer word is cut."""
+"""Largest number of letters in a line of a label; a longer word is cut."""
 _MARGINS: Final = 84
-"""Pixels for the x axis and around the plot."""
+"""Height in pixels of the x axis and of the room around the plot."""
 _ROW: Final = 38
-"""Least height of a config's row, pixels."""
+"""Least height of a config's row in pixels."""
 _LINE: Final = 15
-"""Height of a line of a label, pixels."""
+"""Height of a line of a label in pixels."""
 _APART: Final = 0.17
-"""Distance of tune and confirm seeds from the middle of their config's row, rows."""
+"""Distance of tune and confirm seeds from the middle of their config's row, in rows."""
 
 
 def seed_figure(report: Report, styles: Mapping[str, ConfigStyle]) -> Figure | None:
@@ -65,7 +65,7 @@ def wrapped(label: str) -> list[str]:
 def seed_rows(report: Report) -> list[ConfigRow]:
     """Return the configs whose seeds are shown, comparators first.
 
-    Confirmed ones only, if there are any: a collapsed config would press the others onto one line. Otherwise the
+    If any are confirmed, only these, because a collapsed config would press the others onto one line. Otherwise the
     comparators and the best of the space.
     """
     rows = [row for row in report.configs if row.confirm]

@@ -6,13 +6,13 @@ from typing import Final
 from sweep_service.report.figures.figure_style import Figure, text
 
 _MARGINS: Final = 54
-"""Pixels above and below the axes that the page keeps free in every figure."""
+"""Height in pixels that the page keeps free above and below the axes of every figure."""
 _TITLE: Final = 24
-"""Pixels for a panel's title."""
+"""Height in pixels of a panel's title."""
 _TICKS: Final = 22
-"""Pixels between rows of panels, for tick labels."""
+"""Height in pixels between rows of panels, for tick labels."""
 _GAP: Final = 0.035
-"""Share of the width between columns."""
+"""Gap between columns as a share of the width."""
 
 
 def axis(kind: str, panel: int) -> str:
@@ -32,8 +32,8 @@ def panels(titles: Sequence[str], columns: int, height: int, x: Figure, y: Figur
         titles: titles of the panels, not escaped.
         columns: number of panels in a row.
         height: height of the whole figure, pixels.
-        x: what all x axes have in common; its title stands below the lowest panels.
-        y: the same for y; its title stands left of the leftmost panels.
+        x: settings of all x axes; the title stands below the lowest panels.
+        y: settings of all y axes; the title stands left of the leftmost panels.
     """
     rows = -(-len(titles) // columns)
     inner = height - _MARGINS

@@ -15,7 +15,8 @@ _HEIGHT: Final = 260
 _LETTER: Final = 6
 _LINE: Final = 13
 _EDGE: Final = 20
-"""Pixels of a plot of usual size: between its outermost points, of a letter, of a line, beyond the outermost points."""
+"""Pixels of a plot of usual size: its width and height between the outermost points, a letter, a line, and the room
+beyond the outermost points."""
 
 
 def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
@@ -57,7 +58,7 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
 
 
 def _edge(points: Sequence[TradeoffPoint]) -> float:
-    """Return the height at which points far below stand: under all others and their crosses."""
+    """Return the height at which points far below the others are drawn: under all others and their crosses."""
     low = min(point.objective if point.objective_low is None else point.objective_low for point in points)
     high = max(point.objective if point.objective_high is None else point.objective_high for point in points)
     return low - 0.08 * (high - low)
@@ -72,14 +73,14 @@ class _Box:
     middle: float
 
     def meets(self, other: "_Box") -> bool:
-        """Whether the two names would cover each other."""
+        """Say whether the two names would cover each other."""
         return self.left < other.right and other.left < self.right and abs(self.middle - other.middle) < _LINE
 
 
 def _labels(
     named: Sequence[TradeoffPoint], points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], lowest: float
 ) -> list[Figure]:
-    """Write names where they cover no other name; the pointer shows one that has no such place."""
+    """Write names where they cover no other name; a name without such a place is shown under the pointer."""
     x_of = _pixels([point.entropy_kept for point in points], _WIDTH)
     y_of = _pixels([max(point.objective, lowest) for point in points], _HEIGHT)
     taken: list[_Box] = []
@@ -130,7 +131,7 @@ def _label(point: TradeoffPoint, label: str, where: str, lowest: float) -> Figur
 def _named(
     points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], styles: Mapping[str, ConfigStyle]
 ) -> list[TradeoffPoint]:
-    """Name all of a few configs; of many the baseline and the front, if the front is short."""
+    """Return the points to name: all of a few; of many, the baseline, and the front if it is short."""
     drawn = [point for point in points if styles[point.config_id].shown]
     if len(drawn) <= _MOST_NAMED:
         return drawn

@@ -16,7 +16,7 @@ from sweep_service.sweep.records import Stage
 Table = Literal["trials", "configs"]
 
 _FORMULA: Final = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-"""Letters with which a formula may begin, the full-width forms of the signs included."""
+"""Characters with which a formula may begin, the full-width forms of the signs included."""
 
 
 def render_csv(report: Report, table: Table = "trials") -> bytes:

@@ -13,9 +13,9 @@ from typing import Any, Final, cast
 from sweep_service.report.figures import Figure
 
 _DIGITS: Final = 5
-"""Significant digits of a fraction: more than a screen can show, in half of the file."""
+"""Number of significant digits of a fraction: more than a screen can show, yet halving the file."""
 _WORTH: Final = 24
-"""Length of JSON, in letters, from which on a repeated value is shared."""
+"""Length of a value's JSON, in letters, from which it is shared if repeated."""
 
 
 def embedded(figures: Sequence[Figure]) -> str:
@@ -38,7 +38,7 @@ def _rounded(value: Any) -> Any:
 
 
 class _Packer:
-    """Writes values as JSON, and each one that comes again as a reference."""
+    """Writes values as JSON, and repeated ones as references."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.shared: list[str] = []

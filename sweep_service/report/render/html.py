@@ -33,7 +33,7 @@ _OUTCOMES: Final = {
     Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",
 }
 Places = dict[str, float]
-"""Places of marks on an axis by name, in percent of its width."""
+"""Position of each mark on an axis by name, in percent of the axis's width."""
 
 
 def render_html(report: Report) -> bytes:
@@ -100,7 +100,7 @@ def _utc(seconds: float) -> str:
 
 
 def _amount(value: float) -> str:
-    """`950`, `12.3 k`, `4.56 M`: three digits are enough for a cost."""
+    """Write a cost with three digits: `950`, `12.3 k`, `4.56 M`."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:.3g} {unit}"
@@ -108,7 +108,7 @@ def _amount(value: float) -> str:
 
 
 def _spread(figures: Sequence[Figure]) -> list[tuple[Figure, bool]]:
-    """Pair each figure with whether it takes a row of its own: it asks for it, or nothing would stand beside it."""
+    """Pair each figure with whether it takes a whole row, because it asks for one or nothing would stand beside it."""
     wide = [bool(figure.get("wide")) for figure in figures]
     place = 0
     while place < len(figures):
@@ -154,7 +154,7 @@ def _scale(comparison: Comparison | None) -> Places | None:
 
 
 def _forest(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, Places]]:
-    """Pair each comparison with its marks on an axis that all share."""
+    """Pair each comparison with its marks on an axis common to all."""
     least, most = views.bounds(comparisons)
     return [(c, _marks(c.low, c.difference, c.high, least, most)) for c in comparisons]
 

@@ -253,7 +253,7 @@ def _configs(report: Report) -> list[str]:
 
 
 def _name(row: ConfigRow, best: BestConfig | None) -> str:
-    """`3 **best**`, `0 baseline`: the parameters have columns of their own."""
+    """Name a config without its parameters, which have columns of their own: `3 **best**`, `0 baseline`."""
     roles = [ROLE_NAMES[role] for role in row.roles if role is not Role.SPACE]
     marks = ["**best**"] if best and best.config_id == row.id else []
     return " ".join([str(row.number), *marks, *roles])
@@ -265,7 +265,7 @@ def _value(row: ConfigRow, name: str) -> str:
 
 
 def _samples(report: Report) -> list[str]:
-    """The first problems with one completion of each group."""
+    """Write the first problems, each with one completion of every group."""
     if not report.samples:
         return []
     parts = [

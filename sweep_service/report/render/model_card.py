@@ -1,4 +1,4 @@
-"""The README.md of an exported model: what was trained, what is known of it, and how to check that.
+"""The README.md of an exported model: its training, its results, and how to check them.
 
 Made from the report and the exported trial. Whatever users wrote is escaped.
 """
@@ -26,17 +26,17 @@ class Exported(NamedTuple):
 
     trial: TrialView
     why: str
-    """Why this trial and not another one of its config, in a sentence."""
+    """Sentence that says why this trial was chosen among those of its config."""
     training: Mapping[str, Any]
-    """Its complete configuration but the seed."""
+    """Complete training configuration of the trial, without the seed."""
     evaluation: float | None
-    """eval/avg_at_k of its last evaluation."""
+    """Value of eval/avg_at_k at the trial's last evaluation."""
     facts: Mapping[str, Any]
     """Facts that `trainers.export` printed as JSON."""
     processes: int
     """Number of processes that trained it together."""
     base: ModelEntry | None
-    """The catalog's record of the model that it started from, where that is at hand."""
+    """Catalog's record of the model that training started from; None if this catalog has none."""
 
 
 def model_card(report: Report, best: BestConfig, exported: Exported) -> str:

@@ -44,11 +44,11 @@ _METADATA: Final[dict[str, dict[str, Any]]] = {
 """Entries of a file that matplotlib must leave out: versions and times, which differ between equal reports."""
 _drawing = threading.Lock()
 _WIDTH: Final = 12.5
-"""Inches."""
+"""Width of the picture in inches."""
 _TITLE_LETTERS: Final = 112
-"""Letters in a line of the verdict above the panels."""
+"""Largest number of letters in a line of the verdict above the panels."""
 _LEGEND_LETTERS: Final = 150
-"""Letters in a line of the legend, each label's line sample included."""
+"""Largest number of letters in a line of the legend, each label's line sample included."""
 _FEW: Final = 6
 """Number of configs of the space drawn where the page shows none at first: the best by their tune mean."""
 _MOST_BANDS: Final = 8
@@ -101,7 +101,7 @@ def _overview(report: Report) -> Figure:
 
 
 def _styles(report: Report) -> dict[str, ConfigStyle]:
-    """Draw configs as the page does; where it shows none of the space at first, the best ones are shown in colours."""
+    """Return the page's styles; where these show none of the space at first, the best configs get colours."""
     styles = config_styles(report)
     space = [row for row in report.configs if Role.SPACE in row.roles]
     if not any(styles[row.id].shown for row in space):
@@ -151,7 +151,7 @@ def _collapse_zone(ax: Axes, report: Report) -> None:
 
 
 def _draw_seeds(ax: Axes, report: Report, rows: Sequence[ConfigRow], styles: Mapping[str, ConfigStyle]) -> None:
-    """Draw every confirm seed, joined where it is the same one; tune seeds where nothing was confirmed."""
+    """Draw every confirm seed as a dot and join equal seeds; draw tune seeds if nothing was confirmed."""
     confirmed = any(row.confirm for row in rows)
     _dress(ax, "Every confirm seed (bars: means)" if confirmed else "Every tune seed (nothing was confirmed)")
     ax.set_xlabel(literal(f"objective: {report.objective}"), parse_math=False)

@@ -23,11 +23,11 @@ _COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
 
 @dataclass(frozen=True)
 class Delta:
-    """A config's mean minus the reference's over the seeds that both have a result on."""
+    """A config's mean minus the reference's, over the seeds on which both have a result."""
 
     difference: float
     low: float | None
-    """95 % interval; only comparisons of the confirm stage have one."""
+    """Lower end of the 95 % interval; only comparisons of the confirm stage have one."""
     high: float | None
     num_seeds: int
 
@@ -51,7 +51,7 @@ def reference_name(report: Report) -> str:
 
 
 def deltas(report: Report, stage: Stage) -> dict[str, Delta]:
-    """Return by config id how far each config is from the reference in one stage; nothing without a reference."""
+    """Return each config's distance from the reference in one stage, by config id; empty without a reference."""
     against = reference(report)
     if against is None:
         return {}
@@ -90,7 +90,7 @@ def budgets(report: Report) -> dict[tuple[str, str], dict[Unit, BudgetComparison
 
 
 def units(report: Report) -> list[Unit]:
-    """Return the costs at which comparisons are also made; steps are the comparisons themselves."""
+    """Return the units of cost in which comparisons are also made; steps are the comparisons themselves."""
     present = {budget.unit for budget in report.budgets}
     costs: tuple[Unit, ...] = ("tokens", "hours")
     return [unit for unit in costs if unit in present]

@@ -29,7 +29,7 @@ def _nodes() -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
 
 @lru_cache(maxsize=4096)
 def lower_critical(family: int, df: int, correlation: float = 0.5) -> float:
-    """Return how many standard errors the lower bounds lie below their estimates (Dunnett, one-sided).
+    """Return the distance of the lower bounds from their estimates, in standard errors (Dunnett, one-sided).
 
     This is the c with P(all T_i <= c) = `BOUND`, for `family` equally correlated t variables that share one variance.
     With unequal correlations pass the smallest one: the true probability is then higher (Slepian).

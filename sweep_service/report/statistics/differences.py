@@ -2,8 +2,8 @@
 
 Model of the confirm stage: result(config, seed) = config + seed + error. The seeds are the same for every config, so a
 difference of two configs is free of the seeds' part. The error's variance is estimated from all configs that did not
-collapse and are not plainly noisier than the others. An estimate of 0, from results that are all equal, is taken for no
-knowledge of it: no interval is given. Simulations behind the choices: docs/statistics.md.
+collapse and are not plainly noisier than the others. Results that are all equal give a variance of 0, which counts as
+unknown, so that there is no interval. Simulations behind the choices: docs/statistics.md.
 """
 
 import math
@@ -20,13 +20,13 @@ from sweep_service.report.statistics.critical_values import Floats, detectable_e
 from sweep_service.sweep.spec import MIN_SEEDS
 
 EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
-"""Why `MIN_SEEDS` seeds or more have no interval."""
+"""Reason why `MIN_SEEDS` seeds or more may have no interval."""
 RELEVANT: Final = 0.02
 """A difference that people care about: about what the CE-GPPO paper reports between methods."""
 NOISIER: Final = 0.05
 """Level of the F tests that call a config, or a pair, plainly noisier than the others."""
 FAR_NOISIER: Final = 0.01
-"""Level of the F test after which a config's differences stand on their own degrees of freedom, which costs power."""
+"""Level of the F test from which a config's differences use only their own degrees of freedom, which costs power."""
 _NO_VARIANCE: Final = 1e-18  # at most what rounding leaves of equal scores
 
 Flags = npt.NDArray[np.bool_]
@@ -40,9 +40,9 @@ class Arm:
 
     config_id: str
     values: Mapping[int, float]
-    """By seed; a seed whose trial failed is missing."""
+    """Objective by seed; a seed whose trial failed is missing."""
     steady: bool = True
-    """False for a config that collapsed: its spread says nothing about the others'."""
+    """Whether the config did not collapse, so that its spread says something about that of the others."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Contrast:
     num_seeds: int
     estimate: float
     standard_error: float | None = None
-    """None for fewer than `MIN_SEEDS` seeds, and where results do not vary."""
+    """Standard error of the mean; None for fewer than `MIN_SEEDS` seeds, and where results do not vary."""
     df: int | None = None
     pooled: bool = False
     """Whether the variance comes from all steady configs, not from this pair alone."""
@@ -79,7 +79,7 @@ class Difference:
     low: float | None = None
     high: float | None = None
     detectable: float | None = None
-    """The true difference that would be told from zero with 80 % probability."""
+    """True difference that would be told from zero with 80 % probability."""
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -96,8 +96,8 @@ def mean_interval(values: Sequence[float]) -> Interval:
 def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[str]) -> list[Difference]:
     """Compare configs with one comparator.
 
-    The lower bounds hold for all configs at once (Dunnett, one-sided): choosing the best of them can only push its
-    difference up. The upper bounds hold each by itself.
+    The lower bounds hold for all configs at once (Dunnett, one-sided), because choosing the best of them can only
+    push its difference up. Each upper bound holds by itself.
 
     Args:
         arms: all confirmed configs; each steady one may add to the pooled variance.
@@ -189,12 +189,12 @@ class Pairs:
 
     @cached_property
     def _calm(self) -> frozenset[int]:
-        """The steady configs that are not plainly noisier than the other steady ones."""
+        """Indices of the steady configs that are not plainly noisier than the other steady ones."""
         return frozenset(self._against_others) - self._noisier(NOISIER)
 
     @cached_property
     def _alone(self) -> frozenset[int]:
-        """The configs that collapsed or are far noisier than the others."""
+        """Indices of the configs that collapsed or are far noisier than the others."""
         return self._noisier(FAR_NOISIER) | frozenset(self._row.values()) - frozenset(self._against_others)
 
     def _noisier(self, level: float) -> frozenset[int]:
@@ -203,7 +203,7 @@ class Pairs:
 
     @cached_property
     def _against_others(self) -> dict[int, tuple[Squares, Squares]]:
-        """Squares that each steady config adds to the residual of the steady ones, and what is left without it."""
+        """Squares that each steady config adds to the residual of all steady ones, and the residual without it."""
         every = frozenset(self._steady)
         squares, df = self._residual_of(every)
         rests = {row: self._residual_of(every - {row}) for row in self._steady}
@@ -211,9 +211,9 @@ class Pairs:
 
 
 def _plainly_larger(one: Squares, other: Squares, level: float) -> bool:
-    """Say whether one variance is larger than another (F test)."""
+    """Say whether the first variance is larger than the second (F test)."""
     (squares, df), (rest, rest_df) = one, other
-    if df < 1 or rest_df < 1 or rest <= _NO_VARIANCE:  # equal to the last digit: coarse scores, not a small spread
+    if df < 1 or rest_df < 1 or rest <= _NO_VARIANCE:  # equal to the last digit, as coarse scores are
         return False
     return squares / df > _f_critical(df, rest_df, level) * rest / rest_df
 

@@ -9,12 +9,12 @@ from scipy import special
 from sweep_service.report.statistics.critical_values import Floats
 
 _EXACT = 1e-20
-"""A residual sum of squares below this share of the total is rounding, not noise."""
+"""Share of the total below which a residual sum of squares is rounding, not noise."""
 
 
 @dataclass(frozen=True)
 class LinearFit:
-    """y = X·beta + error."""
+    """The fit of y = X·beta + error."""
 
     beta: Floats
     inverse: Floats
@@ -43,11 +43,11 @@ class LinearFit:
 
 
 def fit(X: Floats, y: Floats) -> LinearFit:
-    """Fit by least squares; a column that others make up does no harm.
+    """Fit by least squares; columns may depend on each other.
 
     Args:
-        X: (configs, columns), the constant included.
-        y: (configs,).
+        X: design matrix (configs, columns), the constant included.
+        y: value of each config (configs,).
     """
     u, s, vt = np.linalg.svd(X, full_matrices=False)
     keep = s > s[0] * max(X.shape) * np.finfo(float).eps
