@@ -139,7 +139,7 @@ def _ask(study: optuna.Study, space: SearchSpace) -> Point:
 
 
 def optuna_distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
-    """Return Optuna's distributions of what is not fixed."""
+    """Return Optuna's distributions of the parameters that are not fixed."""
     result: dict[str, BaseDistribution] = {}
     for name, distribution in space.root.items():
         match distribution:

@@ -1,4 +1,4 @@
-"""The command line `sweeps`, also `python -m sweep_service`. Commands import what is heavy when they run."""
+"""The command line `sweeps`, also `python -m sweep_service`. Commands import heavy packages only when they run."""
 
 from sweep_service.cli.app import main
 

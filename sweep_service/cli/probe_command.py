@@ -88,7 +88,7 @@ def _failed(sweep: SweepView, view: ProbeView | None) -> ExitCode:
 
 
 def print_cost(cost: SweepCost, plan: SweepPlan) -> None:
-    """Print what was measured, and what it means for a trial and for the sweep."""
+    """Print the measurements, and the cost of a trial and of the sweep that follows from them."""
     console, figures = stdout(), cost.figures
     rates = {"sampling": figures.sampled_tokens_per_second, "updates": figures.trained_tokens_per_second}
     console.print(Text.assemble((plan.name, "bold"), f"  {cost.basis}"))

@@ -43,7 +43,7 @@ def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
 
 
 def _configs(spec: SweepSpec) -> list[TrainingConfig]:
-    """Return the configurations at the space's corner points that differ in what is checked here."""
+    """Return the configurations at the space's corner points that differ in settings checked here."""
     names = [name for name in spec.space.names if name.partition(".")[0] in _PARTS]
     points = [{name: point[name] for name in names} for point in spec.space.corners()]
     different = list({str(point): point for point in points}.values()) if names else [{}]

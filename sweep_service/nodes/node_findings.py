@@ -1,4 +1,4 @@
-"""The judgement of the nodes' answers: what is wrong with each node, and what to do about it. Pure."""
+"""The judgement of the nodes' answers: the faults of each node and their remedies. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -9,7 +9,7 @@ _SHOWN: Final = 5
 
 
 class Node(NamedTuple):
-    """A node of the cluster and what it answered."""
+    """A node of the cluster and its answer."""
 
     name: str
     gpus: float

@@ -7,7 +7,7 @@ from sweep_service.errors import ServiceError
 
 
 class RecipeError(ServiceError):
-    """The recipe, or what it was asked to fit, does not exist or does not fit; the message says what would."""
+    """The recipe, model, data or machine does not exist or does not fit; the message says what would."""
 
 
 class Card(NamedTuple):

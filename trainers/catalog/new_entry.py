@@ -150,7 +150,7 @@ def about(source: str) -> Generator[None]:
 
 
 def remove_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> int:
-    """Remove an entry, and what interrupted additions of it left; return how many bytes that frees.
+    """Remove an entry and leftovers of its interrupted additions; return the number of bytes that this frees.
 
     Raises: ConfigError, if there is nothing of that name.
     """
@@ -182,7 +182,7 @@ def find_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry |
 
 
 def same_or_refused(existing: AnyEntry, same: bool, reporter: Reporter) -> AnyEntry:
-    """Return the entry that is there, if it is what was to be added. Raises: ConfigError, if it is something else."""
+    """Return the existing entry if it is the one to add. Raises: ConfigError, if it is another one."""
     kind = KINDS[type(existing)]
     if not same:
         raise ConfigError(

@@ -11,7 +11,7 @@ Value = bool | int | float | str
 
 
 def _listed(value: object) -> object:
-    """Let one value stand for the list of it."""
+    """Let one value stand for the list with that value alone."""
     return [value] if isinstance(value, bool | int | float | str) else value
 
 

@@ -1,4 +1,4 @@
-"""Evaluates a base model once for all runs that start from it: a cache named by what the result follows from."""
+"""Evaluates a base model once for all runs that start from it, in a cache keyed by all that determines the result."""
 
 import hashlib
 import json

@@ -16,7 +16,7 @@ _INTEGER: Final = re.compile(r"([+-]?)0*([0-9]+)")
 
 
 def normal(answer: str) -> str:
-    """Return an answer without what is only layout: answers of one normal form are equal. The reverse need not hold.
+    """Return an answer without mere layout. Answers of one normal form are equal; the reverse need not hold.
 
     Integers lose their `+`, leading zeros and separators of thousands: `1,234` is a number here as for math-verify,
     `1, 234` is two.

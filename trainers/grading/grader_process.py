@@ -126,7 +126,7 @@ class GraderProcess:
             pipe.close()
 
     def _reply(self) -> dict[str, Any] | None:
-        """Return the reply to the last question, once all of it is there."""
+        """Return the reply to the last question, once it has arrived whole."""
         while True:
             while b"\n" not in self._received:
                 received = cast("bytes | None", self._replies.read(_LONGEST_REPLY_BYTES))  # None: nothing there

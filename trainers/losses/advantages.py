@@ -54,7 +54,7 @@ def group_advantages(rewards_GN: Tensor, params: AdvantageParams) -> Tensor:
 
 
 def overlong_penalty(lengths_B: Tensor, max_tokens: int, params: OverlongParams) -> Tensor:
-    """Return what is added to the reward of completions of these lengths: 0 down to -factor at `max_tokens`.
+    """Return the term added to the reward of completions of these lengths: 0 down to -factor at `max_tokens`.
 
     The penalty starts at max_tokens - cache_tokens and grows linearly. Source: arXiv:2503.14476 eq. 13, which it equals
     with factor 1; the authors' code lets it grow on beyond `max_tokens`, where no completion of ours can be.

@@ -54,7 +54,7 @@ class Totals:
 
 
 class Objective(NamedTuple):
-    """A loss to call backward on, and what it is made of; the parts carry no gradient and are None where off.
+    """A loss to call backward on, and its parts, which carry no gradient and are None where off.
 
     loss = policy_loss + penalty - coefficient x entropy + weight x positive_nll. In the policy loss, and in `output`,
     each token's loss is multiplied by its sampling weight, if the batch has one.

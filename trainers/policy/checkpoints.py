@@ -109,7 +109,7 @@ def find_best(output: Path) -> Best | None:
 
 
 def carry_best(source: Path, output: Path) -> None:
-    """Copy the best model of the run that is continued into the folder in which it goes on."""
+    """Copy the best model of a resumed run into the folder in which it resumes."""
     best = find_best(source)
     if best is None or source.resolve() == output.resolve():
         return

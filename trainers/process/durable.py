@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that `path` never shows a part of it; what was there before stays until then.
+    """Write a file so that `path` never shows a part of it; the earlier file stays until the new one is whole.
 
     One process at a time may write it.
     """

@@ -22,7 +22,7 @@ _ROUND_S: Final = 0.01
 
 
 def main(command: list[str]) -> int:
-    """Run the command; return its exit code, 128 + the signal that ended it, or 5 if the owner has gone."""
+    """Run the command; return its exit code, 128 + the signal that ended it, or 5 if the owner has ended."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans below come to this process, not to init
     wake, woken = os.pipe()

@@ -98,7 +98,7 @@ def _region_metrics(sets: dict[str, Sums], every: Sums, bounds: tuple[float, flo
 
 
 def _predicted_change(sets: dict[str, Sums], every: Sums, learning_rate: float) -> Sums:
-    """-learning_rate x covariance of log-probability and logit step over all tokens, and each part's share of it."""
+    """Return -learning_rate x covariance of log-probability and logit step over all tokens, and each part's share."""
     logprob, logit_step = (_mean(every[name], every["tokens"]) for name in ("logprob", "logit_step"))
 
     def change(sums: Sums) -> float:

@@ -58,7 +58,7 @@ class Countdown:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The whole configuration: it says what is drawn, and what is kept for validation."""
+        """The whole configuration, which decides which problems are drawn and which are kept for validation."""
         return {"task": "countdown", **self._config.model_dump()}
 
     def close(self) -> None:

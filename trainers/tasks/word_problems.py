@@ -146,7 +146,7 @@ def _benchmarks(names: Iterable[str], cache: Path) -> set[str]:
 
 
 def _parted(rows: Sequence[ProblemRow], config: WordProblemsTask) -> tuple[list[ProblemRow], list[ProblemRow]]:
-    """Part rows into those to train on and, every so many different ones with their repetitions, to validate on."""
+    """Part rows into training and validation: every n-th different problem, with its repetitions, is for validation."""
     texts = [same_text(row.problem) for row in rows]
     different = list(dict.fromkeys(texts))
     held_out = set(different[config.validation_every - 1 :: config.validation_every])

@@ -26,7 +26,7 @@ _SECONDS: Final = 3600
 
 @dataclass(frozen=True)
 class Run:
-    """One confirm trial, by what it had spent at each evaluation."""
+    """One confirm trial, with its cost and objective at each evaluation."""
 
     diverged: bool
     objective: float

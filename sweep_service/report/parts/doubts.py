@@ -189,7 +189,7 @@ def edge_of_space(facts: Facts) -> Caution | None:
 
 
 def _bounds(distribution: Distribution) -> tuple[float, float] | None:
-    """Return the smallest and largest value; None for what is not numeric or has fewer than 3 values."""
+    """Return the smallest and largest value; None for a parameter that is not numeric or has fewer than 3 values."""
     if isinstance(distribution, Float | Int):
         few = distribution.size is not None and distribution.size < _FEWEST_VALUES
         return None if few else (distribution.low, distribution.high)
