@@ -180,7 +180,7 @@ def main() -> int:
         *(f"    {question}" for question in cost.wrong[:10]),
     ]
     sys.stdout.write("\n".join(lines) + "\n")
-    leaked = cost.left or cost.files or cost.parent_bytes > 50 << 20 or cost.child_bytes > MEMORY_KEPT_BYTES
+    leaked = cost.left or cost.files > 0 or cost.parent_bytes > 50 << 20 or cost.child_bytes > MEMORY_KEPT_BYTES
     return 0 if fine and not (cost.wrong or leaked) else 1
 
 

@@ -180,7 +180,7 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(full: Run, tmp_pa
     for target, options, said in (
         (tmp_path / "there", {}, "there exists already"),
         (tmp_path / "no" / "model", {}, "is not a directory; make it first"),
-        (tmp_path / "model", {"adapter": True}, "holds a whole model, no adapters"),
+        (tmp_path / "model", {"adapter": True}, "holds a whole model, not adapters"),
     ):
         with pytest.raises(ConfigError, match=said):
             export(checkpoint, target, **options)

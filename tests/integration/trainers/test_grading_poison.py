@@ -10,7 +10,7 @@ def test_poison_costs_its_time_and_leaves_nothing_behind() -> None:
     assert set(cost.seconds) == {*POISON, "honest"}
     assert cost.wrong == []
     assert cost.left == 0
-    assert cost.files == 0
+    assert cost.files <= 0  # files of earlier tests may close meanwhile
     assert cost.counts.failed == 0
     assert 0 < cost.counts.timed_out <= len(POISON)
     assert cost.parent_bytes < 50 << 20
