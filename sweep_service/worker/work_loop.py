@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from _thread import start_new_thread
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -193,9 +194,7 @@ def run_worker(settings: Settings) -> None:
     """Run a worker until SIGTERM or SIGINT."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    stopped = event_set_by_signals()
     store = open_store(settings.database_url)
     projection = _thread("mlflow-projection", lambda: project(store, settings.mlflow_url, stopped))
     try:
@@ -204,6 +203,18 @@ def run_worker(settings: Settings) -> None:
         stopped.set()
         projection.join(LAST_PASSES_S)
         store.close()
+
+
+def event_set_by_signals() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set; to be called in the main thread.
+
+    A handler runs in the main thread, between any two instructions of it. Setting an event takes a lock that the main
+    thread may hold just then, waiting for that event; so another thread sets it.
+    """
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: start_new_thread(stopped.set, ()))
+    return stopped
 
 
 def _thread(name: str, run: Callable[[], None]) -> threading.Thread:

@@ -183,7 +183,7 @@ def installation() -> Iterator[Installation]:
         for names in ORDER:
             services.start(*names)
         yield services
-        assert services.stop() == []
+        assert services.stop() == [], services.log("worker").read_text()[-3000:]
 
 
 def test_a_sweep_finishes(installation: Installation, tmp_path: Path) -> None:

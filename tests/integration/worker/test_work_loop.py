@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,23 @@ from sweep_service.store import Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import SweepState
 from sweep_service.worker.reports import build_report
-from sweep_service.worker.work_loop import Worker
+from sweep_service.worker.work_loop import Worker, event_set_by_signals
 from tests.stored_sweeps import run_trial, start, submit
+
+
+def test_a_signal_is_heard_while_the_main_thread_holds_the_lock_of_the_event(restored_signals: None) -> None:
+    stopped = event_set_by_signals()
+    with stopped._cond:  # pyright: ignore[reportAttributeAccessIssue]  # as inside Event.wait
+        signal.raise_signal(signal.SIGTERM)
+    assert stopped.wait(10)
+
+
+@pytest.fixture
+def restored_signals() -> Iterator[None]:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def test_a_sweep_whose_runner_fails_again_and_again_is_given_up(tmp_path: Path) -> None:
