@@ -78,7 +78,9 @@ def test_only_a_trial_that_trained_to_its_end_is_chosen() -> None:
     assert choose_trial([*diverged[:3], trials[3]], None)[0] is trials[3]
     with pytest.raises(ServiceError, match="no trial of the best config has trained to its end"):
         choose_trial(diverged, None)
-    with pytest.raises(ServiceError, match=f"no finished trial of seed {trials[0].seed}; choose one of {trials[3].seed}"):
+    with pytest.raises(
+        ServiceError, match=f"no finished trial of seed {trials[0].seed}; choose one of {trials[3].seed}"
+    ):
         choose_trial([*diverged[:3], trials[3]], trials[0].seed)
 
 
