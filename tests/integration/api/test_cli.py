@@ -121,6 +121,7 @@ def test_the_report_of_a_running_sweep_says_that_it_is_an_interim_one(
     assert sweeps("report", "--format", "md", "--final", "--timeout", "0").code == 6
 
 
+@pytest.mark.long
 def test_the_best_configs_policy_is_exported_whole_or_not_at_all(
     served: Served, sweeps: Sweeps, spec: str, home: Path, tmp_path: Path
 ) -> None:

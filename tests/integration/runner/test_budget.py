@@ -42,6 +42,7 @@ def test_a_trial_is_stopped_at_its_limit_and_has_failed(tmp_path: Path, store: S
     assert not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts)
 
 
+@pytest.mark.long
 def test_only_so_many_trials_begin_as_the_gpu_hours_bear(tmp_path: Path, store: Store, ray: Mapping[str, str]) -> None:
     settings = Settings(home=tmp_path)
     raw = small_sweep(

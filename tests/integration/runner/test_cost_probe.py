@@ -65,6 +65,7 @@ def test_a_sweep_that_only_probes_runs_no_trial_and_has_its_report(settings: Set
     assert not list(folder.glob("step-*"))
 
 
+@pytest.mark.long
 def test_a_sweep_of_the_same_shape_goes_by_it_and_runs(
     settings: Settings, store: Store, ray: Mapping[str, str], only: str
 ) -> None:
@@ -108,6 +109,7 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_a_sweep_whose_trials_pass_the_budget_at_full_length_begins_none(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:

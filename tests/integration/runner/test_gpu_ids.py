@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
+import pytest
 
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim, wait_until
 
 
+@pytest.mark.long
 def test_trials_of_one_two_and_half_a_gpu(tmp_path: Path, ray: Mapping[str, str]) -> None:
     settings = Settings(home=tmp_path)
     store = open_store(settings.database_url)

@@ -105,6 +105,7 @@ def _interrupted(words: Sequence[str], output: Path, after: int, number: int) ->
     return process.returncode
 
 
+@pytest.mark.long
 def test_an_evaluation_that_was_terminated_and_killed_ends_as_if_nothing_had_happened(
     model: Path, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_parts_of_sampling_are_those_of_the_run(cache: Path, tmp_path: Path) -> 
     assert figures.evaluated_completions == 5
 
 
+@pytest.mark.long
 def test_two_processes_measure_together_on_the_command_line(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(SMALL | {"device_batch": 8}), encoding="utf-8")
     command = [sys.executable, "-m", "trainers", "run.yaml", "rollout.prompts_per_minibatch=1", "--probe"]
@@ -98,6 +99,7 @@ for name, mib, arguments in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.long
 def test_where_memory_ends_is_told_with_what_helps(cache: Path, tmp_path: Path) -> None:
     changes = {"model.hidden_size": 128, "model.warm_start_steps": 1, "rollout.completions_per_prompt": 32}
     config = with_params(SMALL, changes | {"rollout.max_completion_tokens": 256, "evaluation.probe_completions": 0})

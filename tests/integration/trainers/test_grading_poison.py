@@ -1,9 +1,12 @@
 """Nothing is left behind by answers that hang, crash or confuse: the short form of bench/grading.py."""
 
+import pytest
+
 from bench.grading import POISON, judge, questions
 from trainers.grading.grader_process import MEMORY_KEPT_BYTES
 
 
+@pytest.mark.long
 def test_poison_costs_its_time_and_leaves_nothing_behind() -> None:
     asked = questions(5 * len(POISON), poison_share=0.2)
     cost = judge(asked, deadline_s=0.5)

@@ -258,6 +258,7 @@ def test_the_trained_model_is_evaluated_without_vllm(vllm: StandIn, model: Path,
     assert len(vllm.asked) == asked
 
 
+@pytest.mark.long
 def test_two_processes_have_a_copy_each_or_one_together(model: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(Path(__file__).with_name("vllm_process.py")), str(model), str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "OMP_NUM_THREADS": "1"}
