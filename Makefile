@@ -1,4 +1,4 @@
-# The project's commands. Each works alone on a fresh clone, without root: .venv is made on first use.
+# The project's commands. Each works on a fresh clone, without root, and makes .venv on first use.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,8 +7,8 @@ READY := $(VENV)/.ready
 QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
   HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
 
-# Two workers use two cores: a test that starts processes waits for them half of its time. A file stays with one worker,
-# for what its tests share; files begin in their order, the longest first.
+# Two workers suit two cores, because a test that starts processes waits for them half of its time. The tests of a file
+# share fixtures and run on one worker; files begin in their order, the longest first.
 PYTEST = $(QUIET) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -17,13 +17,13 @@ PYTEST = $(QUIET) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadsco
 help: ## Show these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
 
-demo: $(READY) ## Run a real sweep over beta1 and beta2 from submission to report, then stop everything
+demo: $(READY) ## Run a real sweep over beta1 from submission to report, then stop everything
 	@$(QUIET) $(VENV)/bin/python -m sweep_service.cli.demo
 
 serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave them running until Ctrl-C
 	@$(QUIET) $(VENV)/bin/sweeps serve
 
-test: $(READY) ## Run the tests but the long ones, which make test-all runs
+test: $(READY) ## Run all tests except the long ones, which make test-all runs
 	@$(PYTEST) -m "not long"
 
 test-all: $(READY) ## Run the long tests: planted mistakes, kills, several processes, whole installations
@@ -52,7 +52,7 @@ format: $(READY) ## Format the code and apply safe fixes
 
 install: $(READY) ## Make .venv with the pinned packages and the project
 
-lock: $(READY) ## Write the locks from pyproject.toml, keeping present pins (.ci/lock --upgrade moves them)
+lock: $(READY) ## Write the locks from pyproject.toml and keep present pins (.ci/lock --upgrade moves them)
 	@.ci/lock
 
 lock-check: $(READY) ## Check that both locks resolve and match pyproject.toml

@@ -1,4 +1,4 @@
-"""Submit a sweep, follow it, and print what won. Start the service first: `sweeps serve`."""
+"""Submit a sweep, follow it, and print the best config. Start the service first: `sweeps serve`."""
 
 import sys
 from pathlib import Path
