@@ -11,10 +11,11 @@ from sweep_service.report.figures.figure_style import (
     Figure,
     legend,
     ordered_colour,
+    scatter,
     text,
 )
 from sweep_service.report.figures.metric_curves import curve_figure, entropy_zones
-from sweep_service.report.figures.subplots import axis, layout_axis, panels
+from sweep_service.report.figures.subplots import axes_of, axis, layout_axis, panels
 from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
 from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role
@@ -130,18 +131,16 @@ def _sized(titles: Sequence[str], columns: int, pixels: int, zones: list[Figure]
 
 
 def _line(curve: ReportCurve, row: ConfigRow, colour: str, panel: int, *, meta: bool) -> Figure:
-    trace: Figure = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": curve.steps,
-        "y": curve.mean,
-        "xaxis": axis("x", panel),
-        "yaxis": axis("y", panel),
-        "name": text(row.label),
-        "line": {"color": colour, "width": 2, "dash": "dot" if colour == "@ink" else "solid"},
-        "hovertemplate": "%{fullData.name}<br>update %{x}: %{y:.3g}<extra></extra>",
-    }
-    return trace | ({"meta": {"config": row.id, "seed": False}} if meta else {})
+    return scatter(
+        "lines",
+        curve.steps,
+        curve.mean,
+        **axes_of(panel),
+        name=text(row.label),
+        line={"color": colour, "width": 2, "dash": "dot" if colour == "@ink" else "solid"},
+        hovertemplate="%{fullData.name}<br>update %{x}: %{y:.3g}<extra></extra>",
+        **({"meta": {"config": row.id, "seed": False}} if meta else {}),
+    )
 
 
 def _keys(axes: _Axes, baseline: bool) -> list[Figure]:
@@ -155,6 +154,4 @@ def _keys(axes: _Axes, baseline: bool) -> list[Figure]:
 
 def _key(name: str, colour: str, dash: str) -> Figure:
     line = {"color": colour, "width": 2.5, "dash": dash}
-    return {"type": "scatter", "mode": "lines", "x": [None], "y": [None], "name": text(name), "line": line} | {
-        "showlegend": True
-    }
+    return scatter("lines", [None], [None], name=text(name), line=line, showlegend=True)

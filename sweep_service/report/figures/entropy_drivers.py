@@ -11,9 +11,10 @@ from sweep_service.report.figures.figure_style import (
     Figure,
     contrasted_configs,
     legend,
+    scatter,
     text,
 )
-from sweep_service.report.figures.subplots import axis, layout_axis, panels
+from sweep_service.report.figures.subplots import axes_of, axis, layout_axis, panels
 from sweep_service.report.model import Report, ReportCurve
 
 _STRETCHES: Final = 24
@@ -100,8 +101,7 @@ def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> li
             "type": "bar",
             "x": middles,
             "y": panel.predicted[region],
-            "xaxis": axis("x", number),
-            "yaxis": axis("y", number),
+            **axes_of(number),
             "name": text(name),
             "marker": {"color": REGION_COLOURS[region], "line": {"width": 0}},
             "hovertemplate": "%{fullData.name}: predicted %{y:.2g}<extra></extra>",
@@ -109,20 +109,19 @@ def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> li
         }
         for region, name in REGION_NAMES.items()
     ]
-    line: Figure = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": middles,
-        "y": panel.measured,
-        "xaxis": axis("x", number),
-        "yaxis": axis("y", of + number),
-        "name": "measured change (left axis)",
-        "line": {"color": "@ink", "width": 2},
-        "connectgaps": True,
-        "marker": {"color": "@ink", "size": 5},
-        "hovertemplate": "measured %{y:.2g} nats per rollout<extra></extra>",
-        "showlegend": first,
-    }
+    line = scatter(
+        "lines+markers",
+        middles,
+        panel.measured,
+        xaxis=axis("x", number),
+        yaxis=axis("y", of + number),
+        name="measured change (left axis)",
+        line={"color": "@ink", "width": 2},
+        connectgaps=True,
+        marker={"color": "@ink", "size": 5},
+        hovertemplate="measured %{y:.2g} nats per rollout<extra></extra>",
+        showlegend=first,
+    )
     return [*bars, line]
 
 

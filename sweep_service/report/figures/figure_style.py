@@ -150,9 +150,14 @@ def lower_fence(values: Sequence[float]) -> float:
     return min(value for value in values if value >= fence)
 
 
-def legend(y: float = 1.0) -> Figure:
+def scatter(mode: str, x: Sequence[Any], y: Sequence[Any], **settings: Any) -> Figure:
+    """Return a trace of points, lines or texts, with these further settings of plotly."""
+    return {"type": "scatter", "mode": mode, "x": x, "y": y, **settings}
+
+
+def legend() -> Figure:
     """Return a legend in one row above the figure, for traces with `showlegend`."""
     return {
-        "orientation": "h", "x": 0, "xanchor": "left", "y": y, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)",
+        "orientation": "h", "x": 0, "xanchor": "left", "y": 1.0, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)",
         "itemclick": False, "itemdoubleclick": False,
     }  # fmt: skip

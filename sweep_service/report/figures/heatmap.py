@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text
 from sweep_service.report.formatting import number
 from sweep_service.report.model import Cell, Grid, Report
 from sweep_service.sweep.labels import short_name
@@ -200,7 +200,7 @@ def _hatch(places: Sequence[tuple[int, int]]) -> Figure:
             xs += [round(x + start, 3), round(x + end, 3), None]
             ys += [round(y + start + offset, 3), round(y + end + offset, 3), None]
     line = {"color": "@line", "width": 1.2}
-    return {"type": "scatter", "mode": "lines", "x": xs[:-1], "y": ys[:-1], "line": line, "hoverinfo": "skip"}
+    return scatter("lines", xs[:-1], ys[:-1], line=line, hoverinfo="skip")
 
 
 def _on(value: float, low: float, high: float) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
-from sweep_service.report.figures.figure_style import TITLES, ConfigStyle, Figure, text
+from sweep_service.report.figures.figure_style import TITLES, ConfigStyle, Figure, scatter, text
 from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
 from sweep_service.report.parts.symptoms import EXPLOSION
 
@@ -41,18 +41,16 @@ def _values(metric: CurveSet) -> list[float]:
 
 
 def _mean_trace(curve: ReportCurve, row: ConfigRow, style: ConfigStyle) -> Figure:
-    sparse = len(curve.steps) <= 16
-    return {
-        "type": "scatter",
-        "mode": "lines+markers" if sparse else "lines",
-        "x": curve.steps,
-        "y": curve.mean,
-        "name": text(row.label),
-        "line": {"color": style.colour, "width": 2.8, "dash": style.dash},
-        "marker": {"size": 5, "color": style.colour},
-        "hovertemplate": "%{y:.3g}",
-        "meta": {"config": curve.config_id, "seed": False},
-    }
+    return scatter(
+        "lines+markers" if len(curve.steps) <= 16 else "lines",
+        curve.steps,
+        curve.mean,
+        name=text(row.label),
+        line={"color": style.colour, "width": 2.8, "dash": style.dash},
+        marker={"size": 5, "color": style.colour},
+        hovertemplate="%{y:.3g}",
+        meta={"config": curve.config_id, "seed": False},
+    )
 
 
 def _seeds_trace(curve: ReportCurve, style: ConfigStyle) -> Figure:
@@ -62,16 +60,8 @@ def _seeds_trace(curve: ReportCurve, style: ConfigStyle) -> Figure:
     for seed in curve.seeds:
         xs += [*seed.steps, None]
         ys += [*seed.values, None]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": xs[:-1],
-        "y": ys[:-1],
-        "line": {"color": style.colour, "width": 1},
-        "opacity": 0.35,
-        "hoverinfo": "skip",
-        "meta": {"config": curve.config_id, "seed": True},
-    }
+    line, meta = {"color": style.colour, "width": 1}, {"config": curve.config_id, "seed": True}
+    return scatter("lines", xs[:-1], ys[:-1], line=line, opacity=0.35, hoverinfo="skip", meta=meta)
 
 
 def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, opacity: float) -> Figure:
@@ -81,18 +71,17 @@ def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, opacity: f
     for stretch in _stretches(curve):
         xs += [*(step for step, _, _ in stretch), *(step for step, _, _ in reversed(stretch)), None]
         ys += [*(max(low, floor) for _, low, _ in stretch), *(high for _, _, high in reversed(stretch)), None]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": xs[:-1],
-        "y": ys[:-1],
-        "fill": "toself",
-        "fillcolor": style.colour,
-        "line": {"color": style.colour, "width": 0},
-        "opacity": opacity,
-        "hoverinfo": "skip",
-        "meta": {"config": curve.config_id, "seed": False},
-    }
+    return scatter(
+        "lines",
+        xs[:-1],
+        ys[:-1],
+        fill="toself",
+        fillcolor=style.colour,
+        line={"color": style.colour, "width": 0},
+        opacity=opacity,
+        hoverinfo="skip",
+        meta={"config": curve.config_id, "seed": False},
+    )
 
 
 def _stretches(curve: ReportCurve) -> list[list[tuple[int, float, float]]]:

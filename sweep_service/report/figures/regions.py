@@ -12,10 +12,11 @@ from sweep_service.report.figures.figure_style import (
     Figure,
     contrasted_configs,
     legend,
+    scatter,
     text,
 )
 from sweep_service.report.figures.metric_curves import curve_figures
-from sweep_service.report.figures.subplots import axis, panels
+from sweep_service.report.figures.subplots import axes_of, panels
 from sweep_service.report.model import Report, ReportCurve
 from trainers.record.metrics import RATIO_BINS
 
@@ -70,25 +71,23 @@ def _weight_figure(chosen: Panels) -> Figure:
         "data": [
             _area(region, curves[region], panel) for panel, (_, curves) in enumerate(chosen) for region in _OUTSIDE
         ],
-        "layout": layout | {"hovermode": "x unified", "legend": legend(1.0) | {"traceorder": "normal"}},
+        "layout": layout | {"hovermode": "x unified", "legend": legend() | {"traceorder": "normal"}},
     }
 
 
 def _area(region: str, curve: ReportCurve, panel: int) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": curve.steps,
-        "y": curve.mean,
-        "xaxis": axis("x", panel),
-        "yaxis": axis("y", panel),
-        "name": text(REGION_NAMES[region]),
-        "stackgroup": f"panel{panel}",
-        "line": {"color": REGION_COLOURS[region], "width": 1},
-        "fillcolor": REGION_COLOURS[region],
-        "hovertemplate": "%{y:.2%}",
-        "showlegend": panel == 0,
-    }
+    return scatter(
+        "lines",
+        curve.steps,
+        curve.mean,
+        **axes_of(panel),
+        name=text(REGION_NAMES[region]),
+        stackgroup=f"panel{panel}",
+        line={"color": REGION_COLOURS[region], "width": 1},
+        fillcolor=REGION_COLOURS[region],
+        hovertemplate="%{y:.2%}",
+        showlegend=panel == 0,
+    )
 
 
 def _ratio_figure(chosen: Panels) -> Figure:
@@ -118,8 +117,7 @@ def _histogram(bins: Mapping[str, ReportCurve], panel: int) -> Figure:
         "y": [name.replace("_to_", " to ").replace("_", " ") for name in RATIO_BINS],
         "z": [[_log(share) for share in row] for row in shares],
         "customdata": shares,
-        "xaxis": axis("x", panel),
-        "yaxis": axis("y", panel),
+        **axes_of(panel),
         "coloraxis": "coloraxis",
         "hovertemplate": "update %{x}, ratio %{y}: %{customdata:.3%}<extra></extra>",
     }

@@ -5,7 +5,7 @@ from itertools import accumulate
 from math import prod
 from typing import Final
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, scatter, text
 from sweep_service.report.model import ConfigRow, Report
 from sweep_service.sweep.records import Role
 
@@ -21,23 +21,16 @@ def search_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Fi
     if len(rows) < _FEWEST or _is_grid(space):
         return []
     numbers, means = [row.number for row in rows], [round(row.tune.mean, 5) for row in rows if row.tune]
-    dots: Figure = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": numbers,
-        "y": means,
-        "marker": {"color": "@c0", "size": 6, "opacity": 0.75},
-        "text": [text(row.label) for row in rows],
-        "hovertemplate": "%{text}<br>%{y:.3f}<extra></extra>",
-    }
-    best: Figure = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": numbers,
-        "y": list(accumulate(means, max)),
-        "line": {"color": "@ink", "width": 1.8, "shape": "hv"},
-        "hoverinfo": "skip",
-    }
+    dots = scatter(
+        "markers",
+        numbers,
+        means,
+        marker={"color": "@c0", "size": 6, "opacity": 0.75},
+        text=[text(row.label) for row in rows],
+        hovertemplate="%{text}<br>%{y:.3f}<extra></extra>",
+    )
+    stairs = {"color": "@ink", "width": 1.8, "shape": "hv"}
+    best = scatter("lines", numbers, list(accumulate(means, max)), line=stairs, hoverinfo="skip")
     layout: Figure = {
         "xaxis": {"title": {"text": "config number"}},
         "yaxis": {"title": {"text": "objective (tune)"}},

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, scatter, text
 from sweep_service.report.formatting import count
 from sweep_service.report.model import ConfigRow, Report, StageResult
 from sweep_service.sweep.records import Role, Stage
@@ -98,28 +98,20 @@ def _pair_lines(rows: Sequence[ConfigRow]) -> list[Figure]:
     for _, path in sorted(paths.items()):
         xs += [*(x for x, _ in path), None]
         ys += [*(y for _, y in path), None]
-    line: Figure = {"type": "scatter", "mode": "lines", "x": xs[:-1], "y": ys[:-1], "hoverinfo": "skip"}
-    return [line | {"line": {"color": "@muted", "width": 1}, "opacity": 0.5}] if xs else []
+    line = {"color": "@muted", "width": 1}
+    return [scatter("lines", xs[:-1], ys[:-1], hoverinfo="skip", line=line, opacity=0.5)] if xs else []
 
 
 def _dots(row: ConfigRow, result: StageResult, stage: Stage, y: float, style: ConfigStyle) -> list[Figure]:
     confirm = stage is Stage.CONFIRM
-    dots: Figure = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [seed.value for seed in result.seeds],
-        "y": [y] * len(result.seeds),
-        "marker": {"color": style.colour, "size": 9, "symbol": "circle" if confirm else "circle-open", "opacity": 0.9},
-        "text": text(row.label),
-        "customdata": [seed.seed for seed in result.seeds],
-        "hovertemplate": f"%{{text}}<br>{stage} seed %{{customdata}}: %{{x:.3f}}<extra></extra>",
-    }
-    mean: Figure = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [result.mean, result.mean],
-        "y": [y - 0.15, y + 0.15],
-        "line": {"color": style.colour, "width": 3 if confirm else 1.5},
-        "hoverinfo": "skip",
-    }
-    return [dots, mean]
+    dots = scatter(
+        "markers",
+        [seed.value for seed in result.seeds],
+        [y] * len(result.seeds),
+        marker={"color": style.colour, "size": 9, "symbol": "circle" if confirm else "circle-open", "opacity": 0.9},
+        text=text(row.label),
+        customdata=[seed.seed for seed in result.seeds],
+        hovertemplate=f"%{{text}}<br>{stage} seed %{{customdata}}: %{{x:.3f}}<extra></extra>",
+    )
+    line = {"color": style.colour, "width": 3 if confirm else 1.5}
+    return [dots, scatter("lines", [result.mean, result.mean], [y - 0.15, y + 0.15], line=line, hoverinfo="skip")]

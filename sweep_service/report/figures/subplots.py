@@ -20,6 +20,11 @@ def axis(kind: str, panel: int) -> str:
     return kind if panel == 0 else f"{kind}{panel + 1}"
 
 
+def axes_of(panel: int) -> Figure:
+    """Return the entries by which a trace finds its panel's two axes."""
+    return {"xaxis": axis("x", panel), "yaxis": axis("y", panel)}
+
+
 def layout_axis(kind: str, panel: int) -> str:
     """Return the name of the same axis in the layout: `xaxis`, `xaxis2`, …"""
     return axis(f"{kind}axis", panel)

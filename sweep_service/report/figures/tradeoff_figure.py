@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text
 from sweep_service.report.model import ConfigRow, Report, TradeoffPoint
 from sweep_service.sweep.records import Role
 
@@ -29,14 +29,8 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     lowest = lower_fence(objectives)
     edge = _edge([point for point in points if point.objective >= lowest])
     front = sorted((point for point in points if point.on_front), key=lambda point: point.entropy_kept)
-    line: Figure = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [point.entropy_kept for point in front],
-        "y": [max(point.objective, edge) for point in front],
-        "line": {"color": "@muted", "width": 1.5, "dash": "dot", "shape": "vh"},
-        "hoverinfo": "skip",
-    }
+    stairs = {"color": "@muted", "width": 1.5, "dash": "dot", "shape": "vh"}
+    line = _scatter("lines", front, edge, line=stairs, hoverinfo="skip")
     others = [point for point in points if not styles[point.config_id].shown]
     traces = [line, *([_cloud(others, rows, edge)] if others else [])]
     traces += [_point(point, rows[point.config_id], styles[point.config_id], edge) for point in points]
@@ -55,6 +49,11 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     }
     title = "Objective against the entropy kept"
     return [{"id": "tradeoff", "title": title, "note": note, "data": traces, "layout": layout, "height": 380}]
+
+
+def _scatter(mode: str, points: Sequence[TradeoffPoint], lowest: float, **settings: Any) -> Figure:
+    """Draw points in the plane, none below `lowest`."""
+    return scatter(mode, [p.entropy_kept for p in points], [max(p.objective, lowest) for p in points], **settings)
 
 
 def _edge(points: Sequence[TradeoffPoint]) -> float:
@@ -115,17 +114,16 @@ def _places(x: float, y: float, width: float) -> list[tuple[str, _Box]]:
 
 
 def _label(point: TradeoffPoint, label: str, where: str, lowest: float) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "x": [point.entropy_kept],
-        "y": [max(point.objective, lowest)],
-        "text": [f"  {text(label)}  "],
-        "textposition": where,
-        "textfont": {"size": 11, "color": "@ink"},
-        "hoverinfo": "skip",
-        "meta": {"config": point.config_id, "seed": False},
-    }
+    return _scatter(
+        "text",
+        [point],
+        lowest,
+        text=[f"  {text(label)}  "],
+        textposition=where,
+        textfont={"size": 11, "color": "@ink"},
+        hoverinfo="skip",
+        meta={"config": point.config_id, "seed": False},
+    )
 
 
 def _named(
@@ -141,16 +139,15 @@ def _named(
 
 def _cloud(points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], lowest: float) -> Figure:
     """Draw the configs that are not shown at first as small dots."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [point.entropy_kept for point in points],
-        "y": [max(point.objective, lowest) for point in points],
-        "marker": {"size": 5, "color": "@muted", "symbol": [_symbol(point, lowest) for point in points]},
-        "opacity": 0.45,
-        "text": [_hover(point, rows[point.config_id]) for point in points],
-        "hovertemplate": "%{text}<extra></extra>",
-    }
+    return _scatter(
+        "markers",
+        points,
+        lowest,
+        marker={"size": 5, "color": "@muted", "symbol": [_symbol(point, lowest) for point in points]},
+        opacity=0.45,
+        text=[_hover(point, rows[point.config_id]) for point in points],
+        hovertemplate="%{text}<extra></extra>",
+    )
 
 
 def _symbol(point: TradeoffPoint, lowest: float) -> str:
@@ -161,19 +158,18 @@ def _point(point: TradeoffPoint, row: ConfigRow, style: ConfigStyle, lowest: flo
     inside = point.objective >= lowest
     up = _bars(point.objective, point.objective_low, point.objective_high, style) if inside else {"visible": False}
     symbol = _symbol(point, lowest) if Role.SPACE in row.roles or not inside else "diamond"
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [point.entropy_kept],
-        "y": [max(point.objective, lowest)],
-        "marker": {"size": 11 if point.on_front else 8, "color": style.colour, "symbol": symbol},
-        "error_x": _bars(point.entropy_kept, point.entropy_low, point.entropy_high, style),
-        "error_y": up,
-        "opacity": 1 if point.on_front else 0.4,
-        "text": [_hover(point, row)],
-        "hovertemplate": "%{text}<extra></extra>",
-        "meta": {"config": row.id, "seed": False},
-    }
+    return _scatter(
+        "markers",
+        [point],
+        lowest,
+        marker={"size": 11 if point.on_front else 8, "color": style.colour, "symbol": symbol},
+        error_x=_bars(point.entropy_kept, point.entropy_low, point.entropy_high, style),
+        error_y=up,
+        opacity=1 if point.on_front else 0.4,
+        text=[_hover(point, row)],
+        hovertemplate="%{text}<extra></extra>",
+        meta={"config": row.id, "seed": False},
+    )
 
 
 def _bars(value: float, low: float | None, high: float | None, style: ConfigStyle) -> Figure:
