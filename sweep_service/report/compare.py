@@ -25,20 +25,6 @@ class Results:
     """Objective by config id and seed, of both stages, whose seeds differ."""
 
 
-@dataclass(frozen=True)
-class _Contrast:
-    """One config in another sweep minus the same one in the first."""
-
-    paired: bool
-    seeds: int
-    estimate: float
-    error: float | None
-    """Standard error; None below `MIN_SEEDS` seeds, 0 where nothing varies."""
-    df: float
-    repeated: int
-    """Number of common seeds if each gave the same value in both sweeps, else 0."""
-
-
 def compare_sweeps(compared: Sequence[Results]) -> SweepsComparison:
     """Join the configs that the first sweep shares with any other, and compare each with the first.
 
@@ -48,23 +34,23 @@ def compare_sweeps(compared: Sequence[Results]) -> SweepsComparison:
     first, *others = compared
     elsewhere = {config.id for other in others for config in other.configs}
     both = [config for config in first.configs if config.id in elsewhere]
-    contrasts = {config.id: [_contrast(first, other, config.id) for other in others] for config in both}
-    pairs = sum(bool(found and found.error) for row in contrasts.values() for found in row)
-    level = 1 - (1 - CONFIDENCE) / max(1, pairs)
+
+    def differences(level: float) -> dict[str, list[ConfigDifference]]:
+        return {config.id: [_difference(first, other, config.id, level) for other in others] for config in both}
+
+    pairs = sum(difference.low is not None for row in differences(CONFIDENCE).values() for difference in row)
+    by_config = differences(1 - (1 - CONFIDENCE) / max(1, pairs))
     shared = [
         SharedConfig(
             config_id=config.id,
             params=config.params,
             values=[_values(results.values.get(config.id, {})) for results in compared],
-            differences=[
-                _difference(other.sweep.id, found, level)
-                for other, found in zip(others, contrasts[config.id], strict=True)
-            ],
+            differences=by_config[config.id],
         )
         for config in both
     ]
     return SweepsComparison(
-        sweeps=[_head(results, contrasts) for results in compared],
+        sweeps=[_head(results, by_config) for results in compared],
         shared=shared,
         notes=_notes(compared, shared),
         method=_method(pairs),
@@ -89,21 +75,35 @@ def _values(values: Mapping[int, float]) -> ConfigValues:
     return ConfigValues(n=len(data), mean=float(np.mean(data)), sd=float(np.std(data, ddof=1)) if data[1:] else None)
 
 
-def _contrast(first: Results, other: Results, config_id: str) -> _Contrast | None:
-    """Compare seed by seed with at least `MIN_SEEDS` common seeds, else compare the means; None without results."""
+def _difference(first: Results, other: Results, config_id: str, level: float) -> ConfigDifference:
+    """Compare seed by seed with at least `MIN_SEEDS` common seeds, else compare the means.
+
+    Below `MIN_SEEDS` seeds, and where nothing varies, the spread is unknown, so there is no interval.
+    """
     before, after = first.values.get(config_id, {}), other.values.get(config_id, {})
     if not before or not after:
-        return None
+        return ConfigDifference(sweep_id=other.sweep.id, paired=False, seeds=0)
     common = sorted(before.keys() & after.keys())
     repeated = len(common) if all(before[seed] == after[seed] for seed in common) else 0
-    if len(common) >= MIN_SEEDS:
+    paired = len(common) >= MIN_SEEDS
+    if paired:
         deltas = np.array([after[seed] - before[seed] for seed in common])
-        error, df = float(deltas.std(ddof=1)) / math.sqrt(len(deltas)), float(len(deltas) - 1)
-        return _Contrast(True, len(common), float(deltas.mean()), error, df, repeated)
-    sides = [np.array(list(values.values())) for values in (after, before)]
-    estimate, seeds = float(sides[0].mean() - sides[1].mean()), min(len(side) for side in sides)
-    error, df = _welch(sides) if seeds >= MIN_SEEDS else (None, 0.0)
-    return _Contrast(False, seeds, estimate, error, df, repeated)
+        estimate, seeds = float(deltas.mean()), len(common)
+        error, df = float(deltas.std(ddof=1)) / math.sqrt(seeds), float(seeds - 1)
+    else:
+        sides = [np.array(list(values.values())) for values in (after, before)]
+        estimate, seeds = float(sides[0].mean() - sides[1].mean()), min(len(side) for side in sides)
+        error, df = _welch(sides) if seeds >= MIN_SEEDS else (0.0, 0.0)
+    half = student_critical(df, level) * error if error else None
+    return ConfigDifference(
+        sweep_id=other.sweep.id,
+        paired=paired,
+        seeds=seeds,
+        difference=estimate,
+        low=None if half is None else estimate - half,
+        high=None if half is None else estimate + half,
+        repeated=repeated,
+    )
 
 
 def _welch(sides: Sequence[Any]) -> tuple[float, float]:
@@ -114,22 +114,6 @@ def _welch(sides: Sequence[Any]) -> tuple[float, float]:
         return 0.0, 1.0
     df = total**2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True))
     return math.sqrt(total), df
-
-
-def _difference(sweep_id: str, found: _Contrast | None, level: float) -> ConfigDifference:
-    """Return the difference, without an interval where nothing varies, because that says nothing about the spread."""
-    if found is None:
-        return ConfigDifference(sweep_id=sweep_id, paired=False, seeds=0)
-    half = None if not found.error else student_critical(found.df, level) * found.error
-    return ConfigDifference(
-        sweep_id=sweep_id,
-        paired=found.paired,
-        seeds=found.seeds,
-        difference=found.estimate,
-        low=None if half is None else found.estimate - half,
-        high=None if half is None else found.estimate + half,
-        repeated=found.repeated,
-    )
 
 
 def _notes(compared: Sequence[Results], shared: Sequence[SharedConfig]) -> list[str]:
