@@ -27,6 +27,11 @@ def interval(low: float | None, high: float | None, *, sign: bool = False) -> st
     return f"[{signed(low)}, {signed(high)}]" if sign else f"[{number(low)}, {number(high)}]"
 
 
+def estimate(value: float, low: float | None, high: float | None, *, sign: bool = False) -> str:
+    """Write a number with its interval, like `0.842 [0.810, 0.874]`; without bounds, the number alone."""
+    return f"{signed(value) if sign else number(value)} {interval(low, high, sign=sign)}".strip()
+
+
 def count(n: int, noun: str, plural: str | None = None) -> str:
     """Write a count with its noun, like `1 seed` or `4 seeds`."""
     return f"{n} {noun if n == 1 else plural or noun + 's'}"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sweep_service.report.formatting import count
 from sweep_service.report.model import ConfigRow, TieMember, TieSet
 from sweep_service.report.statistics.critical_values import lower_critical
-from sweep_service.report.statistics.differences import Arm, Contrast, Pairs
+from sweep_service.report.statistics.differences import Arm, Difference, Pairs
 
 _LISTED = 6
 
@@ -22,14 +22,14 @@ def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None
     """
     pairs = Pairs(arms)
     ids = sorted((arm.config_id for arm in arms), key=lambda id_: (-_mean(rows[id_]), rows[id_].number))
-    contrasts = {(a, b): pairs.contrast(a, b) for a in ids for b in ids if a != b}
-    if all(found.standard_error is None for found in contrasts.values()):
+    differences = {(a, b): pairs.difference(a, b) for a in ids for b in ids if a != b}
+    if all(found.standard_error is None for found in differences.values()):
         return None
-    highs = {a: _bound([contrasts[a, b] for b in ids if b != a], 1, len(ids) - 1) for a in ids}
+    highs = {a: _bound([differences[a, b] for b in ids if b != a], 1, len(ids) - 1) for a in ids}
     inside = [a for a in ids if (high := highs[a]) is None or high >= 0] or ids  # configs with equal results stay
     members: list[TieMember] = []
     for a in ids:
-        rivals = [contrasts[a, b] for b in inside if b != a]
+        rivals = [differences[a, b] for b in inside if b != a]
         low, high = _bound(rivals, -1, len(ids) - 1) if rivals else 0.0, highs[a]
         members.append(
             TieMember(
@@ -44,14 +44,14 @@ def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None
     return TieSet(members=members, text=_text(members))
 
 
-def _bound(contrasts: Sequence[Contrast], sign: int, family: int) -> float | None:
+def _bound(differences: Sequence[Difference], sign: int, family: int) -> float | None:
     """Return the lowest bound of (config minus rival) over all rivals; None if a rival has too few seeds."""
     bounds = [
-        found.estimate + sign * lower_critical(family, found.df) * found.standard_error
-        for found in contrasts
+        found.difference + sign * lower_critical(family, found.df) * found.standard_error
+        for found in differences
         if found.standard_error is not None and found.df is not None
     ]
-    known = len(bounds) == len(contrasts) if sign < 0 else bool(bounds)
+    known = len(bounds) == len(differences) if sign < 0 else bool(bounds)
     return min(bounds) if known else None
 
 

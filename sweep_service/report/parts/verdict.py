@@ -1,10 +1,11 @@
 """The comparisons of confirm results, and the verdict's sentence."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from statistics import fmean
 from typing import Final
 
-from sweep_service.report.formatting import count, interval, number, signed
+from sweep_service.report.formatting import count, estimate, number, signed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, StageResult, Verdict
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Difference, differences
 from sweep_service.sweep.records import Config, Role
@@ -39,37 +40,27 @@ def compare(
         if comparator is None or comparator.id in seen:
             continue
         seen.add(comparator.id)
-        results = sorted(differences(arms, comparator.id, confirmed), key=lambda result: -result.contrast.estimate)
-        comparisons += [_comparison(result, role, rows, len(results)) for result in results]
+        results = differences(arms, comparator.id, confirmed)
+        comparisons += [
+            Comparison(
+                config_id=id_,
+                label=rows[id_].label,
+                comparator_id=comparator.id,
+                comparator_role=role,
+                comparator_label=rows[comparator.id].label,
+                outcome=_outcome(result),
+                family=len(results),
+                **asdict(result),
+            )
+            for id_, result in sorted(results.items(), key=lambda item: -item[1].difference)
+        ]
     return comparisons
 
 
-def _comparison(result: Difference, role: Role, rows: Mapping[str, ConfigRow], family: int) -> Comparison:
-    contrast = result.contrast
-    outcome = Outcome.TIED
+def _outcome(result: Difference) -> Outcome:
     if result.low is None or result.high is None:
-        outcome = Outcome.INSUFFICIENT
-    elif result.low > 0:
-        outcome = Outcome.BETTER
-    elif result.high < 0:
-        outcome = Outcome.WORSE
-    return Comparison(
-        config_id=result.config_id,
-        label=rows[result.config_id].label,
-        comparator_id=result.comparator_id,
-        comparator_role=role,
-        comparator_label=rows[result.comparator_id].label,
-        outcome=outcome,
-        num_seeds=contrast.num_seeds,
-        difference=contrast.estimate,
-        low=result.low,
-        high=result.high,
-        standard_error=contrast.standard_error,
-        df=contrast.df,
-        variance=None if contrast.standard_error is None else "pooled" if contrast.pooled else "pair",
-        family=family,
-        detectable=result.detectable,
-    )
+        return Outcome.INSUFFICIENT
+    return Outcome.BETTER if result.low > 0 else Outcome.WORSE if result.high < 0 else Outcome.TIED
 
 
 def judge(
@@ -87,7 +78,7 @@ def judge(
         return _unconfirmed(best, rows, confirming=confirming)
     comparison = next((found for found in comparisons if found.config_id == best.id), None)
     if comparison is None:
-        mean = f"{number(best.confirm.mean)} {interval(best.confirm.low, best.confirm.high)}".strip()
+        mean = estimate(best.confirm.mean, best.confirm.low, best.confirm.high)
         sentence = (
             f"INSUFFICIENT: there is no confirmed baseline to compare with. {best.label} has a confirm mean of {mean}, "
             f"{count(best.confirm.n, 'confirm seed')}."
@@ -120,9 +111,7 @@ def _ahead_in_tuning(best: StageResult, rows: Mapping[str, ConfigRow]) -> str:
 
 def _sentence(comparison: Comparison) -> str:
     label, against = comparison.label, _against(comparison.comparator_role, comparison.comparator_label)
-    figures = " ".join(
-        part for part in (signed(comparison.difference), interval(comparison.low, comparison.high, sign=True)) if part
-    )
+    figures = estimate(comparison.difference, comparison.low, comparison.high, sign=True)
     seeds = count(comparison.num_seeds, "confirm seed")
     match comparison.outcome:
         case Outcome.BETTER | Outcome.WORSE as outcome:

@@ -8,9 +8,9 @@ unknown, so that there is no interval. Simulations behind the choices: docs/stat
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -57,26 +57,18 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Contrast:
+class Difference:
     """Mean over paired seeds of (one config minus another), with its standard error."""
 
     num_seeds: int
-    estimate: float
+    difference: float
     standard_error: float | None = None
     """Standard error of the mean; None for fewer than `MIN_SEEDS` seeds, and where results do not vary."""
     df: int | None = None
-    pooled: bool = False
-    """Whether the variance comes from all steady configs, not from this pair alone."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A config minus its comparator; the bounds are None where there is no standard error."""
-
-    config_id: str
-    comparator_id: str
-    contrast: Contrast
+    variance: Literal["pooled", "pair"] | None = None
+    """Source of the variance: all steady configs, or this pair alone; None without a standard error."""
     low: float | None = None
+    """Bounds, which `differences` adds where there is a standard error."""
     high: float | None = None
     detectable: float | None = None
     """True difference that would be told from zero with 80 % probability."""
@@ -93,8 +85,8 @@ def mean_interval(values: Sequence[float]) -> Interval:
     return Interval(n, mean, sd, mean - half, mean + half)
 
 
-def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[str]) -> list[Difference]:
-    """Compare configs with one comparator.
+def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[str]) -> dict[str, Difference]:
+    """Compare configs with one comparator; return the differences by config id.
 
     The lower bounds hold for all configs at once (Dunnett, one-sided), because choosing the best of them can only
     push its difference up. Each upper bound holds by itself.
@@ -108,23 +100,18 @@ def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[st
     compared = [id_ for id_ in config_ids if id_ != comparator_id and pairs.seeds(id_, comparator_id).any()]
     shared = [pairs.seeds(id_, comparator_id) for id_ in compared]
     correlation = min((_correlation(a, b) for index, a in enumerate(shared) for b in shared[:index]), default=0.5)
-    return [
-        _difference(id_, comparator_id, pairs.contrast(id_, comparator_id), len(compared), correlation)
-        for id_ in compared
-    ]
+    return {id_: _with_bounds(pairs.difference(id_, comparator_id), len(compared), correlation) for id_ in compared}
 
 
-def _difference(config_id: str, comparator_id: str, found: Contrast, family: int, correlation: float) -> Difference:
-    if found.standard_error is None or found.df is None:
-        return Difference(config_id, comparator_id, found)
-    below = lower_critical(family, found.df, correlation)
-    return Difference(
-        config_id,
-        comparator_id,
-        found,
-        low=found.estimate - below * found.standard_error,
-        high=found.estimate + student_critical(found.df) * found.standard_error,
-        detectable=detectable_effect(below, found.df) * found.standard_error,
+def _with_bounds(plain: Difference, family: int, correlation: float) -> Difference:
+    if plain.standard_error is None or plain.df is None:
+        return plain
+    below = lower_critical(family, plain.df, correlation)
+    return replace(
+        plain,
+        low=plain.difference - below * plain.standard_error,
+        high=plain.difference + student_critical(plain.df) * plain.standard_error,
+        detectable=detectable_effect(below, plain.df) * plain.standard_error,
     )
 
 
@@ -149,7 +136,7 @@ class Pairs:
         one_S, other_S = self._values_AS[self._row[config_id]], self._values_AS[self._row[other_id]]
         return ~(np.isnan(one_S) | np.isnan(other_S))
 
-    def contrast(self, config_id: str, other_id: str) -> Contrast:
+    def difference(self, config_id: str, other_id: str) -> Difference:
         """Compare two configs that share a seed or more.
 
         The variance is the pooled one, or the pair's own where that is plainly larger. With a config that collapsed or
@@ -159,7 +146,7 @@ class Pairs:
         deltas = (self._values_AS[one] - self._values_AS[other])[self.seeds(config_id, other_id)]
         n, estimate = len(deltas), float(deltas.mean()) if len(deltas) else 0.0
         if n < MIN_SEEDS:
-            return Contrast(n, estimate)
+            return Difference(n, estimate)
         variance, df, pooled = float(deltas.var(ddof=1)) / 2, n - 1, False
         pool = self._pool(one, other)
         if pool is not None and pool[1] >= df:
@@ -167,8 +154,8 @@ class Pairs:
             pooled = not _plainly_larger(own, (pool[0] - own[0], pool[1] - df), NOISIER)
             variance, df = pool[0] / pool[1] if pooled else variance, pool[1]
         if variance <= _NO_VARIANCE:
-            return Contrast(n, estimate)
-        return Contrast(n, estimate, math.sqrt(2 * variance / n), df, pooled)
+            return Difference(n, estimate)
+        return Difference(n, estimate, math.sqrt(2 * variance / n), df, "pooled" if pooled else "pair")
 
     def spread(self) -> tuple[float, int] | None:
         """Return the error's pooled variance and its degrees of freedom, from any number of seeds.

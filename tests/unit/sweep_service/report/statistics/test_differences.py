@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,6 +16,10 @@ def arms_of(results: dict[str, list[float]], unsteady: tuple[str, ...] = ()) -> 
         Arm(name, {seed: value for seed, value in enumerate(values) if not math.isnan(value)}, name not in unsteady)
         for name, values in results.items()
     ]
+
+
+def compared(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[str]) -> list[Difference]:
+    return [*differences(arms, comparator_id, config_ids).values()]
 
 
 def width(found: Difference) -> float:
@@ -53,22 +58,22 @@ def test_the_detectable_effect_is_found_with_80_percent_probability() -> None:
 
 def test_two_steady_arms_give_the_paired_t_interval() -> None:
     results = {"base": [0.70, 0.72, 0.69, 0.75], "new": [0.74, 0.73, 0.75, 0.77]}
-    (found,) = differences(arms_of(results), "base", ["new"])
+    (found,) = compared(arms_of(results), "base", ["new"])
     expected = stats.ttest_rel(results["new"], results["base"]).confidence_interval(0.95)
     assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
 
 
 def test_only_the_lower_bound_pays_for_choosing_among_configs() -> None:
     results = {"base": [0.5, 0.6, 0.7], "a": [0.6, 0.7, 0.8], "b": [0.7, 0.5, 0.6]}
-    alone = differences(arms_of(results), "base", ["a"])[0]
-    among = differences(arms_of(results), "base", ["a", "b"])[0]
+    alone = compared(arms_of(results), "base", ["a"])[0]
+    among = compared(arms_of(results), "base", ["a", "b"])[0]
     assert among.high == alone.high
     assert among.low is not None
     assert alone.low is not None
     assert among.low < alone.low
-    error = among.contrast.standard_error
+    error = among.standard_error
     assert error is not None
-    below = (among.contrast.estimate - among.low) / error
+    below = (among.difference - among.low) / error
     assert below == pytest.approx(lower_critical(2, 4))
 
 
@@ -77,19 +82,19 @@ def test_seed_effects_cancel() -> None:
     plain = {"base": [0.1, 0.3, 0.2, 0.4], "a": [0.5, 0.4, 0.6, 0.4], "b": [0.2, 0.2, 0.1, 0.3]}
     shifted = {name: list(np.array(values) + shift) for name, values in plain.items()}
     for before, after in zip(
-        differences(arms_of(plain), "base", ["a", "b"]),
-        differences(arms_of(shifted), "base", ["a", "b"]),
+        compared(arms_of(plain), "base", ["a", "b"]),
+        compared(arms_of(shifted), "base", ["a", "b"]),
         strict=True,
     ):
-        assert after.contrast.estimate == pytest.approx(before.contrast.estimate)
+        assert after.difference == pytest.approx(before.difference)
         assert width(after) == pytest.approx(width(before))
 
 
 def test_a_quiet_pair_borrows_the_pooled_variance() -> None:
     results = {"base": [0.5, 0.6, 0.7], "quiet": [0.6, 0.7, 0.8], "other": [0.7, 0.5, 0.6]}
-    found = differences(arms_of(results), "base", ["quiet", "other"])[0]
-    assert found.contrast.pooled
-    assert found.contrast.df == 4
+    found = compared(arms_of(results), "base", ["quiet", "other"])[0]
+    assert found.variance == "pooled"
+    assert found.df == 4
     assert width(found) > 0.2
 
 
@@ -97,38 +102,38 @@ def test_a_plainly_noisier_pair_stands_on_its_own_variance() -> None:
     rng = np.random.default_rng(0)
     results = {name: list(rng.normal(0.5, 0.01, 5)) for name in ("base", "a", "b")}
     results["noisy"] = [0.9, 0.1, 0.8, 0.2, 0.7]
-    noisy, quiet = differences(arms_of(results), "base", ["noisy", "a"])
+    noisy, quiet = compared(arms_of(results), "base", ["noisy", "a"])
     own = np.std(np.subtract(results["noisy"], results["base"]), ddof=1) / math.sqrt(5)
-    assert not noisy.contrast.pooled
-    assert noisy.contrast.df == 4
-    assert noisy.contrast.standard_error == pytest.approx(own)
-    assert quiet.contrast.pooled
+    assert noisy.variance == "pair"
+    assert noisy.df == 4
+    assert noisy.standard_error == pytest.approx(own)
+    assert quiet.variance == "pooled"
 
 
 def test_a_plainly_noisier_config_does_not_widen_the_others() -> None:
     rng = np.random.default_rng(1)
     results = {name: list(rng.normal(0.8, 0.02, 4)) for name in ("base", "a", "b")}
     with_wild = results | {"wild": [0.75, 0.25, 0.60, 0.30]}
-    alone = differences(arms_of(results), "base", ["a", "b"])[0]
-    beside = differences(arms_of(with_wild), "base", ["a", "b"])[0]
-    assert beside.contrast == alone.contrast
+    alone = compared(arms_of(results), "base", ["a", "b"])[0]
+    beside = compared(arms_of(with_wild), "base", ["a", "b"])[0]
+    assert beside == alone
 
 
 def test_a_collapsed_arm_does_not_widen_the_others() -> None:
     results = {"base": [0.5, 0.6, 0.7, 0.5], "a": [0.6, 0.7, 0.7, 0.6], "dead": [0.9, 0.0, 0.8, 0.0]}
-    alone = differences(arms_of({name: results[name] for name in ("base", "a")}), "base", ["a"])[0]
-    beside, dead = differences(arms_of(results, unsteady=("dead",)), "base", ["a", "dead"])
-    assert beside.contrast.standard_error == pytest.approx(alone.contrast.standard_error)
-    assert dead.contrast.df == 3
-    assert not dead.contrast.pooled
+    alone = compared(arms_of({name: results[name] for name in ("base", "a")}), "base", ["a"])[0]
+    beside, dead = compared(arms_of(results, unsteady=("dead",)), "base", ["a", "dead"])
+    assert beside.standard_error == pytest.approx(alone.standard_error)
+    assert dead.df == 3
+    assert dead.variance == "pair"
 
 
 def test_only_seeds_that_both_have_count() -> None:
     nan = math.nan
     results = {"base": [0.5, 0.6, 0.7, 0.5, nan], "a": [0.6, nan, 0.8, 0.6, 0.9], "b": [0.5, 0.6, 0.6, 0.5, 0.4]}
-    found = differences(arms_of(results), "base", ["a", "b"])
-    assert [difference.contrast.num_seeds for difference in found] == [3, 4]
-    assert found[0].contrast.estimate == pytest.approx(0.1)
+    found = compared(arms_of(results), "base", ["a", "b"])
+    assert [difference.num_seeds for difference in found] == [3, 4]
+    assert found[0].difference == pytest.approx(0.1)
 
 
 def test_missing_results_leave_the_least_squares_residual() -> None:
@@ -147,12 +152,12 @@ def test_missing_results_leave_the_least_squares_residual() -> None:
 
 def test_a_config_without_a_common_seed_is_left_out() -> None:
     results = {"base": [0.5, 0.6, math.nan, math.nan], "a": [math.nan, math.nan, 0.5, 0.6]}
-    assert differences(arms_of(results), "base", ["a"]) == []
+    assert compared(arms_of(results), "base", ["a"]) == []
 
 
 def test_fewer_than_three_seeds_give_no_interval() -> None:
-    (found,) = differences(arms_of({"base": [0.5, 0.6], "a": [0.9, 0.9]}), "base", ["a"])
-    assert found.contrast.estimate == pytest.approx(0.35)
+    (found,) = compared(arms_of({"base": [0.5, 0.6], "a": [0.9, 0.9]}), "base", ["a"])
+    assert found.difference == pytest.approx(0.35)
     assert found.low is None
     assert found.high is None
     assert found.detectable is None
@@ -163,9 +168,9 @@ def test_fewer_than_three_seeds_give_no_interval() -> None:
 @pytest.mark.parametrize("base", [[0.1] * 4, [0.1, 0.3, 0.2, 0.7]])
 def test_equal_differences_say_nothing_of_their_spread(unsteady: tuple[str, ...], base: list[float]) -> None:
     arms = arms_of({"base": base, "a": [value + 0.1 for value in base]}, unsteady)
-    (found,) = differences(arms, "base", ["a"])
-    assert found.contrast.estimate == pytest.approx(0.1)
-    assert (found.contrast.standard_error, found.low, found.high, found.detectable) == (None, None, None, None)
+    (found,) = compared(arms, "base", ["a"])
+    assert found.difference == pytest.approx(0.1)
+    assert (found.standard_error, found.low, found.high, found.detectable) == (None, None, None, None)
     assert Pairs(arms).spread() is None
     assert mean_interval([0.1] * 4).low is None
 
@@ -182,9 +187,9 @@ score = st.one_of(st.just(math.nan), st.sampled_from([0.0, 0.5, 1.0]), st.floats
 @given(st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(score, min_size=n, max_size=n), min_size=2, max_size=5)))
 def test_any_results_give_finite_numbers_or_none(table: list[list[float]]) -> None:
     arms = arms_of({str(row): values for row, values in enumerate(table)}, unsteady=("3",))
-    for found in differences(arms, "0", [arm.config_id for arm in arms]):
-        numbers = (found.contrast.estimate, found.contrast.standard_error, found.low, found.high, found.detectable)
+    for found in compared(arms, "0", [arm.config_id for arm in arms]):
+        numbers = (found.difference, found.standard_error, found.low, found.high, found.detectable)
         assert all(value is None or math.isfinite(value) for value in numbers)
         if found.low is not None:
             assert found.high is not None
-            assert found.low <= found.contrast.estimate <= found.high
+            assert found.low <= found.difference <= found.high
