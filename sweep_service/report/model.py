@@ -118,6 +118,10 @@ class ConfigRow(ReportPart):
     states: dict[TrialState, int]
     """Number of the config's trials in each state."""
 
+    def stage(self, stage: Stage) -> StageResult | None:
+        """Return the config's result in one stage."""
+        return self.confirm if stage is Stage.CONFIRM else self.tune
+
 
 class Comparison(ReportPart):
     """Config minus comparator, paired by confirm seed."""
@@ -251,14 +255,17 @@ class Exploration(ReportPart):
     """Effects in sentences, the strongest first."""
 
 
+Unit = Literal["steps", "tokens", "hours"]
+"""Optimizer updates, completion tokens trained on, or hours of a trial since its first evaluation (times its GPUs, if
+it has any)."""
+
+
 class BudgetComparison(ReportPart):
     """A comparison's difference had both stopped at the same cost: betas change lengths, and so what a step costs."""
 
     config_id: str
     comparator_id: str
-    unit: Literal["steps", "tokens", "hours"]
-    """Optimizer updates, completion tokens trained on, or hours of a trial since its first evaluation (times its GPUs,
-    if it has any)."""
+    unit: Unit
     budget: float | None
     """Cost spent by the cheaper one of the pair, mean over seeds; None for steps, and where both always diverged."""
     num_seeds: int
@@ -551,6 +558,10 @@ class Report(ReportPart):
     method: list[str]
     """Sentences that say how the numbers were made."""
     versions: dict[str, str]
+
+    def curves_of(self, key: str) -> CurveSet | None:
+        """Return one metric's curves; None if nothing recorded it."""
+        return next((curves for curves in self.curves if curves.key == key), None)
 
 
 def report_json(report: Report) -> bytes:

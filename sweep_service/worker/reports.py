@@ -81,7 +81,7 @@ def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, 
         and under yaml the best config's file, if there is one.
     Raises: NotFound.
     """
-    from sweep_service.report.render.picture import render_png, render_svg  # brings matplotlib
+    from sweep_service.report.render.picture import render_picture  # brings matplotlib
 
     report = build(gather(store, sweep_id, settings))
     contents = {
@@ -89,8 +89,8 @@ def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, 
         "json": report_json(report),
         "md": render_markdown(report),
         "csv": render_csv(report),
-        "png": render_png(report),
-        "svg": render_svg(report),
+        "png": render_picture(report, "png"),
+        "svg": render_picture(report, "svg"),
     }
     if report.best is not None:
         contents["yaml"] = report.best.yaml.encode()

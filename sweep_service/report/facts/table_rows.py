@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.facts.trial_health import trial_health
+from sweep_service.report.facts.trial_health import COLUMNS, trial_health
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
 from sweep_service.report.statistics.differences import mean_interval
 from sweep_service.sweep.labels import config_label, parameters
@@ -22,15 +22,7 @@ def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportI
         **trial.model_dump(include=set(TrialRow.model_fields)),
         label=label,
         objective=objective,
-        entropy_start=health.entropy_start,
-        entropy_end=health.entropy_end,
-        reward_peak=health.reward_peak,
-        reward_final=health.reward_final,
-        reward_collapsed=health.reward_collapsed,
-        entropy_collapsed=health.entropy_collapsed,
-        entropy_kept=health.entropy_kept,
-        length_start=health.length_start,
-        length_end=health.length_end,
+        **{name: getattr(health, name) for name in COLUMNS},
         evaluation_se=None if objective is None else _evaluation_se(trial, inputs),
         tokens=_last(inputs.get(trial.id, "tokens/total")),
         seconds=trial.held_s if trial.state.is_over and trial.held_s else None,

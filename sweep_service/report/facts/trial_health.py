@@ -19,6 +19,11 @@ LEARNED: Final = 0.05
 """Reward, or held-out accuracy where rewards are small, above which a trial has learned something it can lose."""
 ENTROPY_COLLAPSE: Final = 0.2
 """Share of its start below which entropy counts as collapsed."""
+COLUMNS: Final = (
+    "entropy_start", "entropy_end", "entropy_kept", "reward_peak", "reward_final", "reward_collapsed",
+    "entropy_collapsed", "length_start", "length_end",
+)  # fmt: skip
+"""Fields of a trial's health that the report's tables show, for configs too."""
 _NOTHING: Final = np.empty(0)
 
 

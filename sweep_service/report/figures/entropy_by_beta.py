@@ -31,7 +31,7 @@ _MOST_KEYS: Final = 6
 
 def entropy_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Draw policy entropy by beta: all configs in one figure, then small multiples."""
-    entropy = next((curves for curves in report.curves if curves.key == "entropy"), None)
+    entropy = report.curves_of("entropy")
     if entropy is None:
         return []
     small = _small_multiples(entropy, report)

@@ -42,9 +42,8 @@ class _Panel:
         return down, up
 
 
-def driver_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
+def driver_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Draw predicted and measured changes of entropy for the best config, the baseline and the worst side by side."""
-    del styles
     curves = {
         (metric.key.removeprefix("entropy_change/"), curve.config_id): curve
         for metric in report.curves

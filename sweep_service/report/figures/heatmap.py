@@ -39,9 +39,8 @@ class _Quantity:
         return [number(self.value(cell), 2).removeprefix("0")]
 
 
-def heatmap_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
+def heatmap_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Draw the objective over two parameters, and the entropy that is left; a heat map for each value of the third."""
-    del styles
     grid = report.grid
     if grid is None or not any(cell.mean is not None for cell in grid.cells):
         return []

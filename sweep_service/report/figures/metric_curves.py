@@ -125,7 +125,6 @@ def curve_figures(*keys: str) -> Callable[[Report, Mapping[str, ConfigStyle]], l
     """Return a function that draws these metrics, in this order, as far as a report has them."""
 
     def draw(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
-        metrics = {curves.key: curves for curves in report.curves}
-        return [curve_figure(metrics[key], report, styles) for key in keys if key in metrics]
+        return [curve_figure(curves, report, styles) for key in keys if (curves := report.curves_of(key))]
 
     return draw

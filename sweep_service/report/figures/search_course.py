@@ -13,9 +13,8 @@ _FEWEST: Final = 10
 """Number of configs below which the order of the search says nothing."""
 
 
-def search_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
+def search_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Draw tune means in the order in which the configs were proposed, and the best so far; nothing for a grid."""
-    del styles
     space = [row for row in report.configs if Role.SPACE in row.roles]
     rows = sorted((row for row in space if row.tune), key=lambda row: row.number)
     if len(rows) < _FEWEST or _is_grid(space):

@@ -11,7 +11,7 @@ import yaml
 from sweep_service.report.facts.provenance import provenance
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import in_order, is_comparator
-from sweep_service.report.formatting import count, interval, number, signed
+from sweep_service.report.formatting import count, estimate, number, signed
 from sweep_service.report.model import BestConfig, CheckpointRef, ConfigRow, Outcome, StageResult, TrialRow
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
 
@@ -101,18 +101,17 @@ def _matched(facts: Facts, row: ConfigRow) -> str:
         return ""
     for c in facts.comparisons:
         if c.config_id == row.id and c.comparator_role is Role.MATCHED and c.outcome is not Outcome.BETTER:
-            difference = f"{signed(c.difference)} {interval(c.low, c.high, sign=True)}".strip()
             return (
                 f" The gain is not shown to come from its loss: with PPO clip and all else equal "
-                f"({c.comparator_label}) the difference is {difference}."
+                f"({c.comparator_label}) the difference is {estimate(c.difference, c.low, c.high, sign=True)}."
             )
     return ""
 
 
 def _evidence(facts: Facts, row: ConfigRow) -> list[str]:
     texts = [
-        f"Minus {c.comparator_label}: {signed(c.difference)} {interval(c.low, c.high, sign=True)}".strip()
-        + f", {count(c.num_seeds, 'confirm seed')}."
+        f"Minus {c.comparator_label}: {estimate(c.difference, c.low, c.high, sign=True)}, "
+        f"{count(c.num_seeds, 'confirm seed')}."
         for c in facts.comparisons
         if c.config_id == row.id
     ]

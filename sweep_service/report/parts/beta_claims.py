@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.formatting import count, interval, signed
+from sweep_service.report.formatting import count, estimate
 from sweep_service.report.model import Claim, Holds, TrialRow
 from sweep_service.report.parts.curve_sets import by_rollout
 from sweep_service.report.statistics.critical_values import student_critical
@@ -52,13 +52,14 @@ def _claim(facts: Facts, slopes: Mapping[str, float], beta: str, code: str, clai
     if everything is None:
         return None
     used, name = steady or everything, "β1" if beta == "beta1" else "β2"
+    change, of_all = (estimate(fit.mean, fit.low, fit.high, sign=True) for fit in (used, everything))
     outcome, collapsed = Holds.UNDECIDED, sum(not run.steady for run in runs)
     if steady is not None and used.low is not None and used.high is not None:
         below, above = used.high < 0, used.low > 0
         holds, fails = (below, above) if sign < 0 else (above, below)
         outcome = Holds.HOLDS if holds else Holds.FAILS if fails else outcome
     evidence = (
-        f"With {name} higher by 1, all else equal, the slope of log entropy over training changes by {_figures(used)}, "
+        f"With {name} higher by 1, all else equal, the slope of log entropy over training changes by {change}, "
         f"{count(used.n, 'seed')} (below 0: it falls faster)."
     )
     if steady is None:
@@ -66,7 +67,7 @@ def _claim(facts: Facts, slopes: Mapping[str, float], beta: str, code: str, clai
         evidence += "follows the collapse, so nothing is decided."
     elif collapsed:
         evidence += f" Left out: {count(collapsed, 'trial')} of {len(runs)} whose reward collapsed, in which entropy "
-        evidence += f"follows the collapse; with them {_figures(everything)}."
+        evidence += f"follows the collapse; with them {of_all}."
     return made_claim(code, claim, outcome, evidence, used)
 
 
@@ -74,10 +75,6 @@ def made_claim(code: str, claim: str, outcome: Holds, evidence: str, result: Int
     """Return the claim with the figures of the result that it rests on."""
     figures = {"estimate": result.mean, "low": result.low, "high": result.high}
     return Claim(code=code, claim=claim, outcome=outcome, evidence=evidence, num_pairs=result.n, **figures)
-
-
-def _figures(result: Interval) -> str:
-    return f"{signed(result.mean)} {interval(result.low, result.high, sign=True)}".strip()
 
 
 def _slope(facts: Facts, trial: TrialRow) -> float | None:
@@ -136,12 +133,12 @@ def _coefficient(runs: Sequence[_ClaimRun]) -> Interval | None:
     if not squares:
         return None
     weights, n = np.array(squares), len(squares)
-    estimate = sum(products) / float(weights.sum())
+    mean = sum(products) / float(weights.sum())
     if n < MIN_SEEDS:
-        return Interval(n, estimate, None, None, None)
-    scores = np.array(products) - estimate * weights  # each seed's weight times its distance from the estimate
+        return Interval(n, mean, None, None, None)
+    scores = np.array(products) - mean * weights  # each seed's weight times its distance from the estimate
     error = math.sqrt(float(scores @ scores) * n / (n - 1)) / float(weights.sum())
     if error <= 1e-12:  # equal slopes say nothing about their spread
-        return Interval(n, estimate, None, None, None)
+        return Interval(n, mean, None, None, None)
     half = student_critical(n - 1) * error
-    return Interval(n, estimate, None, estimate - half, estimate + half)
+    return Interval(n, mean, None, mean - half, mean + half)

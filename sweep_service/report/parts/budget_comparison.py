@@ -8,18 +8,17 @@ there is one, because start-up costs all trials the same, except the one that fi
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.model import BudgetComparison
+from sweep_service.report.model import BudgetComparison, Unit
 from sweep_service.report.statistics.differences import mean_interval
 from sweep_service.sweep.records import Stage, Trial, TrialState
 
-Unit = Literal["steps", "tokens", "hours"]
 _UNITS: Final[tuple[Unit, ...]] = ("tokens", "hours")
 _SECONDS: Final = 3600
 

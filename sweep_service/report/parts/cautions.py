@@ -1,6 +1,7 @@
 """All warnings, each with its rule, the figures that met it, and the trials; those that weaken the verdict first."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
@@ -20,6 +21,9 @@ from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Role, Stage, Sweep, SweepState, TrialState
 
+_FAILED: Final = "Trials that ended by an error or too many crashes."
+_DIVERGED: Final = "Trials whose loss or gradient became non-finite."
+
 
 def cautions(facts: Facts) -> list[Caution]:
     """Return every warning that applies."""
@@ -31,12 +35,12 @@ def cautions(facts: Facts) -> list[Caution]:
         _no_confirmation(sweep),
         _no_baseline(facts),
         _few_seeds(sweep, facts.verdict.comparison),
-        _failed(trials),
+        _ended(trials, TrialState.FAILED, "failed; their results are missing, not zero", _FAILED),
         unequal_budget(facts),
         seed_disagreement(facts),
         evaluation_noise(facts),
         underpowered(facts.verdict),
-        _diverged(trials),
+        _ended(trials, TrialState.DIVERGED, "diverged and count as 0", _DIVERGED),
         *symptoms(facts),
         *_warned(trials),
         edge_of_space(facts),
@@ -137,23 +141,14 @@ def _few_seeds(sweep: Sweep, comparison: Comparison | None) -> Caution | None:
     return Caution(code="FEW_SEEDS", rule=rule, text="; ".join(reasons) + ".") if reasons else None
 
 
-def _failed(trials: Sequence[TrialRow]) -> Caution | None:
-    what, rule = "failed; their results are missing, not zero", "Trials that ended by an error or too many crashes."
-    return _by_state(trials, TrialState.FAILED, "FAILED_TRIALS", what, rule)
-
-
-def _diverged(trials: Sequence[TrialRow]) -> Caution | None:
-    what, rule = "diverged and count as 0", "Trials whose loss or gradient became non-finite."
-    return _by_state(trials, TrialState.DIVERGED, "DIVERGED_TRIALS", what, rule)
-
-
-def _by_state(trials: Sequence[TrialRow], state: TrialState, code: str, what: str, rule: str) -> Caution | None:
-    ids = [trial.id for trial in trials if trial.state is state]
-    if not ids:
+def _ended(trials: Sequence[TrialRow], state: TrialState, what: str, rule: str) -> Caution | None:
+    """Warn of the trials that ended in one state."""
+    ended = [trial for trial in trials if trial.state is state]
+    if not ended:
         return None
-    confirm = sum(trial.stage is Stage.CONFIRM for trial in trials if trial.state is state)
-    text = f"{len(ids)} of {count(len(trials), 'trial')} {what} ({confirm or 'none'} of them in the confirm stage)."
-    return Caution(code=code, rule=rule, text=text, trials=ids)
+    confirm = sum(trial.stage is Stage.CONFIRM for trial in ended)
+    text = f"{len(ended)} of {count(len(trials), 'trial')} {what} ({confirm or 'none'} of them in the confirm stage)."
+    return Caution(code=f"{state}_TRIALS", rule=rule, text=text, trials=[trial.id for trial in ended])
 
 
 def _warned(trials: Sequence[TrialRow]) -> list[Caution]:

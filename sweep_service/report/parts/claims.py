@@ -16,7 +16,7 @@ from scipy import stats
 
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import in_order
-from sweep_service.report.formatting import count, interval, number, signed
+from sweep_service.report.formatting import count, estimate, signed
 from sweep_service.report.model import Claim, ConfigRow, Holds, TrialRow
 from sweep_service.report.parts.beta_claims import beta_claims, made_claim
 from sweep_service.report.parts.curve_sets import by_rollout
@@ -167,8 +167,8 @@ def _unvaried(low: float | None, seeds: int) -> str:
 
 def _ratio_claim(code: str, claim: str, outcome: Holds, what: str, found: Interval, pair: _Pair) -> Claim:
     low, high = (None if bound is None else math.exp(bound) for bound in (found.low, found.high))
-    figures = f"{number(math.exp(found.mean))} {interval(low, high)}".strip()
-    evidence = f"{pair.config.label} divided by {pair.baseline.label}, {what}: {figures}{pair.ending}"
+    ratio = estimate(math.exp(found.mean), low, high)
+    evidence = f"{pair.config.label} divided by {pair.baseline.label}, {what}: {ratio}{pair.ending}"
     result = Interval(found.n, math.exp(found.mean), None, low, high)
     return made_claim(code, claim, outcome, evidence + _unvaried(low, found.n), result)
 
@@ -191,10 +191,9 @@ def _no_worse(facts: Facts, pair: _Pair) -> Claim | None:
         outcome = Holds.HOLDS if comparison is not None else outcome
         note = "" if comparison is not None else " The same seeds chose it, so this cannot show that it holds."
     stage = Stage.CONFIRM if comparison is not None else Stage.TUNE
-    figures = f"{signed(found.mean)} {interval(low, high, sign=True)}".strip()
     evidence = (
-        f"{pair.config.label} minus {pair.baseline.label}: {figures}, {count(found.n, f'{stage} seed')} "
-        f"(no worse: less than {MARGIN:g} lower).{note}{_unvaried(low, found.n)}"
+        f"{pair.config.label} minus {pair.baseline.label}: {estimate(found.mean, low, high, sign=True)}, "
+        f"{count(found.n, f'{stage} seed')} (no worse: less than {MARGIN:g} lower).{note}{_unvaried(low, found.n)}"
     )
     claim = "the final result is no worse than PPO clip's (Table 1)"
     return made_claim("NO_WORSE_FINAL", claim, outcome, evidence, found)

@@ -1,9 +1,7 @@
 """Curves for the report, a point for each rollout: means over seeds, and seeds' curves thinned so that peaks stay."""
 
 import warnings
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -32,15 +30,8 @@ common steps, because they are stacked or drawn against each other; their bands 
 
 
 _SeedRun = tuple[Trial, Series]
-
-
-@dataclass(frozen=True)
-class _Points:
-    """Largest number of points in a curve; 0 leaves it out."""
-
-    mean: int
-    seed: int
-    band: bool
+_CurveId = tuple[str, str]
+"""Metric and config id."""
 
 
 def prominent(rows: Sequence[ConfigRow]) -> frozenset[str]:
@@ -67,7 +58,7 @@ def curve_sets(
         drawn: ids of the prominent configs; by default all. The others have no band and fewer points.
     """
     updates = {config.id: config.updates_per_rollout for config in configs}
-    grouped: dict[tuple[str, str], list[_SeedRun]] = {}
+    grouped: dict[_CurveId, list[_SeedRun]] = {}
     for trial in inputs.trials:
         for key in keys:
             series = inputs.get(trial.id, key)
@@ -75,40 +66,27 @@ def curve_sets(
                 shown = series if key.startswith(EVALUATION) else by_rollout(series, updates[trial.config_id], key)
                 grouped.setdefault((key, trial.config_id), []).append((trial, shown))
     full = set(updates) if drawn is None else set(drawn)
-    points = _points({pair: len(runs) for pair, runs in grouped.items()}, keys, full)
+    points: dict[_CurveId, tuple[int, int]] = {}
+    for least_mean, least_seed, curves in (
+        (FEWEST_POINTS, FEWEST_POINTS, [pair for pair in grouped if pair[1] in full]),
+        (FEWEST_POINTS, 0, [pair for pair in grouped if pair[1] not in full and keys[pair[0]] != "prominent"]),
+        (0, 0, [pair for pair in grouped if pair[1] not in full and keys[pair[0]] == "prominent"]),
+    ):
+        mean = _share(len(curves), least_mean)
+        seed = _share(2 * sum(len(grouped[pair]) for pair in curves if keys[pair[0]] == "seeds"), least_seed)
+        points |= {pair: (mean, seed if keys[pair[0]] == "seeds" else 0) for pair in curves}
     sets = [
         CurveSet(
             key=key,
             configs=[
-                _config_curve(config.id, grouped[key, config.id], key, points[key, config.id])
+                _config_curve((key, config.id), grouped[key, config.id], points[key, config.id], config.id in full)
                 for config in configs
-                if (key, config.id) in grouped and points[key, config.id].mean
+                if points.get((key, config.id), (0, 0))[0]
             ],
         )
         for key in keys
     ]
     return [curves for curves in sets if curves.configs]
-
-
-def _points(
-    counts: Mapping[tuple[str, str], int], keys: Mapping[str, Drawn], full: Collection[str]
-) -> dict[tuple[str, str], _Points]:
-    """Share the points among the curves of each kind: those of prominent configs (`full`), and of the others.
-
-    `counts` has how many trials recorded a metric, by key and config.
-    """
-    kinds = {
-        (key, id_): "full" if id_ in full else "rest" if keys[key] == "prominent" else "common" for key, id_ in counts
-    }
-    means, seeds = Counter(kinds.values()), Counter[str]()
-    for pair, count in counts.items():
-        seeds[kinds[pair]] += count * (keys[pair[0]] == "seeds")
-    least = {"full": (FEWEST_POINTS, FEWEST_POINTS), "common": (FEWEST_POINTS, 0), "rest": (0, 0)}
-    share = {kind: (_share(means[kind], mean), _share(2 * seeds[kind], seed)) for kind, (mean, seed) in least.items()}
-    return {
-        pair: _Points(mean=share[kind][0], seed=share[kind][1] * (keys[pair[0]] == "seeds"), band=kind == "full")
-        for pair, kind in kinds.items()
-    }
 
 
 def _share(curves: int, least: int) -> int:
@@ -129,23 +107,24 @@ def by_rollout(series: Series, updates: int, key: str) -> Series:
     return Series(series.steps[ends], values)
 
 
-def _config_curve(config_id: str, runs: Sequence[_SeedRun], key: str, points: _Points) -> ReportCurve:
+def _config_curve(curve: _CurveId, runs: Sequence[_SeedRun], points: tuple[int, int], band: bool) -> ReportCurve:
+    (key, config_id), (most_mean, most_seed) = curve, points
     steps, mean, half = _mean([series for _, series in runs])
     low, high = mean - half, mean + half
     if key.startswith(_PEAKED):
-        places = _extremes(mean, points.mean)
+        places = _extremes(mean, most_mean)
         steps, mean, low, high = steps[places], mean[places], low[places], high[places]
     else:
-        steps, mean, low, high = _averaged(steps, mean, low, high, points.mean)
-    in_order = sorted(runs, key=lambda run: (run[0].stage, run[0].seed)) if points.seed else []
-    band = points.band and not np.isnan(low).all()
+        steps, mean, low, high = _averaged(steps, mean, low, high, most_mean)
+    in_order = sorted(runs, key=lambda run: (run[0].stage, run[0].seed)) if most_seed else []
+    band = band and not np.isnan(low).all()
     return ReportCurve(
         config_id=config_id,
         steps=[int(step) for step in steps],
         mean=_rounded(mean),
         low=_rounded(low) if band else [],
         high=_rounded(high) if band else [],
-        seeds=[_seed_curve(*run, points.seed) for run in in_order],
+        seeds=[_seed_curve(*run, most_seed) for run in in_order],
     )
 
 

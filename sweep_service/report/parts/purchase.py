@@ -1,6 +1,7 @@
 """Proposal of what to train next: the seeds that find a relevant difference, by the spread seen so far."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -41,7 +42,8 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
         return Purchase(text=text, config_ids=ids, more_seeds=0, difference=RELEVANT, power=None)
     spread = _spread_of_pair(comparison) or Pairs(arms).spread() or _tune_spread([rows[id_] for id_ in ids])
     if spread is None:
-        text = f"An interval takes {_seeds(least)} on these two configs; how wide it will be cannot be estimated yet."
+        needed = count(least, "more confirm seed")
+        text = f"An interval takes {needed} on these two configs; how wide it will be cannot be estimated yet."
         return Purchase(text=text, config_ids=ids, more_seeds=least, difference=RELEVANT, power=None)
     variance, df = spread
 
@@ -57,7 +59,7 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
         text = f"These {count(n, 'confirm seed')} would show {found} already; more seeds would find smaller ones."
     else:
         verb = "finds" if more == 1 else "find"
-        text = f"{_seeds(more)} on these two configs {verb} {found}: {_estimate(variance, df)}."
+        text = f"{count(more, 'more confirm seed')} on these two configs {verb} {found}: {_estimate(variance, df)}."
     return Purchase(text=text, config_ids=ids, more_seeds=more, difference=RELEVANT, power=reached)
 
 
@@ -107,15 +109,9 @@ def _power(variance: float, df: int, seeds: int, family: int) -> float:
 
 def _fewest(power_with: Callable[[int], float], least: int) -> int | None:
     """Return the smallest number of seeds from `least` on that reaches `POWER`; None if `_MOST` do not."""
-    low, high = least, least + 1
-    while power_with(high) < POWER:
-        if high == _MOST:
-            return None
-        low, high = high + 1, min(_MOST, 2 * high)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if power_with(middle) >= POWER else (middle + 1, high)
-    return low
+    seeds = range(least, _MOST + 1)
+    place = bisect_left(seeds, POWER, key=power_with)
+    return seeds[place] if place < len(seeds) else None
 
 
 def _spread_of_pair(comparison: Comparison) -> tuple[float, int] | None:
@@ -142,7 +138,3 @@ def _percent(probability: float) -> str:
 def _tune(row: ConfigRow) -> StageResult:
     assert row.tune is not None
     return row.tune
-
-
-def _seeds(more: int) -> str:
-    return count(more, "more confirm seed")

@@ -9,12 +9,19 @@ import io
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
+from sweep_service.report.facts.trial_health import COLUMNS
 from sweep_service.report.model import ConfigRow, Report, StageResult, TrialRow
 from sweep_service.report.render.views import Delta, deltas, reference, varied
 from sweep_service.sweep.records import Stage
 
 Table = Literal["trials", "configs"]
 
+_TRIAL_FIELDS: Final = (
+    "stage", "seed", "state", "attempts", "step", "total_steps", "objective", "evaluation_se", *COLUMNS, "tokens",
+    "seconds",
+)  # fmt: skip
+_CONFIG_FIELDS: Final = (*COLUMNS, "evaluation_se", "tokens", "hours")
+"""Columns that are fields of `TrialRow` and of `ConfigRow`, by the same name."""
 _FORMULA: Final = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """Characters with which a formula may begin, the full-width forms of the signs included."""
 
@@ -48,24 +55,21 @@ def _is_number(text: str) -> bool:
 
 def _trials(report: Report) -> tuple[list[str], list[list[Any]]]:
     names, configs = varied(report), {row.id: row for row in report.configs}
-    header = [
-        "trial_id", "trial", "config_id", "config", "roles", *names, "stage", "seed", "state", "attempts", "step",
-        "total_steps", "objective", "evaluation_se", "entropy_start", "entropy_end", "entropy_kept", "reward_peak",
-        "reward_final", "reward_collapsed", "entropy_collapsed", "length_start", "length_end", "tokens", "seconds",
-        "warnings", "message", "mlflow_url",
+    head, tail = ["trial_id", "trial", "config_id", "config", "roles"], ["warnings", "message", "mlflow_url"]
+    rows = [
+        [
+            trial.id, trial.number, trial.config_id, trial.label, " ".join(configs[trial.config_id].roles),
+            *(configs[trial.config_id].params.get(name) for name in names), *_fields(trial, _TRIAL_FIELDS),
+            " ".join(warning.code for warning in trial.warnings), trial.message, trial.mlflow_url,
+        ]
+        for trial in report.trials
     ]  # fmt: skip
-    return header, [_trial(trial, configs[trial.config_id], names) for trial in report.trials]
+    return [*head, *names, *_TRIAL_FIELDS, *tail], rows
 
 
-def _trial(trial: TrialRow, config: ConfigRow, names: Sequence[str]) -> list[Any]:
-    return [
-        trial.id, trial.number, trial.config_id, trial.label, " ".join(config.roles),
-        *(config.params.get(name) for name in names), trial.stage, trial.seed, trial.state, trial.attempts, trial.step,
-        trial.total_steps, trial.objective, trial.evaluation_se, trial.entropy_start, trial.entropy_end,
-        trial.entropy_kept, trial.reward_peak, trial.reward_final, int(trial.reward_collapsed),
-        int(trial.entropy_collapsed), trial.length_start, trial.length_end, trial.tokens, trial.seconds,
-        " ".join(warning.code for warning in trial.warnings), trial.message, trial.mlflow_url,
-    ]  # fmt: skip
+def _fields(row: TrialRow | ConfigRow, names: Sequence[str]) -> list[Any]:
+    values = [getattr(row, name) for name in names]
+    return [int(value) if isinstance(value, bool) else value for value in values]
 
 
 def _configs(report: Report) -> tuple[list[str], list[list[Any]]]:
@@ -76,17 +80,14 @@ def _configs(report: Report) -> tuple[list[str], list[list[Any]]]:
         "confirm_mean", "confirm_low", "confirm_high", "confirm_sd", "confirm_n", "confirm_planned",
         "tune_mean", "tune_sd", "tune_n", "tune_planned",
         "reference_id", "confirm_delta", "confirm_delta_low", "confirm_delta_high", "tune_delta",
-        "entropy_start", "entropy_end", "entropy_kept", "reward_peak", "reward_final", "reward_collapsed",
-        "entropy_collapsed", "length_start", "length_end", "evaluation_se", "tokens", "hours",
+        *_CONFIG_FIELDS,
     ]  # fmt: skip
     rows = [
         [
             row.id, row.number, row.label, " ".join(row.roles), row.loss, *(row.params.get(name) for name in names),
             *_stage(row.confirm, interval=True), *_stage(row.tune, interval=False),
             against.id if against else None, *_delta(confirm.get(row.id)), *_delta(tune.get(row.id))[:1],
-            row.entropy_start, row.entropy_end, row.entropy_kept, row.reward_peak, row.reward_final,
-            row.reward_collapsed, row.entropy_collapsed, row.length_start, row.length_end, row.evaluation_se,
-            row.tokens, row.hours,
+            *_fields(row, _CONFIG_FIELDS),
         ]
         for row in report.configs
     ]  # fmt: skip

@@ -49,7 +49,7 @@ def render_html(report: Report) -> bytes:
         "sentence": views.sentence(report),
         "outcome_note": _OUTCOMES[report.verdict.outcome],
         "scale": _scale(report.verdict.comparison),
-        "numbers": views.by_number(report.trials),
+        "numbers": {trial.id: trial.number for trial in report.trials},
         "varied": views.varied(report),
         "reference": views.reference(report),
         "against": views.reference_name(report),

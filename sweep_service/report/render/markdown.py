@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from sweep_service.report.formatting import NOTHING, count, interval, number, signed
+from sweep_service.report.formatting import NOTHING, count, estimate, interval, number, signed
 from sweep_service.report.model import (
     BestConfig,
     BudgetComparison,
@@ -107,7 +107,7 @@ def _verdict(verdict: Verdict) -> list[str]:
 
 
 def _cautions(report: Report) -> list[str]:
-    numbers = views.by_number(report.trials)
+    numbers = {trial.id: trial.number for trial in report.trials}
     lines = [
         f"{_code(item.code)} {plain(item.text)}{f' *Rule: {plain(item.rule)}*' if item.rule else ''}"
         f"{_trials([numbers[id_] for id_ in item.trials])}"
@@ -136,7 +136,7 @@ def _effect(effect: Effect) -> list[list[str]]:
         [
             plain(effect.label),
             plain(level.text),
-            f"{number(level.mean)} {interval(level.low, level.high)}".strip(),
+            estimate(level.mean, level.low, level.high),
             str(level.configs),
         ]
         for level in effect.levels
@@ -202,7 +202,7 @@ def _comparisons(report: Report) -> list[str]:
 def _difference(compared: Comparison | BudgetComparison | views.Delta | None) -> str:
     if compared is None:
         return NOTHING
-    return f"{signed(compared.difference)} {interval(compared.low, compared.high, sign=True)}".strip()
+    return estimate(compared.difference, compared.low, compared.high, sign=True)
 
 
 def _claims(claims: Sequence[Claim]) -> list[str]:
@@ -211,9 +211,7 @@ def _claims(claims: Sequence[Claim]) -> list[str]:
             f"**{claim.outcome}**",
             plain(claim.claim),
             plain(claim.evidence),
-            f"{number(claim.estimate)} {interval(claim.low, claim.high)}".strip()
-            if claim.estimate is not None
-            else NOTHING,
+            NOTHING if claim.estimate is None else estimate(claim.estimate, claim.low, claim.high),
         ]
         for claim in claims
     ]

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from sweep_service.report.formatting import interval, number
+from sweep_service.report.formatting import NOTHING, estimate, number
 from sweep_service.report.model import BestConfig, ConfigRow, Report
 from sweep_service.report.render import views
 from sweep_service.report.render.markdown import bullets, fenced, plain, table
@@ -133,8 +133,9 @@ def _results(report: Report, best: BestConfig, exported: Exported) -> tuple[Sequ
     stage = exported.trial.stage
     rows = {row.id: row for row in report.configs}
     against = _comparator(report, best, rows)
-    own, others = _by_seed(rows[best.config_id], stage), _by_seed(against, stage) if against else {}
-    name = against.label if against else ""
+    results = [row.stage(stage) if row else None for row in (rows[best.config_id], against)]
+    own, others = (result.by_seed if result else {} for result in results)
+    means = [estimate(result.mean, result.low, result.high) if result else NOTHING for result in results]
     lines: list[Sequence[str]] = [
         (
             f"{seed}{' (this model)' if seed == exported.trial.seed else ''}",
@@ -143,9 +144,8 @@ def _results(report: Report, best: BestConfig, exported: Exported) -> tuple[Sequ
         )
         for seed in sorted(own | others)
     ]
-    own_mean, other_mean = _mean(rows[best.config_id], stage), _mean(against, stage) if against else ""
-    lines.append(("mean, 95 % interval", own_mean, other_mean))
-    header = (f"{stage} seed", plain(best.label), plain(name))
+    lines.append(("mean, 95 % interval", *means))
+    header = (f"{stage} seed", plain(best.label), plain(against.label if against else ""))
     return (header, lines) if against else (header[:2], [line[:2] for line in lines])
 
 
@@ -154,16 +154,6 @@ def _comparator(report: Report, best: BestConfig, rows: Mapping[str, ConfigRow])
         return rows[report.verdict.comparison.comparator_id]
     reference = views.reference(report)
     return None if reference is None or reference.id == best.config_id else reference
-
-
-def _by_seed(row: ConfigRow, stage: Stage) -> dict[int, float]:
-    result = row.confirm if stage is Stage.CONFIRM else row.tune
-    return {seed.seed: seed.value for seed in result.seeds} if result else {}
-
-
-def _mean(row: ConfigRow, stage: Stage) -> str:
-    result = row.confirm if stage is Stage.CONFIRM else row.tune
-    return f"{number(result.mean)} {interval(result.low, result.high)}".strip() if result else number(None)
 
 
 def _this_model(exported: Exported) -> str:

@@ -55,18 +55,11 @@ _MOST_BANDS: Final = 8
 """Number of configs up to which bands and single seeds can be told apart."""
 
 
-def render_png(report: Report) -> bytes:
-    """Draw entropy, the objective's metric over training, and every seed's objective, below the verdict."""
-    return _file(report, "png")
+def render_picture(report: Report, kind: Literal["png", "svg"]) -> bytes:
+    """Draw entropy, the objective's metric over training, and every seed's objective, below the verdict.
 
-
-def render_svg(report: Report) -> bytes:
-    """Draw the same picture as `render_png`."""
-    return _file(report, "svg")
-
-
-def _file(report: Report, kind: Literal["png", "svg"]) -> bytes:
-    """Draw one picture at a time, since matplotlib's settings belong to the process."""
+    One picture is drawn at a time, since matplotlib's settings belong to the process.
+    """
     with _drawing, mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
@@ -117,12 +110,8 @@ def _draw_curves(ax: Axes, report: Report, key: str, styles: Mapping[str, Config
     _dress(ax, title)
     ax.set_ylabel(unit)
     ax.set_xlabel("optimizer updates (thick lines: means over seeds)")
-    curves = [
-        curve
-        for metric in report.curves
-        for curve in metric.configs
-        if metric.key == key and styles[curve.config_id].shown
-    ]
+    metric = report.curves_of(key)
+    curves = [curve for curve in metric.configs if styles[curve.config_id].shown] if metric else []
     for curve in sorted(curves, key=lambda curve: curve.config_id):
         _draw_curve(ax, curve, styles[curve.config_id], around=len(curves) <= _MOST_BANDS)
     ax.set_xlim(left=0)

@@ -1,9 +1,8 @@
 """Rows of the report joined for display, in one place so that HTML, Markdown and CSV agree."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final, Literal
 
 from sweep_service.report.model import (
     BudgetComparison,
@@ -12,13 +11,12 @@ from sweep_service.report.model import (
     Report,
     SampledCompletion,
     SampleGroup,
-    StageResult,
     TrialRow,
+    Unit,
 )
+from sweep_service.report.parts.verdict import COMPARATORS
 from sweep_service.sweep.labels import ROLE_NAMES
-from sweep_service.sweep.records import Role, Stage
-
-_COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
+from sweep_service.sweep.records import Stage
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,6 @@ class Delta:
     low: float | None
     """Lower end of the 95 % interval; only comparisons of the confirm stage have one."""
     high: float | None
-    num_seeds: int
 
 
 def sentence(report: Report) -> str:
@@ -40,45 +37,31 @@ def sentence(report: Report) -> str:
 
 def reference(report: Report) -> ConfigRow | None:
     """Return the config that deltas refer to: the baseline, else the DAPO arm, else the matched baseline."""
-    rows = [row for role in _COMPARATORS for row in report.configs if role in row.roles and (row.tune or row.confirm)]
+    rows = [row for role in COMPARATORS for row in report.configs if role in row.roles and (row.tune or row.confirm)]
     return rows[0] if rows else None
 
 
 def reference_name(report: Report) -> str:
     """Return the reference's name for a column's head, such as `baseline`; empty without one."""
     row = reference(report)
-    return next((ROLE_NAMES[role] for role in _COMPARATORS if row and role in row.roles), "")
+    return next((ROLE_NAMES[role] for role in COMPARATORS if row and role in row.roles), "")
 
 
 def deltas(report: Report, stage: Stage) -> dict[str, Delta]:
     """Return each config's distance from the reference in one stage, by config id; empty without a reference."""
     against = reference(report)
-    if against is None:
+    reference_result = against and against.stage(stage)
+    if against is None or reference_result is None:
         return {}
     compared = {c.config_id: c for c in report.comparisons if c.comparator_id == against.id}
     by_config: dict[str, Delta] = {}
     for row in report.configs:
         comparison = compared.get(row.id) if stage is Stage.CONFIRM else None
         if comparison is not None:
-            difference, low, high = comparison.difference, comparison.low, comparison.high
-            by_config[row.id] = Delta(difference, low, high, comparison.num_seeds)
-        elif row.id != against.id and (pairs := _pairs(_stage(row, stage), _stage(against, stage))):
-            by_config[row.id] = Delta(fmean(own - other for own, other in pairs), None, None, len(pairs))
+            by_config[row.id] = Delta(comparison.difference, comparison.low, comparison.high)
+        elif row.id != against.id and (own := row.stage(stage)) and (differences := own.minus(reference_result)):
+            by_config[row.id] = Delta(fmean(differences.values()), None, None)
     return by_config
-
-
-def _stage(row: ConfigRow, stage: Stage) -> StageResult | None:
-    return row.confirm if stage is Stage.CONFIRM else row.tune
-
-
-def _pairs(own: StageResult | None, other: StageResult | None) -> list[tuple[float, float]]:
-    if own is None or other is None:
-        return []
-    others = {seed.seed: seed.value for seed in other.seeds}
-    return [(seed.value, others[seed.seed]) for seed in own.seeds if seed.seed in others]
-
-
-Unit = Literal["steps", "tokens", "hours"]
 
 
 def budgets(report: Report) -> dict[tuple[str, str], dict[Unit, BudgetComparison]]:
@@ -136,8 +119,3 @@ def bounds(comparisons: Sequence[Comparison]) -> tuple[float, float]:
     """Return the range that shows every interval, every difference and zero."""
     values = [value for c in comparisons for value in (c.low, c.high, c.difference) if value is not None]
     return min([0.0, *values]), max([0.0, *values])
-
-
-def by_number(trials: Sequence[TrialRow]) -> Mapping[str, int]:
-    """Map trials' ids to their numbers."""
-    return {trial.id: trial.number for trial in trials}

@@ -10,7 +10,7 @@ from xml.sax.saxutils import unescape
 import pytest
 
 from sweep_service.report import Report, build
-from sweep_service.report.render.picture import literal, render_png, render_svg
+from sweep_service.report.render.picture import literal, render_picture
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
 HOSTILE = "_$x$ \\frac{1}{2} <script>alert(1)</script> --> \x07 日本 $"
@@ -35,31 +35,31 @@ def _comments(svg: bytes) -> list[str]:
 
 
 def test_equal_reports_give_equal_bytes(confirmed: Report) -> None:
-    assert render_png(confirmed).startswith(b"\x89PNG")
-    assert render_png(confirmed) == render_png(confirmed.model_copy())
-    assert render_svg(confirmed) == render_svg(confirmed.model_copy())
+    assert render_picture(confirmed, "png").startswith(b"\x89PNG")
+    assert render_picture(confirmed, "png") == render_picture(confirmed.model_copy(), "png")
+    assert render_picture(confirmed, "svg") == render_picture(confirmed.model_copy(), "svg")
 
 
 def test_bytes_do_not_depend_on_what_the_process_has_drawn(confirmed: Report) -> None:
     script = (
         "import hashlib, sys; from sweep_service.report.model import Report;"
-        "from sweep_service.report.render.picture import render_svg;"
-        "print(hashlib.sha256(render_svg(Report.model_validate_json(sys.stdin.read()))).hexdigest())"
+        "from sweep_service.report.render.picture import render_picture;"
+        "print(hashlib.sha256(render_picture(Report.model_validate_json(sys.stdin.read()), 'svg')).hexdigest())"
     )
     made = subprocess.run(
         [sys.executable, "-c", script], input=confirmed.model_dump_json(), capture_output=True, text=True, check=True
     )
-    assert made.stdout.strip() == hashlib.sha256(render_svg(confirmed)).hexdigest()
+    assert made.stdout.strip() == hashlib.sha256(render_picture(confirmed, "svg")).hexdigest()
 
 
 def test_pictures_name_no_time_and_no_version(confirmed: Report) -> None:
-    svg = render_svg(confirmed)
+    svg = render_picture(confirmed, "svg")
     assert b"<metadata" not in svg
-    assert b"Software" not in render_png(confirmed)
+    assert b"Software" not in render_picture(confirmed, "png")
 
 
 def test_it_has_the_verdict_and_three_panels(confirmed: Report) -> None:
-    texts = _comments(render_svg(confirmed))
+    texts = _comments(render_picture(confirmed, "svg"))
     joined = "".join("".join(texts).split())
     assert "".join(f"{confirmed.sweep.name}: {confirmed.verdict.sentence}".split()) in joined
     for title in ("Policy entropy", "Validation accuracy, avg@k", "Every confirm seed (bars: means)"):
@@ -70,7 +70,7 @@ def test_it_has_the_verdict_and_three_panels(confirmed: Report) -> None:
 
 
 def test_the_objective_s_own_metric_is_drawn(confirmed: Report) -> None:
-    texts = _comments(render_svg(confirmed.model_copy(update={"objective": "pass@4 on held-out problems"})))
+    texts = _comments(render_picture(confirmed.model_copy(update={"objective": "pass@4 on held-out problems"}), "svg"))
     assert "Validation pass@k" in texts
     assert "Validation accuracy, avg@k" not in texts
 
@@ -78,13 +78,13 @@ def test_the_objective_s_own_metric_is_drawn(confirmed: Report) -> None:
 def test_panels_without_data_say_so(confirmed: Report) -> None:
     rows = [row.model_copy(update={"tune": None, "confirm": None}) for row in confirmed.configs]
     empty = confirmed.model_copy(update={"curves": [], "configs": rows})
-    assert _comments(render_svg(empty)).count("no results") == 3
-    assert render_png(empty.model_copy(update={"configs": [], "best": None})).startswith(b"\x89PNG")
+    assert _comments(render_picture(empty, "svg")).count("no results") == 3
+    assert render_picture(empty.model_copy(update={"configs": [], "best": None}), "png").startswith(b"\x89PNG")
 
 
 def test_an_exploratory_sweep_shows_tune_seeds() -> None:
     inputs = sweep_inputs({"seeds": {"tune": [0]}}, confirmed=False)
-    assert "Every tune seed (nothing was confirmed)" in _comments(render_svg(build(inputs)))
+    assert "Every tune seed (nothing was confirmed)" in _comments(render_picture(build(inputs), "svg"))
 
 
 def test_of_many_configs_the_best_are_drawn() -> None:
@@ -92,7 +92,7 @@ def test_of_many_configs_the_best_are_drawn() -> None:
     spec = {"space": space, "seeds": {"tune": [0]}, "training": {"loss": {"name": "ce_gppo"}, "steps": 40}}
     report = build(sweep_inputs(spec, confirmed=False))
     assert len(report.configs) >= 25
-    svg = render_svg(report)
+    svg = render_picture(report, "svg")
     assert len(svg) < 500_000
     drawn = {row.label for row in report.configs} & set(_comments(svg))
     assert 2 < len(drawn) <= 20
@@ -102,8 +102,8 @@ def test_of_many_configs_the_best_are_drawn() -> None:
 
 def test_user_text_is_drawn_as_it_is(confirmed: Report) -> None:
     hostile = _renamed(confirmed, HOSTILE)
-    assert render_png(hostile).startswith(b"\x89PNG")
-    svg = render_svg(hostile)
+    assert render_picture(hostile, "png").startswith(b"\x89PNG")
+    svg = render_picture(hostile, "svg")
     root = ElementTree.fromstring(svg)
     assert not [element for element in root.iter() if element.tag.endswith(("script", "image", "}a"))]
     assert [text for text in _comments(svg) if text.startswith("_$x$ \\frac{1}{2} <script>")]
@@ -118,5 +118,7 @@ def test_letters_that_the_font_lacks_become_squares() -> None:
 def test_threads_that_draw_at_once_draw_the_same(confirmed: Report) -> None:
     """Matplotlib's settings belong to the process, so drawings wait for each other."""
     with ThreadPoolExecutor(3) as threads:
-        drawn = list(threads.map(lambda _: (render_svg(confirmed), render_png(confirmed)), range(4)))
+        drawn = list(
+            threads.map(lambda _: (render_picture(confirmed, "svg"), render_picture(confirmed, "png")), range(4))
+        )
     assert len(set(drawn)) == 1
