@@ -66,27 +66,40 @@ def curve_sets(
                 shown = series if key.startswith(EVALUATION) else by_rollout(series, updates[trial.config_id], key)
                 grouped.setdefault((key, trial.config_id), []).append((trial, shown))
     full = set(updates) if drawn is None else set(drawn)
-    points: dict[_CurveId, tuple[int, int]] = {}
-    for least_mean, least_seed, curves in (
-        (FEWEST_POINTS, FEWEST_POINTS, [pair for pair in grouped if pair[1] in full]),
-        (FEWEST_POINTS, 0, [pair for pair in grouped if pair[1] not in full and keys[pair[0]] != "prominent"]),
-        (0, 0, [pair for pair in grouped if pair[1] not in full and keys[pair[0]] == "prominent"]),
-    ):
-        mean = _share(len(curves), least_mean)
-        seed = _share(2 * sum(len(grouped[pair]) for pair in curves if keys[pair[0]] == "seeds"), least_seed)
-        points |= {pair: (mean, seed if keys[pair[0]] == "seeds" else 0) for pair in curves}
+    points = _points(grouped, keys, full)
     sets = [
         CurveSet(
             key=key,
             configs=[
                 _config_curve((key, config.id), grouped[key, config.id], points[key, config.id], config.id in full)
                 for config in configs
-                if points.get((key, config.id), (0, 0))[0]
+                if (key, config.id) in grouped and points[key, config.id][0]
             ],
         )
         for key in keys
     ]
     return [curves for curves in sets if curves.configs]
+
+
+def _points(
+    grouped: Mapping[_CurveId, Sequence[_SeedRun]], keys: Mapping[str, Drawn], full: Collection[str]
+) -> dict[_CurveId, tuple[int, int]]:
+    """Return how many points each mean and each of its seeds' curves may have; 0 leaves it out.
+
+    Curves share alike: those of prominent configs (`full`), those of other configs, and among the latter those that
+    may be left out.
+    """
+    groups: dict[tuple[int, int], list[_CurveId]] = {}
+    for key, id_ in grouped:
+        least = (FEWEST_POINTS, FEWEST_POINTS) if id_ in full else (FEWEST_POINTS * (keys[key] != "prominent"), 0)
+        groups.setdefault(least, []).append((key, id_))
+    points: dict[_CurveId, tuple[int, int]] = {}
+    for (least_mean, least_seed), curves in groups.items():
+        with_seeds = [curve for curve in curves if keys[curve[0]] == "seeds"]
+        mean = _share(len(curves), least_mean)
+        seed = _share(2 * sum(len(grouped[curve]) for curve in with_seeds), least_seed)
+        points |= dict.fromkeys(curves, (mean, 0)) | dict.fromkeys(with_seeds, (mean, seed))
+    return points
 
 
 def _share(curves: int, least: int) -> int:

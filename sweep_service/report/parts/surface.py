@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from sweep_service.report.formatting import interval, number
+from sweep_service.report.formatting import estimate
 from sweep_service.report.model import Surface
 from sweep_service.report.parts.factors import Factor
 from sweep_service.report.statistics.critical_values import Floats, student_critical
-from sweep_service.report.statistics.least_squares import LinearFit, fit, p_of_f, p_text
+from sweep_service.report.statistics.least_squares import fit, p_of_f, p_text
 from sweep_service.sweep.labels import short_name, value_text
 
 _MIN_VALUES: Final = 3
@@ -19,6 +19,8 @@ _MAX_NAMES: Final = 5
 """Largest number of parameters, strongest first; each further one adds a term for each already there."""
 _LEVEL: Final = 0.05
 _EDGE: Final = 1e-9
+_Pairs = Sequence[tuple[int, int]]
+"""Places of two parameters whose product is a term."""
 
 
 def surface(factors: Sequence[Factor], means: Floats) -> Surface | None:
@@ -41,50 +43,48 @@ def surface(factors: Sequence[Factor], means: Floats) -> Surface | None:
         X = np.hstack([_terms(u, pairs), *others])
         found = fit(X, means)
         if found.rank == X.shape[1] and found.df >= _MIN_DF and found.variance is not None:
-            rest = fit(np.hstack([np.ones((len(means), 1)), *others]), means)
-            return _surface(inside, found, rest, pairs, middle, half)
-    return None
+            break
+    else:
+        return None
+    linear, bent = _coefficients(found.beta, k, pairs)
+    top = _highest(linear, bent)
+    row = np.zeros(len(found.beta))
+    row[: 2 * k + 1 + len(pairs)] = _terms(top[None, :], pairs)[0]
+    predicted = float(row @ found.beta)
+    error = student_critical(found.df) * found.variance**0.5 * found.scale(row)
+    made = Surface(
+        names=[factor.name for factor in inside],
+        terms=_raw_terms(inside, pairs, found.beta, middle, half),
+        r2=found.r2,
+        residual_df=found.df,
+        at={
+            factor.name: float(f"{10**value if factor.log else value:.6g}")
+            for factor, value in zip(inside, middle + half * top, strict=True)
+        },
+        predicted=predicted,
+        low=predicted - error,
+        high=predicted + error,
+        text="",
+    )
+    rest = fit(np.hstack([np.ones((len(means), 1)), *others]), means)
+    df = found.rank - rest.rank
+    p = p_of_f(max(rest.rss - found.rss, 0.0) / df / found.variance, df, found.df)
+    edge = [short_name(factor.name) for factor, value in zip(inside, top, strict=True) if abs(value) >= 1 - _EDGE]
+    return made.model_copy(update={"text": _text(made, p, edge)})
 
 
-def _terms(u: Floats, pairs: Sequence[tuple[int, int]]) -> Floats:
+def _terms(u: Floats, pairs: _Pairs) -> Floats:
     """Return the columns (rows, 1 + 2k + pairs): constant, linear, squares, products."""
     products = [u[:, [i]] * u[:, [j]] for i, j in pairs]
     return np.hstack([np.ones((len(u), 1)), u, u**2, *products])
 
 
-def _surface(
-    inside: Sequence[Factor],
-    found: LinearFit,
-    rest: LinearFit,
-    pairs: Sequence[tuple[int, int]],
-    middle: Floats,
-    half: Floats,
-) -> Surface:
-    k = len(inside)
-    constant, linear, bent = float(found.beta[0]), found.beta[1 : k + 1], np.diag(found.beta[k + 1 : 2 * k + 1])
-    for (i, j), value in zip(pairs, found.beta[2 * k + 1 :], strict=False):
+def _coefficients(beta: Floats, k: int, pairs: _Pairs) -> tuple[Floats, Floats]:
+    """Return the fit's coefficients as the vector and the matrix of linear·u + u'·bent·u."""
+    linear, bent = beta[1 : k + 1], np.diag(beta[k + 1 : 2 * k + 1])
+    for (i, j), value in zip(pairs, beta[2 * k + 1 :], strict=False):
         bent[i, j] = bent[j, i] = value / 2
-    top = _highest(linear, bent)
-    row = np.zeros(len(found.beta))
-    row[: 2 * k + 1 + len(pairs)] = _terms(top[None, :], pairs)[0]
-    predicted = float(row @ found.beta)
-    assert found.variance is not None
-    error = student_critical(found.df) * found.variance**0.5 * found.scale(row)
-    at = middle + half * top
-    raw = {f.name: float(f"{10**value if f.log else value:.6g}") for f, value in zip(inside, at, strict=True)}
-    df = found.rank - rest.rank
-    p = p_of_f(max(rest.rss - found.rss, 0.0) / df / found.variance, df, found.df)
-    return Surface(
-        names=[factor.name for factor in inside],
-        terms=_raw_terms(inside, constant, linear, bent, pairs, middle, half),
-        r2=found.r2,
-        residual_df=found.df,
-        at=raw,
-        predicted=predicted,
-        low=predicted - error,
-        high=predicted + error,
-        text=_text(inside, raw, top, found, p, predicted, error),
-    )
+    return linear, bent
 
 
 def _highest(linear: Floats, bent: Floats) -> Floats:
@@ -106,47 +106,31 @@ def _highest(linear: Floats, bent: Floats) -> Floats:
     return best
 
 
-def _raw_terms(
-    inside: Sequence[Factor],
-    constant: float,
-    linear: Floats,
-    bent: Floats,
-    pairs: Sequence[tuple[int, int]],
-    middle: Floats,
-    half: Floats,
-) -> dict[str, float]:
+def _raw_terms(inside: Sequence[Factor], pairs: _Pairs, beta: Floats, middle: Floats, half: Floats) -> dict[str, float]:
     """Return coefficients of the parameters themselves instead of those scaled to [-1, 1]."""
     names = [f"log10 {short_name(factor.name)}" if factor.log else short_name(factor.name) for factor in inside]
+    linear, bent = _coefficients(beta, len(inside), pairs)
     bent = bent / np.outer(half, half)
     linear, slope = linear / half, linear / half - 2 * bent @ middle
-    terms = {"1": float(constant - linear @ middle + middle @ bent @ middle)}
+    terms = {"1": float(float(beta[0]) - linear @ middle + middle @ bent @ middle)}
     terms |= {name: float(value) for name, value in zip(names, slope, strict=True)}
     squares = [f"({name})²" if " " in name else f"{name}²" for name in names]
     terms |= {name: float(value) for name, value in zip(squares, np.diag(bent), strict=True)}
     return terms | {f"{names[i]} {names[j]}": float(2 * bent[i, j]) for i, j in pairs}
 
 
-def _text(
-    inside: Sequence[Factor],
-    at: dict[str, float],
-    top: Floats,
-    found: LinearFit,
-    p: float,
-    predicted: float,
-    error: float,
-) -> str:
-    place = ", ".join(f"{short_name(name)} = {value_text(value)}" for name, value in at.items())
-    fitted = f"R² {found.r2:.2f}, {found.df} df left"
+def _text(surface: Surface, p: float, edge: Sequence[str]) -> str:
+    """Describe the surface; `edge` names the parameters whose best value lies at an end of their range."""
+    place = ", ".join(f"{short_name(name)} = {value_text(value)}" for name, value in surface.at.items())
+    fitted = f"R² {surface.r2:.2f}, {surface.residual_df} df left"
     if p >= _LEVEL:
         return f"The fitted quadratic surface cannot be told from a flat one ({p_text(p)}, {fitted})."
     text = (
-        f"The fitted quadratic surface ({fitted}) is highest at {place}: {number(predicted)} "
-        f"{interval(predicted - error, predicted + error)}, if the surface holds; a highest point is picked, so this "
-        "flatters."
+        f"The fitted quadratic surface ({fitted}) is highest at {place}: "
+        f"{estimate(surface.predicted, surface.low, surface.high)}, if the surface holds; a highest point is picked, "
+        "so this flatters."
     )
-    edge = ", ".join(short_name(f.name) for f, u in zip(inside, top, strict=True) if abs(u) >= 1 - _EDGE)
     if edge:
-        text += (
-            f" That is on the edge of what was tried in {edge}: a wider range may hold better values, if there is one."
-        )
+        text += f" That is on the edge of what was tried in {', '.join(edge)}: "
+        text += "a wider range may hold better values, if there is one."
     return text
