@@ -33,7 +33,8 @@ def export_best(
     Raises: NotReady, while there is no final report; ServiceError, if it cannot be exported.
     """
     from sweep_service.report.model import Report  # brings the report's parts
-    from sweep_service.report.render.model_card import CONFIG_FILE, Exported, model_card, trial_yaml
+    from sweep_service.report.parts.best_config import FILE_NAME
+    from sweep_service.report.render.model_card import Exported, model_card, trial_yaml
 
     target = target.expanduser().absolute()
     if target.exists():
@@ -55,7 +56,7 @@ def export_best(
         folder = Path(near) / "model"
         facts = _export(checkpoint, folder, weights, adapter=adapter)
         exported = Exported(trial, why, training, curve.values[-1], facts, processes, _base(training))
-        write_whole(folder / CONFIG_FILE, trial_yaml(report, best, exported))
+        write_whole(folder / FILE_NAME, trial_yaml(report, best, exported))
         write_whole(folder / "README.md", model_card(report, best, exported))
         move_whole(folder, target)
     size = f"{facts['parameters']:,} parameters in {facts['dtype']}, {facts['bytes'] / 2**20:,.1f} MiB"

@@ -12,7 +12,8 @@ from sweep_service.report.facts.provenance import provenance
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import in_order, is_comparator
 from sweep_service.report.formatting import count, estimate, number, signed
-from sweep_service.report.model import BestConfig, CheckpointRef, ConfigRow, Outcome, StageResult, TrialRow
+from sweep_service.report.model import BestConfig, CheckpointRef, ConfigRow, Outcome, StageResult
+from sweep_service.sweep.links import run_link
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
 
 FILE_NAME: Final = "best.yaml"
@@ -42,7 +43,8 @@ def card(facts: Facts) -> BestConfig | None:
     if row is None:
         return None
     trials = _trials(facts, row)
-    command = _command(facts, trials[0])
+    spec, seed = facts.inputs.sweep.spec, trials[0].seed
+    command = train_command(trials[0].threads, spec.resources.processes_for(spec.base), f"seed={seed}")
     return BestConfig(
         config_id=row.id,
         label=row.label,
@@ -57,7 +59,7 @@ def card(facts: Facts) -> BestConfig | None:
         command=command,
         seeds=[trial.seed for trial in trials if trial.stage is Stage.CONFIRM],
         checkpoints=_checkpoints(facts, trials),
-        mlflow_urls=_mlflow_urls(facts, trials),
+        mlflow_urls=[url for trial in trials if (url := run_link(facts.inputs.mlflow_url, trial.mlflow_run_id))],
         provenance=provenance(facts, facts.configs[row.id]),
     )
 
@@ -199,12 +201,17 @@ def _collapsed(row: ConfigRow) -> str:
     return f"; {row.reward_collapsed} of {trials} collapsed" if row.reward_collapsed else ""
 
 
-def _command(facts: Facts, trial: Trial) -> str:
-    """Return the command that trains as the trial did: with its seed, processes and threads."""
-    spec = facts.inputs.sweep.spec
-    processes = spec.resources.processes_for(spec.base)
-    threads, together = max(1, trial.threads // processes), f" --processes {processes}" if processes > 1 else ""
-    return f"OMP_NUM_THREADS={threads} python -m trainers {FILE_NAME} seed={trial.seed}{together}"
+def train_command(threads: int, processes: int, *options: str) -> str:
+    """Return the command that trains by the file with a trial's threads and processes, on which results depend."""
+    together = [f"--processes {processes}"] if processes > 1 else []
+    return " ".join(
+        [f"OMP_NUM_THREADS={max(1, threads // processes)} python -m trainers", FILE_NAME, *options, *together]
+    )
+
+
+def commented(lines: Sequence[str]) -> str:
+    """Write the lines as the comment that leads a file."""
+    return "".join(f"# {' '.join(line.split())}\n" for line in lines)
 
 
 def _yaml(facts: Facts, row: ConfigRow, trial: Trial, command: str) -> str:
@@ -215,8 +222,7 @@ def _yaml(facts: Facts, row: ConfigRow, trial: Trial, command: str) -> str:
         f"Run it: {command}",
         f"This is the {trial.stage} trial {trial.id}. With --cache FOLDER it takes the sweep's models and data.",
     ]
-    comment = "".join(f"# {' '.join(line.split())}\n" for line in lines)
-    return f"{comment}seed: {trial.seed}\n{_dumped(json.dumps(config.training))}"
+    return f"{commented(lines)}seed: {trial.seed}\n{_dumped(json.dumps(config.training))}"
 
 
 @lru_cache(maxsize=64)
@@ -231,8 +237,3 @@ def _checkpoints(facts: Facts, trials: Sequence[Trial]) -> list[CheckpointRef]:
         for trial in trials
         if (last := newest.get(trial.id))
     ]
-
-
-def _mlflow_urls(facts: Facts, trials: Sequence[Trial]) -> list[str]:
-    rows: Mapping[str, TrialRow] = {row.id: row for row in facts.trials}
-    return [url for trial in trials if (url := rows[trial.id].mlflow_url)]

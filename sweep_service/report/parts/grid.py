@@ -30,29 +30,29 @@ def grid(facts: Facts) -> Grid | None:
         return None
     comparators = [config for config in facts.inputs.configs if Role.SPACE not in config.roles]
     tried += [config for config in comparators if _alike(config, tried[0], values)]
-    levels = [distinct([config.params[name] for config in tried], space.root[name]) for name in axes]
-    texts = [_texts(found) for found in levels]
+    texts = [_texts(distinct([config.params[name] for config in tried], space.root[name])) for name in axes]
     at: dict[tuple[str, ...], list[ConfigRow]] = {}
     for config in tried:
-        at.setdefault(_place(config.params, axes), []).append(facts.rows[config.id])
+        place = tuple(words[repr(config.params[name])] for name, words in zip(axes, texts, strict=True))
+        at.setdefault(place, []).append(facts.rows[config.id])
     collapsed, kept = collapsed_in_tuning(facts), _kept(facts)
     noise = _noise(facts, tried, collapsed)
     planned = Counter(trial.config_id for trial in facts.trials if trial.stage is Stage.TUNE)
-    facets = list(zip(levels[2], texts[2], strict=True)) if len(axes) > 2 else []
+    xs, ys, facets = ([*words.values()] for words in (texts if len(axes) > 2 else [*texts, {}]))
     cells = [
-        _cell((x_text, y_text, facet[1] if facet else None), at.get(place, []), noise, collapsed, planned, kept)
-        for facet in facets or [None]
-        for y, y_text in zip(levels[1], texts[1], strict=True)
-        for x, x_text in zip(levels[0], texts[0], strict=True)
-        for place in [tuple(repr(value) for value in ((x, y, facet[0]) if facet else (x, y)))]
+        _cell(place, at.get(place, []), noise, collapsed, planned, kept)
+        for facet in [(text,) for text in facets] or [()]
+        for y in ys
+        for x in xs
+        for place in [(x, y, *facet)]
     ]
     return Grid(
         x=axes[0],
         y=axes[1],
         facet=axes[2] if facets else None,
-        xs=texts[0],
-        ys=texts[1],
-        facets=texts[2] if facets else [],
+        xs=xs,
+        ys=ys,
+        facets=facets,
         cells=cells,
         others=[name for name, found in values.items() if len(found) > 1 and name not in axes],
     )
@@ -87,14 +87,10 @@ def _fixed(config: Config, varied: Mapping[str, Any]) -> Any:
     return training
 
 
-def _texts(values: Sequence[Any]) -> list[str]:
-    """Write values for people, in full where the short forms of two are the same."""
-    short = [value_text(value) for value in values]
-    return short if len(set(short)) == len(short) else [repr(value) for value in values]
-
-
-def _place(params: Mapping[str, Any], axes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(repr(params[name]) for name in axes)
+def _texts(values: Sequence[Any]) -> dict[str, str]:
+    """Write values for people, by their full form, which stays where the short forms of two are the same."""
+    short = {repr(value): value_text(value) for value in values}
+    return short if len(set(short.values())) == len(short) else {full: full for full in short}
 
 
 def _noise(facts: Facts, tried: Sequence[Config], collapsed: Collection[str]) -> SeedFit | None:
@@ -112,7 +108,7 @@ def _kept(facts: Facts) -> dict[str, float]:
 
 
 def _cell(
-    place: tuple[str, str, str | None],
+    place: tuple[str, ...],
     rows: Sequence[ConfigRow],
     noise: SeedFit | None,
     collapsed: Collection[str],
@@ -128,7 +124,7 @@ def _cell(
     return Cell(
         x=place[0],
         y=place[1],
-        facet=place[2],
+        facet=place[2] if len(place) > 2 else None,
         config_id=None if best is None else best.id,
         mean=fmean(row.tune.mean for row in tuned if row.tune) if tuned else None,
         half_width=_half_width(tuned, noise, collapsed),

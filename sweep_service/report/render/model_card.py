@@ -11,13 +11,13 @@ import yaml
 
 from sweep_service.report.formatting import NOTHING, estimate, number
 from sweep_service.report.model import BestConfig, ConfigRow, Report
+from sweep_service.report.parts.best_config import FILE_NAME, commented, train_command
 from sweep_service.report.render import views
 from sweep_service.report.render.markdown import bullets, fenced, plain, table
 from sweep_service.schemas import TrialView
 from sweep_service.sweep.records import Stage
 from trainers.catalog.entries import ModelEntry
 
-CONFIG_FILE: Final = "best.yaml"
 _LOSS_FIRST: Final = ("name", "beta1", "beta2", "epsilon", "epsilon_low", "epsilon_high")
 
 
@@ -70,15 +70,13 @@ def trial_yaml(report: Report, best: BestConfig, exported: Exported) -> str:
         f"Train it again: {_command(exported)}",
         f"Evaluate this folder: {_command(exported, '--evaluate .')}",
     ]
-    comment = "".join(f"# {' '.join(line.split())}\n" for line in lines)
-    return comment + yaml.safe_dump({"seed": trial.seed, **exported.training}, sort_keys=False, allow_unicode=True)
+    return commented(lines) + yaml.safe_dump(
+        {"seed": trial.seed, **exported.training}, sort_keys=False, allow_unicode=True
+    )
 
 
 def _command(exported: Exported, *options: str) -> str:
-    """Write the command with the trial's threads and processes, on which results depend."""
-    threads, several = max(1, exported.trial.threads // exported.processes), exported.processes > 1
-    words = [f"OMP_NUM_THREADS={threads}", "python -m trainers", CONFIG_FILE, *options, "--cache CACHE"]
-    return " ".join([*words, f"--processes {exported.processes}"] if several else words)
+    return train_command(exported.trial.threads, exported.processes, *options, "--cache CACHE")
 
 
 def _head(exported: Exported) -> str:
@@ -208,9 +206,7 @@ def _value(value: Any) -> str:
 
 
 def _again(exported: Exported) -> str:
-    text = (
-        f"`{CONFIG_FILE}` is the whole configuration with this seed; CACHE is a folder with the same catalog entries."
-    )
+    text = f"`{FILE_NAME}` is the whole configuration with this seed; CACHE is a folder with the same catalog entries."
     return f"{text}\n\n{fenced(_command(exported), 'sh')}"
 
 
