@@ -47,18 +47,9 @@ class Float(Base):
 
     @model_validator(mode="after")
     def _range(self) -> Self:
-        _check_range(self.low, self.high, self.log)
-        if self.step is not None:
-            if self.log:
-                raise ValueError("step and log exclude each other; for a grid on a log scale list the values")
-            steps = (_exact(self.high) - _exact(self.low)) / _exact(self.step)
-            if steps.denominator != 1:
-                raise ValueError(
-                    f"high {self.high} is not low {self.low} plus a multiple of step {self.step}; "
-                    f"the last value would be {float(_exact(self.low) + int(steps) * _exact(self.step))}"
-                )
-            if steps > _EXACT:
-                raise ValueError(f"step {self.step} is too small for the range {self.low} to {self.high}")
+        _check_range(self.low, self.high, self.log, self.step)
+        if self.size is not None and self.size > _EXACT + 1:
+            raise ValueError(f"step {self.step} is too small for the range {self.low} to {self.high}")
         return self
 
     @property
@@ -100,14 +91,7 @@ class Int(Base):
 
     @model_validator(mode="after")
     def _range(self) -> Self:
-        _check_range(self.low, self.high, self.log)
-        if self.step > 1 and self.log:
-            raise ValueError("step and log exclude each other; for a grid on a log scale list the values")
-        if (self.high - self.low) % self.step:
-            raise ValueError(
-                f"high {self.high} is not low {self.low} plus a multiple of step {self.step}; "
-                f"the last value would be {self.high - (self.high - self.low) % self.step}"
-            )
+        _check_range(self.low, self.high, self.log, self.step if self.step > 1 else None)
         return self
 
     @property
@@ -164,11 +148,19 @@ Distribution = Annotated[Float | Int | Categorical | Fixed, Field(discriminator=
 """One of the four distributions; in a mapping `type` says which."""
 
 
-def _check_range(low: float, high: float, log: bool) -> None:
+def _check_range(low: float, high: float, log: bool, step: float | None) -> None:
     if not low < high:
         raise ValueError(f"low {low} must be below high {high}; for a single value write the value itself")
     if log and low <= 0:
         raise ValueError(f"low {low} must be above 0 on a log scale")
+    if step is None:
+        return
+    if log:
+        raise ValueError("step and log exclude each other; for a grid on a log scale list the values")
+    steps = (_exact(high) - _exact(low)) / _exact(step)
+    if steps.denominator != 1:
+        last = type(high)(_exact(low) + int(steps) * _exact(step))
+        raise ValueError(f"high {high} is not low {low} plus a multiple of step {step}; the last value would be {last}")
 
 
 def _exact(value: float) -> Fraction:

@@ -89,12 +89,10 @@ def _facts(inputs: ReportInputs) -> Facts:
 def _objectives(inputs: ReportInputs) -> dict[str, float | None]:
     """Return each trial's objective by trial id; None without one."""
     objective = inputs.sweep.spec.objective
-    found: dict[str, float | None] = {}
-    for trial in inputs.trials:
-        evaluations = inputs.get(trial.id, objective.metric)
-        values = [float(value) for value in evaluations.present.values] if evaluations else []
-        found[trial.id] = trial_objective(trial, values, objective)
-    return found
+    return {
+        trial.id: trial_objective(trial, inputs.present(trial.id, objective.metric).values.tolist(), objective)
+        for trial in inputs.trials
+    }
 
 
 def _sweep_info(inputs: ReportInputs) -> SweepInfo:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
 
+import numpy as np
 from pydantic_core import to_json
 
 from sweep_service.report.model import REPORT_VERSION
@@ -46,6 +47,8 @@ prominent configs only. In a sweep of few configs all are prominent."""
 CURVE_KEYS: Final = (*CURVES, "eval/avg_at_k_se", "completion/length_ended", "weight_share/potential")
 """The metrics that a report reads."""
 
+_EMPTY: Final = Series(np.empty(0, dtype=np.int64), np.empty(0))
+
 
 @dataclass(frozen=True)
 class ReportInputs:
@@ -78,6 +81,11 @@ class ReportInputs:
         """Return one metric of one trial; None if it was never recorded."""
         series = self.series.get(trial_id)
         return None if series is None else series.get(key)
+
+    def present(self, trial_id: str, key: str) -> Series:
+        """Return one metric of one trial at the steps that have a value; empty if it was never recorded."""
+        series = self.get(trial_id, key)
+        return _EMPTY if series is None else series.present
 
     @property
     def interim(self) -> bool:

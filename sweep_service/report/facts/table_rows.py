@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.facts.trial_health import COLUMNS, trial_health
+from sweep_service.report.facts.trial_health import COLUMNS, trial_health, value_at
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
 from sweep_service.report.statistics.differences import mean_interval
 from sweep_service.sweep.labels import config_label, parameters
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState
-from sweep_service.sweep.series import Series
 
 
 def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportInputs) -> TrialRow:
@@ -24,7 +23,7 @@ def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportI
         objective=objective,
         **{name: getattr(health, name) for name in COLUMNS},
         evaluation_se=None if objective is None else _evaluation_se(trial, inputs),
-        tokens=_last(inputs.get(trial.id, "tokens/total")),
+        tokens=value_at(inputs.present(trial.id, "tokens/total").values, -1),
         seconds=trial.held_s if trial.state.is_over and trial.held_s else None,
         mlflow_url=run_link(inputs.mlflow_url, trial.mlflow_run_id),
     )
@@ -33,16 +32,11 @@ def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportI
 def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:
     """Return the standard error that sampling at evaluations gives a trial's objective; None where it is not known."""
     objective = inputs.sweep.spec.objective
-    series = inputs.get(trial.id, f"{objective.metric}_se")
-    if series is None or trial.state is TrialState.DIVERGED:
+    if trial.state is TrialState.DIVERGED:
         return None
-    errors = series.present.values[-objective.last :]  # independent, since each evaluation samples anew
+    errors = inputs.present(trial.id, f"{objective.metric}_se").values
+    errors = errors[-objective.last :]  # independent, since each evaluation samples anew
     return math.sqrt(float(errors @ errors)) / len(errors) if errors.size else None
-
-
-def _last(series: Series | None) -> float | None:
-    values = series.present.values if series else None
-    return float(values[-1]) if values is not None and values.size else None
 
 
 def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:

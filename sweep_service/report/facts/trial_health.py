@@ -7,7 +7,7 @@ import numpy as np
 
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.sweep.records import Trial, TrialState
-from sweep_service.sweep.series import Series, Values
+from sweep_service.sweep.series import Values
 
 WINDOW: Final = 0.05
 """Share of a trial's steps over which curves are averaged before they are judged."""
@@ -24,7 +24,6 @@ COLUMNS: Final = (
     "entropy_collapsed", "length_start", "length_end",
 )  # fmt: skip
 """Fields of a trial's health that the report's tables show, for configs too."""
-_NOTHING: Final = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -74,24 +73,24 @@ def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
     diverged = trial.state is TrialState.DIVERGED
     if trial.id not in inputs.series:
         return Health(diverged=diverged)
-    entropy = smooth(inputs.get(trial.id, "entropy"), trial.total_steps)
-    reward = smooth(inputs.get(trial.id, "reward/mean"), trial.total_steps)
-    found = inputs.get(trial.id, "eval/avg_at_k")
-    accuracy = found.present.values if found else _NOTHING
+    entropy, reward, length = (
+        smooth(inputs.present(trial.id, key).values, trial.total_steps)
+        for key in ("entropy", "reward/mean", "completion/length_mean")
+    )
+    accuracy = inputs.present(trial.id, "eval/avg_at_k").values
     learned = max(reward.max(initial=0.0), accuracy.max(initial=0.0)) > LEARNED
     before, lowest = _deepest_fall(reward) if learned else (None, None)
-    length = smooth(inputs.get(trial.id, "completion/length_mean"), trial.total_steps)
     return Health(
-        entropy_start=_at(entropy, 0),
-        entropy_end=_at(entropy, -1),
+        entropy_start=value_at(entropy, 0),
+        entropy_end=value_at(entropy, -1),
         entropy_lowest=float(entropy.min()) if entropy.size else None,
         entropy_highest=float(entropy.max()) if entropy.size else None,
         reward_peak=float(reward.max()) if reward.size else None,
         reward_before=before,
         reward_lowest=lowest,
-        reward_final=_at(reward, -1),
-        length_start=_at(length, 0),
-        length_end=_at(length, -1),
+        reward_final=value_at(reward, -1),
+        length_start=value_at(length, 0),
+        length_end=value_at(length, -1),
         diverged=diverged,
     )
 
@@ -106,7 +105,8 @@ def _deepest_fall(reward: Values) -> tuple[float | None, float | None]:
     return float(best[deepest]), float(reward[deepest])
 
 
-def _at(values: Values, index: int) -> float | None:
+def value_at(values: Values, index: int) -> float | None:
+    """Return the value at an index; None if there are no values."""
     return float(values[index]) if values.size else None
 
 
@@ -115,9 +115,8 @@ def window(total_steps: int) -> int:
     return max(_SHORTEST, round(WINDOW * total_steps))
 
 
-def smooth(series: Series | None, total_steps: int) -> Values:
+def smooth(values: Values, total_steps: int) -> Values:
     """Return moving means over windows of a trial's steps; empty without values."""
-    values = series.present.values if series else _NOTHING
     if not values.size:
         return values
     width = min(len(values), window(total_steps))

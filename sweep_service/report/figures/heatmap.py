@@ -128,12 +128,12 @@ def _figure(grid: Grid, quantity: _Quantity, place: int, pixels: int) -> Figure:
 
 def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words, size: int) -> list[Figure]:
     by_place = {(cell.y, cell.x): cell for cell in cells}
-    table = [[by_place[y, x] for x in grid.xs] for y in grid.ys]
+    table = [[by_place.get((y, x)) for x in grid.xs] for y in grid.ys]
     low, high = _range(grid, quantity.value)
     heat: Figure = {
         "type": "heatmap",
-        "z": [[_rounded(quantity.value(cell)) for cell in row] for row in table],
-        "text": [[_hover(grid, cell) for cell in row] for row in table],
+        "z": [[_rounded(quantity.value(cell)) if cell else None for cell in row] for row in table],
+        "text": [[_hover(grid, cell) if cell else "" for cell in row] for row in table],
         "hovertemplate": "%{text}<extra></extra>",
         "hoverongaps": False,
         "zmin": low,
@@ -143,9 +143,15 @@ def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words
         "xgap": 2,
         "ygap": 2,
     }
-    placed = [(x, y, cell) for y, row in enumerate(table) for x, cell in enumerate(row)]
-    full = [(x, y, cell, value) for x, y, cell in placed if (value := quantity.value(cell)) is not None]
-    holes = [(x, y, cell) for x, y, cell in placed if quantity.value(cell) is None]
+    full: list[tuple[int, int, Cell, float]] = []
+    holes: list[tuple[int, int, Cell | None]] = []
+    for y, row in enumerate(table):
+        for x, cell in enumerate(row):
+            value = quantity.value(cell) if cell else None
+            if cell is None or value is None:
+                holes.append((x, y, cell))
+            else:
+                full.append((x, y, cell, value))
     texts = {"type": "scatter", "mode": "text", "hoverinfo": "skip"}
     label = texts | {
         "x": [x for x, _, _, _ in full],
@@ -153,7 +159,7 @@ def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words
         "text": ["<br>".join(words(cell)) for _, _, cell, _ in full],
         "textfont": {"size": size, "color": [_on(value, low, high) for _, _, _, value in full]},
     }
-    failed = [(x, y, cell) for x, y, cell in holes if cell.planned]
+    failed = [(x, y, cell) for x, y, cell in holes if cell and cell.planned]
     missing = texts | {
         "x": [x for x, _, _ in failed],
         "y": [y for _, y, _ in failed],

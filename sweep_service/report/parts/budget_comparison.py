@@ -110,8 +110,8 @@ def _run(trial: Trial, objective: float, inputs: ReportInputs) -> Run:
         return Run(trial.state is TrialState.DIVERGED, objective, np.empty(0), {})
     present = ~np.isnan(series.values)
     steps, spent = series.steps[present], dict[Unit, npt.NDArray[np.float64]]()
-    tokens = inputs.get(trial.id, "tokens/total")
-    if tokens is not None and (total := tokens.present).steps.size:
+    total = inputs.present(trial.id, "tokens/total")
+    if total.steps.size:
         spent["tokens"] = np.interp(steps, np.append(0, total.steps), np.append(0.0, total.values))
     times = inputs.series[trial.id].eval_times[present]
     start = float(times[0]) if steps[0] == 0 else trial.ended_at and trial.ended_at - trial.held_s

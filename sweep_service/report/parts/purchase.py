@@ -50,10 +50,9 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
     def power_with(more: int) -> float:
         return _power(variance, df + more, n + more, comparison.family)
 
-    more = _fewest(power_with, least)
-    if more is None:
-        return _out_of_reach(ids, power_with(_MOST))
-    reached = power_with(more)
+    more, reached = _fewest(power_with, least)
+    if reached < POWER:
+        return _out_of_reach(ids, reached)
     found = f"a true difference of {RELEVANT:g} with {_percent(reached)} probability"
     if more == 0:
         text = f"These {count(n, 'confirm seed')} would show {found} already; more seeds would find smaller ones."
@@ -83,10 +82,9 @@ def _confirm_stage(rows: Mapping[str, ConfigRow]) -> Purchase | None:
     def power_with(seeds: int) -> float:
         return _power(variance, others * (seeds - 1), seeds, family)
 
-    seeds = _fewest(power_with, MIN_SEEDS)
-    if seeds is None:
-        return _out_of_reach(ids, power_with(_MOST))
-    reached = power_with(seeds)
+    seeds, reached = _fewest(power_with, MIN_SEEDS)
+    if reached < POWER:
+        return _out_of_reach(ids, reached)
     text = (
         f"{ask.format(seeds)}: it finds a true difference of {RELEVANT:g} with {_percent(reached)} probability, "
         f"{_estimate(variance, df)} on the tune seeds."
@@ -107,11 +105,10 @@ def _power(variance: float, df: int, seeds: int, family: int) -> float:
     return power(lower_critical(family, df), df, RELEVANT / math.sqrt(2 * variance / seeds))
 
 
-def _fewest(power_with: Callable[[int], float], least: int) -> int | None:
-    """Return the smallest number of seeds from `least` on that reaches `POWER`; None if `_MOST` do not."""
-    seeds = range(least, _MOST + 1)
-    place = bisect_left(seeds, POWER, key=power_with)
-    return seeds[place] if place < len(seeds) else None
+def _fewest(power_with: Callable[[int], float], least: int) -> tuple[int, float]:
+    """Return the smallest number of seeds from `least` on that reaches `POWER`, at most `_MOST`, and their power."""
+    seeds = least + bisect_left(range(least, _MOST), POWER, key=power_with)
+    return seeds, power_with(seeds)
 
 
 def _spread_of_pair(comparison: Comparison) -> tuple[float, int] | None:

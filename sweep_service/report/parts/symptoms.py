@@ -14,7 +14,7 @@ from sweep_service.report.facts.trial_health import Health, smooth, trial_health
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Caution, TrialRow
 from sweep_service.sweep.records import Trial, TrialState
-from sweep_service.sweep.series import Values
+from sweep_service.sweep.series import Series, Values
 
 EXPLOSION: Final = 3.0
 """Multiple of its start above which entropy counts as exploding."""
@@ -39,14 +39,17 @@ class _Seen:
     health: Health
     inputs: ReportInputs
 
+    def present(self, key: str) -> Series:
+        """Return a metric at the steps that have a value; empty if it was not recorded."""
+        return self.inputs.present(self.trial.id, key)
+
     def windows(self, key: str) -> Values:
         """Return moving means of a metric; empty if it was not recorded."""
-        return smooth(self.inputs.get(self.trial.id, key), self.trial.total_steps)
+        return smooth(self.present(key).values, self.trial.total_steps)
 
     def mean(self, key: str) -> float:
         """Return the mean of a metric over the whole trial; 0 if it was not recorded."""
-        series = self.inputs.get(self.trial.id, key)
-        values = series.present.values if series else np.empty(0)
+        values = self.present(key).values
         return float(values.mean()) if values.size else 0.0
 
 
@@ -148,11 +151,9 @@ def _rise_as_reward_falls(entropy: Values, reward: Values, width: int) -> float 
 
 
 def _reward_hacking(seen: _Seen) -> _Sign | None:
-    found = seen.inputs.get(seen.trial.id, "reward/mean")
-    held_out = _held_out(seen) if found else None
-    if found is None or held_out is None or held_out.fallen <= 0:
+    reward, held_out = seen.present("reward/mean"), _held_out(seen)
+    if held_out is None or held_out.fallen <= 0:
         return None
-    reward = found.present
     at_peak, at_end = (
         reward.values[(reward.steps > first) & (reward.steps <= last)] for first, last in (held_out.peak, held_out.end)
     )
@@ -195,14 +196,13 @@ class _HeldOut:
 
 
 def _held_out(seen: _Seen) -> _HeldOut | None:
-    found = seen.inputs.get(seen.trial.id, "eval/avg_at_k")
-    series = found.present if found else None
-    if series is None or len(series.values) < 2:
+    series = seen.present("eval/avg_at_k")
+    if len(series.values) < 2:
         return None
     last = min(seen.inputs.sweep.spec.objective.last, len(series.values) - 1)
     means = np.convolve(series.values, np.full(last, 1 / last), "valid")
-    errors = seen.inputs.get(seen.trial.id, "eval/avg_at_k_se")
-    typical = float(np.sqrt(np.mean(errors.present.values**2))) if errors and errors.present.values.size else 0.0
+    errors = seen.present("eval/avg_at_k_se").values
+    typical = float(np.sqrt(np.mean(errors**2))) if errors.size else 0.0
     peak = int(means.argmax())
     risen, fallen = float(means[-1] - series.values[0]), float(means[peak] - means[-1])
     noise = _ERRORS * typical
