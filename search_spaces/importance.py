@@ -47,10 +47,8 @@ def importances(space: SearchSpace, observations: Sequence[Observation]) -> Impo
     num_best = int((values >= np.sort(values)[-math.ceil(share * len(values))]).sum())  # as PED-ANOVA counts them
     if num_best == len(values):
         return None
-    study, axes = (
-        new_study(optuna.samplers.RandomSampler()),
-        {name: _axis(kind) for name, kind in distributions.items()},
-    )
+    study = new_study(optuna.samplers.RandomSampler())
+    axes = {name: _axis(kind) for name, kind in distributions.items()}
     for item in complete:
         params = {name: _place(item.params[name], distributions[name]) for name in distributions}
         study.add_trial(optuna.create_trial(value=item.value, params=params, distributions=axes))

@@ -21,7 +21,7 @@ def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigSt
     title, unit = TITLES[metric.key]
     rows = {row.id: row for row in report.configs}
     by_number = sorted(metric.configs, key=lambda curve: rows[curve.config_id].number)
-    lowest = min(_values(metric), default=0)
+    lowest = min((value for curve in metric.configs for value in curve.mean if value is not None), default=0)
     opacity = _BAND if sum(style.shown for style in styles.values()) <= _FEW else _BAND_OF_MANY
     bands = [_band_trace(curve, styles[curve.config_id], min(lowest, 0), opacity) for curve in by_number if curve.low]
     seeds = [_seeds_trace(curve, styles[curve.config_id]) for curve in by_number if curve.seeds]
@@ -34,10 +34,6 @@ def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigSt
     if metric.key == "entropy":
         layout["shapes"] = entropy_zones(metric, report)
     return {"id": metric.key, "title": title, "data": bands + seeds + means, "layout": layout}
-
-
-def _values(metric: CurveSet) -> list[float]:
-    return [value for curve in metric.configs for value in curve.mean if value is not None]
 
 
 def _mean_trace(curve: ReportCurve, row: ConfigRow, style: ConfigStyle) -> Figure:

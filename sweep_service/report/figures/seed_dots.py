@@ -71,12 +71,13 @@ def seed_rows(report: Report) -> list[ConfigRow]:
     rows = [row for row in report.configs if row.confirm]
     if not rows:
         tuned = [row for row in report.configs if row.tune]
-        space = sorted((row for row in tuned if Role.SPACE in row.roles), key=_tune_rank)[:MOST_ROWS]
+        space = sorted((row for row in tuned if Role.SPACE in row.roles), key=tune_rank)[:MOST_ROWS]
         rows = [row for row in tuned if Role.SPACE not in row.roles] + space
     return sorted(rows, key=lambda row: (Role.BASELINE not in row.roles, Role.SPACE not in row.roles))
 
 
-def _tune_rank(row: ConfigRow) -> tuple[float, int]:
+def tune_rank(row: ConfigRow) -> tuple[float, int]:
+    """Return a key that sorts configs by tune mean, the best first."""
     return (-row.tune.mean if row.tune else 0.0, row.number)
 
 

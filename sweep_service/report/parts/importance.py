@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from search_spaces.distributions import Distribution
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.tuned_points import TunedPoint, tuned_points
 from sweep_service.report.model import Importance
@@ -15,7 +14,11 @@ def importance(facts: Facts) -> Importance | None:
     """Weigh the parameters by two methods; None with fewer than 20 tuned configs of the space."""
     space = facts.inputs.sweep.spec.space
     varied = {name: space.root[name] for name in space.varied}
-    points = [point for point in tuned_points(facts) if _complete(point, varied)]
+    points = [  # a setting that a config's loss lacks reads None
+        point
+        for point in tuned_points(facts)
+        if all(distribution.contains(point.params.get(name)) for name, distribution in varied.items())
+    ]
     if len(points) < MIN_CONFIGS or not varied:
         return None
     from search_spaces.importance import importances  # loads optuna, which reading reports must not need
@@ -38,11 +41,6 @@ def importance(facts: Facts) -> Importance | None:
         num_configs=len(points),
         text=_text(found.fanova, found.ped_anova, found.num_best, points),
     )
-
-
-def _complete(point: TunedPoint, varied: dict[str, Distribution]) -> bool:
-    """Whether a config has a value for everything varied: a setting that its loss lacks reads None."""
-    return all(distribution.contains(point.params.get(name)) for name, distribution in varied.items())
 
 
 def _text(fanova: dict[str, float], ped_anova: dict[str, float], num_best: int, points: list[TunedPoint]) -> str:

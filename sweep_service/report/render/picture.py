@@ -23,7 +23,7 @@ from matplotlib.lines import Line2D
 
 from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
 from sweep_service.report.figures.figure_style import DASHES, NUM_COLOURS, TITLES, ConfigStyle, config_styles
-from sweep_service.report.figures.seed_dots import seed_rows
+from sweep_service.report.figures.seed_dots import seed_rows, tune_rank
 from sweep_service.report.model import ConfigRow, Report, ReportCurve
 from sweep_service.sweep.records import Role
 
@@ -98,8 +98,7 @@ def _styles(report: Report) -> dict[str, ConfigStyle]:
     styles = config_styles(report)
     space = [row for row in report.configs if Role.SPACE in row.roles]
     if not any(styles[row.id].shown for row in space):
-        best = sorted(space, key=lambda row: (-row.tune.mean if row.tune else 0.0, row.number))[:_FEW]
-        for place, row in enumerate(best):
+        for place, row in enumerate(sorted(space, key=tune_rank)[:_FEW]):
             styles[row.id] = replace(styles[row.id], colour=f"@c{place % NUM_COLOURS}", shown=True)
     return styles
 

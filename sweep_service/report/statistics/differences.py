@@ -148,8 +148,9 @@ class Pairs:
         if n < MIN_SEEDS:
             return Difference(n, estimate)
         variance, df, pooled = float(deltas.var(ddof=1)) / 2, n - 1, False
-        pool = self._pool(one, other)
-        if pool is not None and pool[1] >= df:
+        # a pair that stands alone has an empty pool, with fewer degrees of freedom than its own
+        pool = (0.0, 0) if {one, other} & self._alone else self._residual_of(self._calm | {one, other})
+        if pool[1] >= df:
             own = variance * df, df
             pooled = not _plainly_larger(own, (pool[0] - own[0], pool[1] - df), NOISIER)
             variance, df = pool[0] / pool[1] if pooled else variance, pool[1]
@@ -164,10 +165,6 @@ class Pairs:
         """
         squares, df = self._residual_of(self._calm)
         return (squares / df, df) if df and squares / df > _NO_VARIANCE else None
-
-    def _pool(self, one: int, other: int) -> tuple[float, int] | None:
-        """Return squares and degrees of freedom of the configs to pool a pair with; None if it stands alone."""
-        return None if {one, other} & self._alone else self._residual_of(self._calm | {one, other})
 
     def _residual_of(self, rows: frozenset[int]) -> Squares:
         if rows not in self._pools:
