@@ -7,8 +7,7 @@ from sweep_service.api.sweep_routes import PROBLEMS, Service, authorize, refuse_
 from sweep_service.errors import NotFound
 from sweep_service.schemas import Page
 from sweep_service.service import SweepService
-from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, all_entries
-from trainers.catalog.entries import KINDS, AnyEntry
+from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, ModelEntry, all_entries
 from trainers.config import CatalogName
 
 router = APIRouter(

@@ -28,17 +28,17 @@ from sweep_service.errors import Conflict, NotFound, ServiceError
 from sweep_service.intake.catalog_check import named_entries
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import DesiredState, SweepState
-from trainers.catalog import (
+from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
+from trainers.catalog.entries import (
+    KINDS,
+    AnyEntry,
     BenchmarkEntry,
     DatasetEntry,
     ModelEntry,
-    add_local_dataset,
-    add_local_model,
     all_entries,
     entry_folder,
     shipped_file,
 )
-from trainers.catalog.entries import KINDS, AnyEntry
 from trainers.catalog.new_entry import Reporter, remove_entry, size_text
 from trainers.catalog.row_files import form_of
 from trainers.errors import ConfigError

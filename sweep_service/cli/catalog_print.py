@@ -10,8 +10,8 @@ from typing import Any, Final
 from rich.text import Text
 
 from sweep_service.cli.output import print_facts, print_table, say, stdout
-from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, origin_text
-from trainers.catalog.new_entry import size_text
+from trainers.catalog.entries import BenchmarkEntry, DatasetEntry, ModelEntry
+from trainers.catalog.new_entry import origin_text, size_text
 from trainers.catalog.row_files import likely_columns
 
 _MAX_VALUE: Final = 160

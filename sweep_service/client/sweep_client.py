@@ -29,7 +29,7 @@ from sweep_service.settings import Settings
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.records import Curve, Event, Sample, SweepState, TrialState
 from sweep_service.sweep.spec import SweepSpec
-from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry
+from trainers.catalog.entries import BenchmarkEntry, DatasetEntry, ModelEntry
 
 Answer = TypeVar("Answer", bound=BaseModel)
 Spec = SweepSpec | Mapping[str, Any]

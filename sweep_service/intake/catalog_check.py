@@ -10,8 +10,7 @@ from typing import Any
 
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.sweep.spec import SweepSpec
-from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, all_entries
-from trainers.catalog.entries import KINDS, AnyEntry, Entry
+from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, Entry, ModelEntry, all_entries
 from trainers.config import HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
 
 _PARTS = ("task", "model", "rollout", "evaluation")

@@ -23,8 +23,6 @@ from tests.integration.trainers.trainer_runs import Run, run, run_so_far
 from trainers.config import TrainingConfig
 from trainers.process.events import read_events
 
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 KEPT = Path(__file__).with_name("earlier_version")
 MLFLOW = "http://127.0.0.1:18124"
 """Where the MLflow of that installation was; the report's links name it."""

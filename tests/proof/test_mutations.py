@@ -15,11 +15,7 @@ from tests.proof.judges import (
 )
 from tests.proof.planting import planted
 
-# TRL 1.16 uses names that transformers 5.23 changed.
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning"),
-]
+pytestmark = pytest.mark.long
 
 Judge = Callable[[Path], None]
 

@@ -17,9 +17,6 @@ from tests.proof.plain_losses import Rule
 from tests.proof.plain_rollout import assert_rollout_is_right
 from tests.proof.runs import largest_gap, optimization, recorded, tiny_config, weights_of
 
-# TRL 1.16 uses names that transformers 5.23 changed.
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 TOLERANCE = 1e-10
 BOUNDS = {"epsilon_low": 0.05, "epsilon_high": 0.08}
 CLIPPED = Rule("dapo", low=0.95, high=1.08)

@@ -9,9 +9,6 @@ from trl.trainer.utils import _ChunkedLogProbFunction
 from tests.proof.float64 import FullHead
 from tests.proof.trl_comparison import PARITIES, compared
 
-# TRL 1.16 uses names that transformers 5.23 changed.
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 TOLERANCE = 1e-12
 UPDATES = 10
 

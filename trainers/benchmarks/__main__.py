@@ -17,7 +17,7 @@ from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
 from trainers.benchmarks.request import requested
 from trainers.benchmarks.run import run
 from trainers.benchmarks.sampler import ModelSampler
-from trainers.catalog import BenchmarkEntry, entry_folder
+from trainers.catalog.entries import BenchmarkEntry, entry_folder
 from trainers.catalog.new_entry import Reporter
 from trainers.errors import ConfigError, StoppedError
 from trainers.process.environment import ENVIRONMENT, EXIT_CODES, default_cache

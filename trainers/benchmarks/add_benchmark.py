@@ -12,8 +12,8 @@ import httpx
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS, UpstreamSource
 from trainers.benchmarks.problems import PROBLEMS_FILE, BenchmarkProblem, jsonl
 from trainers.benchmarks.upstream import read_upstream
-from trainers.catalog import BenchmarkEntry, Origin
 from trainers.catalog.add_from_hub import fetched_splits
+from trainers.catalog.entries import BenchmarkEntry, Origin
 from trainers.catalog.hub import Repository
 from trainers.catalog.new_entry import Making, Reporter, about, find_entry, making, record, same_or_refused
 from trainers.errors import ConfigError
@@ -71,7 +71,7 @@ def add_hub(
     """
     if not (match := _REFERENCE.fullmatch(reference)):
         raise ConfigError(f"{reference!r} is neither a file nor OWNER/DATASET@REVISION:SPLIT of the Hub")
-    repository = Repository.open("dataset", match["dataset"], token, reporter)
+    repository = Repository("dataset", match["dataset"], token, reporter)
     part = f"{config}/{match['split']}" if config else match["split"]
     origin = Origin(repository=repository.name, revision=repository.commit, part=part)
     with making(cache, BenchmarkEntry, name, repository.commit) as place:

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 from pydantic import Field, ValidationError
 
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS, usual
-from trainers.catalog import BenchmarkEntry, entry_folder, origin_text, read_entry, shipped_file
+from trainers.catalog.entries import BenchmarkEntry, entry_folder, read_entry, shipped_file
+from trainers.catalog.new_entry import origin_text
 from trainers.config import Frozen
 from trainers.errors import ConfigError
 

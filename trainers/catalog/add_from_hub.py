@@ -36,7 +36,7 @@ def add_hub_model(reference: str, cache: Path, name: str, token: str | None, rep
 
     Raises: ConfigError, with every reason; HubError, after which the same call goes on with what has arrived.
     """
-    repository = Repository.open("model", reference, token, reporter)
+    repository = Repository("model", reference, token, reporter)
     origin = Origin(repository=repository.name, revision=repository.commit)
     with making(cache, ModelEntry, name, repository.commit) as place:
         if existing := find_entry(cache, ModelEntry, name):
@@ -66,7 +66,7 @@ def add_hub_dataset(
         config: configuration to take; needed if the dataset has several.
     Raises: ConfigError; HubError: what has come stays, and the same call goes on.
     """
-    repository = Repository.open("dataset", reference, token, reporter)
+    repository = Repository("dataset", reference, token, reporter)
     origin = Origin(repository=repository.name, revision=repository.commit, part=config)
     with making(cache, DatasetEntry, name, repository.commit) as place:
         if existing := find_entry(cache, DatasetEntry, name):

@@ -9,13 +9,15 @@ import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from io import BufferedWriter
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Literal
 
 from trainers.catalog.new_entry import Reporter, about, copied
 from trainers.errors import ConfigError
+
+if TYPE_CHECKING:
+    from huggingface_hub import RepoFile
 
 RepositoryKind = Literal["model", "dataset"]
 _REFERENCE: Final = re.compile(r"(?P<name>[\w.-]+(/[\w.-]+)?)(@(?P<revision>[^@\s:]+))?")
@@ -30,27 +32,15 @@ class HubError(ConfigError):
     """The Hub cannot be read now, or not by this user; what has come stays, and the same command goes on."""
 
 
-class HubFile(NamedTuple):
-    """A file of a repository, as the Hub lists it."""
-
-    path: str
-    size: int
-    sha256: str | None
-    """Sha256 of the file's content; None for a small file, which has only git's hash."""
-    git_hash: str
-
-
 class Repository:
-    """A repository of the Hub at one commit; the user's `token` appears in no message."""
+    """A repository of the Hub at one commit; the user's `token` appears in no message.
 
-    def __init__(self, kind: RepositoryKind, name: str, commit: str, token: str | None, files: Sequence[HubFile]):
-        self.kind: RepositoryKind = kind
-        self.name, self.commit, self._token = name, commit, token
-        self.files = {file.path: file for file in files}
+    Args:
+        reference: OWNER/NAME@REVISION.
+    Raises: ConfigError; HubError.
+    """
 
-    @classmethod
-    def open(cls, kind: RepositoryKind, reference: str, token: str | None, reporter: Reporter) -> Self:
-        """Find the commit and the files of a repository, written OWNER/NAME@REVISION. Raises: ConfigError; HubError."""
+    def __init__(self, kind: RepositoryKind, reference: str, token: str | None, reporter: Reporter) -> None:
         name, revision = parse_reference(reference)
         with about(reference), hub_errors(kind, name, revision, token):
             from huggingface_hub import HfApi, RepoFile
@@ -60,12 +50,10 @@ class Repository:
             if revision != commit:
                 reporter.say(f"{name}: {revision or _DEFAULT_REVISION} is commit {commit}")
             tree = api.list_repo_tree(name, repo_type=kind, revision=commit, recursive=True)
-            files = [
-                HubFile(item.path, item.size, item.lfs.sha256 if item.lfs else None, item.blob_id)
-                for item in tree
-                if isinstance(item, RepoFile) and _stays_inside(item.path)
-            ]
-        return cls(kind, name, commit, token, files)
+            files = [item for item in tree if isinstance(item, RepoFile) and _stays_inside(item.path)]
+        self.kind: RepositoryKind = kind
+        self.name, self.commit, self._token = name, commit, token
+        self.files = {file.path: file for file in files}
 
     def __str__(self) -> str:
         return f"{self.name}@{self.commit}"
@@ -81,10 +69,10 @@ class Repository:
             target = folder / path
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
-                self._fetch_one(self.files[path], target, partial(_report, reporter, path, done, total))
+                self._fetch_one(self.files[path], target, reporter, done, total)
             done += self.files[path].size
 
-    def _fetch_one(self, file: HubFile, target: Path, progress: Callable[[int], None]) -> None:
+    def _fetch_one(self, file: "RepoFile", target: Path, reporter: Reporter, done: int, total: int) -> None:
         with hub_errors(self.kind, self.name, self.commit, self._token):
             from huggingface_hub import hf_hub_url
             from huggingface_hub.utils import build_hf_headers
@@ -95,7 +83,9 @@ class Repository:
             if part.exists() and part.stat().st_size > file.size:
                 part.unlink()
             with part.open("ab") as opened:
-                _stream_all(url, headers, opened, file.size, progress)
+                _stream_all(
+                    url, headers, opened, file.size, lambda now: reporter.progress(file.path, done + now, total)
+                )
             part.rename(target)
 
     def verified(self, paths: Sequence[str], folder: Path, reporter: Reporter) -> dict[str, str]:
@@ -108,7 +98,7 @@ class Repository:
             file = self.files[path]
             digests[path] = copied(folder / path, None, reporter, done, total)
             done += file.size
-            right = digests[path] == file.sha256 if file.sha256 else _git_hash(folder / path) == file.git_hash
+            right = digests[path] == file.lfs.sha256 if file.lfs else _git_hash(folder / path) == file.blob_id
             if not right:
                 (folder / path).unlink()
                 wrong.append(path)
@@ -159,10 +149,6 @@ def _stream(url: str, headers: Mapping[str, str], file: BufferedWriter, progress
 
 def _stays_inside(path: str) -> bool:
     return not Path(path).is_absolute() and ".." not in Path(path).parts
-
-
-def _report(reporter: Reporter, path: str, before: int, total: int, done: int) -> None:
-    reporter.progress(path, before + done, total)
 
 
 def parse_reference(text: str) -> tuple[str, str | None]:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from trainers.losses.batch import TokenBatch
 
 AggregationName = Literal["token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"]
 
@@ -144,15 +142,6 @@ class LossOutput:
     ratio_BT: Tensor
     selected_BT: Tensor | None = None
     penalty: Tensor | None = None
-
-
-P = TypeVar("P", bound=LossParams, contravariant=True)
-
-
-class PolicyLoss(Protocol[P]):
-    """A pure function from a batch and parameters to a per-token loss."""
-
-    def __call__(self, batch: TokenBatch, params: P, /) -> LossOutput: ...  # noqa: D102
 
 
 def regions(ratio_BT: Tensor, advantages_BT: Tensor, params: ClipParams) -> dict[Region, Tensor]:

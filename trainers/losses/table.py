@@ -10,7 +10,9 @@ from trainers.losses.gradient_preserving import CEGPPOParams, GPPOParams, ce_gpp
 from trainers.losses.importance_weighted import CISPOParams, cispo
 
 if TYPE_CHECKING:
-    from trainers.losses.base import ClipParams, LossOutput, PolicyLoss
+    from collections.abc import Callable
+
+    from trainers.losses.base import ClipParams, LossOutput
     from trainers.losses.batch import TokenBatch
 
 LossConfig = (
@@ -23,7 +25,8 @@ class LossEntry(NamedTuple):
     """A row of `LOSSES`."""
 
     params: type[ClipParams]
-    function: PolicyLoss[Any]
+    function: Callable[[TokenBatch, Any], LossOutput]
+    """A pure function from a batch and parameters to a per-token loss."""
 
 
 LOSSES: Final[dict[str, LossEntry]] = {

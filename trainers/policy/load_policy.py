@@ -9,7 +9,7 @@ import torch
 from packaging.version import Version
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from trainers.catalog import ModelEntry, entry_folder, read_entry
+from trainers.catalog.entries import ModelEntry, entry_folder, read_entry
 from trainers.config import LoRAConfig, ModelConfig, PretrainedModel, TrainingConfig
 from trainers.config.sharing import sharing_refusals
 from trainers.errors import ConfigError

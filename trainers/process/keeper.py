@@ -15,9 +15,10 @@ from typing import Final
 
 import psutil
 
+from trainers.process.lifeline import ORPHANED_EXIT_CODE
+
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
-_OWNER_GONE: Final = 5
 _ROUND_S: Final = 0.01
 
 
@@ -42,7 +43,7 @@ def main(command: list[str]) -> int:
             os.read(wake, 512)
         if 0 in ready and not os.read(0, 512):
             _kill_all_below()
-            return _OWNER_GONE
+            return ORPHANED_EXIT_CODE
         _reap_orphans(program.pid)
     _kill_all_below()
     return program.returncode if program.returncode >= 0 else 128 - program.returncode

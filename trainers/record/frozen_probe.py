@@ -6,7 +6,7 @@ Shapes: B completions, T completion tokens with padding.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -25,13 +25,6 @@ _METRICS: Final = tuple(STEP_SECTIONS["Frozen completions"])
 _CHANGE: Final = "entropy_change/measured"
 
 
-class Sampled(NamedTuple):
-    """Token ids of prompts, and of one completion of each."""
-
-    prompt_ids: list[list[int]]
-    completion_ids: list[list[int]]
-
-
 class FrozenCompletions:
     """Measures the policy on completions that stay the same; until some are frozen or loaded, it measures nothing."""
 
@@ -43,9 +36,9 @@ class FrozenCompletions:
         self._latest: dict[str, float] = {}
 
     @torch.no_grad()
-    def freeze(self, sampled: Sampled, pad: int, forward: Forward) -> None:
-        """Freeze completions that the policy behind `forward` has just sampled, and measure its entropy on them."""
-        prompts, completions = padded(sampled.prompt_ids, pad, "left"), padded(sampled.completion_ids, pad, "right")
+    def freeze(self, prompt_ids: list[list[int]], completion_ids: list[list[int]], pad: int, forward: Forward) -> None:
+        """Freeze one completion of each prompt, as the policy behind `forward` has just sampled them; measure it."""
+        prompts, completions = padded(prompt_ids, pad, "left"), padded(completion_ids, pad, "right")
         names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
         self.rows = dict(zip(names, (*prompts, *completions), strict=True))
         self._initial_logprobs_BT = forward(self.rows)[0].cpu()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trainers.catalog import DatasetEntry, entry_folder, read_entry, shipped_entries, shipped_file
+from trainers.catalog.entries import DatasetEntry, entry_folder, read_entry, shipped_entries, shipped_file
 from trainers.config import DataConfig
 from trainers.config.data_config import Filter, Value
 from trainers.errors import ConfigError

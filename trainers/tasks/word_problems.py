@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trainers.catalog import BenchmarkEntry, entry_folder, read_entry, shipped_file
+from trainers.catalog.entries import BenchmarkEntry, entry_folder, read_entry, shipped_file
 from trainers.config import HeldOutData, WordProblemsTask
 from trainers.errors import ConfigError
 from trainers.rewards import make_reward

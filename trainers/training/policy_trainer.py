@@ -21,7 +21,7 @@ from trainers.losses import TokenBatch, Totals, objective, truncated_weights
 from trainers.losses.terms import next_coefficient
 from trainers.policy import checkpoints
 from trainers.policy.checkpoints import UNFINISHED, checkpoint_folder
-from trainers.process.random_state import RandomState, loss_seed, rollout_seed
+from trainers.process.random_state import RandomState, loss_seed, own_random_state, rollout_seed
 from trainers.record.engine_stats import NO_ENGINE, engine_stats
 from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
@@ -326,7 +326,11 @@ class PolicyTrainer(SamplingTrainer):
     def freeze_completions(self) -> None:
         """Freeze completions of the policy that training starts from, the same for every run that starts from it."""
         if number := self._config.evaluation.probe_completions:
-            self._frozen.freeze(self._sampled_to_freeze(number), self._tokenizer.pad_token_id, self._forward)
+            problems = self._task.training
+            prompt_ids = self._token_ids([problems[index % len(problems)] for index in range(number)])
+            with own_random_state(0):
+                completion_ids = [tokens.ids for tokens in self._completed(prompt_ids)]
+            self._frozen.freeze(prompt_ids, completion_ids, self._tokenizer.pad_token_id, self._forward)
 
     def measure_frozen_completions(self) -> None:
         """Measure the policy on the frozen completions, for the record of this update."""

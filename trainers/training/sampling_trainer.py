@@ -29,7 +29,6 @@ from trainers.policy.load_policy import load_policy, load_tokenizer, lora, refus
 from trainers.policy.model_folder import model_digest
 from trainers.process.parallel import process_state, shared
 from trainers.process.random_state import BASE_EVALUATION_SEED, evaluation_seed, own_random_state
-from trainers.record.frozen_probe import Sampled
 from trainers.rollouts.rollout import Group, Sample
 from trainers.rollouts.rollout_server import RolloutServer, server_command, server_environment
 from trainers.rollouts.vllm_engine import (
@@ -302,13 +301,6 @@ class SamplingTrainer(GRPOTrainer):
         finally:
             self.generation_config, self.generation_kwargs = config, kwargs
             self.model.train(training)
-
-    def _sampled_to_freeze(self, number: int) -> Sampled:
-        """Sample the completions that every run from this model freezes."""
-        problems = self._task.training
-        prompt_ids = self._token_ids([problems[index % len(problems)] for index in range(number)])
-        with own_random_state(0):
-            return Sampled(prompt_ids, [tokens.ids for tokens in self._completed(prompt_ids)])
 
 
 def _unused_reward(**_: Any) -> list[float | None]:

@@ -1,34 +1,14 @@
 """Decides after each optimizer update whether a run evaluates, measures frozen completions, saves or stops."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from trainers.config import TrainingConfig
 
-
-class Scheduled(Protocol):
-    """The part of the trainer that the schedule calls."""
-
-    evaluated_step: int | None
-    """Number of updates made before the last evaluation; None before the first one."""
-
-    def evaluate(self) -> object:
-        """Sample the validation problems and record the result."""
-
-    def freeze_completions(self) -> None:
-        """Sample the completions that stay the same for the whole run."""
-
-    def measure_frozen_completions(self) -> None:
-        """Measure the policy on the frozen completions, for the record of the last update."""
-
-    def publish_checkpoint(self) -> None:
-        """Turn the files that the Trainer has just written into a checkpoint."""
-
-    def any_process(self, condition: bool, /) -> bool:
-        """Tell whether the condition is true in any of the processes that train together."""
-        ...
+if TYPE_CHECKING:
+    from trainers.training.policy_trainer import PolicyTrainer
 
 
 class Schedule(TrainerCallback):
@@ -38,7 +18,7 @@ class Schedule(TrainerCallback):
         stopping: called after every update; true ends the run after a checkpoint.
     """
 
-    def __init__(self, config: TrainingConfig, trainer: Scheduled, stopping: Callable[[], bool]) -> None:
+    def __init__(self, config: TrainingConfig, trainer: "PolicyTrainer", stopping: Callable[[], bool]) -> None:
         self._config, self._trainer, self._stopping = config, trainer, stopping
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:

@@ -12,7 +12,8 @@ from tests.integration.api.conftest import Served
 from tests.integration.api.played_sweep import SPEC
 from tests.integration.api.test_cli import Sweeps, sweeps
 from tests.model_folders import model_files, write_model
-from trainers.catalog import ModelEntry, add_local_dataset, add_local_model, read_entry
+from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
+from trainers.catalog.entries import ModelEntry, read_entry
 
 __all__ = ["sweeps"]  # a fixture
 

@@ -6,7 +6,7 @@ import torch
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from tests.unit.trainers.tasks.chats import add_dataset
-from trainers.catalog import add_local_model
+from trainers.catalog.add_from_disk import add_local_model
 
 CONTEXT = 1024
 

@@ -257,7 +257,6 @@ def test_sampling_stops_at_once_when_asked(model: Path) -> None:
     assert next(asked) < 10
 
 
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # PEFT 0.21 on transformers 5
 def test_adapters_are_sampled_with_their_base_model(model: Path, tmp_path: Path) -> None:
     torch.manual_seed(3)
     network = AutoModelForCausalLM.from_pretrained(model)

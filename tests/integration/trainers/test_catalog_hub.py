@@ -20,8 +20,8 @@ from tests.integration.trainers.fake_hub import COMMIT, LARGE, OTHER_COMMIT, Fak
 from tests.model_folders import model_files, safetensors
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
 from trainers.benchmarks.problems import read_problems
-from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, entry_folder, list_entries, read_entry
 from trainers.catalog.add_from_hub import add_hub_dataset, add_hub_model, default_name
+from trainers.catalog.entries import BenchmarkEntry, DatasetEntry, ModelEntry, entry_folder, list_entries, read_entry
 from trainers.catalog.hub import HubError, hub_token
 from trainers.catalog.new_entry import Reporter
 from trainers.errors import ConfigError

@@ -19,8 +19,6 @@ from tests.unit.trainers.tasks import chats
 from trainers.config import TrainingConfig
 from trainers.training.sampling_trainer import SamplingTrainer
 
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 DATA = {"ref": "sums", "prompt": "question", "answer_after": "####", "template": "chat"}
 TRAINING: dict[str, Any] = {
     "task": {"name": "word_problems", "data": DATA, "reward": "number"},

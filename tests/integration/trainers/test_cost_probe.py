@@ -16,9 +16,6 @@ from trainers.cost.cost_figures import PHASES, CostFigures
 from trainers.cost.cost_probe import measure_cost
 from trainers.process.events import EventWriter, read_events
 
-# TRL 1.16 uses names that transformers 5.23 changed.
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -20,9 +20,6 @@ from trainers.process.events import EventWriter, read_events
 from trainers.training.evaluate_model import evaluate_model
 from trainers.training.train import train
 
-# TRL 1.16 and PEFT 0.21 use names that transformers 5.23 changed.
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 LORA = {"model__lora": {"rank": 4, "alpha": 8}, "optimizer__learning_rate": 5e-3}
 
 

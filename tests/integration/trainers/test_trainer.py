@@ -16,9 +16,6 @@ from trainers.config import TrainingConfig, WordProblemsTask
 from trainers.errors import CheckpointError
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, SUMMARY_METRICS
 
-# TRL 1.16 uses names that transformers 5.23 changed.
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:

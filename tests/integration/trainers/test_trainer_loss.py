@@ -17,9 +17,6 @@ from trainers.tasks import make_task
 from trainers.training.policy_trainer import PolicyTrainer
 from trainers.training.sampling_trainer import Folders
 
-# TRL 1.16 uses names that transformers 5.23 changed.
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 
 class OverflowingTrainer(PolicyTrainer):
     """From the third update on its loss is not a number, and neither is its gradient."""

@@ -19,9 +19,6 @@ from tests.integration.trainers.trainer_runs import SMALL, Run, run, small_confi
 from trainers.config import with_params
 from trainers.process.events import read_events
 
-# TRL 1.16 uses names that transformers 5.23 changed.
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 STEPS = 2000
 DEADLINE_S = 60.0
 Start = Callable[..., "subprocess.Popen[bytes]"]

@@ -9,8 +9,6 @@ import pytest
 
 from tests.integration.trainers.trainer_runs import run, small_config
 
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 DOCUMENT = Path(__file__).parents[3] / "docs" / "tasks.md"
 
 

@@ -24,9 +24,6 @@ from trainers.training.evaluate_model import evaluate_model
 from trainers.training.policy_trainer import PolicyTrainer
 from trainers.training.sampling_trainer import Folders
 
-# TRL 1.16 uses names that transformers 5.23 changed.
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 SMALL: dict[str, Any] = {
     "task": {"smallest": 2, "largest": 20},
     "model": {"name": "pretrained", "model": "tiny"},

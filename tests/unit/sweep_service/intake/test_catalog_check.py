@@ -7,7 +7,8 @@ from sweep_service.errors import InvalidSpec
 from sweep_service.intake.catalog_check import check_catalog, named_entries
 from sweep_service.intake.spec_check import parse_spec
 from tests.model_folders import model_files, write_model
-from trainers.catalog import BenchmarkEntry, DatasetEntry, ModelEntry, add_local_dataset, add_local_model
+from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
+from trainers.catalog.entries import BenchmarkEntry, DatasetEntry, ModelEntry
 
 
 @pytest.fixture(scope="module")

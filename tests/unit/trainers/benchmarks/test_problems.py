@@ -11,7 +11,7 @@ from tests.unit.trainers.benchmarks.make_arithmetic import problems as arithmeti
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
 from trainers.benchmarks.problems import BenchmarkProblem, jsonl, read_problems
 from trainers.benchmarks.upstream import converted, read_upstream
-from trainers.catalog import BenchmarkEntry, Origin, entry_folder
+from trainers.catalog.entries import BenchmarkEntry, Origin, entry_folder
 from trainers.errors import ConfigError
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainers.catalog import DatasetEntry, add_local_dataset, entry_folder, read_entry
+from trainers.catalog.add_from_disk import add_local_dataset
+from trainers.catalog.entries import DatasetEntry, entry_folder, read_entry
 from trainers.errors import ConfigError
 
 ROWS: list[dict[str, Any]] = [

@@ -6,16 +6,8 @@ from typing import Any
 import pytest
 
 from tests.model_folders import model_files, safetensors, write_model
-from trainers.catalog import (
-    DatasetEntry,
-    ModelEntry,
-    add_local_dataset,
-    add_local_model,
-    all_entries,
-    entry_folder,
-    list_entries,
-    read_entry,
-)
+from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
+from trainers.catalog.entries import DatasetEntry, ModelEntry, all_entries, entry_folder, list_entries, read_entry
 from trainers.catalog.new_entry import Reporter, held, remove_entry
 from trainers.config import PretrainedModel
 from trainers.errors import ConfigError

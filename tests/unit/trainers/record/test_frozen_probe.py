@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainers.record.frozen_probe import Forward, FrozenCompletions, Sampled
+from trainers.record.frozen_probe import Forward, FrozenCompletions
 
-SAMPLED = Sampled([[5, 6], [7], [5]], [[1, 2, 3], [4, 4], [9]])
+SAMPLED = ([[5, 6], [7], [5]], [[1, 2, 3], [4, 4], [9]])
 
 
 def policy(logprob: float, entropy: float) -> Forward:
@@ -28,9 +28,9 @@ def varied(rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     return -ids_BT / 10 - rows["prompt_ids"].sum(1, keepdim=True) / 100, ids_BT
 
 
-def frozen(sampled: Sampled, forward: Forward) -> FrozenCompletions:
+def frozen(sampled: tuple[list[list[int]], list[list[int]]], forward: Forward) -> FrozenCompletions:
     completions = FrozenCompletions()
-    completions.freeze(sampled, 0, forward)
+    completions.freeze(*sampled, 0, forward)
     assert set(completions.take().values()) == {None}
     return completions
 
@@ -69,7 +69,7 @@ def test_estimates_average_to_the_divergence_over_samples_of_the_initial_policy(
     """Ten tokens drawn exactly as often as the initial policy would have: 7 of one kind, 3 of the other."""
     initial, present = torch.tensor([0.7, 0.3]).double(), torch.tensor([0.4, 0.6]).double()
     divergence = (initial * (initial / present).log()).sum().item()
-    drawn = Sampled([[0]], [[0] * 7 + [1] * 3])
+    drawn = ([[0]], [[0] * 7 + [1] * 3])
     completions = frozen(drawn, lambda rows: (initial.log()[rows["completion_ids"]],) * 2)
     metrics = measured(completions, lambda rows: (present.log()[rows["completion_ids"]],) * 2)
     assert metrics["probe/kl_from_initial"] == pytest.approx(divergence)

@@ -8,7 +8,8 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from trainers.catalog import BenchmarkEntry, Origin, add_local_dataset, entry_folder
+from trainers.catalog.add_from_disk import add_local_dataset
+from trainers.catalog.entries import BenchmarkEntry, Origin, entry_folder
 
 BAR, GAP = "\N{FULLWIDTH VERTICAL LINE}", "\N{LOWER ONE EIGHTH BLOCK}"
 CHATML = (

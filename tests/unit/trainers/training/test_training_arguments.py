@@ -14,9 +14,6 @@ from trainers.training import sharding
 from trainers.training.sharding import sharding_arguments, zero_config
 from trainers.training.training_arguments import training_arguments
 
-# TRL 1.16 uses names that transformers 5.23 changed.
-pytestmark = pytest.mark.filterwarnings(r"ignore:`\w*gradient_checkpointing\w*` is deprecated:FutureWarning")
-
 CONFIG: dict[str, Any] = {
     "rollout": {"prompts_per_rollout": 32, "completions_per_prompt": 8, "prompts_per_minibatch": 8},
     "steps": 16,
