@@ -81,7 +81,7 @@ def check_arguments(folder: Path) -> bool:
     from vllm import SamplingParams
     from vllm.engine.arg_utils import EngineArgs
 
-    from trainers.rollouts.vllm_engine import VLLM, Sampling, engine_arguments
+    from trainers.rollouts.vllm_engine import VLLM, engine_arguments
 
     model = folder / "cache/models/small"
     given: list[dict[str, Any]] = []
@@ -121,7 +121,8 @@ def check_arguments(folder: Path) -> bool:
                 while_sampling=lambda: None,
             )
             with patch.object(VLLM, "sync_weights"):
-                engine.complete([[5, 6]], 1, Sampling(0.6, 0.95, 24), step=0, seed=0)
+                sampling = {"temperature": 0.6, "top_p": 0.95, "max_new_tokens": 24}
+                engine.complete([[5, 6]], 1, sampling, step=0, seed=0)
         built = EngineArgs(**given[-1]).create_engine_config()
         print("EngineArgs:", given[-1])
         print(

@@ -59,8 +59,8 @@ def export(checkpoint: Path, target: Path, *, dtype: str = "float32", adapter: b
         unfinished = Path(made) / "model"
         unfinished.mkdir()
         stored = _copy_adapters(checkpoint, unfinished) if adapter else _save_model(checkpoint, unfinished, dtype)
-        _save_tokenizer(checkpoint, unfinished)
-        _save_sampling(config, checkpoint, unfinished)
+        tokenizer = _saved_tokenizer(checkpoint, unfinished)
+        _save_sampling(config, checkpoint, tokenizer, unfinished)
         for file in unfinished.iterdir():
             file.chmod(0o644)  # safetensors writes its files for their owner only
         size = sum(file.stat().st_size for file in unfinished.iterdir())
@@ -76,14 +76,14 @@ def _base(checkpoint: Path) -> str:
 def _save_model(checkpoint: Path, folder: Path, dtype: str) -> dict[str, Any]:
     import torch
 
-    _say(f"reading {checkpoint}")
+    sys.stderr.write(f"reading {checkpoint}\n")
     model = _merged(checkpoint) if (checkpoint / _ADAPTER).is_file() else _loaded(checkpoint)
     model = model.to(getattr(torch, dtype))
     tensors = {tensor.data_ptr(): tensor for tensor in model.state_dict().values()}  # tied ones are stored once
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     _check_room(folder, size)
     model.config.use_cache = True  # training switches it off
-    _say(f"writing {size / 2**30:.2f} GiB")
+    sys.stderr.write(f"writing {size / 2**30:.2f} GiB\n")
     model.save_pretrained(folder)
     return {"parameters": sum(tensor.numel() for tensor in tensors.values()), "dtype": dtype}
 
@@ -101,7 +101,7 @@ def _merged(checkpoint: Path) -> Any:
     from peft import PeftModel
 
     base = _base(checkpoint)
-    _say(f"merging adapters into {base}")
+    sys.stderr.write(f"merging adapters into {base}\n")
     model: Any = PeftModel.from_pretrained(_loaded(Path(base)), str(checkpoint))
     return model.merge_and_unload(safe_merge=True)
 
@@ -117,12 +117,7 @@ def _copy_adapters(checkpoint: Path, folder: Path) -> dict[str, Any]:
     if origin.get("repository"):
         content |= {"base_model_name_or_path": origin["repository"], "revision": origin.get("revision")}
     path.write_text(json.dumps(content, indent=2, sort_keys=True), encoding="utf-8")
-    return _stored(folder / _ADAPTER_FILES[0])
-
-
-def _stored(file: Path) -> dict[str, Any]:
-    """Return the number of parameters in a safetensors file and their types."""
-    counts = stored_numbers(file)
+    counts = stored_numbers(folder / _ADAPTER_FILES[0])
     return {"parameters": counts.total(), "dtype": " and ".join(sorted(DTYPES.get(dtype, dtype) for dtype in counts))}
 
 
@@ -133,24 +128,26 @@ def _origin(base: Path) -> dict[str, Any]:
         return {}
 
 
-def _save_tokenizer(checkpoint: Path, folder: Path) -> None:
+def _saved_tokenizer(checkpoint: Path, folder: Path) -> Any:
+    """Save the tokenizer and return it."""
     from transformers import AutoTokenizer
 
-    AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False).save_pretrained(folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+    tokenizer.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     own = {
         name: value for name, value in content.items() if name not in ("is_local", "local_files_only", "name_or_path")
     }
     path.write_text(json.dumps(own, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return tokenizer
 
 
-def _save_sampling(config: TrainingConfig, checkpoint: Path, folder: Path) -> None:
+def _save_sampling(config: TrainingConfig, checkpoint: Path, tokenizer: Any, folder: Path) -> None:
     """Save the evaluations' sampling settings, so that `generate` uses them by default."""
-    from transformers import AutoTokenizer, GenerationConfig
+    from transformers import GenerationConfig
 
-    evaluation, tokenizer = config.evaluation, AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
-    special = _special_tokens(checkpoint)
+    evaluation, special = config.evaluation, _special_tokens(checkpoint)
     GenerationConfig(
         do_sample=True,
         temperature=evaluation.temperature,
@@ -184,10 +181,6 @@ def _check_room(folder: Path, size: int) -> None:
             f"{folder.parents[1]}: the model needs {size / 2**30:.2f} GiB and {free / 2**30:.2f} GiB are free; make "
             "room, or name a folder on another disk"
         )
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -61,7 +61,7 @@ class ModelSampler:
         Raises: StoppedError, if `stopping()` becomes true meanwhile.
         """
         import torch
-        from transformers import StoppingCriteriaList
+        from transformers import GenerationConfig, StoppingCriteriaList
 
         from trainers.process.random_state import own_random_state
 
@@ -69,19 +69,8 @@ class ModelSampler:
             return torch.full((len(ids_BT),), self._stopping(), device=ids_BT.device)
 
         ends = end_tokens(self._tokenizer, self._own_ends, chat=sampling.chat)
-        self._model.generation_config = self._generation(sampling, ends)
-        padded: Any = self._tokenizer.pad({"input_ids": list(prompts)}, return_tensors="pt").to(self._device)
-        with own_random_state(seed):
-            ids_BT = self._model.generate(**padded, stopping_criteria=StoppingCriteriaList([stop]))
-        if self._stopping():
-            raise StoppedError("stopped while sampling")
-        return [self._completion(ids, ends) for ids in ids_BT[:, padded["input_ids"].shape[1] :].tolist()]
-
-    def _generation(self, sampling: BenchmarkSampling, ends: list[int]) -> Any:
-        """Return settings that replace all of the model's own, which `generate` would use for any that is missing."""
-        from transformers import GenerationConfig
-
-        return GenerationConfig(
+        # it replaces all of the model's own settings, which `generate` would use for any that is missing
+        self._model.generation_config = GenerationConfig(
             do_sample=True,
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -90,6 +79,12 @@ class ModelSampler:
             eos_token_id=sorted(ends),
             pad_token_id=self._tokenizer.pad_token_id,
         )
+        padded: Any = self._tokenizer.pad({"input_ids": list(prompts)}, return_tensors="pt").to(self._device)
+        with own_random_state(seed):
+            ids_BT = self._model.generate(**padded, stopping_criteria=StoppingCriteriaList([stop]))
+        if self._stopping():
+            raise StoppedError("stopped while sampling")
+        return [self._completion(ids, ends) for ids in ids_BT[:, padded["input_ids"].shape[1] :].tolist()]
 
     def _completion(self, ids: list[int], ends: list[int]) -> Completion:
         end = next((place for place, token in enumerate(ids) if token in ends), None)

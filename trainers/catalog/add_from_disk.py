@@ -75,7 +75,9 @@ def add_local_dataset(
     Raises: ConfigError, if rows cannot be read, or the name has another dataset.
     """
     with about(str(source)):
-        return add_rows(_local_splits(source, split, config), cache, name, Origin(), reporter or Reporter())
+        splits = _local_splits(source, split, config)
+        with making(cache, DatasetEntry, name) as place:
+            return add_rows(splits, cache, name, Origin(), reporter or Reporter(), place)
 
 
 def _local_splits(source: Path, split: str, config: str | None) -> dict[str, list[Path]]:
@@ -96,18 +98,15 @@ def add_rows(
     name: str,
     origin: Origin,
     reporter: Reporter,
-    place: Making | None = None,
+    place: Making,
 ) -> DatasetEntry:
     """Convert files into a dataset of the catalog.
 
     Args:
         splits: the files of each split.
-        place: folder in which it is made, if the name is held already.
+        place: folder in which it is made.
     Raises: ConfigError, if rows cannot be read, or the name has another dataset.
     """
-    if place is None:
-        with making(cache, DatasetEntry, name) as place:
-            return add_rows(splits, cache, name, origin, reporter, place)
     place.begin(2 * sum(file.stat().st_size for files in splits.values() for file in files))
     facts = _written_splits(place.folder, splits, reporter)
     made = record(name, origin, facts.pop("digests"), facts.pop("size"))

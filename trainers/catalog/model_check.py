@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatch
-from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -93,8 +92,10 @@ def check_architecture(folder: Path) -> None:
 
     Raises: ConfigError, with every reason.
     """
+    import transformers
+
     config, tokenizer = _read(folder / CONFIG), _read(folder / TOKENIZER_CONFIG)
-    names, classes = _architectures(config), _transformers_classes()
+    names, classes = _architectures(config), set(dir(transformers))
     own_code = ", ".join(sorted(set(map(str, config.get("auto_map") or ()))))
     problems = list[str]()
     if not names:
@@ -139,13 +140,6 @@ def described(folder: Path, weights: Collection[str]) -> dict[str, Any]:
 def _architectures(config: Mapping[str, Any]) -> list[str]:
     names: Any = config.get("architectures")
     return list(map(str, names)) if isinstance(names, list) else []
-
-
-@cache
-def _transformers_classes() -> frozenset[str]:
-    import transformers
-
-    return frozenset(dir(transformers))
 
 
 def _first(config: Mapping[str, Any], names: Collection[str]) -> int | None:

@@ -5,6 +5,7 @@ rollout, completions per prompt, prompts per minibatch); device batches and accu
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, model_validator
@@ -157,7 +158,7 @@ def with_params(base: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str,
 
     Raises: ValueError, if a name runs through something that is not a mapping.
     """
-    result: dict[str, Any] = {key: _copy(value) for key, value in base.items()}
+    result = deepcopy(dict(base))
     for name, value in params.items():
         *path, leaf = name.split(".")
         node = result
@@ -167,10 +168,6 @@ def with_params(base: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str,
                 raise ValueError(f"{name}: {key} is a value, not a group of settings")
         node[leaf] = value
     return result
-
-
-def _copy(value: Any) -> Any:
-    return {key: _copy(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 __all__ = [

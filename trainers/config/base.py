@@ -2,7 +2,9 @@
 
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import StringConstraints
+
+from trainers.losses.base import Params
 
 NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
 NAME_RULE: Final = "1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first and last"
@@ -12,7 +14,5 @@ CatalogName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """A plain name, never a path or URL: of an entry of the catalog (models, datasets, benchmarks), or of a reward."""
 
 
-class Frozen(BaseModel):
-    """Base of every part of a configuration: immutable, unknown keys refused, no NaN or infinity."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+Frozen = Params
+"""Base of every part of a configuration, as of the losses' parameters."""

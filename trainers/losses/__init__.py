@@ -10,14 +10,7 @@ Importing this package does not import torch.
 """
 
 from trainers.losses.advantages import AdvantageParams, OverlongParams, group_advantages, overlong_penalty
-from trainers.losses.aggregation import (
-    AGGREGATIONS,
-    AggregationParams,
-    seq_mean_token_mean,
-    seq_mean_token_sum,
-    seq_mean_token_sum_norm,
-    token_mean,
-)
+from trainers.losses.aggregation import AGGREGATIONS, AggregationParams, token_mean
 from trainers.losses.base import PARTS, REGIONS, ClipParams, LossOutput
 from trainers.losses.batch import TokenBatch
 from trainers.losses.clipped import DAPOParams, GRPOParams, GSPOParams, dapo, grpo, gspo
@@ -69,9 +62,6 @@ __all__ = [
     "objective",
     "overlong_penalty",
     "policy_loss",
-    "seq_mean_token_mean",
-    "seq_mean_token_sum",
-    "seq_mean_token_sum_norm",
     "token_mean",
     "truncated_weights",
 ]

@@ -94,7 +94,7 @@ def refuse(
         *_dropout(model),
         *_balancing(model),
         *_targets(model, config.model.lora),
-        *_context(model, config, prompts),
+        *beyond_context(config, max(map(len, prompts)), getattr(model.config, "max_position_embeddings", None)),
         *(refused.reason for refused in sharing_refusals(config, processes)),
         *others,
     ]
@@ -144,7 +144,3 @@ def _targets(model: Any, adapters: LoRAConfig | None) -> list[str]:
         for target in (() if isinstance(targets, str) else targets)
         if not any(f".{name}".endswith(f".{target}") for name in names)
     ]
-
-
-def _context(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]]) -> list[str]:
-    return beyond_context(config, max(map(len, prompts)), getattr(model.config, "max_position_embeddings", None))

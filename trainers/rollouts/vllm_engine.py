@@ -7,7 +7,7 @@ On GPUs of training vLLM runs inside the trainer's processes (colocate), else in
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import torch
 from accelerate.utils import is_peft_model
@@ -23,14 +23,6 @@ from trainers.rollouts.rollout_server import Address
 
 MOST_AT_ONCE: Final = 1024
 """Number of completions that one copy of vLLM samples at the same time; further ones wait."""
-
-
-class Sampling(NamedTuple):
-    """The settings by which tokens are drawn."""
-
-    temperature: float
-    top_p: float
-    max_tokens: int
 
 
 def refuse_missing(engine: EngineConfig) -> None:
@@ -143,7 +135,7 @@ class VLLM(VLLMGeneration):
             engine.step = partial(_step, while_sampling, engine.step)
 
     def complete(
-        self, prompt_ids: list[list[int]], num_generations: int, sampling: Sampling, *, step: int, seed: int
+        self, prompt_ids: list[list[int]], num_generations: int, sampling: Mapping[str, Any], *, step: int, seed: int
     ) -> tuple[list[list[int]], list[list[float]]]:
         """Sample one completion of each prompt: its token ids and log-probabilities in nats, NaN where vLLM has none.
 
@@ -151,13 +143,15 @@ class VLLM(VLLMGeneration):
 
         Args:
             num_generations: number of times that each prompt stands in a row in `prompt_ids`.
+            sampling: `temperature`, `top_p` and `max_new_tokens`, by Transformers' names.
             step: number of updates that the model has had; the weights are sent if it has changed since the last call.
             seed: seeds what a colocated vLLM draws; a server's own generator goes on.
         """
         if step != self._sent_step:
             self.sync_weights()
             self._sent_step = step
-        self.temperature, self.top_p, self.max_completion_length = sampling
+        self.temperature, self.top_p = sampling["temperature"], sampling["top_p"]
+        self.max_completion_length = sampling["max_new_tokens"]
         # Processes that share one copy must draw the same. A seed of each request, as vLLM offers, would give all
         # completions of a prompt the same text, for TRL hands out one set of settings to all requests.
         copy = self.accelerator.process_index // self.tensor_parallel_size

@@ -227,6 +227,7 @@ class PolicyTrainer(SamplingTrainer):
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         logprobs_BT, entropy_BT = self._logprobs(model, inputs)
+        seed = loss_seed(self._config.seed, self._step, self._rank)
         batch = TokenBatch(
             logprobs_BT,
             inputs["old_logprobs"],
@@ -237,7 +238,7 @@ class PolicyTrainer(SamplingTrainer):
             correct_B=inputs["correct"],
             active_B=inputs["active"],
             sampling_weight_BT=inputs.get("sampling_weight"),
-            generator=self._generator(),
+            generator=torch.Generator(self.accelerator.device).manual_seed(seed),
         )
         if self._step % self._batches_per_rollout < self.args.gradient_accumulation_steps:
             _check_on_policy(batch)
@@ -254,11 +255,6 @@ class PolicyTrainer(SamplingTrainer):
         self._stats.add(batch, result, gradient_BT, bounds=(params.low, params.high))
         self._window_loss = result.loss.detach() + self._window_loss
         return result.loss
-
-    def _generator(self) -> torch.Generator:
-        """Make the generator for a loss that draws."""
-        seed = loss_seed(self._config.seed, self._step, self._rank)
-        return torch.Generator(self.accelerator.device).manual_seed(seed)
 
     def _clip_grad_norm(self, model: Any) -> Any:
         norm: Any = super()._clip_grad_norm(model)

@@ -33,7 +33,6 @@ from trainers.rollouts.rollout import Group, Sample
 from trainers.rollouts.rollout_server import RolloutServer, server_command, server_environment
 from trainers.rollouts.vllm_engine import (
     VLLM,
-    Sampling,
     engine_arguments,
     engine_problems,
     refuse_missing,
@@ -175,8 +174,7 @@ class SamplingTrainer(GRPOTrainer):
         self, prompt_ids: Any, images: Any, fields: Any, num_generations: Any, *args: Any, seed: int = 0, **kwargs: Any
     ) -> Any:
         if self.vllm_generation is not None:
-            sampling = Sampling(*(self.generation_kwargs[name] for name in ("temperature", "top_p", "max_new_tokens")))
-            step = self.state.global_step
+            sampling, step = self.generation_kwargs, self.state.global_step
             return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=seed)
         self._sampling = self._processes == 1  # several processes cannot break off at the same token
         try:
