@@ -9,7 +9,7 @@ from sweep_service.report import Report
 from sweep_service.store.projection_rows import Chunk
 from sweep_service.sweep.labels import config_label, names_to_show
 from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState
-from sweep_service.tracking.tracker import MetricPoint, RunStatus
+from sweep_service.tracking.mlflow_api import MetricPoint, RunStatus
 
 MAX_PARAM: Final = 500
 """Longest value of a param that every MLflow server takes, in characters."""
@@ -25,23 +25,15 @@ _COLORS: Final = (
 )  # fmt: skip
 """Colours of runs by config number, of MLflow's palette: dark and grey for the baselines, which come first."""
 
-SWEEP_STATUS: Final[Mapping[SweepState, RunStatus]] = {
-    SweepState.QUEUED: "SCHEDULED",
-    SweepState.RUNNING: "RUNNING",
-    SweepState.FINALIZING: "RUNNING",
-    SweepState.SUCCEEDED: "FINISHED",
-    SweepState.FAILED: "FAILED",
-    SweepState.CANCELLED: "KILLED",
+_STATUS: Final[Mapping[str, RunStatus]] = {
+    "QUEUED": "SCHEDULED",
+    "PENDING": "SCHEDULED",
+    "SUCCEEDED": "FINISHED",
+    "DIVERGED": "FAILED",
+    "FAILED": "FAILED",
+    "CANCELLED": "KILLED",
 }
-TRIAL_STATUS: Final[Mapping[TrialState, RunStatus]] = {
-    TrialState.PENDING: "SCHEDULED",
-    TrialState.RUNNING: "RUNNING",
-    TrialState.SUCCEEDED: "FINISHED",
-    TrialState.DIVERGED: "FAILED",
-    TrialState.FAILED: "FAILED",
-    TrialState.CANCELLED: "KILLED",
-}
-"""MLflow's run status; the tag `state` keeps our own word."""
+"""MLflow's word for a state of a sweep or trial; for every other state it is RUNNING."""
 
 EVERY_UPDATE: Final = frozenset(
     {
@@ -69,6 +61,11 @@ EXPERIMENT_TAGS: Final = {
     "mlflow.experimentKind": "custom_model_development",
     "mlflow.note.content": "Each run at the top is a sweep; its description leads to its curves.",
 }
+
+
+def run_status(state: SweepState | TrialState) -> RunStatus:
+    """Return MLflow's status of a run; the tag `state` keeps our own word."""
+    return _STATUS.get(state.value, "RUNNING")
 
 
 def milliseconds(seconds: float) -> int:

@@ -1,7 +1,7 @@
 """Projects the store onto a tracking server: a run per sweep, a child run per trial, their curves while they train.
 
 The server shows a projection of the store and is never asked for anything else: it may be away, be wiped or be rebuilt.
-Whatever was carried is marked afterwards; a crash in between repeats calls, which `Tracker` makes harmless.
+Whatever was carried is marked afterwards; a crash in between repeats calls, which `MlflowApi` makes harmless.
 """
 
 import logging
@@ -23,7 +23,7 @@ from sweep_service.sweep.records import Config, Sweep, Trial
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import TAG, shared_view, sweep_note
 from sweep_service.tracking.config_runs import config_runs
-from sweep_service.tracking.tracker import RunStatus, Tracker, TrackerGone, TrackerRefused
+from sweep_service.tracking.mlflow_api import MlflowApi, RunStatus, TrackerGone, TrackerRefused
 
 EXPERIMENT: Final = "sweeps"
 PERIOD_S: Final = 1.0
@@ -53,7 +53,7 @@ class Projector:
         tracker: the server; `run` and `close` close it.
     """
 
-    def __init__(self, store: Store, tracker: Tracker) -> None:
+    def __init__(self, store: Store, tracker: MlflowApi) -> None:
         self._store, self._tracker = store, tracker
         self._experiment_id: str | None = None
         self._set_aside: set[str] = set()
@@ -159,7 +159,7 @@ class Projector:
             self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, shared_view(sweep))
         report = self._show_report(experiment_id, run_id, sweep) if digest else None
         self._tracker.log(run_id, tags=tags | mlflow_words.answer_tags(report, sweep_note(sweep, report)))
-        self._update_run(run_id, mlflow_words.SWEEP_STATUS[sweep.state], sweep.ended_at)
+        self._update_run(run_id, mlflow_words.run_status(sweep.state), sweep.ended_at)
         self._store.set_sweep_projected(sweep.id, sweep.state, digest)
         return False
 
@@ -215,7 +215,7 @@ class Projector:
         if trial.state != shown:
             final = mlflow_words.final_points(trial, self._objective(sweep, trial)) if trial.state.is_over else []
             self._tracker.log(run_id, final, tags=mlflow_words.progress_tags(trial))
-            self._update_run(run_id, mlflow_words.TRIAL_STATUS[trial.state], trial.ended_at)
+            self._update_run(run_id, mlflow_words.run_status(trial.state), trial.ended_at)
             self._store.set_projected(trial.id, state=trial.state)
         return False
 

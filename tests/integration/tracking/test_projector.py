@@ -25,9 +25,8 @@ from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.records import SweepState
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import TAG
-from sweep_service.tracking.mlflow_api import MlflowApi
+from sweep_service.tracking.mlflow_api import MetricPoint, MlflowApi, TrackerGone, TrackerRefused
 from sweep_service.tracking.projector import EXPERIMENT, Projector
-from sweep_service.tracking.tracker import MetricPoint, TrackerGone, TrackerRefused
 from sweep_service.worker.reports import build_report
 from tests import stored_sweeps as sweeps
 from tests.sweep_stack import unused_port

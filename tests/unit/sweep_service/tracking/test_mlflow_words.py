@@ -13,8 +13,8 @@ from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialS
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import FIRST, OF_CONFIGS, shared_view, sweep_note
 from sweep_service.tracking.config_runs import KEYS, config_runs
+from sweep_service.tracking.mlflow_api import MetricPoint
 from sweep_service.tracking.projector import read_report
-from sweep_service.tracking.tracker import MetricPoint
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
@@ -125,12 +125,12 @@ def test_warnings_are_a_tag_and_said_in_the_note() -> None:
 
 @pytest.mark.parametrize("state", TrialState)
 def test_a_trial_has_an_end_in_mlflow_when_it_has_ended(state: TrialState) -> None:
-    assert state.is_over == (mlflow_words.TRIAL_STATUS[state] in {"FINISHED", "FAILED", "KILLED"})
+    assert state.is_over == (mlflow_words.run_status(state) in {"FINISHED", "FAILED", "KILLED"})
 
 
 @pytest.mark.parametrize("state", SweepState)
 def test_a_sweep_has_an_end_in_mlflow_when_it_has_ended(state: SweepState) -> None:
-    assert state.is_over == (mlflow_words.SWEEP_STATUS[state] in {"FINISHED", "FAILED", "KILLED"})
+    assert state.is_over == (mlflow_words.run_status(state) in {"FINISHED", "FAILED", "KILLED"})
 
 
 def test_the_view_shows_one_sweep_with_entropy_first() -> None:
