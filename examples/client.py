@@ -5,8 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from sweep_service.client import Client
-from sweep_service.sweep.records import Event
+from sweep_service.client import Client, Event
 
 
 def show(event: Event) -> None:

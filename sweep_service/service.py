@@ -24,8 +24,6 @@ from sweep_service.sweep.plan import SweepPlan, first_records, make_plan
 from sweep_service.sweep.records import (
     Curve,
     DesiredState,
-    Event,
-    Sample,
     Stage,
     Sweep,
     SweepState,
@@ -36,7 +34,7 @@ from sweep_service.sweep.records import (
 
 
 class SweepService:
-    """The requests that users may make. Raises the errors of `sweep_service.errors`."""
+    """The requests that users may make, but for plain rows, which `store` gives. Raises `sweep_service.errors`."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store, self.settings = store, settings
@@ -83,10 +81,6 @@ class SweepService:
         key = (idempotency_key, spec.digest) if idempotency_key else None
         stored = self.store.create_sweep(sweep, configs, trials, key)
         return stored, stored.id != sweep.id
-
-    def get(self, sweep_id: str) -> Sweep:
-        """Return a sweep with its spec."""
-        return self.store.get_sweep(sweep_id)
 
     def summaries(self, sweeps: Sequence[Sweep]) -> list[SweepSummary]:
         """Return the short form of sweeps, with their trials counted."""
@@ -170,24 +164,12 @@ class SweepService:
         objective = sweep.spec.objective
         return trials, trial_objectives(trials, self.store.curves(sweep.id, [objective.metric]), objective)
 
-    def curves(self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] | None = None) -> list[Curve]:
-        """Return metrics over their steps: of the trials named, or of all."""
-        return self.store.curves(sweep_id, keys, trial_ids)
-
     def config_curves(self, sweep_id: str, keys: Sequence[str]) -> list[ConfigCurve]:
         """Return metrics of every config over its steps: mean and range over seeds, tune and confirm apart."""
         groups: dict[tuple[str, Stage, str], list[Curve]] = {}
         for curve in self.store.curves(sweep_id, keys):
             groups.setdefault((curve.config_id, curve.stage, curve.key), []).append(curve)
         return [_over_seeds(*names, curves) for names, curves in groups.items()]
-
-    def events(self, sweep_id: str, after: int, limit: int) -> list[Event]:
-        """Return events with a number above `after`."""
-        return self.store.list_events(sweep_id, after, limit)
-
-    def samples(self, sweep_id: str, after: tuple[str, int], limit: int) -> list[Sample]:
-        """Return sampled completions, from the (trial, step) after `after`; `limit` counts (trial, step) pairs."""
-        return self.store.list_samples(sweep_id, after, limit)
 
     def report(self, sweep_id: str, format_: str, *, interim: bool = False) -> KeptReport:
         """Return the report as html, json or md.

@@ -57,6 +57,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             routes=app.routes,
             separate_input_output_schemas=False,
         )
+        app.openapi_schema["components"]["schemas"].pop("Ending", None)  # of Trial.ending, which is not published
         for operations in app.openapi_schema["paths"].values():
             for operation in operations.values():
                 if content := operation["responses"].get("default", {}).get("content"):

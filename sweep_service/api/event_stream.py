@@ -44,8 +44,8 @@ class Streams:
             yield format_sse_event(retry=RETRY_MS)
             sent = time.monotonic()
             while not self.stopping.is_set():
-                ended = (await run_in_threadpool(service.get, sweep_id)).state.is_over
-                events = await run_in_threadpool(service.events, sweep_id, after, _BATCH)
+                ended = (await run_in_threadpool(service.store.get_sweep, sweep_id)).state.is_over
+                events = await run_in_threadpool(service.store.list_events, sweep_id, after, _BATCH)
                 for event in events:
                     yield format_sse_event(data_str=event.model_dump_json(), event=event.type, id=str(event.seq))
                     after, sent = event.seq, time.monotonic()

@@ -76,7 +76,7 @@ def known_sweep(service: Service, sweep_id: str) -> str:
     """Return the id of a sweep that exists, for a page about it."""
     try:
         if re.fullmatch(_ID, sweep_id):  # PostgreSQL takes no odd characters
-            return service.get(sweep_id).id
+            return service.store.get_sweep(sweep_id).id
     except NotFound:
         pass
     raise AnotherPage(_message(404, "No such sweep", f"There is no sweep {sweep_id[:60]!r} on this server."))
@@ -171,7 +171,7 @@ def get_sweep(request: Request, sweep_id: KnownSweep) -> Response:
 @router.get("/sweeps/{sweep_id}/spec", dependencies=[Depends(signed_in_for_page)])
 def get_spec(service: Service, sweep_id: KnownSweep) -> Response:
     """Show a sweep's spec as YAML."""
-    sweep = service.get(sweep_id)
+    sweep = service.store.get_sweep(sweep_id)
     text = yaml.safe_dump(sweep.spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     return _page(render("spec", sweep=sweep, text=text))
 

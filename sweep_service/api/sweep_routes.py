@@ -161,7 +161,7 @@ def list_metrics(
     if group_by == "config":
         grouped = [_tail(curve, last) for curve in service.config_curves(sweep_id, names)]
         return _cut(paging, grouped, [(curve.config_id, curve.stage, curve.key) for curve in grouped])
-    curves = [_tail(curve, last) for curve in service.curves(sweep_id, names, trial or None)]
+    curves = [_tail(curve, last) for curve in service.store.curves(sweep_id, names, trial or None)]
     return _cut(paging, curves, [(curve.trial_id, curve.key) for curve in curves])
 
 
@@ -180,16 +180,16 @@ async def list_events(
 ) -> Any:
     """List a sweep's events by number; with `Accept: text/event-stream`, stream them until the sweep has ended."""
     if "text/event-stream" in request.headers.get("accept", ""):
-        await run_in_threadpool(service.get, sweep_id)  # NotFound is answered before the stream begins
+        await run_in_threadpool(service.store.get_sweep, sweep_id)  # NotFound is answered before the stream begins
         return request.app.state.streams.response(service, sweep_id, after if last_event_id is None else last_event_id)
-    rows = await run_in_threadpool(service.events, sweep_id, paging.after(after), paging.size + 1)
+    rows = await run_in_threadpool(service.store.list_events, sweep_id, paging.after(after), paging.size + 1)
     return paging.page(rows, lambda event: event.seq)
 
 
 @router.get("/sweeps/{sweep_id}/samples")
 def list_samples(service: Service, sweep_id: SweepId, paging: Pages) -> Page[Sample]:
     """List completions that policies wrote at their evaluations. A page never splits those of one evaluation."""
-    rows = service.samples(sweep_id, paging.after(("", -1)), paging.size + 1)
+    rows = service.store.list_samples(sweep_id, paging.after(("", -1)), paging.size + 1)
     return paging.page(rows, lambda sample: (sample.trial_id, sample.step))
 
 
@@ -280,7 +280,7 @@ def get_report_schema() -> Response:
 
 
 def _view(service: SweepService, sweep_id: str) -> SweepView:
-    sweep = service.get(sweep_id)
+    sweep = service.store.get_sweep(sweep_id)
     hours = service.gpu_hours(sweep)
     return SweepView(**dict(service.summaries([sweep])[0]), spec=sweep.spec, gpu_hours=hours)
 

@@ -27,7 +27,7 @@ from sweep_service.cli.transfer import Transfer
 from sweep_service.errors import Conflict, NotFound, ServiceError
 from sweep_service.intake.catalog_check import named_entries
 from sweep_service.settings import Settings
-from sweep_service.sweep.records import DesiredState, SweepState
+from sweep_service.sweep.records import SweepState
 from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
 from trainers.catalog.entries import (
     KINDS,
@@ -312,7 +312,7 @@ def _needed_by(entry_type: type[AnyEntry], name: str) -> list[str]:
     unfinished = [state for state in SweepState if not state.is_over]
     try:
         with connect(patience_s=0) as client:
-            going_on = [sweep for sweep in client.sweeps(unfinished) if sweep.desired_state is DesiredState.RUN]
+            going_on = [sweep for sweep in client.sweeps(unfinished) if not sweep.desired_state.is_to_end]
             sweeps = [client.get(sweep.id) for sweep in going_on]
     except ServiceError:
         return []

@@ -23,6 +23,7 @@ from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.output import print_json, say, stdout
 from sweep_service.client import Client
 from sweep_service.errors import ServiceError
+from sweep_service.processes.child_processes import run_to_end
 from sweep_service.processes.ray_head import client_environment
 from sweep_service.settings import Settings
 
@@ -165,23 +166,15 @@ def _nodes(settings: Settings) -> Findings:
         say("asking every node of the cluster")
     token = settings.home / "ray-token"  # of `sweeps serve`; tokens of other clusters are in the environment
     own = client_environment(token) if "RAY_AUTH_TOKEN_PATH" not in os.environ and token.exists() else {}
-    lifeline, end = os.pipe()
-    with subprocess.Popen(
+    command, environment = (
         [sys.executable, "-m", "sweep_service.nodes.survey"],
-        env=os.environ | settings.environment() | own,
-        stdin=lifeline,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as child:
-        try:
-            out, err = child.communicate(timeout=_NODES_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            out, err = "", f"no answer within {_NODES_TIMEOUT_S} s"
-        finally:
-            os.close(lifeline)
-            os.close(end)
+        os.environ | settings.environment() | own,
+    )
+    try:
+        child = run_to_end(command, environment, timeout_s=_NODES_TIMEOUT_S, stderr=subprocess.PIPE)
+        out, err = child.stdout, child.stderr
+    except subprocess.TimeoutExpired:
+        out, err = "", f"no answer within {_NODES_TIMEOUT_S} s"
     if not out:
         reason = (err.strip().splitlines() or ["it ended without output"])[-1]
         remedy = "run this where the worker runs, on a node of the cluster"

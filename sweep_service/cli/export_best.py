@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import trainers
 from sweep_service.cli.output import plural, say
 from sweep_service.client import Client
 from sweep_service.errors import NotReady, ServiceError
+from sweep_service.processes.child_processes import LIFELINE, run_to_end
 from sweep_service.schemas import TrialView
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import Stage, TrialState
@@ -116,18 +116,10 @@ def _base(training: dict[str, Any]) -> ModelEntry | None:
 
 def _export(checkpoint: Path, folder: Path, weights: Weights, *, adapter: bool) -> dict[str, Any]:
     """Have a child write the model, for this process has no torch; the child ends with this process."""
-    lifeline, end = os.pipe()
     command = [sys.executable, "-m", "trainers.export", str(checkpoint), str(folder), "--dtype", weights]
-    command += ["--parent-fd", str(lifeline), *(["--adapter"] if adapter else [])]
+    command += ["--parent-fd", str(LIFELINE), *(["--adapter"] if adapter else [])]
     packages = os.pathsep.join(filter(None, [str(Path(trainers.__file__).parent.parent), os.environ.get("PYTHONPATH")]))
-    try:
-        with subprocess.Popen(
-            command, env=os.environ | {"PYTHONPATH": packages}, stdout=subprocess.PIPE, text=True, pass_fds=[lifeline]
-        ) as child:
-            out, _ = child.communicate()
-    finally:
-        os.close(lifeline)
-        os.close(end)
+    child = run_to_end(command, os.environ | {"PYTHONPATH": packages})
     if child.returncode:
         raise ServiceError(f"the model was not exported (exit code {child.returncode}); the reason is printed above")
-    return json.loads(out)
+    return json.loads(child.stdout)

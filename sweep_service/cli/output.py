@@ -19,13 +19,12 @@ from sweep_service.sweep.records import SweepState, TrialState
 STYLES: dict[str, str] = {
     "QUEUED": "yellow",
     "PENDING": "yellow",
-    "RUNNING": "cyan",
-    "FINALIZING": "cyan",
     "SUCCEEDED": "green",
     "DIVERGED": "magenta",
     "FAILED": "red",
     "CANCELLED": "bright_black",
 }
+"""Colour of a state; every other state is cyan."""
 _PIPED_WIDTH = 1000
 
 
@@ -108,7 +107,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], ri
 
 def state_text(state: SweepState | TrialState) -> Text:
     """Return a state in its colour."""
-    return Text(state.value, STYLES[state.value])
+    return Text(state.value, STYLES.get(state.value, "cyan"))
 
 
 def sweep_line(sweep: SweepView, note: str = "") -> Text:

@@ -8,5 +8,6 @@ with Client.from_env() as client:
 
 from sweep_service.client.errors import ClientError, Refused, TooLate, Unauthorized, Unreachable
 from sweep_service.client.sweep_client import Client, ReportSoFar
+from sweep_service.sweep.records import Event
 
-__all__ = ["Client", "ClientError", "Refused", "ReportSoFar", "TooLate", "Unauthorized", "Unreachable"]
+__all__ = ["Client", "ClientError", "Event", "Refused", "ReportSoFar", "TooLate", "Unauthorized", "Unreachable"]

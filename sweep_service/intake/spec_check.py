@@ -81,7 +81,7 @@ def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecErro
     first = 1 + spec.baselines.ppo_clip + spec.baselines.dapo
     if spec.search.strategy != "grid":  # a proposal, and a baseline before it, runs on all seeds
         first *= len(spec.seeds.tune)
-    return [SpecError(_pointer(("budget", field)), detail) for field, detail in budget_complaints(spec, counts, first)]
+    return budget_complaints(spec, counts, first)
 
 
 def _space_errors(space: SearchSpace, training: Mapping[str, Any], reported: Set[str]) -> list[SpecError]:

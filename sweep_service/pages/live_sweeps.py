@@ -37,7 +37,7 @@ class LiveSweep:
     def __init__(self, service: SweepService, sweep_id: str) -> None:
         self._service, self._store, self._id = service, service.store, sweep_id
         self._lock = threading.Lock()
-        sweep = service.get(sweep_id)
+        sweep = service.store.get_sweep(sweep_id)
         plan = None if sweep.state.is_over else make_plan(sweep.spec, None)
         self._planned = plan.trials if plan else {}
         self._configs: list[Config] = self._store.list_configs(sweep_id)
@@ -90,7 +90,7 @@ class LiveSweep:
     def _read(self) -> Snapshot:
         """Read what is new from the store; the trials last, so that they are at least as new as the rest."""
         sweep = self._store.get_sweep(self._id)
-        while events := self._service.events(self._id, self._seq, _EVENTS):
+        while events := self._store.list_events(self._id, self._seq, _EVENTS):
             for event in events:
                 self._take_event(event)
             self._seq = events[-1].seq

@@ -26,10 +26,10 @@ def progress(state: SweepState, trials: Sequence[Trial], planned: Mapping[str, i
         planned: number of trials in its plan, by stage.
         now: current time, in seconds since the Unix epoch.
     """
-    coming = 0 if state.is_over or state is SweepState.FINALIZING else _to_come(trials, planned)
+    coming = _to_come(trials, planned) if state.trials_may_change else 0
     total = len(trials) + coming
     done = sum(1.0 if trial.state.is_over else trial.step / trial.total_steps for trial in trials)
-    if state.is_over or state is SweepState.FINALIZING:
+    if not state.trials_may_change:
         return Progress(share=done / total if total else 1.0, trials=total, left_s=None)
     return Progress(share=done / total if total else 0.0, trials=total, left_s=_left(trials, total - done, now))
 

@@ -10,7 +10,9 @@ from typing import Any, Final, cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from sweep_service.pages.progress import duration
+from sweep_service.schemas import SweepSummary
 from sweep_service.sweep.labels import value_text
+from sweep_service.sweep.records import Sweep
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -63,8 +65,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     cast("dict[str, Any]", environment.filters).update(duration=duration, number=_number, short=_short, utc=_utc)
+    cast("dict[str, Any]", environment.tests).update(ending=_is_ending)
     cast("dict[str, Any]", environment.globals).update(static=_static_url)
     return environment
+
+
+def _is_ending(sweep: Sweep | SweepSummary) -> bool:
+    """Say whether a sweep has been asked to end and has not ended yet."""
+    return sweep.desired_state.is_to_end and not sweep.state.is_over
 
 
 def _number(value: Any) -> str:

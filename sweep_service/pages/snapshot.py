@@ -12,7 +12,7 @@ from sweep_service.pages.progress import Progress, progress
 from sweep_service.service import SweepService
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.objective import leader, trial_objective
-from sweep_service.sweep.records import Config, DesiredState, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
+from sweep_service.sweep.records import Config, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
 
 ENTROPY: Final = "entropy"
 REWARD: Final = "reward/mean"
@@ -92,11 +92,6 @@ class Snapshot:
     probing: str | None
     """Phase of the sweep's cost probe; None without a running one."""
     mlflow_url: str | None
-
-    @property
-    def cancelling(self) -> bool:
-        """Whether the sweep has been asked to stop and has not stopped yet."""
-        return self.sweep.desired_state is DesiredState.CANCEL and not self.sweep.state.is_over
 
     def groups(self) -> dict[str, list[PageTrial]]:
         """Return the rows of each part of the table; ended trials come last first, all others by number."""

@@ -46,6 +46,30 @@ def start_kept(command: Sequence[str], environment: Mapping[str, str], log: Path
     return start([sys.executable, "-m", "trainers.process.keeper", *command], environment, log)
 
 
+def run_to_end(
+    command: Sequence[str], environment: Mapping[str, str], *, timeout_s: float | None = None, stderr: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a child that knows lifelines to its end, with its lifeline on standard input; return its output.
+
+    Raises: subprocess.TimeoutExpired, once the child has been killed.
+    """
+    lifeline, end = os.pipe()
+    try:
+        return subprocess.run(
+            command,
+            env=dict(environment),
+            stdin=lifeline,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    finally:
+        os.close(lifeline)
+        os.close(end)
+
+
 def log_tail(path: Path) -> str:
     """Return the end of a child's log, for people to read."""
     return path.read_bytes()[-1500:].decode(errors="replace").strip() if path.exists() else "(no log)"

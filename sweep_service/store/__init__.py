@@ -10,7 +10,6 @@ from sweep_service.store.curve_rows import CurveRows
 from sweep_service.store.database import open_engine, schema_versions, upgrade
 from sweep_service.store.probe_rows import ProbeRows
 from sweep_service.store.projection_rows import ProjectionRows
-from sweep_service.store.recent_points import LiveRows
 from sweep_service.store.report_rows import KeptReport, ReportRows
 from sweep_service.store.sweep_rows import SweepRows
 from sweep_service.store.trial_rows import TrialRows
@@ -18,7 +17,7 @@ from sweep_service.store.trial_rows import TrialRows
 __all__ = ["Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 
 
-class Store(SweepRows, TrialRows, CurveRows, LiveRows, ProjectionRows, ReportRows, ProbeRows):
+class Store(SweepRows, TrialRows, CurveRows, ProjectionRows, ReportRows, ProbeRows):
     """The store of all tables."""
 
 

@@ -1,17 +1,27 @@
 """Reads the curves and the sampled completions that trials recorded."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import Text, cast, select
+from sqlalchemy import Text, and_, cast, func, or_, select
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import Rows, one_sweep
-from sweep_service.sweep.records import Curve, Sample, Stage
+from sweep_service.sweep.records import Curve, Record, Sample, Stage
 from sweep_service.sweep.series import EVALUATION, Columns, TrialSeries
 from sweep_service.sweep.spec import Resources
+
+
+class NewPoints(Record):
+    """Some steps of one trial: `metrics[key][i]` was recorded at `steps[i]`, for the requested metrics only."""
+
+    id: int
+    """Number of this part; parts of a sweep that are committed later have higher ones."""
+    trial_id: str
+    steps: list[int]
+    metrics: dict[str, list[float | None]]
 
 
 class CurveRows(Rows):
@@ -29,10 +39,27 @@ class CurveRows(Rows):
         query = query.where((s.trial_id > after[0]) | ((s.trial_id == after[0]) & (s.step > after[1])))
         with self._read() as connection:
             one_sweep(connection, sweep_id)
-            rows = connection.execute(query.order_by(s.trial_id, s.step).limit(limit)).mappings().all()
-        return [
-            Sample(trial_id=row["trial_id"], step=row["step"], **sample) for row in rows for sample in row["samples"]
-        ]
+            return _samples(connection.execute(query.order_by(s.trial_id, s.step).limit(limit)).mappings())
+
+    def last_samples(self, sweep_id: str, trial_ids: Sequence[str]) -> list[Sample]:
+        """Return the completions that these trials sampled at their last evaluation that has any, by trial number."""
+        s = t.samples.c
+        last = select(s.trial_id, func.max(s.step).label("step")).where(s.trial_id.in_(trial_ids))
+        last = last.group_by(s.trial_id).subquery()
+        joined = t.samples.join(last, (s.trial_id == last.c.trial_id) & (s.step == last.c.step))
+        joined = joined.join(t.trials, s.trial_id == t.trials.c.id)
+        query = select(t.samples).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            return _samples(connection.execute(query.order_by(t.trials.c.number)).mappings())
+
+    def samples_at(self, evaluations: Sequence[tuple[str, int]]) -> list[Sample]:
+        """Return the completions written at these evaluations, each a trial's id and a step, in their order."""
+        s = t.samples.c
+        named = [and_(s.trial_id == trial_id, s.step == step) for trial_id, step in evaluations]
+        with self._read() as connection:
+            rows = connection.execute(select(t.samples).where(or_(False, *named))).mappings().all()
+        return _samples(sorted(rows, key=lambda row: evaluations.index((row["trial_id"], row["step"]))))
 
     def curves(self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] | None = None) -> list[Curve]:
         """Return the curves of these metrics, ordered by trial number, then key, for the trials named or for all.
@@ -118,6 +145,28 @@ class CurveRows(Rows):
             metrics=updates.values | evaluations.values,
         )
 
+    def new_points(self, sweep_id: str, keys: Sequence[str], after: int, limit: int) -> list[NewPoints]:
+        """Return what a sweep's trials recorded after the part with the id `after`, in the order in which it came.
+
+        A step may come again, from a later attempt: then the later value stands.
+        """
+        c = t.curves.c
+        joined = t.curves.join(t.trials, c.trial_id == t.trials.c.id)
+        lite = self.engine.dialect.name == "sqlite"  # SQLite extracts metrics from long texts faster than Python
+        paths = ("$.steps", *(f'$.metrics."{key}"' for key in keys))
+        points_text = func.json_extract(c.points, *paths) if lite else cast(c.points, Text)
+        query = select(c.id, c.trial_id, points_text.label("points")).select_from(joined)
+        query = query.where(t.trials.c.sweep_id == sweep_id, c.id > after).order_by(c.id).limit(limit)
+        with self._read() as connection:
+            rows = connection.execute(query).all()
+        parts: list[NewPoints] = []
+        for row in rows:
+            points = from_json(row.points)  # much faster than the column type's parser
+            steps, *values = points if lite else (points["steps"], *(points["metrics"].get(key) for key in keys))
+            metrics = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+            parts.append(NewPoints(id=row.id, trial_id=row.trial_id, steps=steps, metrics=metrics))
+        return parts
+
     def seconds_per_step(self, training: Mapping[str, Any], resources: Resources) -> float | None:
         """Return the median seconds per update of earlier successful trials of the same shape, None if there are none.
 
@@ -142,3 +191,7 @@ class CurveRows(Rows):
             and all(row.spec["resources"].get(key) == value for key, value in held.items())
         ]
         return median(same) if same else None
+
+
+def _samples(rows: Iterable[Mapping[Any, Any]]) -> list[Sample]:
+    return [Sample(trial_id=row["trial_id"], step=row["step"], **sample) for row in rows for sample in row["samples"]]

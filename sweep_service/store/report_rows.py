@@ -43,7 +43,7 @@ class ReportRows(Rows):
         """Keep an interim report in place of the one before; no change once the sweep has stopped running."""
         row = {"sweep_id": sweep_id, "inputs_digest": inputs_digest, "created_at": time.time(), "interim": True}
         with writing(self.engine) as connection:
-            if one_sweep(connection, sweep_id, lock=True)["state"] != SweepState.RUNNING:
+            if not SweepState(one_sweep(connection, sweep_id, lock=True)["state"]).has_interim_report:
                 return
             connection.execute(t.reports.delete().where(t.reports.c.sweep_id == sweep_id))
             for format_, content in contents.items():
@@ -67,8 +67,8 @@ class ReportRows(Rows):
         r = t.reports.c
         query = select(r.content, r.interim, r.created_at).where(r.sweep_id == sweep_id, r.format == format_)
         with self._read() as connection:
-            running = one_sweep(connection, sweep_id)["state"] == SweepState.RUNNING
-            row = connection.execute(query if running else query.where(~r.interim)).one_or_none()
+            state = SweepState(one_sweep(connection, sweep_id)["state"])
+            row = connection.execute(query if state.has_interim_report else query.where(~r.interim)).one_or_none()
         return None if row is None else KeptReport(bytes(row.content), row.interim, row.created_at)
 
     def report_digest(self, sweep_id: str) -> str | None:
@@ -100,8 +100,8 @@ class ReportRows(Rows):
         Args:
             not_now: ids of sweeps that must wait.
         """
-        s = t.sweeps.c
-        wanted = select(s.id).where(s.report_wanted, s.state == SweepState.RUNNING.value, s.id.not_in(list(not_now)))
+        s, interim = t.sweeps.c, [state.value for state in SweepState if state.has_interim_report]
+        wanted = select(s.id).where(s.report_wanted, s.state.in_(interim), s.id.not_in(list(not_now)))
         with self._read() as connection:
             if connection.execute(wanted.limit(1)).scalar_one_or_none() is None:
                 return None

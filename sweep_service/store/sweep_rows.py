@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import Conflict, IdempotencyKeyReused
@@ -118,12 +118,12 @@ class SweepRows(Rows):
             lease_s: seconds until the lease ends unless it is renewed.
             to_cancel: take only a sweep that the user wants stopped.
         """
-        open_states = [state.value for state in SweepState if not state.is_over]
+        claimed = [state.value for state in SweepState if state.needs_worker]
         with writing(self.engine) as connection:
             now, clock = now_for_leases(connection)
             s = t.sweeps.c
             free = or_(s.lease_until.is_(None), s.lease_clock != clock, s.lease_until < now)
-            query = select(s.id).where(s.state.in_(open_states), free).order_by(s.id).limit(1)
+            query = select(s.id).where(s.state.in_(claimed), free).order_by(s.id).limit(1)
             if to_cancel:
                 query = query.where(s.desired_state == DesiredState.CANCEL.value)
             sweep_id = connection.execute(query.with_for_update(skip_locked=True)).scalar_one_or_none()
@@ -178,3 +178,9 @@ class SweepRows(Rows):
         events = t.events
         query = select(events).where(events.c.sweep_id == sweep_id, events.c.seq > after)
         return self._records(Event, query.order_by(events.c.seq).limit(limit), sweep_id)
+
+    def last_event(self, sweep_id: str) -> int:
+        """Return the number of a sweep's last event."""
+        query = select(func.max(t.events.c.seq)).where(t.events.c.sweep_id == sweep_id)
+        with self._read() as connection:
+            return connection.execute(query).scalar_one() or 0

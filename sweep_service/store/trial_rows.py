@@ -8,11 +8,11 @@ from sqlalchemy import Connection, and_, func, select, update
 
 from sweep_service.errors import NotFound
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, Rows, append_event, insert_records, one_sweep
+from sweep_service.store.base import Fence, Rows, append_event, insert_records
 from sweep_service.store.ingest import store_event, store_points
 from sweep_service.sweep.budget import Spent, TrialTime
 from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, TrialState, state_after
-from sweep_service.sweep.records import Attempt, Checkpoint, Config, Sample, Trial
+from sweep_service.sweep.records import Attempt, Checkpoint, Config, Trial
 
 
 class TrialRows(Rows):
@@ -199,23 +199,6 @@ class TrialRows(Rows):
         ranked = select(t.checkpoints, t.trials.c.number, newest_first.label("place")).select_from(joined)
         rows = ranked.where(t.trials.c.sweep_id == sweep_id).subquery()
         return self._records(Checkpoint, select(rows).where(rows.c.place == 1).order_by(rows.c.number), sweep_id)
-
-    def last_samples(self, sweep_id: str, trial_ids: Sequence[str]) -> list[Sample]:
-        """Return the completions that these trials sampled at their last evaluation that has any, by trial number."""
-        s = t.samples.c
-        last = select(s.trial_id, func.max(s.step).label("step")).where(s.trial_id.in_(trial_ids))
-        last = last.group_by(s.trial_id).subquery()
-        joined = t.samples.join(last, (s.trial_id == last.c.trial_id) & (s.step == last.c.step))
-        joined = joined.join(t.trials, s.trial_id == t.trials.c.id)
-        query = select(t.samples).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
-        with self._read() as connection:
-            one_sweep(connection, sweep_id)
-            rows = connection.execute(query.order_by(t.trials.c.number)).mappings()
-            return [
-                Sample(trial_id=row["trial_id"], step=row["step"], **sample)
-                for row in rows
-                for sample in row["samples"]
-            ]
 
 
 def _is(attempt: Attempt) -> Any:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sweep_service.errors import SpecError
 from sweep_service.sweep.endings import TrialState
 from sweep_service.sweep.records import Trial
 from sweep_service.sweep.spec import SweepSpec
@@ -161,14 +162,7 @@ def budget_warnings(spec: SweepSpec, counts: StageCounts, trial_s: float) -> lis
     return warnings
 
 
-class Complaint(NamedTuple):
-    """A mistake in a budget: the field's name, and the reason."""
-
-    field: str
-    detail: str
-
-
-def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -> list[Complaint]:
+def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -> list[SpecError]:
     """Say why a budget cannot be kept, or would end a sweep before it has compared anything.
 
     Args:
@@ -180,12 +174,12 @@ def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -
         return []
     if not gpus:
         detail = "trials have no GPUs (resources.gpus 0) and use no GPU-hours; give budget.max_trial_hours alone"
-        return [Complaint("max_gpu_hours", detail)]
+        return [SpecError("/budget/max_gpu_hours", detail)]
     if hours is None:
-        return [Complaint("max_trial_hours", _needed(spec, limit, counts))]
+        return [SpecError("/budget/max_trial_hours", _needed(spec, limit, counts))]
     if counts is None or (_sure(spec, counts) or 0) >= first:
         return []
-    return [Complaint("max_gpu_hours", _too_little(spec, counts, first, hours * gpus))]
+    return [SpecError("/budget/max_gpu_hours", _too_little(spec, counts, first, hours * gpus))]
 
 
 def _sure(spec: SweepSpec, counts: StageCounts) -> int | None:

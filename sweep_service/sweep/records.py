@@ -39,12 +39,32 @@ class SweepState(StrEnum):
         """Whether a sweep never leaves this state."""
         return self in (SweepState.SUCCEEDED, SweepState.FAILED, SweepState.CANCELLED)
 
+    @property
+    def needs_worker(self) -> bool:
+        """Whether a worker claims a sweep in this state: to run its trials, or to build its report."""
+        return not self.is_over
+
+    @property
+    def trials_may_change(self) -> bool:
+        """Whether trials may still begin or go on, so that a report is an interim one."""
+        return self in (SweepState.QUEUED, SweepState.RUNNING)
+
+    @property
+    def has_interim_report(self) -> bool:
+        """Whether people may ask for an interim report: trials have begun and may still change."""
+        return self is SweepState.RUNNING
+
 
 class DesiredState(StrEnum):
     """What the user wants of a sweep; written before anything is signalled."""
 
     RUN = "RUN"
     CANCEL = "CANCEL"
+
+    @property
+    def is_to_end(self) -> bool:
+        """Whether the user wants the sweep to end for good, so that its trials need nothing any more."""
+        return self is DesiredState.CANCEL
 
 
 class Stage(StrEnum):
@@ -64,7 +84,7 @@ class Role(StrEnum):
 
 
 class ProbeState(StrEnum):
-    """Where a cost probe is."""
+    """Where a cost probe is: RUNNING, or ended with one of the outcomes of `AttemptOutcome`."""
 
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"  # it has figures

@@ -22,7 +22,7 @@ from sweep_service.runner.lease import LEASE_S, NO_RAY_EXIT_CODE
 from sweep_service.runner.recovery import recover
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
-from sweep_service.sweep.records import DesiredState, Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.records import Sweep, SweepState, Trial, TrialState
 from sweep_service.tracking import project
 from sweep_service.tracking.projector import LAST_PASSES_S
 from sweep_service.worker.interim_reports import InterimReports
@@ -138,7 +138,7 @@ class Worker:
         """Handle the end of a runner. Its lease is ours until we release it."""
         stop(runner.process, 0)  # closes its lifeline, and ends what may be left of it
         code, sweep = runner.process.returncode, self.store.get_sweep(runner.sweep.id)
-        if sweep.epoch != runner.sweep.epoch or sweep.state.is_over:
+        if sweep.epoch != runner.sweep.epoch or not sweep.state.needs_worker:
             return
         if sweep.state is SweepState.FINALIZING:
             self._failures.pop(sweep.id, None)
@@ -182,7 +182,7 @@ class Worker:
 
 def _end(sweep: Sweep, trials: Sequence[Trial]) -> tuple[SweepState, str | None]:
     """Return how a sweep has ended whose trials are done: FAILED if some ran and none of them has a result."""
-    if sweep.desired_state is DesiredState.CANCEL:
+    if sweep.desired_state.is_to_end:
         return SweepState.CANCELLED, sweep.message
     failed = [trial for trial in trials if trial.state is TrialState.FAILED]
     if failed and not any(trial.state.has_result for trial in trials):

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from sweep_service.report.model import REPORT_VERSION
 from sweep_service.sweep.budget import Spent, TrialTime
-from sweep_service.sweep.records import Checkpoint, Config, Sample, Sweep, SweepState, Trial
+from sweep_service.sweep.records import Checkpoint, Config, Sample, Sweep, Trial
 from sweep_service.sweep.series import Series, TrialSeries
 from trainers.losses import PARTS, REGIONS
 from trainers.record.metrics import RATIO_BINS
@@ -90,7 +90,7 @@ class ReportInputs:
     @property
     def interim(self) -> bool:
         """Whether trials may still change; once the sweep leaves such a state, all have ended."""
-        return self.sweep.state in (SweepState.QUEUED, SweepState.RUNNING)
+        return self.sweep.state.trials_may_change
 
     @cached_property
     def digest(self) -> str:

@@ -63,7 +63,7 @@ def test_curves_are_refused_to_strangers(served: Served, stranger: httpx.Client)
 def test_a_stranger_cancels_nothing(served: Served, stranger: httpx.Client) -> None:
     sweep_id = submitted(served)
     assert stranger.post(f"/sweeps/{sweep_id}/cancel").status_code == 303
-    assert served.service.get(sweep_id).desired_state == "RUN"
+    assert served.service.store.get_sweep(sweep_id).desired_state == "RUN"
 
 
 def test_the_cookie_does_not_tell_the_token_and_scripts_cannot_read_it(served: Served, stranger: httpx.Client) -> None:
@@ -129,7 +129,7 @@ def test_a_form_from_anywhere_else_changes_nothing(visitor: httpx.Client, served
     for path in (f"/sweeps/{sweep_id}/cancel", "/logout", "/login"):
         answer = visitor.post(path, headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN"), path
-    assert served.service.get(sweep_id).desired_state == "RUN"
+    assert served.service.store.get_sweep(sweep_id).desired_state == "RUN"
 
 
 @pytest.mark.parametrize(("scheme", "status"), [("https", 303), ("http", 403)])
