@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 import yaml
 
@@ -13,7 +12,7 @@ from sweep_service.errors import NotReady
 from sweep_service.intake.catalog_check import check_catalog
 from sweep_service.intake.preview import with_prompts
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.schemas import ConfigCurve, ConfigView, ProbeView, SweepsComparison, SweepSummary, TrialView
+from sweep_service.schemas import Best, ConfigCurve, ConfigView, ProbeView, SweepsComparison, SweepSummary, TrialView
 from sweep_service.settings import Settings
 from sweep_service.store import KeptReport, Store, schema_versions
 from sweep_service.sweep.budget import GpuHours, gpu_hours
@@ -203,10 +202,9 @@ class SweepService:
             compared.append(Results(sweep, self.store.list_configs(sweep_id), values))
         return compare_sweeps(compared)
 
-    def best(self, sweep_id: str) -> dict[str, Any]:
+    def best(self, sweep_id: str) -> Best:
         """Return the best config so far, as the report picks it: `objective.leader`.
 
-        Returns: config_id, params, `stage`, the `objective` over its seeds, and `training`, ready to run.
         Raises: NotFound; NotReady, if no config has a result yet.
         """
         sweep = self.store.get_sweep(sweep_id)
@@ -214,21 +212,21 @@ class SweepService:
         trials, values = self._objectives(sweep)
         if (best := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
             raise NotReady(f"no config of sweep {sweep_id} has a result yet")
-        return {
-            "config_id": best.config.id,
-            "params": best.config.params,
-            "stage": best.stage.value,
-            "objective": best.objective,
-            "metric": sweep.spec.objective.metric,
-            "training": best.config.training,
-        }
+        return Best(
+            config_id=best.config.id,
+            params=best.config.params,
+            stage=best.stage,
+            metric=sweep.spec.objective.metric,
+            objective=best.objective,
+            training=best.config.training,
+        )
 
 
-def best_yaml(best: dict[str, Any]) -> str:
+def best_yaml(best: Best) -> str:
     """Return the best config as a file that `python -m trainers` takes."""
-    head = f"# {best['config_id']}: {json.dumps(best['params'])}\n"
-    head += f"# {best['metric']} {best['objective']:.4f}, mean over {best['stage']} seeds\n"
-    return head + yaml.safe_dump(best["training"], sort_keys=False)
+    head = f"# {best.config_id}: {json.dumps(best.params)}\n"
+    head += f"# {best.metric} {best.objective:.4f}, mean over {best.stage} seeds\n"
+    return head + yaml.safe_dump(best.training, sort_keys=False)
 
 
 def _over_seeds(config_id: str, stage: Stage, key: str, curves: Sequence[Curve]) -> ConfigCurve:

@@ -7,6 +7,7 @@ restarted server leaves no gap and duplicates nothing.
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Final
 
 from pydantic_core import to_json
@@ -14,7 +15,7 @@ from pydantic_core import to_json
 from sweep_service.errors import NotReady
 from sweep_service.pages.page_curves import MeanCurves, thinning
 from sweep_service.pages.rendering import render
-from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, ShownVerdict, Snapshot, read_verdict, take
+from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Snapshot, read_verdict, take
 from sweep_service.service import SweepService
 from sweep_service.sweep.labels import probe_phase
 from sweep_service.sweep.plan import make_plan
@@ -51,7 +52,7 @@ class LiveSweep:
         self._phases: dict[str, str] = {}
         self._probing: str | None = None
         self._evaluated: list[tuple[str, int]] = []
-        self._report: tuple[str | None, ShownVerdict | None] = (None, None)
+        self._report: tuple[str | None, Mapping[str, str] | None] = (None, None)
         self._page, self._rendered_at = "", -READ_EVERY_S
         self._drawn = (-1, b"")
 
@@ -137,7 +138,7 @@ class LiveSweep:
         elif event.type in ("config.added", "trials.added"):
             self._configs = []  # there are new ones, or new roles
 
-    def _verdict(self, sweep: Sweep) -> ShownVerdict | None:
+    def _verdict(self, sweep: Sweep) -> Mapping[str, str] | None:
         digest = self._store.report_digest(sweep.id)
         if digest != self._report[0]:
             try:

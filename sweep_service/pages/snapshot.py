@@ -66,14 +66,6 @@ class BestSoFar:
 
 
 @dataclass(frozen=True)
-class ShownVerdict:
-    """The report's verdict."""
-
-    outcome: str
-    sentence: str
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """A sweep at one moment."""
 
@@ -88,7 +80,7 @@ class Snapshot:
     failures: list[PageTrial]
     evaluations: list[Evaluation]
     best: BestSoFar | None
-    verdict: ShownVerdict | None
+    verdict: Mapping[str, str] | None
     probing: str | None
     """Phase of the sweep's cost probe; None without a running one."""
     mlflow_url: str | None
@@ -110,7 +102,7 @@ def take(
     curves: MeanCurves,
     phases: Mapping[str, str],
     planned: Mapping[str, int],
-    verdict: ShownVerdict | None,
+    verdict: Mapping[str, str] | None,
     samples: Sequence[Sample],
     *,
     probing: str | None,
@@ -158,11 +150,11 @@ def _evaluations(rows: Sequence[PageTrial], samples: Sequence[Sample]) -> list[E
     return [Evaluation(by_id[trial_id], step, first[:SHOWN_SAMPLES]) for (trial_id, step), first in written.items()]
 
 
-def read_verdict(report: bytes) -> ShownVerdict | None:
-    """Return the verdict of a report in JSON; None if it has none that can be shown, as one of another version may."""
+def read_verdict(report: bytes) -> Mapping[str, str] | None:
+    """Return outcome and sentence of a report in JSON; None if it has none to show, as one of another version may."""
     match json.loads(report):
         case {"verdict": {"outcome": str(outcome), "sentence": str(sentence)}}:
-            return ShownVerdict(outcome, sentence.removeprefix(f"{outcome}: "))
+            return {"outcome": outcome, "sentence": sentence.removeprefix(f"{outcome}: ")}
         case _:
             return None
 

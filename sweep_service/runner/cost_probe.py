@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import ray
 from ray.exceptions import OutOfMemoryError, RayError
 
-from sweep_service.processes.child_processes import terminate, this_host
+from sweep_service.processes.child_processes import terminate
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import MARK_EVERY_S
 from sweep_service.runner.trainer_process import Job
@@ -73,7 +73,7 @@ class ProbeStage:
 
     def kill_trainer(self) -> None:
         """Kill this host's trainer without writing to the store, for another runner may own the sweep by now."""
-        if self._process is not None and self._process[0] == this_host():
+        if self._process is not None:
             terminate(*self._process)
 
     def _earlier_probe(self, sweep: Sweep, shape: str, machines: str) -> CostProbe | None:

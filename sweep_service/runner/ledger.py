@@ -2,14 +2,14 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from sweep_service.processes.child_processes import terminate, this_host
+from sweep_service.processes.child_processes import terminate
 from sweep_service.runner.recovery import ingest_rest, settle
 from sweep_service.runner.stages import next_records
 from sweep_service.runner.trainer_process import Job
@@ -34,14 +34,14 @@ class Nothing(Enum):
 
 
 @dataclass
-class _Live:
+class _RunningAttempt:
     attempt: Attempt
+    """The attempt, with the process of its trainer once that is known."""
     trial: Trial
     """The trial as it was when it was handed out."""
-    process: tuple[str, int, float] | None = None
     held_s: float = 0.0
-    """Seconds for which the trial's actor has held its resources, by its last report."""
-    marked_s: float = 0.0
+    """Seconds for which the attempt has held its resources, by its actor's last report."""
+    stored_s: float = 0.0
     """Seconds of `held_s` that the store has."""
     reported_at: float | None = None
     """Time of the last report, on the monotonic clock."""
@@ -61,7 +61,7 @@ class Ledger:
         self._store, self._fence, self._settings, self._slots, self._wishes = store, fence, settings, slots, wishes
         self._sweep = store.get_sweep(fence.sweep_id)
         self._configs: dict[str, Config] = {}
-        self._live: dict[str, _Live] = {}
+        self._running: dict[str, _RunningAttempt] = {}  # by the names that Tune gives to trials
         self._idle = False  # the rows gave nothing to do, and none of them has changed since
         limited = self._sweep.spec.budget.max_gpu_hours is not None
         self._confirm_trials = stage_counts(self._sweep.spec).confirm if limited else 0
@@ -70,15 +70,15 @@ class Ledger:
         """Hand out the next trial as `name`. Its attempt is stored before this returns."""
         if self._wishes.interruption:
             return Nothing.EVER
-        if self._idle or len(self._live) >= self._slots():
+        if self._idle or len(self._running) >= self._slots():
             return Nothing.NOW
         trial = self._next_trial()
         if trial is None:
-            self._idle = bool(self._live)
-            return Nothing.NOW if self._live else Nothing.EVER
+            self._idle = bool(self._running)
+            return Nothing.NOW if self._running else Nothing.EVER
         directory = self._settings.storage / trial.sweep_id / trial.id / "{attempt}"
         attempt = self._store.start_attempt(self._fence, trial.id, str(directory))
-        self._live[name] = _Live(attempt, trial)
+        self._running[name] = _RunningAttempt(attempt, trial)
         return self._job(trial, attempt)
 
     def _next_trial(self) -> Trial | None:
@@ -89,21 +89,27 @@ class Ledger:
         """
         while True:
             pending = self._store.list_trials(self._sweep.id, limit=1, states=[TrialState.PENDING])
-            if pending:
-                if self._may_go_on(pending[0]):
-                    return pending[0]
-                if self._live and not pending[0].attempts:
-                    return None
-                self._end_pending(pending[0])
-                continue
-            trials = self._store.list_trials(self._sweep.id)
-            configs = self._store.list_configs(self._sweep.id)
-            evaluations = self._store.curves(self._sweep.id, [self._sweep.spec.objective.metric])
-            every_seed = self._has_room(Stage.TUNE, len(self._sweep.spec.seeds.tune))
-            records = next_records(self._sweep, configs, trials, evaluations, may_propose=every_seed)
-            if records is None:
+            if not pending:
+                if self._add_trials():
+                    continue
                 return None
-            self._store.add_configs(self._fence, *records)
+            (trial,) = pending
+            if self._may_go_on(trial):
+                return trial
+            if self._running and not trial.attempts:
+                return None
+            self._end_pending(trial)
+
+    def _add_trials(self) -> bool:
+        """Store the configs and trials that come next; return whether there are any."""
+        sweep, store = self._sweep, self._store
+        configs, trials = store.list_configs(sweep.id), store.list_trials(sweep.id)
+        evaluations = store.curves(sweep.id, [sweep.spec.objective.metric])
+        every_seed = self._has_room(Stage.TUNE, len(sweep.spec.seeds.tune))
+        records = next_records(sweep, configs, trials, evaluations, may_propose=every_seed)
+        if records is not None:
+            store.add_configs(self._fence, *records)
+        return records is not None
 
     def _may_go_on(self, trial: Trial) -> bool:
         """Whether a pending trial may be handed out: once begun it needs time left, before that room in the budget."""
@@ -154,60 +160,58 @@ class Ledger:
 
     def report(self, name: str, result: dict[str, Any]) -> None:
         """Store what a trial's actor sent; its events are taken out of the result."""
-        live = self._live[name]
-        self._mark(live, result)
-        if "process" in result and live.process is None:
-            live.process = host, pid, started = json.loads(result["process"])
-            self._store.set_process(self._fence, live.attempt, host, pid, started)
+        running = self._running[name]
+        self._note_held(running, result.get("held_s", running.held_s))
+        if "process" in result and running.attempt.pid is None:
+            host, pid, started = json.loads(result["process"])
+            process = {"host": host, "pid": pid, "pid_started_at": started}
+            running.attempt = running.attempt.model_copy(update=process)  # known to `kill_trainers` before all else
+            self._store.set_process(self._fence, running.attempt, host, pid, started)
         if lines := result.pop("events", ""):
             events = [json.loads(line) for line in lines.splitlines()]
-            self._store.ingest(self._fence, live.attempt, result["start"], result["end"], events)
+            self._store.ingest(self._fence, running.attempt, result["start"], result["end"], events)
 
-    def _mark(self, live: _Live, result: Mapping[str, Any]) -> None:
+    def _note_held(self, running: _RunningAttempt, held_s: float) -> None:
         """Note for how long an attempt has held its resources, and tell the store every `MARK_EVERY_S` seconds."""
-        live.held_s, live.reported_at = result.get("held_s", live.held_s), time.monotonic()
-        if live.held_s - live.marked_s >= MARK_EVERY_S or (live.held_s and not live.marked_s):
-            self._store.set_held(self._fence, live.trial.id, live.trial.held_s + live.held_s)
-            live.marked_s = live.held_s
+        running.held_s, running.reported_at = held_s, time.monotonic()
+        if held_s - running.stored_s >= MARK_EVERY_S or (held_s and not running.stored_s):
+            self._store.set_held(self._fence, running.trial.id, running.trial.held_s + held_s)
+            running.stored_s = held_s
 
     def complete(self, name: str, result: dict[str, Any] | None) -> None:
-        """End a trial's attempt.
+        """End a trial's attempt. Ending it again changes nothing.
 
         Args:
             result: the last result; None or without an ending if the attempt was interrupted or its actor died.
         """
-        live = self._live.get(name)
-        if live is None:
+        running = self._running.get(name)
+        if running is None:
             return
-        attempt, unmarked_s = self._with_process(live), live.held_s - live.marked_s
+        attempt, more_held_s = running.attempt, running.held_s - running.stored_s
         if result is not None and "ending" in result:
             ending, message = Ending(result["ending"]), result.get("message")
             if ending is Ending.TIMED_OUT:
                 message = stopped_message(self._sweep.spec, self._store.get_trial(attempt.trial_id))
-            self._finish(attempt, ending, message, unmarked_s)
+            self._finish(attempt, ending, message, more_held_s)
         else:
-            if live.reported_at is not None:  # it held them until now, or longer than anyone can tell
-                unmarked_s += time.monotonic() - live.reported_at
+            if running.reported_at is not None:  # it held them until now, or longer than anyone can tell
+                more_held_s += time.monotonic() - running.reported_at
             if interruption := self._wishes.interruption:
                 terminate(attempt.host, attempt.pid, attempt.pid_started_at)
                 ingest_rest(self._store, self._fence, attempt)
-                self._finish(attempt, interruption.ending, None, unmarked_s)
+                self._finish(attempt, interruption.ending, None, more_held_s)
             else:
-                settle(self._store, self._fence, self._sweep, attempt, Ending.CRASHED, unmarked_s)
-        del self._live[name]
+                settle(self._store, self._fence, self._sweep, attempt, Ending.CRASHED, more_held_s)
+        del self._running[name]
         self._idle = False
 
-    def _finish(self, attempt: Attempt, ending: Ending, message: str | None, unmarked_s: float) -> None:
+    def _finish(self, attempt: Attempt, ending: Ending, message: str | None, more_held_s: float) -> None:
         crashes = self._sweep.spec.retries.max_crashes
-        self._store.finish_attempt(self._fence, attempt, ending, message, crashes, unmarked_s)
-
-    def _with_process(self, live: _Live) -> Attempt:
-        host, pid, started = live.process or (None, None, None)
-        return live.attempt.model_copy(update={"host": host, "pid": pid, "pid_started_at": started})
+        self._store.finish_attempt(self._fence, attempt, ending, message, crashes, more_held_s)
 
     def kill_trainers(self) -> None:
         """Kill this host's trainers without writing to the store, for another runner may own the sweep by now."""
-        for live in list(self._live.values()):
-            if live.process is not None and live.process[0] == this_host():
-                with suppress(OSError):
-                    terminate(*live.process)
+        for running in list(self._running.values()):
+            attempt = running.attempt
+            with suppress(OSError):
+                terminate(attempt.host, attempt.pid, attempt.pid_started_at)

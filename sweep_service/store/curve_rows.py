@@ -1,6 +1,7 @@
 """Reads the curves and the sampled completions that trials recorded."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from statistics import median
 from typing import Any
 
@@ -67,45 +68,39 @@ class CurveRows(Rows):
         A step that several attempts recorded appears once, as the newest attempt has it. Curves without a point are
         left out.
         """
-        joined = t.curves.join(t.trials, t.curves.c.trial_id == t.trials.c.id)
-        query = select(t.curves, t.trials.c.config_id, t.trials.c.seed, t.trials.c.stage).select_from(joined)
-        query = query.where(t.trials.c.sweep_id == sweep_id)
+        c, kinds = t.curves.c, {"evaluation" if key.startswith(EVALUATION) else "step" for key in keys}
+        query = select(c.trial_id, c.points, t.trials.c.config_id, t.trials.c.seed, t.trials.c.stage)
+        query = query.select_from(t.curves.join(t.trials, c.trial_id == t.trials.c.id))
+        query = query.where(t.trials.c.sweep_id == sweep_id, c.kind.in_(kinds))
         if trial_ids is not None:
             query = query.where(t.trials.c.id.in_(trial_ids))
-        c = t.curves.c
-        kinds = {"evaluation" if key.startswith("eval/") else "step" for key in keys}
-        query = query.where(c.kind.in_(kinds)).order_by(t.trials.c.number, c.attempt, c.first_step)
-        points_of: dict[tuple[str, str], dict[int, tuple[float, float | None]]] = {}
-        of_trial: dict[str, Mapping[str, Any]] = {}
+        query = query.order_by(t.trials.c.number, c.attempt, c.first_step)
+        curves: list[Curve] = []
         with self._read() as connection:
             one_sweep(connection, sweep_id)
-            for row in connection.execute(query).mappings():
-                of_trial.setdefault(row["trial_id"], row)
-                points = row["points"]
+            for trial_id, rows in groupby(connection.execute(query).all(), lambda row: row.trial_id):
+                first, *_ = parts = list(rows)
                 for key in keys:
-                    if key in points["metrics"]:
+                    by_step: dict[int, tuple[float, float | None]] = {}
+                    for points in (part.points for part in parts if key in part.points["metrics"]):
                         values = zip(points["times"], points["metrics"][key], strict=True)
-                        points_of.setdefault((row["trial_id"], key), {}).update(
-                            zip(points["steps"], values, strict=True)
+                        by_step |= zip(points["steps"], values, strict=True)
+                    if by_step:
+                        steps = sorted(by_step)
+                        times, values = zip(*(by_step[step] for step in steps), strict=True)
+                        curves.append(
+                            Curve(
+                                trial_id=trial_id,
+                                config_id=first.config_id,
+                                seed=first.seed,
+                                stage=Stage(first.stage),
+                                key=key,
+                                steps=steps,
+                                times=list(times),
+                                values=list(values),
+                            )
                         )
-        result: list[Curve] = []
-        for trial_id, row in of_trial.items():
-            for key in keys:
-                if by_step := points_of.get((trial_id, key)):
-                    steps = sorted(by_step)
-                    result.append(
-                        Curve(
-                            trial_id=trial_id,
-                            config_id=row["config_id"],
-                            seed=row["seed"],
-                            stage=Stage(row["stage"]),
-                            key=key,
-                            steps=steps,
-                            times=[by_step[step][0] for step in steps],
-                            values=[by_step[step][1] for step in steps],
-                        )
-                    )
-        return result
+        return curves
 
     def series(self, sweep_id: str, keys: Sequence[str]) -> Iterator[TrialSeries]:
         """Yield what each trial recorded of these metrics, as arrays, trial by trial in the order of their numbers.
@@ -134,16 +129,11 @@ class CurveRows(Rows):
         with self._read() as connection:
             for kind, points in connection.execute(query.where(c.kind.in_(nonempty)).order_by(c.attempt, c.first_step)):
                 kinds[kind].add(from_json(points))
-        updates, evaluations = kinds["step"].arrays(), kinds["evaluation"].arrays()
-        if not updates.steps.size and not evaluations.steps.size:
+        steps, _, values = kinds["step"].arrays()
+        eval_steps, eval_times, eval_values = kinds["evaluation"].arrays()
+        if not steps.size and not eval_steps.size:
             return None
-        return TrialSeries(
-            trial_id=trial_id,
-            steps=updates.steps,
-            eval_steps=evaluations.steps,
-            eval_times=evaluations.times,
-            metrics=updates.values | evaluations.values,
-        )
+        return TrialSeries(trial_id, steps, eval_steps, eval_times, values | eval_values)
 
     def new_points(self, sweep_id: str, keys: Sequence[str], after: int, limit: int) -> list[NewPoints]:
         """Return what a sweep's trials recorded after the part with the id `after`, in the order in which it came.

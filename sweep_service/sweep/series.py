@@ -57,16 +57,6 @@ class TrialSeries:
         yield from sorted(self.metrics.items())
 
 
-@dataclass(frozen=True, eq=False)
-class Arrays:
-    """The metrics of one kind that one trial recorded; each array as long as `steps`."""
-
-    steps: Steps
-    times: Values
-    values: dict[str, Values]
-    """Values by metric, without the metrics that never had a value."""
-
-
 class Columns:
     """Puts the chunks of one trial and one kind together, older attempts first.
 
@@ -88,10 +78,13 @@ class Columns:
         for key, column in self.values.items():
             column += metrics.get(key, nothing)
 
-    def arrays(self) -> Arrays:
-        """Return all values ordered by step; a step that came twice has the later values."""
+    def arrays(self) -> tuple[Steps, Values, dict[str, Values]]:
+        """Return steps, times, and values by metric, in the order of steps; a step that came twice has later values.
+
+        Metrics that never had a value are left out.
+        """
         steps, newest = np.unique(np.array(self.steps[::-1], dtype=np.int64), return_index=True)
         last = len(self.steps) - 1 - newest
         columns = {key: np.array(column, dtype=np.float64)[last] for key, column in self.values.items()}
         recorded = {key: values for key, values in columns.items() if not np.isnan(values).all()}
-        return Arrays(steps, np.array(self.times, dtype=np.float64)[last], recorded)
+        return steps, np.array(self.times, dtype=np.float64)[last], recorded

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from _thread import start_new_thread
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +23,8 @@ from sweep_service.runner.recovery import recover
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
 from sweep_service.sweep.records import Sweep, SweepState, Trial, TrialState
-from sweep_service.tracking import project
-from sweep_service.tracking.projector import LAST_PASSES_S
+from sweep_service.tracking.mlflow_api import MlflowApi
+from sweep_service.tracking.projector import LAST_PASSES_S, Projector
 from sweep_service.worker.interim_reports import InterimReports
 from sweep_service.worker.reports import build_report
 
@@ -196,7 +196,10 @@ def run_worker(settings: Settings) -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     stopped = event_set_by_signals()
     store = open_store(settings.database_url)
-    projection = _thread("mlflow-projection", lambda: project(store, settings.mlflow_url, stopped))
+    projection = threading.Thread(
+        target=_project, args=(store, settings, stopped), name="mlflow-projection", daemon=True
+    )
+    projection.start()
     try:
         Worker(store, settings).run(stopped)
     finally:
@@ -217,10 +220,10 @@ def event_set_by_signals() -> threading.Event:
     return stopped
 
 
-def _thread(name: str, run: Callable[[], None]) -> threading.Thread:
-    thread = threading.Thread(target=run, name=name, daemon=True)
-    thread.start()
-    return thread
+def _project(store: Store, settings: Settings, stopped: threading.Event) -> None:
+    """Keep the MLflow server like the store until `stopped` is set; return at once without a server."""
+    if settings.mlflow_url:
+        Projector(store, MlflowApi(settings.mlflow_url)).run(stopped)
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ def test_the_best_configs_policy_is_exported_whole_or_not_at_all(
     sweep_id = sweeps("submit", "-f", spec).out.strip()
     fence = play(served.store, sweep_id)
     checkpoint = tmp_path / "step-80"
-    best = served.service.best(sweep_id)["config_id"]
+    best = served.service.best(sweep_id).config_id
     for trial in served.store.list_trials(sweep_id):
         if trial.config_id == best:
             (attempt,) = [a for a in served.store.list_attempts(sweep_id) if a.trial_id == trial.id]
