@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fastapi.responses import StreamingResponse
@@ -57,12 +58,7 @@ class Streams:
                 if time.monotonic() - sent > PING_S:
                     yield KEEPALIVE_COMMENT
                     sent = time.monotonic()
-                await self._pause()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.stopping.wait(), POLL_S)
         finally:
             self.open -= 1
-
-    async def _pause(self) -> None:
-        try:
-            await asyncio.wait_for(self.stopping.wait(), POLL_S)
-        except TimeoutError:
-            return

@@ -14,7 +14,6 @@ from typing import Literal
 
 import httpx
 import typer
-from pydantic import BaseModel
 from rich.text import Text
 
 from sweep_service.auth import TokenError, open_to_others, read_token
@@ -45,29 +44,20 @@ _NODES_TIMEOUT_S = 180
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-class Finding(BaseModel):
-    """The result of one check."""
-
-    name: str
-    verdict: Verdict
-    detail: str
-
-
 def doctor(as_json: Json = False) -> None:
     """Check everything that the service needs, and say what to do where something is missing.
 
     [bold]sweeps doctor --json[/bold]
     """
     settings = _as_served(Settings())
-    results = [result for check in CHECKS for result in check(settings)]
-    findings = [Finding(name=name, verdict=verdict, detail=detail) for name, verdict, detail in results]
+    findings = [finding for check in CHECKS for finding in check(settings)]
     if as_json:
-        print_json(findings)
+        print_json([{"name": name, "verdict": verdict, "detail": detail} for name, verdict, detail in findings])
     else:
-        for finding in findings:
-            verdict = (finding.verdict.ljust(8), _STYLES[finding.verdict])
-            stdout().print(Text.assemble(verdict, (finding.name.ljust(14), "bold"), finding.detail))
-    if any(finding.verdict == "error" for finding in findings):
+        for name, verdict, detail in findings:
+            shown = (verdict.ljust(8), _STYLES[verdict])
+            stdout().print(Text.assemble(shown, (name.ljust(14), "bold"), detail))
+    if any(verdict == "error" for _, verdict, _ in findings):
         raise typer.Exit(ExitCode.ERROR)
 
 

@@ -38,32 +38,29 @@ def recipe(
 
     [bold]sweeps recipe paper_1_5b --gpus 8xH100 --hours 40 -o sweep.yaml[/bold]
     """
-    from sweep_service.recipes import (
-        CARDS,
-        RECIPES,
-        RecipeError,
-        Request,
-        find_model,
-        find_problems,
-        parse_machine,
-        write_recipe,
-    )
+    from sweep_service import recipes
 
     if name is None:
         print_table(
             ("RECIPE", "MODEL", "WHAT", "PUBLISHED VALUES"),
-            [(name, recipe.model, recipe.title, f"examples/{recipe.source}.yaml") for name, recipe in RECIPES.items()],
+            [
+                (name, recipe.model, recipe.title, f"examples/{recipe.source}.yaml")
+                for name, recipe in recipes.RECIPES.items()
+            ],
         )
-        say(f"cards: {', '.join(CARDS)}")
+        say(f"cards: {', '.join(recipes.CARDS)}")
         return
     try:
-        if name not in RECIPES:
-            raise RecipeError(f"the recipe {name!r} is unknown; choose one of {', '.join(RECIPES)}")
+        if name not in recipes.RECIPES:
+            raise recipes.RecipeError(f"the recipe {name!r} is unknown; choose one of {', '.join(recipes.RECIPES)}")
         if gpus is None or hours is None:
-            raise RecipeError(f"--gpus and --hours are needed, as in: sweeps recipe {name} --gpus 8xH100 --hours 40")
+            raise recipes.RecipeError(
+                f"--gpus and --hours are needed, as in: sweeps recipe {name} --gpus 8xH100 --hours 40"
+            )
         cache = Settings().cache
-        shape, problems = find_model(cache, model or RECIPES[name].model), find_problems(cache, data)
-        text = write_recipe(Request(name, parse_machine(gpus), hours, shape, problems))
+        shape = recipes.find_model(cache, model or recipes.RECIPES[name].model)
+        problems = recipes.find_problems(cache, data)
+        text = recipes.write_recipe(recipes.Request(name, recipes.parse_machine(gpus), hours, shape, problems))
     except ServiceError as error:
         print_error(error)
         raise typer.Exit(ExitCode.USAGE) from error

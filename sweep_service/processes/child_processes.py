@@ -24,7 +24,9 @@ _PR_SET_PDEATHSIG: Final = 1
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
-def start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def start(
+    command: Sequence[str], environment: Mapping[str, str], log: Path, cwd: Path | None = None
+) -> subprocess.Popen[bytes]:
     """Start a child in a session of its own, its lifeline on standard input, its output appended to `log`.
 
     Programs that ask for the kernel's death signal must be started by a thread that lives as long as this process.
@@ -37,6 +39,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> 
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
+            cwd=cwd,
             start_new_session=True,
         )
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sweep_service.processes.child_processes import LIFELINE, stop
+from sweep_service.processes.child_processes import LIFELINE, start, stop
 
 STOP_GRACE_S: Final = 3.0
 
@@ -27,19 +27,9 @@ class Spawned:
     def __init__(
         self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], processes: int = 1
     ) -> None:
-        with (directory / "stderr.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "trainers", *arguments),
-                    *("--processes", str(processes), "--parent-fd", str(LIFELINE)),
-                ],
-                env=dict(environment),
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=directory,
-                start_new_session=True,
-            )
+        command = [sys.executable, "-m", "trainers", *arguments]
+        command += ["--processes", str(processes), "--parent-fd", str(LIFELINE)]
+        self._process = start(command, environment, directory / "stderr.log", cwd=directory)
 
     @property
     def pid(self) -> int | None:
