@@ -30,30 +30,17 @@ def sharing_errors(spec: SweepSpec) -> list[SpecError]:
 def _resource_errors(spec: SweepSpec, training: TrainingConfig) -> list[SpecError]:
     gpus, processes, engine = spec.resources.gpus, spec.resources.processes, training.rollout.engine
     served = engine.server_gpus if isinstance(engine, VLLMEngine) and engine.mode == "server" else 0
+    place, detail = "/resources/processes", None
     if isinstance(engine, VLLMEngine) and gpus < 1:
         remedy = "give 1 or more, or set training.rollout.engine.name to transformers"
-        return [SpecError("/resources/gpus", f"gpus {gpus:g}: rollouts by vLLM need whole GPUs; {remedy}")]
-    if served and gpus <= served:
-        return [
-            SpecError("/resources/gpus", f"gpus {gpus:g}: vLLM's server takes {served}; training needs one and more")
-        ]
-    if not gpus or processes is None:
-        return []
-    if gpus < 1 and processes > 1:
-        return [
-            SpecError(
-                "/resources/processes",
-                f"processes {processes}: a fraction of a GPU ({gpus:g}) is for one process; leave processes out, or "
-                f"set gpus to {processes}",
-            )
-        ]
-    if gpus >= 1 and processes != gpus - served:
+        place, detail = "/resources/gpus", f"gpus {gpus:g}: rollouts by vLLM need whole GPUs; {remedy}"
+    elif served and gpus <= served:
+        place, detail = "/resources/gpus", f"gpus {gpus:g}: vLLM's server takes {served}; training needs one and more"
+    elif processes is not None and 0 < gpus < 1 and processes > 1:
+        remedy = f"leave processes out, or set gpus to {processes}"
+        detail = f"processes {processes}: a fraction of a GPU ({gpus:g}) is for one process; {remedy}"
+    elif processes is not None and gpus >= 1 and processes != gpus - served:
         besides = f" besides the {served} of vLLM's server" if served else ""
-        return [
-            SpecError(
-                "/resources/processes",
-                f"processes {processes}: one process trains on each of a trial's GPUs; leave processes out, or set "
-                f"gpus to {processes + served}{besides}",
-            )
-        ]
-    return []
+        remedy = f"leave processes out, or set gpus to {processes + served}{besides}"
+        detail = f"processes {processes}: one process trains on each of a trial's GPUs; {remedy}"
+    return [] if detail is None else [SpecError(place, detail)]

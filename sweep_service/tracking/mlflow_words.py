@@ -146,16 +146,6 @@ def progress_tags(trial: Trial) -> dict[str, str]:
     return tags | ({"warnings": codes[:MAX_TAG]} if codes else {})
 
 
-def trial_params(trial: Trial, config: Config) -> dict[str, str]:
-    """Return the complete training configuration under dotted names."""
-    return flat({**config.training, "seed": trial.seed, "threads": trial.threads})
-
-
-def sweep_params(sweep: Sweep) -> dict[str, str]:
-    """Return the spec under dotted names."""
-    return flat(sweep.spec.model_dump(mode="json", exclude={"labels"}))
-
-
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Return nested mappings as one with dotted names; lists as JSON; values cut at the server's limit."""
     flattened: dict[str, str] = {}

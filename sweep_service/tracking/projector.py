@@ -153,7 +153,8 @@ class Projector:
         if run_id is None:
             start = mlflow_words.milliseconds(sweep.created_at)
             run_id = self._tracker.ensure_run(experiment_id, sweep.name, start, tags, ("kind", "sweep_id"))
-            self._tracker.log(run_id, params=mlflow_words.sweep_params(sweep))
+            spec = sweep.spec.model_dump(mode="json", exclude={"labels"})  # these are tags
+            self._tracker.log(run_id, params=mlflow_words.flat(spec))
             self._store.set_sweep_run(sweep.id, experiment_id, run_id)
             sweep = self._store.get_sweep(sweep.id)
             self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, shared_view(sweep))
@@ -201,7 +202,8 @@ class Projector:
             name = mlflow_words.trial_name(sweep, trial, config)
             start = mlflow_words.milliseconds(trial.started_at or time.time())
             run_id = self._tracker.ensure_run(experiment_id, name, start, tags, ("kind", "trial_id"))
-            self._tracker.log(run_id, params=mlflow_words.trial_params(trial, config))
+            training = {**config.training, "seed": trial.seed, "threads": trial.threads}
+            self._tracker.log(run_id, params=mlflow_words.flat(training))
             self._store.set_trial_run(trial.id, run_id)
         chunks = self._store.chunks_behind(trial.id, CHUNKS_AT_A_TIME)
         if chunks:
