@@ -10,7 +10,7 @@ from sweep_service.report.formatting import count
 from sweep_service.report.model import ConfigRow
 from sweep_service.sweep.records import Config, Sweep
 from sweep_service.tracking import mlflow_words
-from sweep_service.tracking.mlflow_api import MetricPoint
+from sweep_service.tracking.tracker import MetricPoint
 
 KEYS: Final = (
     "entropy",

@@ -1,68 +1,27 @@
-"""The client of MLflow's REST API (2.0, stable since 2018), of which the projection needs a few calls, and its errors.
+"""The tracker that uses MLflow's REST API (2.0, stable since 2018), of which the projection needs a few calls.
 
 MLflow's Python client is not used: it would add 130 MB to the worker, retries for minutes when the server is away, and
 prints to stdout.
-
-TrackerError
-├── TrackerAway           the server did not answer, or is in trouble: the same call may succeed later
-└── TrackerRefused        the server refused the call, and would refuse it again
-    └── TrackerGone       the run or experiment does not exist
 """
+# ruff: noqa: D102  (`Tracker` documents the methods)
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, TypeVar
+from dataclasses import asdict
+from typing import Any, Final, TypeVar
 
 import httpx
 
+from sweep_service.tracking.tracker import MetricPoint, RunStatus, Tracker, TrackerAway, TrackerGone, TrackerRefused
+
 T = TypeVar("T")
-
-RunStatus = Literal["SCHEDULED", "RUNNING", "FINISHED", "FAILED", "KILLED"]
-
-
-class TrackerError(Exception):
-    """A call to the tracking server failed."""
-
-
-class TrackerAway(TrackerError):
-    """The server did not answer, or is in trouble: the same call may succeed later."""
-
-
-class TrackerRefused(TrackerError):
-    """The server refused the call, and would refuse it again."""
-
-
-class TrackerGone(TrackerRefused):
-    """The run or experiment does not exist."""
-
-
-@dataclass(frozen=True)
-class MetricPoint:
-    """One value of one metric."""
-
-    key: str
-    value: float
-    timestamp: int
-    """Milliseconds since the Unix epoch."""
-    step: int
-
 
 MAX_METRICS: Final = 1000
 MAX_ITEMS: Final = 100
 """Largest number of metrics, and of params or tags, that MLflow takes in one call."""
 
 
-class MlflowApi:
-    """An MLflow server: runs, with their params, tags, metrics and files, in experiments.
-
-    Every call may be repeated: after a call that succeeded, failed half-way or was cut off by a crash, the same call
-    leaves the server as one call alone would have. Names, keys and values must be short enough for the server
-    (`mlflow_words` cuts them); the number of items of one call is not limited. One thread at a time may call.
-    Times are milliseconds since the Unix epoch.
-
-    Raises: TrackerAway or TrackerRefused, by every call; TrackerGone, by every call that names an experiment or run
-    which the server does not have (any more).
-    """
+class MlflowApi(Tracker):
+    """An MLflow server. Artifacts need one that takes files itself (`--serve-artifacts`, its default)."""
 
     def __init__(self, url: str) -> None:
         # No proxy from the environment: this is an address inside the installation.
@@ -70,14 +29,9 @@ class MlflowApi:
         self._http = httpx.Client(base_url=f"{url.rstrip('/')}/api/2.0/", timeout=timeout, trust_env=False)
 
     def close(self) -> None:
-        """Close the connection. No other call may follow; raises nothing."""
         self._http.close()
 
     def experiment(self, name: str) -> str:
-        """Return the id of the experiment of this name, made if there is none.
-
-        Raises: TrackerRefused, if somebody has deleted it.
-        """
         try:
             answer = self._call("GET", "mlflow/experiments/get-by-name", params={"experiment_name": name})
         except TrackerGone:
@@ -88,12 +42,10 @@ class MlflowApi:
         return experiment["experiment_id"]
 
     def set_experiment_tag(self, experiment_id: str, key: str, value: str) -> None:
-        """Set a tag of an experiment, in place of its earlier value."""
         tag = {"experiment_id": experiment_id, "key": key, "value": value}
         self._call("POST", "mlflow/experiments/set-experiment-tag", json=tag)
 
     def find_runs(self, experiment_id: str, tags: Mapping[str, str], *, deleted: bool = True) -> Iterator[str]:
-        """Yield the ids of the runs that have all these tags; deleted runs too, unless `deleted` is false."""
         query: dict[str, Any] = {
             "experiment_ids": [experiment_id],
             "filter": " AND ".join(f"tags.{tag} = '{value}'" for tag, value in tags.items()),
@@ -117,13 +69,6 @@ class MlflowApi:
         *,
         deleted: bool = True,
     ) -> str:
-        """Return the id of the run whose tags named in `identity` have these values; make it if there is none.
-
-        A new run appears with all its tags or not at all. An existing one is left as it is.
-
-        Args:
-            deleted: whether a run that somebody deleted counts, so that it is not made again.
-        """
         same = self.find_runs(experiment_id, {key: tags[key] for key in identity}, deleted=deleted)
         if run_id := next(same, None):
             return run_id
@@ -137,12 +82,6 @@ class MlflowApi:
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Add metrics and params to a run and set its tags, in as many requests as MLflow's limits ask for.
-
-        The server keeps equal points once.
-
-        Raises: TrackerRefused, if a param has another value already, or the run is deleted.
-        """
         for part in _slices(_pairs(params or {}), MAX_ITEMS):
             self._log_batch(run_id, params=part)
         for part in _slices(_pairs(tags or {}), MAX_ITEMS):
@@ -154,19 +93,13 @@ class MlflowApi:
         self._call("POST", "mlflow/runs/log-batch", json={"run_id": run_id, **content})
 
     def update_run(self, run_id: str, status: RunStatus, end_time: int | None = None) -> None:
-        """Set a run's status, and its end if that is known."""
         end = {} if end_time is None else {"end_time": end_time}
         self._call("POST", "mlflow/runs/update", json={"run_id": run_id, "status": status, **end})
 
     def delete_run(self, run_id: str) -> None:
-        """Move a run to MLflow's bin, from which people can restore it."""
         self._call("POST", "mlflow/runs/delete", json={"run_id": run_id})
 
     def put_artifact(self, run_id: str, name: str, content: bytes, media_type: str) -> None:
-        """Store a file with a run, in place of an earlier one of that name.
-
-        Raises: TrackerRefused, unless MLflow takes files itself (`--serve-artifacts`, its default).
-        """
         root = self._call("GET", "mlflow/runs/get", params={"run_id": run_id})["run"]["info"]["artifact_uri"]
         scheme, _, path = root.partition(":/")
         if scheme != "mlflow-artifacts":

@@ -9,7 +9,7 @@ from sweep_service.report import Report
 from sweep_service.store.projection_rows import Chunk
 from sweep_service.sweep.labels import config_label, names_to_show
 from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState
-from sweep_service.tracking.mlflow_api import MetricPoint, RunStatus
+from sweep_service.tracking.tracker import MetricPoint, RunStatus
 
 MAX_PARAM: Final = 500
 """Longest value of a param that every MLflow server takes, in characters."""

@@ -1,7 +1,7 @@
 """Projects the store onto a tracking server: a run per sweep, a child run per trial, their curves while they train.
 
 The server shows a projection of the store and is never asked for anything else: it may be away, be wiped or be rebuilt.
-Whatever was carried is marked afterwards; a crash in between repeats calls, which `MlflowApi` makes harmless.
+Whatever was carried is marked afterwards; a crash in between repeats calls, which a `Tracker` makes harmless.
 """
 
 import logging
@@ -23,7 +23,7 @@ from sweep_service.sweep.records import Config, Sweep, Trial
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import TAG, shared_view, sweep_note
 from sweep_service.tracking.config_runs import config_runs
-from sweep_service.tracking.mlflow_api import MlflowApi, RunStatus, TrackerGone, TrackerRefused
+from sweep_service.tracking.tracker import RunStatus, Tracker, TrackerGone, TrackerRefused
 
 EXPERIMENT: Final = "sweeps"
 PERIOD_S: Final = 1.0
@@ -53,7 +53,7 @@ class Projector:
         tracker: the server; `run` and `close` close it.
     """
 
-    def __init__(self, store: Store, tracker: MlflowApi) -> None:
+    def __init__(self, store: Store, tracker: Tracker) -> None:
         self._store, self._tracker = store, tracker
         self._experiment_id: str | None = None
         self._set_aside: set[str] = set()

@@ -13,8 +13,8 @@ from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialS
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import FIRST, OF_CONFIGS, shared_view, sweep_note
 from sweep_service.tracking.config_runs import KEYS, config_runs
-from sweep_service.tracking.mlflow_api import MetricPoint
 from sweep_service.tracking.projector import read_report
+from sweep_service.tracking.tracker import MetricPoint
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
