@@ -50,18 +50,19 @@ def create_app(service: SweepService, token: str) -> FastAPI:
 def _openapi(app: FastAPI) -> dict[str, Any]:
     """Generate the description of the API; errors have a media type of their own, which FastAPI cannot be told."""
     if app.openapi_schema is None:
-        app.openapi_schema = get_openapi(
+        schema = get_openapi(
             title=app.title,
             version=app.version,
             description=app.description,
             routes=app.routes,
             separate_input_output_schemas=False,
         )
-        app.openapi_schema["components"]["schemas"].pop("Ending", None)  # of Trial.ending, which is not published
-        for operations in app.openapi_schema["paths"].values():
+        schema["components"]["schemas"].pop("Ending", None)  # of Trial.ending, which is not published
+        for operations in schema["paths"].values():
             for operation in operations.values():
                 if content := operation["responses"].get("default", {}).get("content"):
                     content["application/problem+json"] = content.pop("application/json")
+        app.openapi_schema = schema  # whole, because several threads may ask at once
     return app.openapi_schema
 
 

@@ -160,8 +160,8 @@ def _line(event: Event, state: WatchedState) -> str | None:
     match event.type:
         case "sweep.state_changed":
             return f"{data['state']}" + (f": {data['message']}" if data.get("message") else "")
-        case "sweep.cancel_requested":
-            return "cancellation was requested"
+        case verb if verb.endswith("_requested"):
+            return f"{verb.removeprefix('sweep.').removesuffix('_requested')} was requested"
         case "trials.added":
             return f"{plural(data['trials'], 'trial')} added ({', '.join(data['stages'])})"
         case "probe.started":

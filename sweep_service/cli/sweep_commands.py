@@ -257,3 +257,7 @@ def cancel(
         print_json(view)
     if wait and view.state is not SweepState.CANCELLED:
         raise typer.Exit(ExitCode.CONFLICT)
+
+
+OF_SUBMITTED_SWEEPS = (submit, ls, show, compare, watch, report, best, cancel)
+"""The commands from a sweep's submission to its end, in the order of the help."""

@@ -52,8 +52,9 @@ class ProbeStage:
         self._process: tuple[str, int, float] | None = None
 
     def run(self) -> SweepEnd | None:
-        """Measure the cost if the spec asks for it and no probe has; return the sweep's end, or None if trials follow.
+        """Measure the cost if the spec asks for it and no probe has.
 
+        Returns: the sweep's end if no trial can ever begin; None if trials follow, or if the user interrupts the sweep.
         Raises: StaleEpoch.
         """
         sweep = self._store.get_sweep(self._fence.sweep_id)
@@ -63,8 +64,8 @@ class ProbeStage:
         shape, machines = probe_shape(training, sweep.spec.resources), _machines()
         probe = self._earlier_probe(sweep, shape, machines)
         while probe is None or probe.state not in (ProbeState.SUCCEEDED, ProbeState.FAILED):
-            if interruption := self._wishes.interruption:
-                return SweepEnd(interruption.state)
+            if self._wishes.interruption:
+                return None
             if self._store.crashed_probes(sweep.id) > sweep.spec.retries.max_crashes:
                 why = probe.message if probe else "its actor died"
                 return SweepEnd(SweepState.FAILED, f"the probe crashed again and again: {why}")

@@ -50,7 +50,7 @@ def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> N
 def _run_trials(
     store: Store, settings: Settings, fence: Fence, lease: Lease, sweep: Sweep, wishes: Wishes
 ) -> SweepEnd | None:
-    """Probe the cost, then run all trials; return the sweep's end if no trial may begin, None otherwise."""
+    """Probe the cost, then run all trials; return the sweep's end if no trial can ever begin, None otherwise."""
     slots = Slots(sweep.spec.resources)
     raylet = connect(settings, sweep.id)
     if raylet is not None:
@@ -62,6 +62,8 @@ def _run_trials(
     if end := stage.run():
         store.end_waiting(fence, Ending.CANCELLED, "not begun: the sweep ended with its probe")
         return end
+    if wishes.interruption:
+        return None
     ledger = Ledger(store, fence, settings, slots, wishes)
     lease.abandon = ledger.kill_trainers
     _run_tune(sweep, fence, settings, ledger, lease, wishes)

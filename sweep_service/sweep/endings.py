@@ -1,6 +1,7 @@
 """The states of a trial, and the one table of all endings with the meaning of each. Pure.
 
-A new ending is a member of `Ending` with its row in `MEANINGS`; whoever notices it names it, and nothing else changes.
+A new ending is a member of `Ending` with its row in `MEANINGS`, and whoever notices it names it. Code asks what an
+ending means; only reports have sentences for single endings.
 """
 
 from collections.abc import Mapping

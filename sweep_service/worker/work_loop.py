@@ -138,7 +138,11 @@ class Worker:
         """Handle the end of a runner. Its lease is ours until we release it."""
         stop(runner.process, 0)  # closes its lifeline, and ends what may be left of it
         code, sweep = runner.process.returncode, self.store.get_sweep(runner.sweep.id)
-        if sweep.epoch != runner.sweep.epoch or not sweep.state.needs_worker:
+        if sweep.epoch != runner.sweep.epoch:
+            return
+        if not sweep.state.needs_worker:
+            self._failures.pop(sweep.id, None)
+            self.store.release_lease(runner.fence)
             return
         if sweep.state is SweepState.FINALIZING:
             self._failures.pop(sweep.id, None)
