@@ -14,7 +14,7 @@ from tests.sweep_stack import serving, small_sweep, unused_port
 
 def test_a_sweep_gets_its_report_and_a_second_serve_of_the_same_home_says_so(settings: Settings) -> None:
     with serving(settings), Client(settings.url, read_token(settings.token_file)) as client:
-        sweep_id = client.submit(small_sweep("whole")).id
+        sweep_id = client.submit(small_sweep("whole", resources={"max_parallel": 1})).id
         os.environ["SWEEPS_PORT"] = str(unused_port())
         second = subprocess.run([sys.executable, "-m", "sweep_service", "serve"], capture_output=True, text=True)
         sweep = client.wait(sweep_id, 150)

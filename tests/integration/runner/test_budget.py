@@ -27,7 +27,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_a_trial_is_stopped_at_its_limit_and_has_failed(tmp_path: Path, store: Store, ray: Mapping[str, str]) -> None:
     settings = Settings(home=tmp_path)
-    raw = small_sweep("stopped", training=ENDLESS, budget={"max_trial_hours": LIMIT_S / 3600})
+    budget, resources = {"max_trial_hours": LIMIT_S / 3600}, {"max_parallel": 1}
+    raw = small_sweep("stopped", training=ENDLESS, budget=budget, resources=resources)
     fence = submit_and_claim(store, raw)
     with runner(settings, fence, ray) as process:
         assert process.wait(120) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()

@@ -124,6 +124,7 @@ def test_a_sweep_whose_trials_pass_the_budget_at_full_length_begins_none(
     assert store.list_attempts(sweep.id) == []
 
 
+@pytest.mark.long
 def test_cancelling_ends_a_probe(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
     training = with_params(SMALL_TRAINING, {"model.warm_start_steps": 50000})
     fence = submit_and_claim(store, small_sweep("cancelled", training=training, probe="only"))

@@ -29,7 +29,8 @@ def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
 ) -> None:
     space = {"loss.beta1": {"type": "float", "low": 0.1, "high": 1}, "loss.beta2": 0}
     seeds = {"tune": [0], "confirm": {"top_k": 1, "seeds": [5]}}
-    raw = small_sweep("both", space=space, search={"strategy": "tpe", "num_configs": 1}, seeds=seeds)
+    search, resources = {"strategy": "tpe", "num_configs": 1}, {"max_parallel": 1}  # one actor, used again
+    raw = small_sweep("both", space=space, search=search, seeds=seeds, resources=resources)
     fence = submit_and_claim(store, raw)
     with runner(settings, fence, ray) as process:
         assert process.wait(150) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()

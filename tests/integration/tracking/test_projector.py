@@ -82,6 +82,7 @@ def client(url: str) -> MlflowClient:
     return MlflowClient(url)
 
 
+@pytest.mark.long
 def test_waits_for_a_server_that_comes_later(projector: MakeProjector, store: Store, starting_server: str) -> None:
     sweep, fence = sweeps.start(store)
     stop = threading.Event()
