@@ -97,7 +97,13 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+OF_EACH_KIND = {"grpo", "clip_cov", "ce_gppo with a schedule and both terms"}
+"""The rest differs from these in the formula alone, which other tests compare too; `make test-all` runs it."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in OF_EACH_KIND else pytest.mark.long) for name in SCENARIOS]
+)
 def test_a_plain_loop_makes_the_same_losses_and_weights(name: str, tmp_path: Path, cache: Path) -> None:
     params, rule_after = SCENARIOS[name]
     config = tiny_config(**params)

@@ -37,6 +37,7 @@ def restored_signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@pytest.mark.long
 def test_a_sweep_whose_runner_fails_again_and_again_is_given_up(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)  # names no Ray
     store = open_store(settings.database_url)
