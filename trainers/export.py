@@ -90,11 +90,15 @@ def _save_model(checkpoint: Path, folder: Path, dtype: str) -> dict[str, Any]:
 
 def _loaded(folder: Path) -> Any:
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-    )
+    try:
+        return AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+        )
+    except (OSError, ValueError, SafetensorError) as error:
+        raise CheckpointError(f"{folder} does not hold a whole model: {error}") from error
 
 
 def _merged(checkpoint: Path) -> Any:

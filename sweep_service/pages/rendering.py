@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sweep_service.pages.progress import duration
 from sweep_service.schemas import SweepSummary
 from sweep_service.sweep.labels import value_text
-from sweep_service.sweep.records import Sweep
+from sweep_service.sweep.records import Sweep, TrialState
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -66,7 +66,10 @@ def _environment() -> Environment:
     )
     cast("dict[str, Any]", environment.filters).update(duration=duration, number=_number, short=_short, utc=_utc)
     cast("dict[str, Any]", environment.tests).update(ending=_is_ending)
-    cast("dict[str, Any]", environment.globals).update(static=_static_url)
+    ended = [state for state in TrialState if state.is_over]
+    going = [state for state in TrialState if not state.is_over and state is not TrialState.PENDING]
+    lists = {"bar_states": [*ended, *going], "count_states": [*going, *ended, TrialState.PENDING]}
+    cast("dict[str, Any]", environment.globals).update(static=_static_url, **lists)
     return environment
 
 

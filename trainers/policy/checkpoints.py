@@ -129,7 +129,7 @@ def run_config(folder: Path) -> TrainingConfig:
             return TrainingConfig.model_validate(json.loads((folder / name).read_text(encoding="utf-8"))["config"])
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(
                 f"{folder / name} cannot be read ({error}); name a folder step-N or best-N"
             ) from error

@@ -41,8 +41,13 @@ def model_digest(folder: Path) -> str:
 
 
 def _base(folder: Path) -> Path:
-    adapter: dict[str, Any] = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    base = Path(str(adapter.get("base_model_name_or_path")))
+    try:
+        adapter: dict[str, Any] = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+        base = Path(str(adapter["base_model_name_or_path"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ConfigError(f"{folder / 'adapter_config.json'} names no base model ({error})") from error
+    if (base / "adapter_config.json").exists():
+        raise ConfigError(f"{folder}: adapters of {base}, which holds adapters itself; name a whole model")
     if not base.is_dir():
         raise ConfigError(f"{folder}: adapters of {base}, which is not a directory; set base_model_name_or_path to one")
     return base

@@ -1,6 +1,7 @@
 """From a run's folders to a model folder that anybody loads, and that gives the run's numbers."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from trainers.config import TrainingConfig, with_params
 from trainers.errors import CheckpointError, ConfigError
 from trainers.export import export
 from trainers.policy.checkpoints import find_best
+from trainers.policy.model_folder import model_digest
 from trainers.process.events import EventWriter, read_events
 from trainers.training.evaluate_model import evaluate_model
 from trainers.training.train import train
@@ -184,6 +186,33 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(full: Run, tmp_pa
     with pytest.raises(CheckpointError, match="was not written by a run"):
         export(full.output, tmp_path / "model")
     assert [entry.name for entry in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("run_state.json", "[]"),
+        ("run_state.json", "null"),
+        ("run_state.json", "[" * 100_000),
+        ("config.json", "{"),
+        ("model.safetensors", "x"),
+    ],
+)
+def test_a_checkpoint_with_a_broken_file_is_refused(full: Run, tmp_path: Path, file: str, content: str) -> None:
+    checkpoint = shutil.copytree(full.output / "step-16", tmp_path / "step-16")
+    assert (checkpoint / file).exists()
+    (checkpoint / file).write_text(content)
+    with pytest.raises((CheckpointError, ConfigError)):
+        export(checkpoint, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"base_model_name_or_path": "HERE"}'])
+def test_adapters_of_no_whole_model_are_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "adapter_config.json").write_text(content.replace("HERE", str(tmp_path)))
+    (tmp_path / "adapter_model.safetensors").touch()
+    with pytest.raises(ConfigError, match=r"names no base model|holds adapters itself"):
+        model_digest(tmp_path)
 
 
 def test_the_command_line_exports_and_evaluates(full: Run, cache: Path, tmp_path: Path) -> None:

@@ -1,7 +1,17 @@
-from sweep_service.report.formatting import interval, signed
+from sweep_service.report.formatting import NOTHING, count, estimate, interval, number, signed
 
 
 def test_differences_carry_their_sign_and_zero_none() -> None:
     assert [signed(value) for value in (0.0123, -0.004, -0.0001)] == ["+0.012", "-0.004", "0.000"]
     assert interval(-0.03, 0.02, sign=True) == "[-0.030, +0.020]"
     assert interval(None, None) == ""
+
+
+def test_numbers_intervals_and_counts_are_whole() -> None:
+    assert [number(value) for value in (0.8421, -0.1, -0.0001, None)] == ["0.842", "-0.100", "0.000", NOTHING]
+    assert interval(0.81, 0.874) == "[0.810, 0.874]"
+    assert [interval(0.81, None), interval(None, 0.874)] == ["", ""]
+    assert estimate(0.842, 0.81, 0.874) == "0.842 [0.810, 0.874]"
+    assert estimate(0.012, -0.03, 0.054, sign=True) == "+0.012 [-0.030, +0.054]"
+    assert estimate(0.842, None, None) == "0.842"
+    assert [count(1, "seed"), count(2, "seed"), count(2, "axis", "axes")] == ["1 seed", "2 seeds", "2 axes"]

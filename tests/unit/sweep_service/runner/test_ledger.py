@@ -175,3 +175,17 @@ def test_recovery_keeps_finished_trials_and_hands_the_others_out_again(store: St
     assert given(ledger_of(store, successor, tmp_path).next_job("c")).trial_id == torn.trial_id
     with pytest.raises(StaleEpoch):
         ledger.complete("b", {"ending": "SUCCEEDED", "message": None})
+
+
+def test_an_interrupted_attempt_ends_as_its_interruption_says(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", 0.0)
+    sweep, fence = start(store, seeds={"tune": [0]})
+    ledger = ledger_of(store, fence, tmp_path)
+    job = given(ledger.next_job("a"))
+    store.request_cancel(sweep.id)
+    ledger.complete("a", None)
+    (attempt,) = [attempt for attempt in store.list_attempts(sweep.id) if attempt.trial_id == job.trial_id]
+    assert attempt.outcome is AttemptOutcome.CANCELLED
+    assert store.get_trial(job.trial_id).state is TrialState.CANCELLED

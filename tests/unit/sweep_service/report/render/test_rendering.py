@@ -151,10 +151,17 @@ def test_csv_has_the_report_s_numbers() -> None:
     report = build(sweep_inputs())
     configs = list(csv.DictReader(io.StringIO(render_csv(report, "configs").decode())))
     assert [row["config_id"] for row in configs] == [row.id for row in report.configs]
+    for row, config in zip(configs, report.configs, strict=True):
+        for stage, result in (("confirm", config.confirm), ("tune", config.tune)):
+            names = ("mean", "sd", "n", "planned", *(("low", "high") if stage == "confirm" else ()))
+            written = [row[f"{stage}_{name}"] for name in names]
+            assert written == ["" if (v := getattr(result, name, None)) is None else str(v) for name in names]
     comparison = report.verdict.comparison
     assert comparison is not None
     chosen = next(row for row in configs if row["config_id"] == comparison.config_id)
-    assert float(chosen["confirm_delta"]) == comparison.difference
+    delta = [float(chosen[f"confirm_delta{bound}"]) for bound in ("", "_low", "_high")]
+    assert delta == [comparison.difference, comparison.low, comparison.high]
+    assert delta[1] < delta[0] < delta[2]
     assert float(chosen["loss.beta2"]) == 1
     trials = list(csv.DictReader(io.StringIO(render_csv(report).decode())))
     assert [float(row["objective"]) for row in trials] == [trial.objective for trial in report.trials]
