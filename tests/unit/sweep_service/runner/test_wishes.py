@@ -1,5 +1,7 @@
 """What users wish of a sweep, as its runner hears it."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from sweep_service.runner.wishes import Wishes
@@ -11,7 +13,8 @@ from tests.stored_sweeps import start
 
 def test_a_wish_is_heard_within_a_second_and_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("sweep_service.runner.wishes.time.monotonic", lambda: now)
+    clock = SimpleNamespace(monotonic=lambda: now)  # the event loops of other threads keep the real one
+    monkeypatch.setattr("sweep_service.runner.wishes.time", clock)
     sweep, _ = start(store)
     wishes = Wishes(store, sweep.id)
     assert wishes.interruption is None
