@@ -6,7 +6,8 @@ points are always tried, and all points if there are not too many.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import cache
 from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
@@ -179,10 +180,15 @@ def _spec_errors(
     error: ValidationError, prefix: tuple[str, ...], model: type[BaseModel], raw: object
 ) -> list[SpecError]:
     """Turn pydantic's errors into JSON pointers and sentences."""
-    settings = settings_of(model)
-    if model is SweepSpec:  # its schema leaves open what is in training
-        settings |= {f"training.{name}": owners for name, owners in settings_of(TrainingConfig).items()}
+    settings = _settings_of_specs() if model is SweepSpec else settings_of(model)
     return [SpecError(_pointer((*prefix, *path)), detail) for path, detail in complaints(error, raw, settings)]
+
+
+@cache
+def _settings_of_specs() -> Mapping[str, Sequence[str]]:
+    """Return the settings of a spec, of which its own schema leaves those of training open."""
+    inner = {f"training.{name}": owners for name, owners in settings_of(TrainingConfig).items()}
+    return {**settings_of(SweepSpec), **inner}
 
 
 def _pointer(path: Iterable[str]) -> str:

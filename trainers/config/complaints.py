@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
@@ -55,7 +56,8 @@ _PLAINER: Final = {
 }
 
 
-def settings_of(model: type[BaseModel]) -> dict[str, list[str]]:
+@cache
+def settings_of(model: type[BaseModel]) -> Mapping[str, Sequence[str]]:
     """Return the dotted names of all settings, each with the tags of the variants that have it (such as losses)."""
     schema = model.model_json_schema()
     settings: dict[str, list[str]] = {}
