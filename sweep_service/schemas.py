@@ -56,9 +56,27 @@ class SweepSummary(View):
     mlflow_url: str | None
 
 
+class VerdictView(View):
+    """The report's verdict on the best config."""
+
+    outcome: str = Field(description="BETTER, TIED, WORSE, INSUFFICIENT or EXPLORATORY, as the report defines them.")
+    sentence: str = Field(description="The verdict in words, with the difference and its interval where there is one.")
+    config_id: str | None = Field(description="The config that was judged, if it was compared.")
+    comparator_id: str | None = Field(description="The config that it was compared with.")
+    difference: float | None = Field(description="Mean objective of the config minus that of the comparator.")
+    low: float | None = Field(description="Lower end of the 95 % interval of the difference; null where there is none.")
+    high: float | None
+    num_seeds: int | None = Field(description="Confirm seeds that the difference is taken over.")
+    interim: bool = Field(
+        description="Whether the sweep was still running, so that the final report may say otherwise."
+    )
+    created_at: float = Field(description="When the report was built.")
+
+
 class SweepView(SweepSummary):
     """A sweep with its spec."""
 
+    verdict: VerdictView | None = Field(description="What its report says; null while there is no report.")
     spec: SweepSpec
     gpu_hours: GpuHours | None
     """GPU hours that the sweep has used and reserved of its budget; None on CPUs."""
@@ -112,6 +130,12 @@ class Best(View):
     metric: str
     objective: float
     """Mean objective over the stage's seeds."""
+    equal: int
+    """Number of configs with exactly this objective, this one included; if it is `configs`, none is the best."""
+    configs: int
+    """Number of configs with an objective in this stage, baselines included."""
+    verdict: VerdictView | None
+    """What the report says of the best config; None while there is no report."""
     training: dict[str, Any]
     """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it."""
 
@@ -204,6 +228,13 @@ class Problem(View):
     code: str = Field(description="The reason as a word for programs, such as INVALID_SPEC. New ones may be added.")
     detail: str
     errors: list[ProblemError] = Field(default=[], description="Everything that is wrong, at once.")
+
+
+def verdict_text(verdict: VerdictView | None) -> str:
+    """Return a verdict in words; without one, that it is still to come."""
+    if verdict is None:
+        return "the verdict is still to come: there is no report yet"
+    return f"interim report: {verdict.sentence}" if verdict.interim else verdict.sentence
 
 
 def sweep_schema() -> dict[str, Any]:

@@ -7,16 +7,28 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import yaml
+from pydantic_core import from_json
 
 from sweep_service.errors import NotReady
 from sweep_service.intake.catalog_check import check_catalog
 from sweep_service.intake.preview import with_prompts
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.schemas import Best, ConfigCurve, ConfigView, ProbeView, SweepsComparison, SweepSummary, TrialView
+from sweep_service.schemas import (
+    Best,
+    ConfigCurve,
+    ConfigView,
+    ProbeView,
+    SweepsComparison,
+    SweepSummary,
+    TrialView,
+    VerdictView,
+    verdict_text,
+)
 from sweep_service.settings import Settings
 from sweep_service.store import KeptReport, Store, schema_versions
 from sweep_service.sweep.budget import GpuHours, gpu_hours
 from sweep_service.sweep.cost import costliest, measured, probe_shape
+from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.objective import config_objectives, leader, trial_objectives
 from sweep_service.sweep.plan import SweepPlan, first_records, make_plan
@@ -218,15 +230,47 @@ class SweepService:
             stage=best.stage,
             metric=sweep.spec.objective.metric,
             objective=best.objective,
+            equal=best.equal,
+            configs=best.configs,
+            verdict=self.verdict(sweep_id),
             training=best.config.training,
         )
 
+    def verdict(self, sweep_id: str) -> VerdictView | None:
+        """Return what a sweep's report says, while it runs the newest interim one; None while there is none.
+
+        Raises: NotFound.
+        """
+        if (kept := self.store.find_report(sweep_id, "verdict")) is not None:
+            return _read_verdict(kept, from_json(kept.content))
+        if (kept := self.store.find_report(sweep_id, "json")) is not None:  # an earlier version kept no part of it
+            return _read_verdict(kept, from_json(kept.content).get("verdict"))
+        return None
+
 
 def best_yaml(best: Best) -> str:
-    """Return the best config as a file that `python -m trainers` takes."""
-    head = f"# {best.config_id}: {json.dumps(best.params)}\n"
-    head += f"# {best.metric} {best.objective:.4f}, mean over {best.stage} seeds\n"
+    """Return the best config as a file that `python -m trainers` takes; comments say how sure it is."""
+    lines = [
+        f"{best.config_id}: {json.dumps(best.params)}",
+        f"{best.metric} {best.objective:.4f}, mean over {best.stage} seeds",
+        equals_text(best.equal, best.configs),
+        verdict_text(best.verdict),
+    ]
+    head = "".join(f"# {' '.join(line.split())}\n" for line in lines if line)
     return head + yaml.safe_dump(best.training, sort_keys=False)
+
+
+def _read_verdict(kept: KeptReport, verdict: object) -> VerdictView | None:
+    """Return the verdict of a kept report; None if it has none to show, as one of another version may."""
+    match verdict:
+        case {"outcome": str(outcome), "sentence": str(sentence), **rest}:
+            names = ("config_id", "comparator_id", "difference", "low", "high", "num_seeds")
+            compared = rest.get("comparison") or {}
+            figures = {name: compared.get(name) for name in names}
+            facts = {"interim": kept.interim, "created_at": kept.created_at}
+            return VerdictView.model_validate({"outcome": outcome, "sentence": sentence, **figures, **facts})
+        case _:
+            return None
 
 
 def _over_seeds(config_id: str, stage: Stage, key: str, curves: Sequence[Curve]) -> ConfigCurve:

@@ -282,7 +282,8 @@ def get_report_schema() -> Response:
 def _view(service: SweepService, sweep_id: str) -> SweepView:
     sweep = service.store.get_sweep(sweep_id)
     hours = service.gpu_hours(sweep)
-    return SweepView(**dict(service.summaries([sweep])[0]), spec=sweep.spec, gpu_hours=hours)
+    summary, verdict = service.summaries([sweep])[0], service.verdict(sweep_id)
+    return SweepView(**dict(summary), verdict=verdict, spec=sweep.spec, gpu_hours=hours)
 
 
 AnyCurve = TypeVar("AnyCurve", Curve, ConfigCurve)

@@ -23,7 +23,7 @@ app = typer.Typer(
     [bold]sweeps serve[/bold]                                 start the service here
     [bold]sweeps submit -f examples/demo.yaml --watch[/bold]  run a sweep and follow it
     [bold]sweeps report[/bold]                                write its report
-    [bold]sweeps best[/bold]                                  print the winner, ready to run""",
+    [bold]sweeps best[/bold]                                  print the best config and its verdict, ready to run""",
 )
 for panel, commands in {
     "Sweeps": (

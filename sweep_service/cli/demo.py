@@ -15,7 +15,6 @@ from sweep_service.auth import read_token
 from sweep_service.cli.output import say
 from sweep_service.cli.watch_sweep import watch_sweep
 from sweep_service.client import Client
-from sweep_service.report import Report
 from sweep_service.serve import Stack, free_port
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState
@@ -34,13 +33,12 @@ def main() -> int:
         sweep = client.submit(yaml.safe_load(options.spec.read_text()))
         say(f"submitted {sweep.name} as {sweep.id}: POST {client.url}/v1/sweeps")
         say(f"watch it in a browser: {stack.page(sweep.id)}")
-        sweep = watch_sweep(client, sweep.id)
+        sweep = watch_sweep(client, sweep.id).sweep
         if sweep.state is not SweepState.SUCCEEDED:
             say(f"the sweep ended as {sweep.state}: {sweep.message}")
             return 1
-        html, report = client.report(sweep.id, "html"), Report.model_validate_json(client.report(sweep.id, "json"))
+        html = client.report(sweep.id, "html")
     (settings.home / "report.html").write_bytes(html)
-    say(f"\n{report.verdict.sentence}\n")
     say(f"report  {_shown(settings.home / 'report.html')}")
     say(f"MLflow  {_shown(settings.home / 'mlflow')}   curves of every trial, shown by:")
     say(f"        SWEEPS_HOME={_shown(settings.home)} .venv/bin/sweeps serve")

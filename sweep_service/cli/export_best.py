@@ -47,7 +47,7 @@ def export_best(
     best, stage = report.best, Stage.CONFIRM if report.best.seeds else Stage.TUNE
     trials = [trial for trial in client.trials(sweep_id) if (trial.config_id, trial.stage) == (best.config_id, stage)]
     trial, why = choose_trial(trials, seed)
-    say(f"{best.label}, {stage} trial {trial.id} with seed {trial.seed}. {why}")
+    say(f"{best.label}, {stage} trial {trial.id} with seed {trial.seed}. {why}\n{report.verdict.sentence}")
     checkpoint = _reachable(trial)
     training = next(config.training for config in client.configs(sweep_id) if config.id == best.config_id)
     processes = client.get(sweep_id).spec.resources.processes_for(TrainingConfig.model_validate(training))

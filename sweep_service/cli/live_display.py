@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep_service.cli.output import counts_text, number, plural, stderr, sweep_line
+from sweep_service.cli.winner import winner_lines
 from sweep_service.schemas import Best, SweepView, TrialView
-from sweep_service.sweep.labels import params_text
 from sweep_service.sweep.records import AttemptOutcome, Event
 
 _BAR = 24
@@ -21,12 +21,14 @@ _PROGRESS_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class WatchedState:
-    """A sweep at one moment. The mappings are by trial id."""
+    """A sweep at one moment. The mappings are by trial id, but for that of configs."""
 
     sweep: SweepView
     running: list[TrialView]
     latest: dict[str, dict[str, float | None]]
     """Newest value of each metric, by trial id."""
+    configs: dict[str, str]
+    """Parameters of each config in words, by config id."""
     labels: dict[str, str]
     """Name of each trial: parameters, seed and stage."""
     phases: dict[str, str]
@@ -73,7 +75,7 @@ class LiveDisplay(AbstractContextManager["LiveDisplay"]):
             sweep = self._last.sweep
             parts += [sweep_line(sweep, f"  {sweep.message}" if sweep.message else ""), self._rows(self._last)]
         if self._last and self._last.best:
-            parts.append(best_line(self._last.best, self._last.sweep))
+            parts += winner_lines(self._last.best, self._last.sweep, self._last.configs)
         parts += [Text(f"  ! {text}", "yellow", no_wrap=True, overflow="ellipsis") for text in self._failures[-3:]]
         if remark:
             parts.append(Text(f"  {remark}", "yellow"))
@@ -82,7 +84,7 @@ class LiveDisplay(AbstractContextManager["LiveDisplay"]):
     def _rows(self, state: WatchedState) -> Table:
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=None)
-        room = max(1, self._live.console.size.height - 8)
+        room = max(1, self._live.console.size.height - 9)
         counts = state.sweep.trials
         done = sum(count for trial_state, count in counts.items() if trial_state.is_over)
         total = sum(counts.values())
@@ -133,14 +135,6 @@ class LineDisplay(AbstractContextManager["LineDisplay"]):
 
     def _print(self, when: float, text: str) -> None:
         self._console.print(Text(f"{time.strftime('%H:%M:%S', time.localtime(when))}  {text}"))
-
-
-def best_line(best: Best, sweep: SweepView) -> Text:
-    """Return a line that names the leading config and its objective."""
-    words = "  best: " if sweep.state.is_over else "  best so far: "
-    params = params_text(best.params) or best.config_id
-    value = f"{best.metric} {best.objective:.3f}, mean over {best.stage} seeds"
-    return Text.assemble(words, (params, "bold"), "  ", value)
 
 
 def _failure(event: Event, state: WatchedState) -> str | None:

@@ -91,15 +91,22 @@ def print_error(error: ServiceError) -> None:
         console.print(Text.assemble("  ", (item.pointer or "/", "bold"), "  ", item.detail))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], right: Sequence[str] = ()) -> None:
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    right: Sequence[str] = (),
+    wrapped: Sequence[str] = (),
+) -> None:
     """Print rows under their headings.
 
     Args:
         right: columns to be aligned right, for numbers.
+        wrapped: columns that take several lines where the terminal is narrow.
     """
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in columns:
-        table.add_column(Text(name), justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis")
+        justify, whole = "right" if name in right else "left", name not in wrapped
+        table.add_column(Text(name), justify=justify, no_wrap=whole, overflow="ellipsis" if whole else "fold")
     for row in rows:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     stdout().print(table)
@@ -116,7 +123,7 @@ def sweep_line(sweep: SweepView, note: str = "") -> Text:
     return Text.assemble((sweep.name, "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {took}{note}")
 
 
-def print_facts(facts: Mapping[str, str | None], width: int, indent: str = "  ") -> None:
+def print_facts(facts: Mapping[str, str | Text | None], width: int, indent: str = "  ") -> None:
     """Print a line for each fact that there is, its name in a column of this width."""
     for name, text in facts.items():
         if text:

@@ -19,12 +19,16 @@ from sweep_service.cli.output import (
     say,
     span,
     state_text,
+    stderr,
     write_output,
 )
 from sweep_service.cli.spec_file import read_spec
 from sweep_service.cli.sweep_print import print_comparison, print_plan, print_sweep
 from sweep_service.cli.watch_sweep import watch_sweep
-from sweep_service.schemas import MEDIA_TYPES, ReportFormat
+from sweep_service.cli.winner import verdict_line
+from sweep_service.client import Client
+from sweep_service.errors import NotReady
+from sweep_service.schemas import MEDIA_TYPES, Best, ReportFormat, SweepView
 from sweep_service.sweep.records import SweepState
 
 _FRESH_S = 60.0
@@ -69,7 +73,7 @@ def submit(
             print_data(sweep.id)
             sys.stdout.flush()
         if watch or wait:
-            sweep = watch_sweep(client, sweep.id, timeout) if watch else client.wait(sweep.id, timeout)
+            sweep = _watch(client, sweep.id, timeout) if watch else client.wait(sweep.id, timeout)
     if json:
         print_json(sweep)
     if watch or wait:
@@ -119,11 +123,18 @@ def show(
     with connect() as client:
         sweep_id = find_sweep(client, sweep)
         view, configs = client.get(sweep_id), list(client.configs(sweep_id))
-        all_trials = list(client.trials(sweep_id))
+        all_trials, leader = list(client.trials(sweep_id)), _best_so_far(client, sweep_id)
     if json:
-        print_json({"sweep": view, "configs": configs, "trials": all_trials})
+        print_json({"sweep": view, "best": leader, "configs": configs, "trials": all_trials})
     else:
-        print_sweep(view, configs, all_trials, f"{client.url}/sweeps/{sweep_id}", list_trials=trials)
+        print_sweep(view, leader, configs, all_trials, f"{client.url}/sweeps/{sweep_id}", list_trials=trials)
+
+
+def _best_so_far(client: Client, sweep_id: str) -> Best | None:
+    try:
+        return client.best(sweep_id)
+    except NotReady:
+        return None
 
 
 def compare(
@@ -151,10 +162,19 @@ def watch(sweep: Which = None, timeout: Timeout = None, json: Json = False) -> N
     [bold]sweeps watch demo[/bold]
     """
     with connect() as client:
-        view = watch_sweep(client, find_sweep(client, sweep), timeout)
+        view = _watch(client, find_sweep(client, sweep), timeout)
     if json:
         print_json(view)
     raise typer.Exit(code_of_state(view.state))
+
+
+def _watch(client: Client, sweep_id: str, timeout_s: float | None) -> SweepView:
+    """Follow a sweep to its end, and say what to do next."""
+    last = watch_sweep(client, sweep_id, timeout_s)
+    if last.best:
+        say(f"  sweeps report {sweep_id}   writes the report")
+        say(f"  sweeps best {sweep_id}     prints the best config, ready to run")
+    return last.sweep
 
 
 def report(
@@ -217,7 +237,7 @@ def best(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print the best config as YAML, ready to run; or export its policy.
+    """Print the best config as YAML, ready to run, with its verdict; or export its policy.
 
     [bold]sweeps best demo > best.yaml && python -m trainers best.yaml --output run[/bold]
     [bold]sweeps best demo --export model[/bold]
@@ -233,6 +253,8 @@ def best(
             print_json(client.best(sweep_id))
         else:
             print_data(client.best_yaml(sweep_id))
+            if not sys.stdout.isatty():  # whoever looks at a terminal would not see the file's comment
+                stderr().print(verdict_line(client.best(sweep_id).verdict))
 
 
 def cancel(

@@ -17,9 +17,18 @@ from sweep_service.cli.output import (
     sweep_line,
 )
 from sweep_service.cli.probe_command import gib, memory_text
-from sweep_service.schemas import ConfigDifference, ConfigValues, ConfigView, SweepsComparison, SweepView, TrialView
+from sweep_service.cli.winner import winner_facts
+from sweep_service.schemas import (
+    Best,
+    ConfigDifference,
+    ConfigValues,
+    ConfigView,
+    SweepsComparison,
+    SweepView,
+    TrialView,
+)
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
-from sweep_service.sweep.labels import params_text
+from sweep_service.sweep.labels import params_text, telling_params
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.records import Role, Stage
 from trainers.tasks.data_record import data_facts, lines, title
@@ -48,7 +57,7 @@ def print_plan(plan: SweepPlan) -> None:
     print_facts(facts, 9)
     for params, roles in list(zip(plan.first_configs, plan.first_roles, strict=True))[:_SHOWN_CONFIGS]:
         comparator = [role for role in roles if role != Role.SPACE]
-        text = params_text(params) or ("another loss" if params else "the base configuration")
+        text = params_text(params) or "the base configuration"
         console.print(Text(f"           {text}" + (f"  ({', '.join(comparator)})" if comparator else "")))
     if plan.configs > _SHOWN_CONFIGS:
         console.print(Text(f"           … {plan.configs - len(plan.first_configs[:_SHOWN_CONFIGS])} more"))
@@ -76,10 +85,17 @@ def _budget(budget: BudgetPlan, trials: Mapping[str, int]) -> str:
 
 
 def print_sweep(
-    sweep: SweepView, configs: Sequence[ConfigView], trials: Sequence[TrialView], page: str, *, list_trials: bool
+    sweep: SweepView,
+    best: Best | None,
+    configs: Sequence[ConfigView],
+    trials: Sequence[TrialView],
+    page: str,
+    *,
+    list_trials: bool,
 ) -> None:
-    """Print a sweep's state, its configs, its failed trials or all of them, and where its page is."""
+    """Print a sweep's state, who leads and the verdict, its configs, its failed trials or all of them, and its page."""
     console = stdout()
+    told = {id_: params_text(params) for id_, params in telling_params(configs).items()}
     console.print(sweep_line(sweep))
     seeds = f"tune {_commas(sweep.spec.seeds.tune)}"
     if confirm := sweep.spec.seeds.confirm:
@@ -90,27 +106,42 @@ def print_sweep(
         "gpu-hours": _gpu_hours(sweep.gpu_hours),
         "seeds": seeds,
         "objective": f"{sweep.spec.objective.metric}, mean of the last {sweep.spec.objective.last} evaluations",
+        **winner_facts(best, sweep, told),
         "page": page,
         "mlflow": sweep.mlflow_url,
     }
-    print_facts(facts, 11)
+    print_facts(facts, 13)
     for text in _warnings(trials):
-        console.print(Text.assemble(("  " + "warning".ljust(11), "yellow"), text))
+        console.print(Text.assemble(("  " + "warning".ljust(13), "yellow"), text))
     console.print()
     valued = Counter((trial.config_id, trial.stage) for trial in trials if trial.objective is not None)
     print_table(
         ("CONFIG", "ROLE", "PARAMETERS", "TUNE (SEEDS)", "CONFIRM (SEEDS)"),
-        [_config_row(config, valued) for config in configs],
+        [_config_row(config, told[config.id], valued) for config in configs],
         right=("TUNE (SEEDS)", "CONFIRM (SEEDS)"),
+        wrapped=("PARAMETERS",),
     )
     failures = [trial for trial in trials if trial.state.went_wrong]
     if listed := trials if list_trials else failures:
-        params = {config.id: params_text(config.params) for config in configs}
+        roles = {config.id: _roles(config) for config in configs}
         console.print()
         print_table(
-            ("TRIAL", "STATE", "PARAMETERS", "SEED", "STAGE", "STEP", "OBJECTIVE", "ATTEMPTS", "MESSAGE"),
-            [_trial_row(trial, params.get(trial.config_id, "")) for trial in listed],
-            right=("SEED", "STEP", "OBJECTIVE", "ATTEMPTS"),
+            (
+                "TRIAL",
+                "CONFIG",
+                "ROLE",
+                "STAGE",
+                "SEED",
+                "STATE",
+                "STEP",
+                "OBJECTIVE",
+                "TRIES",
+                "PARAMETERS",
+                "MESSAGE",
+            ),
+            [_trial_row(trial, roles.get(trial.config_id, "-"), told.get(trial.config_id, "-")) for trial in listed],
+            right=("SEED", "STEP", "OBJECTIVE", "TRIES"),
+            wrapped=("PARAMETERS", "MESSAGE"),
         )
 
 
@@ -130,27 +161,33 @@ def _warnings(trials: Sequence[TrialView]) -> list[str]:
     return [f"{code} in {len(texts)} of {len(trials)} trials; {texts[0]}" for code, texts in messages.items()]
 
 
-def _config_row(config: ConfigView, valued: Mapping[tuple[str, Stage], int]) -> tuple[str, ...]:
-    roles = [role.value for role in config.roles if role is not Role.SPACE]
+def _roles(config: ConfigView) -> str:
+    """Return what a config is compared as; a point of the space that is nothing else has a dash."""
+    return ", ".join(role.value for role in config.roles if role is not Role.SPACE) or "-"
+
+
+def _config_row(config: ConfigView, params: str, valued: Mapping[tuple[str, Stage], int]) -> tuple[str, ...]:
     return (
         config.id,
-        ", ".join(roles) or "-",
-        params_text(config.params) or "-",
+        _roles(config),
+        params or "-",
         _mean(config.tune_objective, valued.get((config.id, Stage.TUNE), 0), config.tune_trials),
         _mean(config.confirm_objective, valued.get((config.id, Stage.CONFIRM), 0), config.confirm_trials),
     )
 
 
-def _trial_row(trial: TrialView, params: str) -> tuple[str | Text, ...]:
+def _trial_row(trial: TrialView, roles: str, params: str) -> tuple[str | Text, ...]:
     return (
         trial.id,
-        state_text(trial.state),
-        params,
-        str(trial.seed),
+        trial.config_id,
+        roles,
         trial.stage.value,
+        str(trial.seed),
+        state_text(trial.state),
         f"{trial.step}/{trial.total_steps}",
         number(trial.objective),
         str(trial.attempts),
+        params or "-",
         (trial.message or "").partition("\n")[0],
     )
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import typer
 
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.live_display import LineDisplay, LiveDisplay, WatchedState, best_line
+from sweep_service.cli.live_display import LineDisplay, LiveDisplay, WatchedState
 from sweep_service.cli.output import counts_text, say, span, stderr
+from sweep_service.cli.winner import winner_lines
 from sweep_service.client import Client, TooLate, Unreachable
 from sweep_service.errors import NotReady
-from sweep_service.schemas import Best, SweepView
-from sweep_service.sweep.labels import params_text, probe_phase
+from sweep_service.schemas import Best
+from sweep_service.sweep.labels import params_text, probe_phase, telling_params
 from sweep_service.sweep.records import Event, TrialState
 
 _KEYS = ("entropy", "reward/mean", "eval/avg_at_k")
@@ -21,8 +22,8 @@ _AWAY_S = 120.0
 """Seconds to wait for a server that restarts."""
 
 
-def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -> SweepView:
-    """Show a sweep on standard error until it has ended.
+def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -> WatchedState:
+    """Show a sweep on standard error until it has ended, then the config that leads and the verdict.
 
     Raises: typer.Exit(130), on Ctrl-C; TooLate; Unreachable, if the server stays away.
     """
@@ -37,11 +38,9 @@ def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -
     sweep = last.sweep
     took = span((sweep.ended_at or time.time()) - sweep.created_at)
     say(f"{sweep.name} {sweep.state} after {took}: {counts_text(sweep.trials)}")
-    if last.best:
-        stderr().print(best_line(last.best, sweep))
-        say(f"  sweeps report {sweep_id}   writes the report")
-        say(f"  sweeps best {sweep_id}     prints the winner, ready to run")
-    return sweep
+    for line in winner_lines(last.best, sweep, last.configs):
+        stderr().print(line)
+    return last
 
 
 def _follow(watcher: "_Watcher", display: LiveDisplay | LineDisplay, timeout_s: float | None) -> WatchedState:
@@ -71,6 +70,7 @@ class _Watcher:
     client: Client
     sweep_id: str
     _seen: int = 0
+    _configs: dict[str, str] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
     _phases: dict[str, str] = field(default_factory=dict)
     _probe: str | None = None
@@ -87,15 +87,18 @@ class _Watcher:
         latest: dict[str, dict[str, float | None]] = {}
         for curve in self.client.curves(self.sweep_id, _KEYS, [trial.id for trial in running], 1) if running else ():
             latest.setdefault(curve.trial_id, {})[curve.key] = curve.values[-1]
-        return WatchedState(sweep, running, latest, self._labels, self._phases, self._probe, self._best, events)
+        return WatchedState(
+            sweep, running, latest, self._configs, self._labels, self._phases, self._probe, self._best, events
+        )
 
     def _learn(self, events: list[Event]) -> None:
         """Update everything that changes only with events."""
         trial_ids = {str(event.data["trial_id"]) for event in events if "trial_id" in event.data}
         if not trial_ids <= self._labels.keys():
-            configs = {config.id: params_text(config.params) for config in self.client.configs(self.sweep_id)}
+            told = telling_params(list(self.client.configs(self.sweep_id)))
+            self._configs = {config_id: params_text(params) for config_id, params in told.items()}
             for trial in self.client.trials(self.sweep_id):
-                params = configs.get(trial.config_id) or trial.config_id
+                params = self._configs.get(trial.config_id) or trial.config_id
                 self._labels[trial.id] = f"{params} seed {trial.seed} {trial.stage}"
         for event in events:
             if event.type == "trial.progress":

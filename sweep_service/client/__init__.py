@@ -3,7 +3,8 @@
 with Client.from_env() as client:
     sweep = client.submit({"name": "betas", "space": {"loss.beta1": [0, 0.5, 1]}})
     client.wait(sweep.id)
-    print(client.best(sweep.id).params)
+    best = client.best(sweep.id)
+    print(best.params, best.verdict)
 """
 
 from sweep_service.client.errors import ClientError, Refused, TooLate, Unauthorized, Unreachable

@@ -7,15 +7,14 @@ restarted server leaves no gap and duplicates nothing.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
 from typing import Final
 
 from pydantic_core import to_json
 
-from sweep_service.errors import NotReady
 from sweep_service.pages.page_curves import MeanCurves, thinning
 from sweep_service.pages.rendering import render
-from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Snapshot, read_verdict, take
+from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Snapshot, take
+from sweep_service.schemas import VerdictView
 from sweep_service.service import SweepService
 from sweep_service.sweep.labels import probe_phase
 from sweep_service.sweep.plan import make_plan
@@ -52,7 +51,7 @@ class LiveSweep:
         self._phases: dict[str, str] = {}
         self._probing: str | None = None
         self._evaluated: list[tuple[str, int]] = []
-        self._report: tuple[str | None, Mapping[str, str] | None] = (None, None)
+        self._report: tuple[str | None, VerdictView | None] = (None, None)
         self._page, self._rendered_at = "", -READ_EVERY_S
         self._drawn = (-1, b"")
 
@@ -138,13 +137,11 @@ class LiveSweep:
         elif event.type in ("config.added", "trials.added"):
             self._configs = []  # there are new ones, or new roles
 
-    def _verdict(self, sweep: Sweep) -> Mapping[str, str] | None:
+    def _verdict(self, sweep: Sweep) -> VerdictView | None:
+        """Return the final report's verdict; None while there is no such report."""
         digest = self._store.report_digest(sweep.id)
         if digest != self._report[0]:
-            try:
-                self._report = (digest, read_verdict(self._service.report(sweep.id, "json").content))
-            except NotReady:  # replaced at this very moment
-                self._report = (None, None)
+            self._report = (digest, self._service.verdict(sweep.id))
         return self._report[1]
 
 

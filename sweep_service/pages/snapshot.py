@@ -1,6 +1,5 @@
 """A snapshot of a sweep for its page. Everything here is data; a template makes it HTML."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,9 @@ from typing import Final
 from sweep_service.pages.config_looks import ConfigLook, looks
 from sweep_service.pages.page_curves import MeanCurves
 from sweep_service.pages.progress import Progress, progress
+from sweep_service.schemas import VerdictView
 from sweep_service.service import SweepService
+from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.objective import leader, trial_objective
 from sweep_service.sweep.records import Config, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
@@ -63,6 +64,10 @@ class BestSoFar:
     stage: Stage
     value: float
     seeds: int
+    equals: str
+    """Sentence about other configs with exactly this value; empty without any."""
+    all_equal: bool
+    """Whether all configs have this value, so that none leads."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,8 @@ class Snapshot:
     failures: list[PageTrial]
     evaluations: list[Evaluation]
     best: BestSoFar | None
-    verdict: Mapping[str, str] | None
+    verdict: VerdictView | None
+    """What the final report says."""
     probing: str | None
     """Phase of the sweep's cost probe; None without a running one."""
     mlflow_url: str | None
@@ -102,7 +108,7 @@ def take(
     curves: MeanCurves,
     phases: Mapping[str, str],
     planned: Mapping[str, int],
-    verdict: Mapping[str, str] | None,
+    verdict: VerdictView | None,
     samples: Sequence[Sample],
     *,
     probing: str | None,
@@ -150,15 +156,6 @@ def _evaluations(rows: Sequence[PageTrial], samples: Sequence[Sample]) -> list[E
     return [Evaluation(by_id[trial_id], step, first[:SHOWN_SAMPLES]) for (trial_id, step), first in written.items()]
 
 
-def read_verdict(report: bytes) -> Mapping[str, str] | None:
-    """Return outcome and sentence of a report in JSON; None if it has none to show, as one of another version may."""
-    match json.loads(report):
-        case {"verdict": {"outcome": str(outcome), "sentence": str(sentence)}}:
-            return {"outcome": outcome, "sentence": sentence.removeprefix(f"{outcome}: ")}
-        case _:
-            return None
-
-
 def _best(
     sweep: Sweep,
     trials: Sequence[Trial],
@@ -171,7 +168,14 @@ def _best(
         return None
     its_trials = [trial for trial in trials if (trial.config_id, trial.stage) == (best.config.id, best.stage)]
     seeds = sum(values[trial.id] is not None for trial in its_trials)
-    return BestSoFar(named[best.config.id], best.stage, best.objective, seeds)
+    return BestSoFar(
+        look=named[best.config.id],
+        stage=best.stage,
+        value=best.objective,
+        seeds=seeds,
+        equals=equals_text(best.equal, best.configs),
+        all_equal=1 < best.configs == best.equal,
+    )
 
 
 def _warnings(rows: Sequence[PageTrial]) -> list[Warned]:

@@ -24,7 +24,7 @@ class KeptReport:
 
 
 class ReportRows(Rows):
-    """Reports in their formats (html, json, md, yaml). A sweep has interim ones while it runs, then a final one."""
+    """Reports in their formats (html, json, md, …). A sweep has interim ones while it runs, then a final one."""
 
     def put_report(self, sweep_id: str, inputs_digest: str, contents: Mapping[str, bytes]) -> None:
         """Keep a final report; the sweep's earlier ones are dropped. The same digest again is no change."""

@@ -3,6 +3,8 @@
 The report, MLflow and the status page write `β1=0.5`; the command line writes `beta1=0.5`, as specs do.
 """
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -33,8 +35,62 @@ def _last_part(name: str) -> str:
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Write parameters as the command line does: `beta1=0.5 beta2=1`; those without a value are left out."""
-    values = [(_last_part(name), value) for name, value in params.items() if value is not None]
-    return " ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values)
+    values = {name: value for name, value in params.items() if value is not None}
+    short = Counter(map(_last_part, values))
+    names = {name: last if short[last := _last_part(name)] == 1 else name for name in values}
+    return " ".join(f"{names[name]}={_plain_value(value)}" for name, value in values.items())
+
+
+def _plain_value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping | list) else str(value)
+
+
+def telling_params(configs: Sequence[Config]) -> dict[str, dict[str, Any]]:
+    """Return by config id the parameters of each config, and all other settings in which it differs from others.
+
+    Settings in which configs differ only because few of them have another loss, such as the DAPO baseline's, are told
+    of these few.
+    """
+    losses = Counter(_loss(config) for config in configs)
+    usual = max(losses, key=lambda loss: losses[loss], default=None)
+    among_usual = differing_names([config.training for config in configs if _loss(config) == usual])
+    among_all = differing_names([config.training for config in configs])
+    return {
+        config.id: _with_settings(config, among_usual if _loss(config) == usual else among_all) for config in configs
+    }
+
+
+def _loss(config: Config) -> str | None:
+    return config.training.get("loss", {}).get("name")
+
+
+def differing_names(trainings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the dotted names of the settings that differ between those of the trainings that have them."""
+    names: list[str] = []
+    for key in dict.fromkeys(key for training in trainings for key in training):
+        values = [training[key] for training in trainings if key in training]
+        if all(isinstance(value, Mapping) for value in values):
+            names += [f"{key}.{name}" for name in differing_names(values)]
+        elif any(value != values[0] for value in values):
+            names.append(key)
+    return names
+
+
+def _with_settings(config: Config, names: Sequence[str]) -> dict[str, Any]:
+    """Return a config's parameters, and what it has of the named settings that these do not tell; a loss first."""
+    told = {name: value for name, value in config.params.items() if value is not None}
+    both_bounds = ("loss.epsilon_low", "loss.epsilon_high") if "loss.epsilon" in told else ()
+    for name in names:
+        if any(param.startswith(f"{name}.") for param in config.params):
+            continue
+        value: Any = config.training
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None and name not in both_bounds:
+            told.setdefault(name, value)
+    return dict(sorted(told.items(), key=lambda item: item[0] != "loss.name"))
 
 
 def parameters(config: Config) -> dict[str, Any]:
@@ -78,6 +134,22 @@ def value_text(value: Any) -> str:
         mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
         return f"{mantissa}e{int(exponent)}" if exponent else mantissa
     return str(value)
+
+
+def equals_text(equal: int, configs: int) -> str:
+    """Say in a sentence how many other configs have exactly the objective of the best one; empty if none has.
+
+    Args:
+        equal: number of configs that have it, the best one included.
+        configs: number of configs that have an objective at all.
+    """
+    if equal == 1:
+        return ""
+    if equal == configs:
+        whole = "both" if configs == 2 else f"all {configs}"
+        return f"{whole} configs have exactly the same objective, so none is the best"
+    others = f"{equal - 1} other configs have" if equal > 2 else "another config has"
+    return f"{others} exactly the same objective"
 
 
 def probe_phase(event: Event) -> str | None:

@@ -4,6 +4,7 @@ A trial's objective is the mean of its last evaluations, never a maximum over ti
 failed one is missing. A config's objective is the mean over its seeds.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
@@ -98,6 +99,10 @@ class Leader(NamedTuple):
     """CONFIRM once a config that tuning chose has a confirm result."""
     objective: float
     """Mean objective over the stage's seeds."""
+    equal: int
+    """Number of configs with exactly this objective in this stage, this one included."""
+    configs: int
+    """Number of configs with an objective in this stage, baselines included."""
 
 
 def leader(
@@ -117,8 +122,14 @@ def leader(
     over_all = {id_: _mean_of_all(id_, trials, objectives) for id_ in confirmed}
     for stage, ranking, means in ((Stage.CONFIRM, over_all, confirmed), (Stage.TUNE, tune, tune)):
         for config in choose(contenders, ranking, 1):
-            return Leader(config, stage, means[config.id])
+            equal = sum(same_objective(mean, means[config.id]) for mean in means.values())
+            return Leader(config, stage, means[config.id], equal, len(means))
     return None
+
+
+def same_objective(one: float, other: float) -> bool:
+    """Say whether two means are equal but for rounding, as means of the same values over different seeds are."""
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _mean_of_all(config_id: str, trials: Sequence[Trial], objectives: Mapping[str, float | None]) -> float:

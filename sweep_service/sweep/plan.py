@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sweep_service.sweep.baselines import clip_higher, clipped
 from sweep_service.sweep.budget import BudgetPlan, StageCounts, budget_plan, budget_warnings
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
+from sweep_service.sweep.labels import telling_params
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, setting
 from trainers.config import TrainingConfig
@@ -23,7 +24,9 @@ class SweepPlan(BaseModel):
     spec_digest: str
     configs: int = Field(description="Configs of the tune stage, baselines included.")
     baselines: list[str] = Field(description="Roles of the baselines that are added.")
-    first_configs: list[dict[str, Any]] = Field(description="Parameters of the first configs.")
+    first_configs: list[dict[str, Any]] = Field(
+        description="Parameters of the first configs, and other settings in which they differ from each other."
+    )
     first_roles: list[list[Role]] = Field(description="Roles of the first configs; a baseline may be a point besides.")
     trials: dict[str, int] = Field(description="Trials by stage, at most.")
     steps_per_trial: int
@@ -157,6 +160,7 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None, measured: Measure
         measured: figures of a probe of the same shape; without both, a shipped guess is used.
     """
     configs, _ = first_records(spec, "plan")
+    told = telling_params(configs[:20])
     tune, confirm = counts = stage_counts(spec, configs)
     cost = sweep_cost(spec, measured, [config.training for config in configs], counts) if measured else None
     estimate = _estimate(spec, counts, seconds_per_step, cost)
@@ -168,7 +172,7 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None, measured: Measure
         spec_digest=spec.digest,
         configs=len(configs) + (spec.search.num_configs or 0),
         baselines=[role for role, _ in baselines(spec)],
-        first_configs=[config.params for config in configs[:20]],
+        first_configs=[told[config.id] for config in configs[:20]],
         first_roles=[list(config.roles) for config in configs[:20]],
         trials={"tune": tune, "confirm": confirm},
         steps_per_trial=spec.base.steps,

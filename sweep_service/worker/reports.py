@@ -78,7 +78,7 @@ def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, 
     """Build a sweep's report as it stands; an interim one while the sweep goes on.
 
     Returns: the digest of what it was built from, and its contents by format: those of `schemas.ReportFormat`,
-        and under yaml the best config's file, if there is one.
+        under verdict that part of its JSON, and under yaml the best config's file, if there is one.
     Raises: NotFound.
     """
     from sweep_service.report.render.picture import render_picture  # brings matplotlib
@@ -91,6 +91,7 @@ def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, 
         "csv": render_csv(report),
         "png": render_picture(report, "png"),
         "svg": render_picture(report, "svg"),
+        "verdict": report.verdict.model_dump_json().encode(),
     }
     if report.best is not None:
         contents["yaml"] = report.best.yaml.encode()

@@ -13,7 +13,9 @@ from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import in_order, is_comparator
 from sweep_service.report.formatting import count, estimate, number, signed
 from sweep_service.report.model import BestConfig, CheckpointRef, ConfigRow, Outcome, StageResult
+from sweep_service.report.parts.verdict import all_equal_text
 from sweep_service.sweep.links import run_link
+from sweep_service.sweep.objective import same_objective
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
 
 FILE_NAME: Final = "best.yaml"
@@ -73,6 +75,8 @@ def _trials(facts: Facts, row: ConfigRow) -> list[Trial]:
 
 def _why(facts: Facts, row: ConfigRow) -> str:
     if row.confirm is None:
+        if equal := all_equal_text(facts.rows):
+            return f"On the tune seeds {equal}; this is the first of them."
         return "It has the highest mean on the tune seeds, the same that it was chosen on."
     candidates = [facts.rows[id_] for id_ in facts.candidates]
     others = [other for other in candidates if other.id != row.id and other.confirm is not None]
@@ -80,9 +84,12 @@ def _why(facts: Facts, row: ConfigRow) -> str:
     behind = ", ".join(f"{other.label} {number(_mean_of_all(other))}" for other in others)
     text = f"Tuning chose it; on {fresh} it has a mean of {mean}."
     if behind:
+        highest = f"it has the highest mean, {number(_mean_of_all(row))}, ahead of {behind}"
+        if all(same_objective(_mean_of_all(other), _mean_of_all(row)) for other in others):
+            highest = f"it has exactly the same mean as {behind}, and is the first of them"
         text = (
-            f"Tuning chose {count(len(others) + 1, 'config')}; over its trials of both stages it has the highest mean, "
-            f"{number(_mean_of_all(row))}, ahead of {behind}. On the {fresh} alone its mean is {mean}."
+            f"Tuning chose {count(len(others) + 1, 'config')}; over its trials of both stages {highest}. "
+            f"On the {fresh} alone its mean is {mean}."
         )
     comparison = facts.verdict.comparison
     if comparison is None:

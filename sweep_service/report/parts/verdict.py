@@ -8,6 +8,8 @@ from typing import Final
 from sweep_service.report.formatting import count, estimate, number, signed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, StageResult, Verdict
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Difference, differences
+from sweep_service.sweep.labels import equals_text
+from sweep_service.sweep.objective import same_objective
 from sweep_service.sweep.records import Config, Role
 
 COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
@@ -89,13 +91,22 @@ def judge(
 
 def _unconfirmed(best: ConfigRow, rows: Mapping[str, ConfigRow], *, confirming: bool) -> Verdict:
     assert best.tune is not None
-    leader = f"{best.label} leads on the tune seeds with {number(best.tune.mean)} ({count(best.tune.n, 'seed')})"
-    ahead = _ahead_in_tuning(best.tune, rows)
+    figures = f"{number(best.tune.mean)} ({count(best.tune.n, 'seed')})"
+    standing = f"{best.label} leads on the tune seeds with {figures}{_ahead_in_tuning(best.tune, rows)}"
+    doubt = "but it was chosen on these seeds and confirmed on no others"
+    if equal := all_equal_text(rows):
+        standing, doubt = f"on the tune seeds {equal}, with {figures}", "and none was confirmed on others"
     if confirming:
-        sentence = f"INSUFFICIENT: no confirm trial of a chosen config has a result. {leader}{ahead}: no finding."
+        sentence = f"INSUFFICIENT: no confirm trial of a chosen config has a result; {standing}: no finding."
         return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
-    sentence = f"EXPLORATORY: {leader}{ahead}, but it was chosen on these seeds and confirmed on no others."
-    return Verdict(outcome=Outcome.EXPLORATORY, sentence=sentence)
+    return Verdict(outcome=Outcome.EXPLORATORY, sentence=f"EXPLORATORY: {standing}, {doubt}.")
+
+
+def all_equal_text(rows: Mapping[str, ConfigRow]) -> str:
+    """Say that all configs have exactly the same mean on the tune seeds; empty if they have not."""
+    means = [row.tune.mean for row in rows.values() if row.tune]
+    equal = all(same_objective(mean, means[0]) for mean in means)
+    return equals_text(len(means), len(means)) if means and equal else ""
 
 
 def _ahead_in_tuning(best: StageResult, rows: Mapping[str, ConfigRow]) -> str:

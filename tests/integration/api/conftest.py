@@ -1,17 +1,22 @@
 """A real API on loopback, with a real store in a temporary folder."""
 
+import json
 import signal
+import sys
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
+import yaml
 
 from sweep_service.api.server import listen, make_server
 from sweep_service.auth import ensure_token
+from sweep_service.cli import main
 from sweep_service.client import Client
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
@@ -81,3 +86,38 @@ def client(served: Served) -> Iterator[Client]:
     """A client of it."""
     with Client(served.url, served.token, patience_s=5) as client:
         yield client
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Sweeps:
+    """Runs `sweeps …` in this process, against one server."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.capsys, self.monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *arguments: str) -> Ran:
+        self.monkeypatch.setattr(sys, "argv", ["sweeps", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = self.capsys.readouterr()
+        return Ran(int(ended.value.code or 0), out, err)
+
+
+@pytest.fixture
+def sweeps(served: Served, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Sweeps:
+    (home / "address.json").write_text(json.dumps({"url": served.url}))
+    monkeypatch.setenv("SWEEPS_HOME", str(home))
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(home)
+    return Sweeps(capsys, monkeypatch)
+
+
+@pytest.fixture
+def spec(home: Path, served: Served) -> str:
+    (home / "spec.yaml").write_text(yaml.safe_dump(SPEC))
+    return str(home / "spec.yaml")

@@ -8,14 +8,11 @@ import pytest
 
 from sweep_service.client import Client
 from sweep_service.errors import InvalidSpec, NotFound
-from tests.integration.api.conftest import Served
+from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import SPEC
-from tests.integration.api.test_cli import Sweeps, sweeps
 from tests.model_folders import model_files, write_model
 from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
 from trainers.catalog.entries import ModelEntry, read_entry
-
-__all__ = ["sweeps"]  # a fixture
 
 
 @pytest.fixture

@@ -8,58 +8,21 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import yaml
 
 from sweep_service.auth import ensure_token
-from sweep_service.cli import main
 from sweep_service.client import Client
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState
 from sweep_service.worker.reports import build_report
-from tests.integration.api.conftest import Served, serving
+from tests.integration.api.conftest import Served, Sweeps, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
 from tests.integration.trainers.tiny_models import save_tiny_model
 from tests.stored_sweeps import ingest, warning_event
 from trainers.config import TrainingConfig
 from trainers.policy.checkpoints import write_state
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-class Sweeps:
-    """Runs `sweeps …` in this process, against one server."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self.capsys, self.monkeypatch = capsys, monkeypatch
-
-    def __call__(self, *arguments: str) -> Ran:
-        self.monkeypatch.setattr(sys, "argv", ["sweeps", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = self.capsys.readouterr()
-        return Ran(int(ended.value.code or 0), out, err)
-
-
-@pytest.fixture
-def sweeps(served: Served, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Sweeps:
-    (home / "address.json").write_text(json.dumps({"url": served.url}))
-    monkeypatch.setenv("SWEEPS_HOME", str(home))
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.chdir(home)
-    return Sweeps(capsys, monkeypatch)
-
-
-@pytest.fixture
-def spec(home: Path, served: Served) -> str:
-    (home / "spec.yaml").write_text(yaml.safe_dump(SPEC))
-    return str(home / "spec.yaml")
 
 
 def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Path) -> None:
@@ -107,6 +70,23 @@ def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Pa
     assert (home / "r.json").read_bytes() == REPORT["json"]
 
     assert sweeps("cancel", "played").code == 6
+
+
+def test_every_trial_is_listed_with_what_tells_it_from_the_others(served: Served, sweeps: Sweeps) -> None:
+    space = {"loss.beta1": [0.0, 0.5], "loss.epsilon": 0.2}
+    sweep_id = served.service.submit(SPEC | {"space": space})[0].id
+    finish(served.store, play(served.store, sweep_id))
+    shown = sweeps("show", "--trials").out
+    header, *rows = shown[shown.index("TRIAL ") :].splitlines()
+    assert header.split()[:6] == ["TRIAL", "CONFIG", "ROLE", "STAGE", "SEED", "STATE"]
+    assert len(rows) == 6
+    trials = served.store.list_trials(sweep_id)
+    for row, trial in zip(rows, trials, strict=True):
+        role = "baseline" if trial.number % 3 == 0 else "-"
+        begin = [trial.id, trial.config_id, role, trial.stage, str(trial.seed), trial.state]
+        assert row.split()[: len(begin)] == begin
+    assert all("beta1=0 epsilon=0.2 beta2=0" in rows[place] for place in (0, 3))
+    assert all("beta1=0 epsilon=0.2 beta2=1" in rows[place] for place in (1, 4))
 
 
 def test_the_report_of_a_running_sweep_says_that_it_is_an_interim_one(
@@ -270,7 +250,7 @@ def test_watching_prints_lines_where_there_is_no_terminal(served: Served, sweeps
     thread.join()
     assert ran.code == 0
     assert ran.out == ""
-    for text in ("RUNNING", "beta1=0.5 beta2=1 seed 0 tune: started", "step 80", "DIVERGED", "best: beta1=0"):
+    for text in ("RUNNING", "beta1=0.5 beta2=1 seed 0 tune: started", "step 80", "DIVERGED", "best     beta1=0"):
         assert text in ran.err, text
     assert "\x1b[" not in ran.err
 
@@ -297,7 +277,7 @@ def test_a_budget_is_shown_before_and_while_it_is_used(served: Served, sweeps: S
     trial = served.store.list_trials(sweep_id)[0]
     served.store.start_attempt(fence, trial.id, "/nowhere")
     served.store.set_held(fence, trial.id, 900)
-    assert "gpu-hours  0.5 used, 1.5 more reserved for what runs, of 12" in sweeps("show", sweep_id).out
+    assert "gpu-hours    0.5 used, 1.5 more reserved for what runs, of 12" in sweeps("show", sweep_id).out
     shown = json.loads(sweeps("show", sweep_id, "--json").out)["sweep"]["gpu_hours"]
     assert shown == {"used": 0.5, "reserved": 1.5, "limit": 12}
 

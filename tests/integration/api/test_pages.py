@@ -13,7 +13,7 @@ from sweep_service.service import SweepService
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, serving
-from tests.integration.api.played_sweep import SPEC, claim, finish, play, record
+from tests.integration.api.played_sweep import SPEC, VERDICT, claim, finish, play, record
 
 CANARY = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}"
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=alert(2)&gt;&#34;&#39;{{7*7}}"
@@ -277,6 +277,28 @@ def test_a_page_says_how_it_stands(visitor: httpx.Client, served: Served) -> Non
     assert "the loss is NaN at step 80" in page
     assert f'href="/sweeps/{sweep_id}/report"' in page
     assert "Cancel this sweep" not in page
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_page_names_no_winner_without_the_verdict(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    fence = play(served.store, sweep_id)
+    before = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
+    assert "Leads so far:" in before
+    assert "The verdict is still to come" in before
+    finish(served.store, fence)
+    after = visitor.get(f"/sweeps/{sweep_id}").text
+    assert "Leads" not in after
+    assert '<p class="outcome">TIED</p>' in after
+    assert VERDICT["sentence"].removeprefix("TIED: ") in after
+
+
+def test_a_page_says_when_all_configs_are_equal(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    play(served.store, sweep_id, level=0.0)
+    page = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
+    assert "Leads" not in page
+    assert "All 4 configs have exactly the same objective, so none is the best:" in page
 
 
 def test_the_report_is_as_isolated_as_that_of_the_api(visitor: httpx.Client, served: Served) -> None:

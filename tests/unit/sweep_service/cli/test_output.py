@@ -24,11 +24,11 @@ def test_a_length_of_time_is_short(seconds: float, text: str) -> None:
     assert span(seconds) == text
 
 
-def test_a_baseline_with_another_loss_has_words_for_its_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_with_another_loss_is_told_by_it(capsys: pytest.CaptureFixture[str]) -> None:
     spec = parse_spec({"name": "a", "space": {"loss.beta1": [0.25, 0.5]}, "training": {"loss": {"name": "ce_gppo"}}})
     print_plan(make_plan(spec, None))
     shown = capsys.readouterr().out
-    assert "   another loss  (dapo)\n" in shown
+    assert "   loss=dapo epsilon_high=0.28 log_ratio_clamp=20  (dapo)\n" in shown
     assert "   -" not in shown
 
 

@@ -61,7 +61,7 @@ def test_a_report_is_built_from_the_store_and_kept(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, mlflow_url="http://127.0.0.1:5000")
     sweep_id = fill(store)
     digest, contents = build_report(store, sweep_id, settings)
-    assert set(contents) == {"html", "json", "md", "csv", "png", "svg", "yaml"}
+    assert set(contents) == {"html", "json", "md", "csv", "png", "svg", "verdict", "yaml"}
     assert build_report(store, sweep_id, settings) == (digest, contents)
     report = Report.model_validate_json(contents["json"])
     assert report == build(gather(store, sweep_id, settings))

@@ -2,7 +2,9 @@
 
 import pytest
 
-from sweep_service.sweep.labels import params_text, value_text
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.sweep.labels import differing_names, equals_text, params_text, telling_params, value_text
+from sweep_service.sweep.plan import first_records
 
 
 @pytest.mark.parametrize(
@@ -19,3 +21,58 @@ def test_parameters_are_named_by_their_last_part() -> None:
         "beta1=0.5 beta2=1 loss=dapo"
     )
     assert params_text({"optimizer.learning_rate": 1e-6, "steps": 480}) == "learning_rate=1e-06 steps=480"
+
+
+def test_names_that_end_alike_are_written_in_full() -> None:
+    params = {"rollout.temperature": 1.0, "evaluation.temperature": 0.5, "loss.erc": {"mode": "mask"}}
+    assert params_text(params) == 'rollout.temperature=1 evaluation.temperature=0.5 erc={"mode":"mask"}'
+
+
+@pytest.mark.parametrize(
+    ("space", "texts"),
+    [
+        (
+            {"loss.beta1": [0, 0.5], "loss.epsilon": 0.2},
+            [
+                "beta1=0 epsilon=0.2 beta2=0",
+                "loss=dapo epsilon_high=0.28 log_ratio_clamp=20",
+                "beta1=0 epsilon=0.2 beta2=1",
+                "beta1=0.5 epsilon=0.2 beta2=1",
+            ],
+        ),
+        (
+            {"optimizer.learning_rate": [1e-4, 1e-3]},
+            [
+                "learning_rate=0.0002 beta1=0 beta2=0",
+                "loss=dapo learning_rate=0.0002 epsilon_high=0.28 log_ratio_clamp=20",
+                "learning_rate=0.0001 beta1=0.5 beta2=1",
+                "learning_rate=0.001 beta1=0.5 beta2=1",
+            ],
+        ),
+    ],
+)
+def test_a_config_is_told_by_all_in_which_it_differs(space: dict[str, object], texts: list[str]) -> None:
+    """The first point of the first space and its baseline differ in beta2 alone, which the space does not name."""
+    configs, _ = first_records(parse_spec({"name": "a", "space": space}), "swp")
+    assert [params_text(params) for params in telling_params(configs).values()] == texts
+
+
+def test_settings_differ_only_between_trainings_that_have_them() -> None:
+    one, two = {"a": 1, "b": {"c": 1, "d": 2}, "e": None}, {"a": 1, "b": {"c": 2}, "e": {"f": 1}}
+    assert differing_names([one, two]) == ["b.c", "e"]
+    assert differing_names([one]) == differing_names([]) == []
+
+
+@pytest.mark.parametrize(
+    ("equal", "configs", "text"),
+    [
+        (1, 1, ""),
+        (1, 4, ""),
+        (2, 4, "another config has exactly the same objective"),
+        (3, 4, "2 other configs have exactly the same objective"),
+        (4, 4, "all 4 configs have exactly the same objective, so none is the best"),
+        (2, 2, "both configs have exactly the same objective, so none is the best"),
+    ],
+)
+def test_equal_configs_are_told(equal: int, configs: int, text: str) -> None:
+    assert equals_text(equal, configs) == text

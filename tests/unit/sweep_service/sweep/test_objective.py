@@ -130,7 +130,16 @@ def test_the_leader_is_the_best_by_all_its_trials_of_those_that_were_chosen() ->
     values: dict[str, float | None] = {f"t-{name}": value for name, value in tune.items()}
     wanted = Confirm(top_k=2, seeds=(1,))
     assert leader(configs, trials, {}, wanted) is None
-    assert leader(configs, trials, values, wanted) == (configs[0], Stage.TUNE, 0.9)
+    assert leader(configs, trials, values, wanted) == (configs[0], Stage.TUNE, 0.9, 1, 3)
     trials += [trial(f"c-{name}", config=name).model_copy(update={"stage": Stage.CONFIRM}) for name in confirm]
     values |= {f"c-{name}": value for name, value in confirm.items()}
-    assert leader(configs, trials, values, wanted) == (configs[0], Stage.CONFIRM, 0.6)
+    assert leader(configs, trials, values, wanted) == (configs[0], Stage.CONFIRM, 0.6, 1, 3)
+
+
+def test_the_leader_tells_how_many_have_exactly_its_objective() -> None:
+    configs = [config(name, number, Role.SPACE) for number, name in enumerate("abc")]
+    trials = [trial(f"t-{name}", config=name) for name in "abc"]
+    for values, equal in (((0.0, 0.0, 0.0), 3), ((0.5, 0.5, 0.1), 2), ((0.5, 0.4, 0.4), 1)):
+        found = leader(configs, trials, dict(zip(("t-a", "t-b", "t-c"), values, strict=True)), None)
+        assert found is not None
+        assert (found.config.id, found.equal, found.configs) == ("a", equal, 3)

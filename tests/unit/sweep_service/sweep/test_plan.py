@@ -36,7 +36,7 @@ def test_baselines_that_are_one_config_are_named_on_it_alone() -> None:
         make(training={"loss": {"name": "dapo", "erc": {"mode": "mask"}}}, space={"loss.erc.low": [0.8, 0.9]}), None
     )
     assert plan.first_roles == [[Role.BASELINE, Role.DAPO], [Role.SPACE], [Role.SPACE]]
-    assert [params["loss.erc.low"] for params in plan.first_configs] == [None, 0.8, 0.9]
+    assert [params.get("loss.erc.low") for params in plan.first_configs] == [None, 0.8, 0.9]
 
 
 def test_baselines_can_be_switched_off() -> None:

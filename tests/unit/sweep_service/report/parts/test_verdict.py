@@ -51,6 +51,25 @@ def test_without_confirmation_nothing_is_ever_better(tune: list[int]) -> None:
     assert "[" not in report.verdict.sentence
 
 
+def test_configs_that_are_all_equal_are_said_to_be_and_none_leads() -> None:
+    def equal(config: Config, trial: Trial) -> Trial:
+        return trial.model_copy(update={"state": TrialState.DIVERGED})
+
+    report = build(sweep_inputs({"seeds": {"tune": [0, 1]}}, fate=equal))
+    count = len(report.configs)
+    words = f"all {count} configs have exactly the same objective, so none is the best"
+    assert report.verdict.sentence == (
+        f"EXPLORATORY: on the tune seeds {words}, with 0.000 (2 seeds), and none was confirmed on others."
+    )
+    assert report.best is not None
+    assert report.best.why == f"On the tune seeds {words}; this is the first of them."
+    confirmed = build(sweep_inputs(PLAN, fate=equal))
+    assert confirmed.verdict.outcome is Outcome.INSUFFICIENT
+    assert "all of them gave the same" in confirmed.verdict.sentence
+    assert confirmed.best is not None
+    assert "it has exactly the same mean as " in confirmed.best.why
+
+
 def test_one_tune_seed_with_a_confirm_stage_gives_a_verdict() -> None:
     spec = {"seeds": {"tune": [0], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}
     assert build(sweep_inputs(spec, advantage=0.3)).verdict.outcome is Outcome.BETTER

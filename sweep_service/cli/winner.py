@@ -1,0 +1,50 @@
+"""Names the config that leads, never without the report's verdict on it."""
+
+import time
+from collections.abc import Mapping
+
+from rich.text import Text
+
+from sweep_service.cli.output import span
+from sweep_service.schemas import Best, SweepView, VerdictView, verdict_text
+from sweep_service.sweep.labels import equals_text
+
+_STYLES = {"BETTER": "bold green", "TIED": "bold cyan", "WORSE": "bold red"}
+"""Colour of a verdict; every other one is yellow."""
+
+
+def best_text(best: Best, told: Mapping[str, str]) -> Text:
+    """Return the parameters and the objective of the config that leads; that there is none, if all are equal.
+
+    Args:
+        told: parameters of configs in words, by config id.
+    """
+    value = f"{best.metric} {best.objective:.3f}, mean over {best.stage} seeds"
+    equals = equals_text(best.equal, best.configs)
+    if 1 < best.configs == best.equal:
+        return Text(f"{equals}: {value}")
+    return Text.assemble(
+        (told.get(best.config_id) or best.config_id, "bold"), f"  {value}", f"; {equals}" * bool(equals)
+    )
+
+
+def verdict_line(verdict: VerdictView | None) -> Text:
+    """Return the verdict, in the report's words; without one, that it is still to come."""
+    if verdict is None:
+        return Text(verdict_text(None), "bright_black")
+    rest = verdict.sentence.removeprefix(verdict.outcome)
+    age = f" (an interim report, {span(time.time() - verdict.created_at)} old)" if verdict.interim else ""
+    return Text.assemble((verdict.outcome, _STYLES.get(verdict.outcome, "bold yellow")), rest, (age, "bright_black"))
+
+
+def winner_facts(best: Best | None, sweep: SweepView, told: Mapping[str, str]) -> dict[str, Text]:
+    """Return who leads, if a config has a result, and the verdict, by the name of the fact."""
+    leads = {"best" if sweep.state.is_over else "best so far": best_text(best, told)} if best else {}
+    return {**leads, "verdict": verdict_line(sweep.verdict)}
+
+
+def winner_lines(best: Best | None, sweep: SweepView, told: Mapping[str, str]) -> list[Text]:
+    """Return the same as lines."""
+    facts = winner_facts(best, sweep, told)
+    width = max(map(len, facts))
+    return [Text.assemble((f"  {name.ljust(width)}  ", "bright_black"), text) for name, text in facts.items()]
