@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Literal, Self, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -55,9 +56,7 @@ class Float(Base):
     @property
     def size(self) -> int | None:
         """Number of values; None for a continuum."""
-        if self.step is None:
-            return None
-        return int((_exact(self.high) - _exact(self.low)) / _exact(self.step)) + 1
+        return None if self.step is None else _steps(self.low, self.high, self.step) + 1
 
     @property
     def edges(self) -> Sequence[float]:
@@ -121,9 +120,11 @@ class Categorical(Base):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        repeated = [choice for i, choice in enumerate(self.choices) if choice in self.choices[:i]]
-        if repeated:
-            raise ValueError(f"choices repeat {repeated[0]!r} (true equals 1, false equals 0); list each value once")
+        seen = set[Scalar]()
+        for choice in self.choices:
+            if choice in seen:
+                raise ValueError(f"choices repeat {choice!r} (true equals 1, false equals 0); list each value once")
+            seen.add(choice)
         return self
 
     @property
@@ -163,6 +164,13 @@ def _check_range(low: float, high: float, log: bool, step: float | None) -> None
         raise ValueError(f"high {high} is not low {low} plus a multiple of step {step}; the last value would be {last}")
 
 
+@lru_cache(maxsize=1000)
+def _steps(low: float, high: float, step: float) -> int:
+    """Return how many whole steps fit; a grid asks for every point again."""
+    return int((_exact(high) - _exact(low)) / _exact(step))
+
+
+@lru_cache(maxsize=1000)
 def _exact(value: float) -> Fraction:
     """Return the number exactly as it is written, so that 0.1 + 0.2 is 0.3."""
     return Fraction(str(value))

@@ -26,6 +26,7 @@ Exception
 └── AnotherPage             api       a page that cannot be shown; the answer given instead
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -51,6 +52,11 @@ class SpecError:
     pointer: str
     """JSON pointer into the spec (RFC 6901), such as `/space/loss.beta1/choices/2`."""
     detail: str
+
+
+def pointer(path: Iterable[str | int]) -> str:
+    """Return the JSON pointer (RFC 6901) to a place in a document."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 class InvalidSpec(ServiceError):

@@ -227,7 +227,10 @@ class Problem(View):
     status: int
     code: str = Field(description="The reason as a word for programs, such as INVALID_SPEC. New ones may be added.")
     detail: str
-    errors: list[ProblemError] = Field(default=[], description="Everything that is wrong, at once.")
+    errors: list[ProblemError] = Field(
+        default=[],
+        description="Everything that is wrong, at once; of very many mistakes the last one says how many more.",
+    )
 
 
 def verdict_text(verdict: VerdictView | None) -> str:

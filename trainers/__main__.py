@@ -139,7 +139,9 @@ def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
         return TrainingConfig.model_validate(raw)
     except ValidationError as error:
         problems = complaints(error, raw, settings_of(TrainingConfig))
-        raise ConfigError(*(f"{'.'.join(path) or 'configuration'}: {detail}" for path, detail in problems)) from error
+        places = (".".join(map(str, problem.path)) or "configuration" for problem in problems)
+        sentences = (f"{place}: {problem.sentence}" for place, problem in zip(places, problems, strict=True))
+        raise ConfigError(*sentences) from error
 
 
 def _params(settings: Sequence[str]) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from typing import Final
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady
 from sweep_service.schemas import Problem, ProblemError
+from trainers.config.complaints import shortened
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,13 @@ CODES: dict[type[Exception], tuple[int, str]] = {
     Conflict: (409, "CONFLICT"),
     NotReady: (409, "NOT_READY"),
 }
+_MOST_ERRORS: Final = 100
+_ROOM_BYTES: Final = 16_000
+"""Room for the errors of one answer."""
+_LONGEST_DETAIL, _LONGEST_ERROR = 2000, 1000
+"""Characters of the sentence about the whole, and of one error; both may repeat what somebody wrote."""
+_TOO_LARGE = (DataError, OverflowError)
+"""Errors of a database that has no place for a value: a bound on it is missing, but the request is to blame."""
 _AWAY = (OperationalError, InterfaceError, PoolTimeout)
 HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -56,10 +64,30 @@ def problem(
     errors: Sequence[ProblemError] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return the response that describes a problem."""
-    body = Problem(title=HTTPStatus(status).phrase, status=status, code=code, detail=detail, errors=list(errors))
+    """Return the response that describes a problem, in at most 20 KB."""
+    body = Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        code=code,
+        detail=shortened(detail, _LONGEST_DETAIL),
+        errors=_told(errors),
+    )
     content = body.model_dump_json(exclude_none=True)
     return Response(content, status, dict(headers or {}), media_type="application/problem+json")
+
+
+def _told(errors: Sequence[ProblemError]) -> list[ProblemError]:
+    """Return the errors that fit into the answer, and how many more there are."""
+    told, room = list[ProblemError](), _ROOM_BYTES
+    for error in errors[:_MOST_ERRORS]:
+        kept = error.model_copy(update={"detail": shortened(error.detail, _LONGEST_ERROR)})
+        room -= len(kept.model_dump_json().encode())
+        if room < 0:
+            break
+        told.append(kept)
+    if more := len(errors) - len(told):
+        told.append(ProblemError(detail=f"and {more} more"))
+    return told
 
 
 def listed(errors: Sequence[ProblemError]) -> str:
@@ -73,6 +101,8 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, _service_error)
     for kind in _AWAY:
         app.add_exception_handler(kind, _database_away)
+    for kind in _TOO_LARGE:
+        app.add_exception_handler(kind, _too_large)
     app.add_exception_handler(Refusal, _refusal)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
@@ -117,6 +147,12 @@ def _database_away(_request: Request, error: Exception) -> Response:
     log.warning("the database does not answer: %s", error)
     detail = "the database does not answer; ask again"
     return problem(503, "DATABASE_UNAVAILABLE", detail, headers={"Retry-After": "2"})
+
+
+def _too_large(_request: Request, error: Exception) -> Response:
+    log.warning("the database has no place for a value of a request: %s", error)
+    detail = "a value of the request is larger than the database can hold; numbers have at most 64 bits"
+    return problem(422, "INVALID_REQUEST", detail)
 
 
 def _unexpected(_request: Request, error: Exception) -> Response:

@@ -4,7 +4,8 @@ It reads the catalog's records only, no weights and no rows. `spec_check` has re
 """
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEnt
 from trainers.config import HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
 
 _PARTS = ("task", "model", "rollout", "evaluation")
+_ENOUGH = 50
+"""Reasons after which the other points of the space are not looked at."""
 
 
 def check_catalog(spec: SweepSpec, cache: Path) -> None:
@@ -21,10 +24,16 @@ def check_catalog(spec: SweepSpec, cache: Path) -> None:
 
     Raises: InvalidSpec, with every reason.
     """
-    checks = [_CatalogCheck(config, cache) for config in _configs(spec)]
-    errors = [SpecError(_pointer(spec, place), detail) for check in checks for place, detail in check.reasons()]
+    errors: dict[SpecError, None] = {}
+    catalog = _Catalog(cache)
+    for config in _configs(spec):
+        errors |= {
+            SpecError(_pointer(spec, place), why): None for place, why in _CatalogCheck(config, catalog).reasons()
+        }
+        if len(errors) > _ENOUGH:
+            break
     if errors:
-        raise InvalidSpec(list(dict.fromkeys(errors)))
+        raise InvalidSpec(list(errors))
 
 
 def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
@@ -49,11 +58,30 @@ def _configs(spec: SweepSpec) -> list[TrainingConfig]:
     return [spec.bind(point) for point in different]
 
 
+class _Catalog:
+    """The catalog as it is now; each kind is read once."""
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
+        self._kinds: dict[type[Entry], Mapping[str, Any]] = {}
+
+    def find(self, entry_type: type[AnyEntry], name: str) -> AnyEntry | str:
+        """Return the entry of this name, or the sentence that there is none."""
+        if entry_type not in self._kinds:
+            self._kinds[entry_type] = {entry.name: entry for entry in all_entries(self._cache, entry_type)}
+        entries = self._kinds[entry_type]
+        if entry := entries.get(name):
+            return entry
+        kind = KINDS[entry_type]
+        others = _instead(name, tuple(entries)) if entries else f"; there are no {kind} yet"
+        return f"{name} is not in the catalog of {kind} (`sweeps {kind} add` adds it){others}"
+
+
 class _CatalogCheck:
     """Compares one training configuration with the catalog; its methods yield dotted names with reasons."""
 
-    def __init__(self, config: TrainingConfig, cache: Path) -> None:
-        self._config, self._cache = config, cache
+    def __init__(self, config: TrainingConfig, catalog: _Catalog) -> None:
+        self._config, self._catalog = config, catalog
 
     def reasons(self) -> Iterator[tuple[str, str]]:
         if isinstance(self._config.model, PretrainedModel):
@@ -62,7 +90,7 @@ class _CatalogCheck:
             yield from self._data(self._config.task)
 
     def _model(self, model: PretrainedModel) -> Iterator[tuple[str, str]]:
-        entry = _find(self._cache, ModelEntry, model.model)
+        entry = self._catalog.find(ModelEntry, model.model)
         if isinstance(entry, str):
             yield "model.model", entry
             return
@@ -95,7 +123,7 @@ class _CatalogCheck:
         if task.validation:
             yield from self._validation(task.validation, data.ref, columns)
         for name in task.apart_from:
-            entry = _find(self._cache, BenchmarkEntry, name)
+            entry = self._catalog.find(BenchmarkEntry, name)
             if isinstance(entry, str):
                 yield "task.apart_from", entry
 
@@ -106,29 +134,20 @@ class _CatalogCheck:
     def _dataset(
         self, place: str, ref: str, split: str, columns: Mapping[str, str], filtered: Iterable[str]
     ) -> Iterator[tuple[str, str]]:
-        entry = _find(self._cache, DatasetEntry, ref)
+        entry = self._catalog.find(DatasetEntry, ref)
         if isinstance(entry, str):
             yield f"{place}.ref", entry
             return
         if split not in entry.splits:
-            yield f"{place}.split", f"{ref} has no split {split!r}{_instead(split, entry.splits)}"
+            yield f"{place}.split", f"{ref} has no split {split!r}{_instead(split, tuple(entry.splits))}"
         named = [*columns.items(), *(("filter", column) for column in filtered)]
         for setting, column in named:
             if not {column, column.partition(".")[0]} & set(entry.columns):
                 yield f"{place}.{setting}", f"{ref} has no column {column!r}{_instead(column, entry.columns)}"
 
 
-def _find(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | str:
-    """Return the entry of this name, or the sentence that there is none."""
-    entries = {entry.name: entry for entry in all_entries(cache, entry_type)}
-    if entry := entries.get(name):
-        return entry
-    kind = KINDS[entry_type]
-    others = _instead(name, entries) if entries else f"; there are no {kind} yet"
-    return f"{name} is not in the catalog of {kind} (`sweeps {kind} add` adds it){others}"
-
-
-def _instead(name: str, names: Collection[str]) -> str:
+@lru_cache(maxsize=1000)
+def _instead(name: str, names: tuple[str, ...]) -> str:
     """Name the entries that were probably meant, or else all entries."""
     if close := difflib.get_close_matches(name, names, n=1):
         return f"; did you mean {close[0]!r}?"

@@ -3,15 +3,17 @@
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.processes.child_processes import LIFELINE, stop
+from sweep_service.processes.child_processes import LIFELINE, log_tail, stop
 from sweep_service.settings import without_hub_tokens
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.spec import SweepSpec
@@ -20,13 +22,20 @@ from trainers.process.environment import EXIT_CODES
 from trainers.tasks.data_record import DataRecord, Preview, worked_warning
 
 LIMIT_S: Final = 45.0
+LIMIT_BYTES: Final = 4 * 2**30
+"""Memory that reading may take; it takes half a GB, and more for a large dataset."""
 _MANY: Final = 0.1
 """Share of problems left out from which the plan warns."""
 _FEW: Final = 8
 """Number of validation problems below which the plan warns."""
 WAIT_S: Final = 10.0
 """Seconds to wait for another plan's preview; `WAIT_S` + `LIMIT_S` is less than the minute for which clients wait."""
-_ONE_AT_A_TIME: Final = threading.Lock()  # each takes half a GB
+_ONE_AT_A_TIME: Final = threading.Lock()  # each takes a core, and half a GB
+MAX_WAITING: Final = 3
+"""Plans that may wait for it; each keeps one of the API's forty threads meanwhile."""
+_PLACES: Final = threading.BoundedSemaphore(1 + MAX_WAITING)
+_BUSY: Final = "the server is reading those of another plan; plan again in a minute"
+_OUT_OF_MEMORY: Final = re.compile(r"MemoryError|memory allocation|[Cc]annot allocate memory|bad_alloc|failed to map")
 _SETTING: Final = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 
 
@@ -37,54 +46,67 @@ def with_prompts(plan: SweepPlan, spec: SweepSpec, cache: Path, limit_s: float =
     """
     if not isinstance(spec.base.model, PretrainedModel):
         return plan
-    if not _ONE_AT_A_TIME.acquire(timeout=WAIT_S):
-        return _without(plan, "the server is reading those of another plan; plan again in a minute")
-    try:
-        preview = _preview(spec.base, cache, limit_s)
-    finally:
-        _ONE_AT_A_TIME.release()
-    if preview is None:
-        return _without(plan, f"reading data and tokenizer took longer than {limit_s:g} s")
+    preview = _in_turn(spec.base, cache, limit_s)
+    if isinstance(preview, str):
+        return plan.model_copy(update={"warnings": [*plan.warnings, f"no prompts are shown: {preview}"]})
     warnings = [*plan.warnings, *_warnings(spec.base, preview)]
     return plan.model_copy(update={"prompts": preview.prompts, "data": preview.data, "warnings": warnings})
 
 
-def _without(plan: SweepPlan, why: str) -> SweepPlan:
-    return plan.model_copy(update={"warnings": [*plan.warnings, f"no prompts are shown: {why}"]})
+def _in_turn(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | str:
+    """Return the trainer's preview, or why there is none; one trainer reads at a time, and few plans wait for it."""
+    if not _PLACES.acquire(blocking=False):
+        return _BUSY
+    try:
+        if not _ONE_AT_A_TIME.acquire(timeout=WAIT_S):
+            return _BUSY
+        try:
+            return _preview(config, cache, limit_s)
+        finally:
+            _ONE_AT_A_TIME.release()
+    finally:
+        _PLACES.release()
 
 
-def _preview(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | None:
-    """Return the trainer's preview; None if it took longer than the limit."""
+def _preview(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | str:
+    """Return the trainer's preview, or that it took more time or memory than it may."""
     with tempfile.TemporaryDirectory(prefix="preview-") as name:
         folder = Path(name)
-        file, output, log = folder / "config.yaml", folder / "output", folder / "log"
-        file.write_text(config.model_dump_json(), encoding="utf-8")
-        command = [sys.executable, "-m", "trainers", str(file), "--preview", "--json"]
-        with output.open("wb") as out, log.open("wb") as err:
-            process = subprocess.Popen(
-                [*command, "--cache", str(cache), "--parent-fd", str(LIFELINE)],
-                env={**without_hub_tokens(os.environ), "OMP_NUM_THREADS": "1"},
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
-        try:
-            code = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            stop(process, 0)
-        if code == EXIT_CODES["SUCCEEDED"]:
-            return Preview.model_validate_json(output.read_bytes())
-        raise InvalidSpec(_errors(code, output.read_text(encoding="utf-8"), log.read_text(errors="replace")))
-
-
-def _errors(code: int, output: str, log: str) -> list[SpecError]:
+        code = _run(config, cache, folder, limit_s)
+        output, last = (folder / "output").read_bytes(), (log_tail(folder / "log").splitlines() or ["nothing"])[-1]
+    if code is None:
+        return f"reading data and tokenizer took longer than {limit_s:g} s"
+    if code == EXIT_CODES["SUCCEEDED"]:
+        return Preview.model_validate_json(output)
     if code == EXIT_CODES["BAD_CONFIG"]:
-        return [SpecError(_pointer(problem), problem) for problem in json.loads(output)["problems"]]
-    last = (log.strip().splitlines() or ["it printed nothing"])[-1]
-    return [SpecError("/training/task", f"the trainer could not read data and tokenizer: {last:.500}")]
+        raise InvalidSpec([SpecError(_pointer(problem), problem) for problem in json.loads(output)["problems"]])
+    if _OUT_OF_MEMORY.search(last):
+        return f"reading data and tokenizer took more than {LIMIT_BYTES / 2**30:g} GiB"
+    raise InvalidSpec([SpecError("/training/task", f"the trainer could not read data and tokenizer: {last:.500}")])
+
+
+def _run(config: TrainingConfig, cache: Path, folder: Path, limit_s: float) -> int | None:
+    """Run the trainer, its answer and its log into files of the folder; None if it took longer than the limit."""
+    file = folder / "config.yaml"
+    file.write_text(config.model_dump_json(), encoding="utf-8")
+    command = [sys.executable, "-m", "trainers", str(file), "--preview", "--json", "--cache", str(cache)]
+    with (folder / "output").open("wb") as out, (folder / "log").open("wb") as err:
+        process = subprocess.Popen(
+            [*command, "--parent-fd", str(LIFELINE)],
+            env={**without_hub_tokens(os.environ), "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+    try:
+        with suppress(ProcessLookupError):
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
+        return process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        stop(process, 0)
 
 
 def _pointer(problem: str) -> str:

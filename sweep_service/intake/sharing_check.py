@@ -1,30 +1,23 @@
 """Checks that a sweep's trials can run as the processes that their resources make of them."""
 
-import json
-
-from sweep_service.errors import SpecError
+from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.spec import SweepSpec
 from trainers.config import TrainingConfig, VLLMEngine
 from trainers.config.sharing import sharing_refusals
 
-_MAX_POINTS = 10_000
-
 
 def sharing_errors(spec: SweepSpec) -> list[SpecError]:
-    """Return why the base configuration cannot run, or else why the first unrunnable point of the space cannot."""
+    """Return why the processes of a trial cannot run the base configuration."""
     if errors := _resource_errors(spec, spec.base):
         return errors
-    processes = spec.resources.processes_for(spec.base)
-    if refusals := sharing_refusals(spec.base, processes):
-        return [SpecError(f"/training/{setting.replace('.', '/')}", reason) for setting, reason in refusals]
-    size = spec.space.size
-    for point in spec.space.grid() if size is not None and size <= _MAX_POINTS else spec.space.corners():
-        training = spec.bind(point)
-        reasons = [error.detail for error in _resource_errors(spec, training)]
-        reasons += [reason for _, reason in sharing_refusals(training, spec.resources.processes_for(training))]
-        if reasons:
-            return [SpecError("/space", f"the point {json.dumps(point)} cannot run: {'; '.join(reasons)}")]
-    return []
+    refusals = sharing_refusals(spec.base, spec.resources.processes_for(spec.base))
+    return [SpecError(pointer(("training", *setting.split("."))), reason) for setting, reason in refusals]
+
+
+def unshareable(spec: SweepSpec, training: TrainingConfig) -> list[str]:
+    """Return why the processes of a trial cannot run this training."""
+    reasons = [error.detail for error in _resource_errors(spec, training)]
+    return reasons + [reason for _, reason in sharing_refusals(training, spec.resources.processes_for(training))]
 
 
 def _resource_errors(spec: SweepSpec, training: TrainingConfig) -> list[SpecError]:

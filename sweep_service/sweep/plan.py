@@ -1,16 +1,18 @@
 """The configs and trials that follow from a spec, and an estimate of their cost. Pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sweep_service.errors import SpecError
 from sweep_service.sweep.baselines import clip_higher, clipped
 from sweep_service.sweep.budget import BudgetPlan, StageCounts, budget_plan, budget_warnings
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
 from sweep_service.sweep.labels import telling_params
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
-from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, setting
+from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, content_id, setting
 from trainers.config import TrainingConfig
 from trainers.tasks.data_record import DataRecord, Prompt
 
@@ -49,13 +51,32 @@ def first_records(spec: SweepSpec, sweep_id: str) -> tuple[list[Config], list[Tr
 
     Trials go seed by seed, so that every config has its first seed before any has its second.
     """
+    configs = first_configs(spec, sweep_id)
+    return configs, make_trials(spec, sweep_id, configs, Stage.TUNE, first_number=0)
+
+
+def first_configs(spec: SweepSpec, sweep_id: str, points: int | None = None) -> list[Config]:
+    """Return the configs that a sweep begins with; of a grid all points, or only so many."""
     configs: dict[str, Config] = {}
     for role, training in baselines(spec):
         add_config(configs, spec, sweep_id, role, training)
     if spec.search.strategy == "grid":
-        for point in spec.space.grid():
+        for training in _baselines_in_grid(spec).values():
+            add_config(configs, spec, sweep_id, Role.SPACE, training)
+        for point in islice(spec.space.grid(), points):
             add_config(configs, spec, sweep_id, Role.SPACE, spec.bind(point))
-    return list(configs.values()), make_trials(spec, sweep_id, configs.values(), Stage.TUNE, first_number=0)
+    return list(configs.values())
+
+
+def _baselines_in_grid(spec: SweepSpec) -> dict[str, TrainingConfig]:
+    """Return the baselines that are points of the grid, too, by config id."""
+    different = {config_id(training): training for _, training in baselines(spec)}
+    points = {id_: {name: setting(different[id_], name) for name in spec.space.names} for id_ in different}
+    return {
+        id_: different[id_]
+        for id_, point in points.items()
+        if spec.space.contains(point) and config_id(spec.bind(point)) == id_
+    }
 
 
 def baselines(spec: SweepSpec) -> list[tuple[Role, TrainingConfig]]:
@@ -72,7 +93,8 @@ def add_config(
     configs: dict[str, Config], spec: SweepSpec, sweep_id: str, role: Role, training: TrainingConfig
 ) -> Config:
     """Add a config to `configs` (by id, in order), or the role to the config that is already there."""
-    id_ = config_id(training)
+    content = training.model_dump(mode="json", exclude={"seed"})
+    id_ = content_id(content)
     config = configs.get(id_)
     if config is not None:
         roles = config.roles if role in config.roles else (*config.roles, role)
@@ -84,7 +106,7 @@ def add_config(
             number=len(configs),
             roles=(role,),
             params={name: setting(training, name) for name in spec.space.names},
-            training=training.model_dump(mode="json", exclude={"seed"}),
+            training=content,
         )
     configs[id_] = config
     return config
@@ -136,20 +158,58 @@ def confirm_records(
     return changed, make_trials(spec, sweep_id, confirmed, Stage.CONFIRM, first_number)
 
 
-def stage_counts(spec: SweepSpec, configs: Sequence[Config] | None = None) -> StageCounts:
-    """Return how many trials a sweep has at most.
+class FirstCounts(NamedTuple):
+    """Number of configs that a sweep begins with."""
 
-    Args:
-        configs: configs that it begins with, if they exist already.
-    """
-    configs = first_records(spec, "plan")[0] if configs is None else configs
-    proposed = spec.search.num_configs or 0
-    tune = (len(configs) + proposed) * len(spec.seeds.tune)
+    configs: int
+    contenders: int
+    """Points of the space among them, but for one that is the baseline."""
+
+
+def first_counts(spec: SweepSpec) -> FirstCounts:
+    """Count what `first_configs` makes, without making it: the points of a grid all differ."""
+    comparators = baselines(spec)
+    different = len({config_id(training) for _, training in comparators})
+    if spec.search.strategy != "grid":
+        return FirstCounts(different, 0)
+    both, points = _baselines_in_grid(spec), spec.space.grid_size()
+    baseline_is_point = any(role is Role.BASELINE and config_id(training) in both for role, training in comparators)
+    return FirstCounts(different + points - len(both), points - baseline_is_point)
+
+
+def stage_counts(spec: SweepSpec) -> StageCounts:
+    """Return how many trials a sweep has at most."""
+    first, proposed = first_counts(spec), spec.search.num_configs or 0
+    tune = (first.configs + proposed) * len(spec.seeds.tune)
     if spec.seeds.confirm is None:
         return StageCounts(tune, 0)
-    contenders = sum(Role.BASELINE not in config.roles and Role.SPACE in config.roles for config in configs)
-    arms = min(spec.seeds.confirm.top_k, contenders + proposed) + len(baselines(spec)) + _needs_matched(spec)
+    chosen = min(spec.seeds.confirm.top_k, first.contenders + proposed)
+    arms = chosen + len(baselines(spec)) + _needs_matched(spec)
     return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
+
+
+MAX_TRIALS: Final = 2500
+"""Largest number of trials of one sweep: twice that of the largest report that is measured (`bench/report_scale.py`).
+
+Each is a training of minutes or hours, and a row that requests, pages and the report read.
+"""
+
+
+def too_many_trials(spec: SweepSpec) -> list[SpecError]:
+    """Refuse a sweep with more trials than anybody can wait for, before one of them is made."""
+    configs = spec.space.grid_size() if spec.search.strategy == "grid" else spec.search.num_configs or 0
+    seeds, confirm = spec.seeds.tune, spec.seeds.confirm
+    compared = spec.baselines.ppo_clip + spec.baselines.dapo
+    tune = (configs + compared) * len(seeds)
+    arms = min(confirm.top_k, configs) + compared + spec.baselines.matched if confirm else 0
+    trials = tune + arms * len(confirm.seeds if confirm else ())
+    if trials <= MAX_TRIALS:
+        return []
+    text = f"{configs + compared} configs x {len(seeds)} tune seeds"
+    if confirm:
+        text += f" and {arms} configs x {len(confirm.seeds)} confirm seeds"
+    remedy = "list fewer seeds, vary fewer values, or make several sweeps: `sweeps compare` joins them"
+    return [SpecError("/seeds", f"{text} are {trials} trials, more than {MAX_TRIALS}; {remedy}")]
 
 
 def make_plan(spec: SweepSpec, seconds_per_step: float | None, measured: Measured | None = None) -> SweepPlan:
@@ -159,9 +219,10 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None, measured: Measure
         seconds_per_step: measured on earlier trials of the same shape, the best basis; None without such trials.
         measured: figures of a probe of the same shape; without both, a shipped guess is used.
     """
-    configs, _ = first_records(spec, "plan")
-    told = telling_params(configs[:20])
-    tune, confirm = counts = stage_counts(spec, configs)
+    tune, confirm = counts = stage_counts(spec)
+    configs = first_configs(spec, "plan", None if measured else _SHOWN)
+    shown = configs[:_SHOWN]
+    told = telling_params(shown)
     cost = sweep_cost(spec, measured, [config.training for config in configs], counts) if measured else None
     estimate = _estimate(spec, counts, seconds_per_step, cost)
     warnings = _warnings(spec, guessed=seconds_per_step is None and cost is None)
@@ -170,10 +231,10 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None, measured: Measure
     return SweepPlan(
         name=spec.name,
         spec_digest=spec.digest,
-        configs=len(configs) + (spec.search.num_configs or 0),
+        configs=first_counts(spec).configs + (spec.search.num_configs or 0),
         baselines=[role for role, _ in baselines(spec)],
-        first_configs=[told[config.id] for config in configs[:20]],
-        first_roles=[list(config.roles) for config in configs[:20]],
+        first_configs=[told[config.id] for config in shown],
+        first_roles=[list(config.roles) for config in shown],
         trials={"tune": tune, "confirm": confirm},
         steps_per_trial=spec.base.steps,
         hours=estimate.hours,
@@ -218,6 +279,8 @@ def _needs_matched(spec: SweepSpec) -> bool:
     return any(config_id(clipped(spec.bind(point))) not in present for point in spec.space.corners())
 
 
+_SHOWN = 20
+"""Number of configs that a plan shows."""
 _GUESSED_SECONDS_PER_STEP = 0.04
 _START_S = 6.0
 _SCALED = (

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import to_jsonable_python
 
 from search_spaces.presets import PRESETS
 from search_spaces.space import SearchSpace, Strategy
@@ -183,15 +184,23 @@ def setting(training: TrainingConfig, name: str) -> Any:
     if name == "loss.epsilon":  # sets both bounds, and is read back where they are equal
         low, high = setting(training, "loss.epsilon_low"), setting(training, "loss.epsilon_high")
         return low if low == high else None
-    node: Any = training.model_dump(mode="json")
+    node: Any = training
     for key in name.split("."):
-        node = node.get(key) if isinstance(node, dict) else None
-    return node
+        if isinstance(node, BaseModel):
+            node = getattr(node, key) if key in type(node).model_fields else None
+        else:
+            node = node.get(key) if isinstance(node, dict) else None
+    return to_jsonable_python(node)
 
 
 def config_id(training: TrainingConfig) -> str:
     """Name a point: the hash of all training parameters but the seed. The same point has one name everywhere."""
-    return "cfg_" + _digest(training.model_dump(mode="json", exclude={"seed"}))[:12]
+    return content_id(training.model_dump(mode="json", exclude={"seed"}))
+
+
+def content_id(content: Mapping[str, Any]) -> str:
+    """Return `config_id` of a training that is JSON already, without its seed."""
+    return "cfg_" + _digest(content)[:12]
 
 
 def _digest(value: object) -> str:

@@ -5,8 +5,7 @@ rollout, completions per prompt, prompts per minibatch); device batches and accu
 """
 
 from collections.abc import Mapping
-from copy import deepcopy
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Self, cast
 
 from pydantic import Field, model_validator
 
@@ -158,7 +157,7 @@ def with_params(base: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str,
 
     Raises: ValueError, if a name runs through something that is not a mapping.
     """
-    result = deepcopy(dict(base))
+    result = _copied(base)
     for name, value in params.items():
         *path, leaf = name.split(".")
         node = result
@@ -168,6 +167,13 @@ def with_params(base: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str,
                 raise ValueError(f"{name}: {key} is a value, not a group of settings")
         node[leaf] = value
     return result
+
+
+def _copied(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy the groups of settings and share their values, which nobody changes; a deep copy takes ten times as long."""
+    return {
+        key: _copied(cast("dict[str, Any]", value)) if isinstance(value, dict) else value for key, value in node.items()
+    }
 
 
 __all__ = [

@@ -1,44 +1,111 @@
-"""Turns errors of a configuration into sentences, with the names that the document uses."""
+"""Turns errors of a configuration into sentences, with the names that the document uses; a few of each kind."""
 
 import difflib
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from trainers.config.base import NAME_RULE
 
+Place = tuple[str | int, ...]
+"""Names of groups and settings, and positions in lists, that lead to something in a document."""
+
+MOST_COMPLAINTS: Final = 50
+"""Kinds of mistakes that are told of one document; nobody reads more before mending these."""
+_MOST_OF_A_LIST: Final = 3
+"""Entries of one list that are told to be wrong in one way."""
+_LONGEST_DETAIL: Final = 400
+"""Characters of a sentence, which may repeat what somebody wrote."""
+_LONGEST_NAME: Final = 60
+"""Characters of a name for which a similar one is looked for; no setting's name is half as long."""
+
 
 class Complaint(NamedTuple):
     """One thing that is wrong; `path` leads to it in the document, and is empty for the document as a whole."""
 
-    path: tuple[str, ...]
+    path: Place
     detail: str
+    given: str | None = None
+    """The value that the detail is about, shortened."""
+    unknown: bool = False
+    """Whether there is no such setting, whatever its value."""
+
+    @property
+    def sentence(self) -> str:
+        """The detail with the value."""
+        return self.detail if self.given is None else f"{self.detail} (given: {self.given})"
 
 
-def complaints(error: ValidationError, raw: object, settings: Mapping[str, Sequence[str]]) -> list[Complaint]:
-    """Turn pydantic's errors into sentences.
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """All settings of a model."""
+
+    owners: Mapping[str, Sequence[str]]
+    """Tags of the variants that have a setting (such as losses), by its dotted name."""
+
+    @cached_property
+    def by_last_part(self) -> Mapping[str, Sequence[str]]:
+        """Dotted names by their last part."""
+        names: dict[str, list[str]] = {}
+        for dotted in self.owners:
+            names.setdefault(dotted.rpartition(".")[2], []).append(dotted)
+        return names
+
+
+def complaints(error: ValidationError, raw: object, settings: Settings) -> list[Complaint]:
+    """Turn pydantic's errors into sentences; beyond `MOST_COMPLAINTS` kinds of them, say how many more there are.
 
     Args:
         raw: document that was validated.
         settings: all settings there are, from `settings_of`.
     """
-    unique: dict[Complaint, None] = {}  # a union of plain types complains once for each of them
+    kinds: dict[tuple[Place, str], dict[Place, Any]] = {}
     for item in error.errors(include_url=False):
+        if item["type"] == "too_short" and len(item["input"]) >= item.get("ctx", {})["min_length"]:
+            continue  # only because entries were refused, which is told
         path = _path_in(raw, item["loc"], item["type"] == "missing")
-        if item["type"] == "extra_forbidden":
-            detail = _unknown(path, settings)
-        else:
-            plainer = _PLAIN_VALUE if item["loc"][-1:] in _PLAIN_TYPES else _PLAINER.get(item["type"])
-            detail = plainer.format(**item.get("ctx", {})) if plainer else item["msg"].removeprefix("Value error, ")
-            value = item.get("input")
-            if isinstance(value, str | int | float):
-                detail += f" (given: {str(value)[:100]})"
-                if item["type"] == "string_pattern_mismatch" and "/" in str(value):
-                    detail += _NO_PATH
-        unique[Complaint(path, detail)] = None
-    return list(unique)
+        whole = path[:-1] if path and isinstance(path[-1], int) else path  # entries of a list are wrong together
+        kind = (
+            _PLAIN_VALUE if item["loc"][-1:] in _PLAIN_TYPES else item["type"]
+        )  # each plain type of a union complains
+        kinds.setdefault((whole, kind), {}).setdefault(path, item)
+    told = [
+        complaint
+        for (whole, _), items in islice(kinds.items(), MOST_COMPLAINTS)
+        for complaint in _of_one_kind(whole, items, settings)
+    ]
+    more = len(kinds) - MOST_COMPLAINTS
+    rest = [Complaint((), f"and {more} more mistakes, which are told once these are mended")] if more > 0 else []
+    return [*told, *rest]
+
+
+def _of_one_kind(whole: Place, items: Mapping[Place, Any], settings: Settings) -> Iterable[Complaint]:
+    for path, item in islice(items.items(), _MOST_OF_A_LIST):
+        yield _complaint(path, item, settings)
+    if len(items) > _MOST_OF_A_LIST:
+        yield Complaint(whole, f"{len(items) - _MOST_OF_A_LIST} more entries of this list are wrong in the same way")
+
+
+def _complaint(path: Place, item: Any, settings: Settings) -> Complaint:
+    if item["type"] == "extra_forbidden":
+        return Complaint(path, _unknown(path, settings), unknown=True)
+    plainer = _PLAIN_VALUE if item["loc"][-1:] in _PLAIN_TYPES else _PLAINER.get(item["type"])
+    detail = plainer.format(**item.get("ctx", {})) if plainer else item["msg"].removeprefix("Value error, ")
+    value = item.get("input")
+    if not isinstance(value, str | int | float):
+        return Complaint(path, shortened(detail, _LONGEST_DETAIL))
+    if item["type"] == "string_pattern_mismatch" and "/" in str(value):
+        detail += _NO_PATH
+    return Complaint(path, shortened(detail, _LONGEST_DETAIL), given=shortened(str(value), 100))
+
+
+def shortened(text: str, most: int) -> str:
+    """Return at most so many characters, the last of them `…` if some are left out."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 _PLAIN_TYPES: Final = (("bool",), ("int",), ("float",), ("str",))
@@ -57,8 +124,8 @@ _PLAINER: Final = {
 
 
 @cache
-def settings_of(model: type[BaseModel]) -> Mapping[str, Sequence[str]]:
-    """Return the dotted names of all settings, each with the tags of the variants that have it (such as losses)."""
+def settings_of(model: type[BaseModel]) -> Settings:
+    """Return all settings of a model. It takes milliseconds, so each model's are found once."""
     schema = model.model_json_schema()
     settings: dict[str, list[str]] = {}
 
@@ -74,15 +141,15 @@ def settings_of(model: type[BaseModel]) -> Mapping[str, Sequence[str]]:
             walk(option, prefix)
 
     walk(schema, "")
-    return settings
+    return Settings(settings)
 
 
-def _path_in(raw: object, location: tuple[int | str, ...], missing: bool) -> tuple[str, ...]:
+def _path_in(raw: object, location: Place, missing: bool) -> Place:
     """Drop from pydantic's location everything that is not in the document: tags of unions, fields of short forms.
 
     `missing` says that the last part is a key that the document lacks.
     """
-    path: list[str] = []
+    path: list[str | int] = []
     for index, part in enumerate(location):
         if isinstance(raw, Mapping) and (part in raw or (missing and index == len(location) - 1)):
             raw = raw.get(part)
@@ -90,17 +157,24 @@ def _path_in(raw: object, location: tuple[int | str, ...], missing: bool) -> tup
             raw = raw[part]
         else:
             continue
-        path.append(str(part))
+        path.append(part)
     return tuple(path)
 
 
-def _unknown(path: Sequence[str], settings: Mapping[str, Sequence[str]]) -> str:
+@lru_cache(maxsize=1000)
+def _unknown(path: Place, settings: Settings) -> str:
     """Say that there is no such setting, and which one is probably meant."""
-    if owners := settings.get(".".join(path)):
+    *groups, last = map(str, path)
+    if owners := settings.owners.get(".".join([*groups, last])):
         return f"only {', '.join(dict.fromkeys(owners))} {'have' if len(set(owners)) > 1 else 'has'} this setting"
-    elsewhere = [dotted for dotted in settings if dotted.rpartition(".")[2] == path[-1]]
-    names = sorted({dotted.rpartition(".")[2] for dotted in settings})
-    if close := elsewhere or difflib.get_close_matches(path[-1], names, n=1):
+    if close := settings.by_last_part.get(last) or _similar(last, settings):
         return f"there is no such setting; did you mean {close[0]!r}?"
-    beside = [dotted for dotted in settings if dotted.split(".")[:-1] == list(path[:-1])]
+    beside = [dotted for dotted in settings.owners if dotted.split(".")[:-1] == groups]
     return "there is no such setting" + (f"; there are {', '.join(beside)}" if beside else "")
+
+
+def _similar(name: str, settings: Settings) -> Sequence[str]:
+    """Return the setting's name that is written almost like this one, if there is one."""
+    if len(name) > _LONGEST_NAME:
+        return ()
+    return difflib.get_close_matches(name, sorted(settings.by_last_part), n=1)

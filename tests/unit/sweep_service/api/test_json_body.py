@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep_service.api.json_body import MAX_DEPTH, parse
+from sweep_service.api.json_body import parse
 from sweep_service.api.problems import Refusal
+from sweep_service.intake.document_size import MAX_DEPTH
 
 JSON = st.recursive(
     st.none()

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, InterfaceError, OperationalError
 from starlette.types import Message
 
 from sweep_service.api import problems
 from sweep_service.api.guard import known_hosts
 from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, SpecError
-from sweep_service.schemas import Problem
+from sweep_service.schemas import Problem, ProblemError
 
 
 def answer(error: Exception) -> tuple[int, dict[bytes, bytes], Problem]:
@@ -62,6 +62,8 @@ def answer(error: Exception) -> tuple[int, dict[bytes, bytes], Problem]:
         (problems.Refusal(413, "BODY_TOO_LARGE", "too large"), 413, "BODY_TOO_LARGE"),
         (OperationalError("SELECT secret", {}, Exception("locked")), 503, "DATABASE_UNAVAILABLE"),
         (InterfaceError("SELECT secret", {}, Exception("gone")), 503, "DATABASE_UNAVAILABLE"),
+        (DataError("SELECT secret", {}, Exception("out of range")), 422, "INVALID_REQUEST"),
+        (OverflowError("secret: Python int too large to convert to SQLite INTEGER"), 422, "INVALID_REQUEST"),
         (RuntimeError("secret"), 500, "UNEXPECTED"),
     ],
 )
@@ -77,6 +79,19 @@ def test_every_error_has_its_status_and_code(error: Exception, status: int, code
 def test_all_reasons_are_listed() -> None:
     *_, problem = answer(InvalidSpec([SpecError("/name", "missing"), SpecError("/space", "empty")]))
     assert [(error.pointer, error.detail) for error in problem.errors] == [("/name", "missing"), ("/space", "empty")]
+
+
+@pytest.mark.parametrize("length", [10, 500, 50_000])
+def test_an_answer_is_short_however_much_is_wrong(length: int) -> None:
+    errors = [SpecError(f"/{n}", "\N{CJK UNIFIED IDEOGRAPH-4E2D}" * length) for n in range(900)]
+    *_, problem = answer(InvalidSpec(errors))
+    assert len(problem.model_dump_json().encode()) < 20_000
+    *told, last = problem.errors
+    assert len(told) <= 100
+    assert last == ProblemError(detail=f"and {900 - len(told)} more")
+    assert [error.pointer for error in told] == [f"/{n}" for n in range(len(told))]
+    *_, problem = answer(problems.Refusal(422, "INVALID_REQUEST", "x" * 100_000))
+    assert problem.detail.endswith("x…")
 
 
 @pytest.mark.parametrize(

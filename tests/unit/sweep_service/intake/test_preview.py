@@ -1,3 +1,5 @@
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -5,14 +7,47 @@ import pytest
 from sweep_service.intake import preview
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.plan import make_plan
+from sweep_service.sweep.spec import SweepSpec
+from tests.sweep_stack import wait_until
 
 
-def test_a_plan_does_not_wait_long_for_the_prompts_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def spec() -> SweepSpec:
+    """A spec whose prompts a trainer must read."""
     model = {"name": "pretrained", "model": "mine"}
-    spec = parse_spec({"name": "a", "space": {"loss.beta1": [0, 1]}, "training": {"model": model}})
+    return parse_spec({"name": "a", "space": {"loss.beta1": [0, 1]}, "training": {"model": model}})
+
+
+def test_a_plan_does_not_wait_long_for_the_prompts_of_others(
+    tmp_path: Path, spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = make_plan(spec, None)
     monkeypatch.setattr(preview, "WAIT_S", 0.0)
     with preview._ONE_AT_A_TIME:
         shown = preview.with_prompts(plan, spec, tmp_path)
     said = "no prompts are shown: the server is reading those of another plan; plan again in a minute"
     assert shown == plan.model_copy(update={"warnings": [*plan.warnings, said]})
+
+
+def test_few_plans_wait_for_the_prompts_of_others(tmp_path: Path, spec: SweepSpec) -> None:
+    plan = make_plan(spec, None)
+    with preview._ONE_AT_A_TIME, ThreadPoolExecutor(preview.MAX_WAITING + 1) as threads:
+        waiting = [
+            threads.submit(preview.with_prompts, plan, spec, tmp_path, 0.0) for _ in range(preview.MAX_WAITING + 1)
+        ]
+        wait_until("all places are taken", lambda: not preview._PLACES._value)
+        begun = time.monotonic()
+        assert "plan again in a minute" in preview.with_prompts(plan, spec, tmp_path).warnings[-1]
+        assert time.monotonic() - begun < preview.WAIT_S / 2
+        preview._ONE_AT_A_TIME.release()
+        said = {future.result().warnings[-1] for future in waiting}
+        preview._ONE_AT_A_TIME.acquire()
+    assert said == {"no prompts are shown: reading data and tokenizer took longer than 0 s"}
+
+
+def test_a_trainer_that_reads_has_a_limit_of_memory(
+    tmp_path: Path, spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preview, "LIMIT_BYTES", 2**25)
+    shown = preview.with_prompts(make_plan(spec, None), spec, tmp_path)
+    assert shown.warnings[-1] == "no prompts are shown: reading data and tokenizer took more than 0.03125 GiB"

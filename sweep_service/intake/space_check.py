@@ -1,0 +1,179 @@
+"""Checks a search space's points on training: names that it lacks, values that it refuses or reads as other values."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from search_spaces.distributions import Categorical, Scalar
+from search_spaces.space import Point, SearchSpace
+from sweep_service.errors import SpecError, pointer
+from sweep_service.intake.sharing_check import unshareable
+from sweep_service.sweep.baselines import BOUND_TOKEN_RATIOS
+from sweep_service.sweep.spec import SweepSpec, setting
+from trainers.config import TrainingConfig, with_params
+from trainers.config.complaints import Complaint, complaints, settings_of, shortened
+from trainers.losses import LOSSES
+
+MAX_POINTS: Final = 1000
+"""Largest number of points that are tried one by one, and so of a grid; each takes 0.2 ms."""
+MAX_LISTED: Final = 500
+"""Largest number of values that the lists of a space have together; each is tried by itself, too."""
+_TOLD: Final = 5
+"""Values, reasons and points that are named; the others are counted."""
+
+
+def space_errors(space: SearchSpace, training: Mapping[str, Any], base: Sequence[Complaint]) -> list[SpecError]:
+    """Try the space's corner points. A value that fails in all of its points is named, otherwise the points are.
+
+    Args:
+        training: the base configuration.
+        base: what is wrong with it alone, which is not told again.
+    """
+    if "seed" in space.names:
+        return [SpecError("/space/seed", "the seed is not a parameter to choose; list the seeds under /seeds")]
+    if mixed := _mixed_losses(space, training):
+        return mixed
+    told = {complaint.sentence for complaint in base}
+
+    def refused(params: Point) -> list[Complaint]:
+        found = _bound(training, params)
+        return [] if isinstance(found, TrainingConfig) else [item for item in found if item.sentence not in told]
+
+    if too_long := _too_long_lists(space):
+        return [*too_long, *_unknown_names(space, refused(next(space.corners())))]
+    points = list(space.corners())
+    failing = [(point, reasons) for point in points if (reasons := refused(point))]
+    with_value = Counter(item for point in points for item in point.items())
+    failing_with_value = Counter(item for point, _ in failing for item in point.items())
+    always = [item for item, number in failing_with_value.items() if number == with_value[item]]
+    alone = {item: reasons for item in always if (reasons := refused(dict([item])))}
+    errors = [error for name in space.names for error in _value_errors(name, space.root[name].edges, alone)]
+    together = [point_error(point, reasons) for point, reasons in failing if alone.keys().isdisjoint(point.items())]
+    rest = len(together) - _TOLD
+    more = [SpecError("/space", f"and {rest} more of the points at its edges cannot run")] if rest > 0 else []
+    return [*errors, *together[:_TOLD], *more]
+
+
+def point_errors(spec: SweepSpec) -> list[SpecError]:
+    """Return why the first point that cannot run cannot: of all points, or of the corner points if those are too many.
+
+    A point between the corners may be refused, too: training may take 4 and 8 and refuse 5.
+    """
+    space = spec.space
+    for point in space.grid() if space.size is not None and space.size <= MAX_POINTS else space.corners():
+        found = _bound(spec.training, point)
+        reasons = unshareable(spec, found) if isinstance(found, TrainingConfig) else found
+        if reasons:
+            return [point_error(point, reasons)]
+    return []
+
+
+def grid_errors(space: SearchSpace) -> list[SpecError]:
+    """Return why a space has no grid, or none that anybody means."""
+    continua = [name for name in space.names if space.root[name].size is None]
+    if continua:
+        remedy = "a grid needs a step or a list of values here; or set search.strategy to random or tpe"
+        return [SpecError(pointer(("space", name)), remedy) for name in continua]
+    if (size := space.grid_size()) > MAX_POINTS:
+        number = size if size < 10**12 else "more than a trillion"
+        remedy = f"the grid has {number} points, more than {MAX_POINTS}; vary fewer values, or use random or tpe"
+        return [SpecError("/space", remedy)]
+    return []
+
+
+def point_error(point: Point, reasons: Iterable[Complaint | str]) -> SpecError:
+    """Return the error of one point."""
+    sentences = [reason if isinstance(reason, str) else reason.sentence for reason in islice(reasons, _TOLD)]
+    return SpecError("/space", f"the point {shortened(json.dumps(point), 400)} cannot run: {'; '.join(sentences)}")
+
+
+def _too_long_lists(space: SearchSpace) -> list[SpecError]:
+    listed = sum(len(values.choices) for values in space.root.values() if isinstance(values, Categorical))
+    if listed <= MAX_LISTED:
+        return []
+    remedy = "give ranges ({type: float, low: …, high: …}), or try fewer"
+    return [SpecError("/space", f"its lists have {listed} values together, more than {MAX_LISTED}; {remedy}")]
+
+
+def _unknown_names(space: SearchSpace, reasons: Sequence[Complaint]) -> list[SpecError]:
+    """Return the errors of names that training lacks, from what it says of one point."""
+    unknown = [(".".join(map(str, reason.path)), reason.detail) for reason in reasons if reason.unknown]
+    return [
+        SpecError(pointer(("space", name)), detail)
+        for name in space.names
+        for path, detail in unknown
+        if f"{name}.".startswith(f"{path}.")
+    ]
+
+
+def _value_errors(
+    name: str, edges: Iterable[Scalar], alone: Mapping[tuple[str, Scalar], Sequence[Complaint]]
+) -> list[SpecError]:
+    """Return the errors of one name, each with the values that it is about."""
+    values: dict[tuple[str, bool], list[Scalar]] = {}
+    for value in edges:
+        for reason in alone.get((name, value), ()):
+            values.setdefault((reason.detail, reason.unknown), []).append(value)
+    place = pointer(("space", name))
+    errors = [
+        SpecError(place, detail if unknown else f"{_listed(refused)}: {detail}")
+        for (detail, unknown), refused in values.items()
+    ]
+    rest = len(errors) - _TOLD
+    return [*errors[:_TOLD], *([SpecError(place, f"and {rest} more of its values cannot be used")] if rest > 0 else [])]
+
+
+def _listed(values: Sequence[Scalar]) -> str:
+    text = ", ".join(shortened(repr(value), 60) for value in values[:_TOLD])
+    return text + (f" and {len(values) - _TOLD} more" if len(values) > _TOLD else "")
+
+
+def _mixed_losses(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
+    """Refuse settings that several losses would share, if one of them lacks the setting or reads it differently."""
+    if "loss.name" not in space.names:
+        return []
+    base = training.get("loss")
+    given = cast("Mapping[str, Any]", base) if isinstance(base, Mapping) else {}
+    names = [given.get("name", TrainingConfig().loss.name), *space.root["loss.name"].edges]
+    losses = {name: settings_of(LOSSES[name].params).owners for name in LOSSES if name in names}
+    shared = [*given, *(name.split(".")[1] for name in space.names if name.startswith("loss."))]
+    reasons: list[str] = []
+    for name in dict.fromkeys(shared):
+        lacking = [loss for loss in losses if name not in losses[loss]]
+        if lacking and len(lacking) < len(losses):
+            reasons.append(f"{name} is not a setting of {' and '.join(lacking)}")
+        elif name.startswith("epsilon") and len(losses) > 1 and not BOUND_TOKEN_RATIOS.issuperset(losses):
+            reasons.append(f"{name} does not mean the same in {' and '.join(losses)}")
+    remedy = "leave it out, so that each loss has its own, or give each loss a sweep of its own"
+    return [SpecError("/space/loss.name", f"{reason}; {remedy}") for reason in reasons]
+
+
+def _bound(training: Mapping[str, Any], params: Point) -> TrainingConfig | list[Complaint]:
+    """Return the base configuration with these parameters, or why training refuses or misreads it."""
+    try:
+        raw = with_params(training, params)
+    except ValueError as error:
+        return [Complaint((), str(error))]
+    try:
+        config = TrainingConfig.model_validate(raw)
+    except ValidationError as error:
+        return complaints(error, raw, settings_of(TrainingConfig))
+    return _misread(config, params) or config
+
+
+def _misread(config: TrainingConfig, params: Point) -> list[Complaint]:
+    """Return the values that training converts, such as text to a number: the sampler would not find its point."""
+    read = {name: setting(config, name) for name in params}
+    same = {
+        name: (isinstance(value, bool), value) == (isinstance(read[name], bool), read[name])
+        for name, value in params.items()
+    }
+    return [
+        Complaint((), f"{name} {params[name]!r} is read as {read[name]!r}; write that")
+        for name in params
+        if not same[name]
+    ]

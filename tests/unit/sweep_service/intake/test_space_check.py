@@ -1,0 +1,127 @@
+"""However long a space's lists are, a mistake is told once, and only so many points are tried or made."""
+
+from typing import Any
+
+import pytest
+
+from sweep_service.errors import InvalidSpec
+from sweep_service.intake import space_check, spec_check
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.sweep import plan
+from sweep_service.sweep.plan import MAX_TRIALS, first_counts, first_records, make_plan, stage_counts
+from trainers.config import TrainingConfig
+
+
+def refusals(raw: object) -> list[tuple[str, str]]:
+    with pytest.raises(InvalidSpec) as refused:
+        parse_spec(raw)
+    return [(error.pointer, error.detail) for error in refused.value.errors]
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    return {"name": "s", "space": {"loss.beta1": [0, 0.5]}} | changes
+
+
+UNKNOWN = "there is no such setting; did you mean 'beta2'?"
+RANGE = {"type": "float", "low": 0, "high": 0.0999, "step": 0.0001}
+
+
+def test_one_misspelt_name_is_one_complaint_however_many_values_it_has() -> None:
+    assert refusals(spec(space={"loss.beta9": list(range(400))})) == [("/space/loss.beta9", UNKNOWN)]
+    told = dict(refusals(spec(space={"loss.beta9": list(range(800))})))
+    assert told["/space/loss.beta9"] == UNKNOWN
+    assert told.pop("/space").startswith("its lists have 800 values together, more than 500; give ranges")
+
+
+def test_sixteen_misspelt_names_are_sixteen_complaints() -> None:
+    names = {f"loss.beta{n}x": list(range(31)) for n in range(16)}
+    assert len(refusals(spec(space=names))) == 17  # the base and 15 others at the edges: the points that fail together
+
+
+def test_values_that_fail_alike_are_told_together() -> None:
+    (told,) = refusals(spec(space={"loss.beta1": [-n for n in range(1, 400)]}))
+    assert told == (
+        "/space/loss.beta1",
+        "-1, -2, -3, -4, -5 and 394 more: Input should be greater than or equal to 0",
+    )
+    steps = refusals(spec(space={"steps": [8 * n + 1 for n in range(400)]}))
+    assert steps[-1] == ("/space/steps", "and 395 more of its values cannot be used")
+    assert len(steps) == 6
+
+
+def test_entries_of_a_list_that_are_wrong_alike_are_counted() -> None:
+    assert refusals(spec(seeds={"tune": ["x"] * 300}))[-1] == (
+        "/seeds/tune",
+        "297 more entries of this list are wrong in the same way",
+    )
+    many = refusals({f"wrong{n}": 1 for n in range(900)})
+    assert len(many) == 51
+    assert many[-1] == ("", "and 852 more mistakes, which are told once these are mended")
+
+
+def test_a_base_with_very_many_mistakes_hides_those_of_the_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spec_check, "space_errors", None)
+    wrong = {"task": {"name": "word_problems", "data": {"filter": {"a": [[]] * 900}}}}
+    assert len(refusals(spec(training=wrong))) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "words"),
+    [
+        ({"space": {"loss.beta1": RANGE | {"high": 0.1}}}, "/space", "the grid has 1001 points, more than 1000"),
+        (
+            {"space": {"loss.beta1": RANGE}, "seeds": {"tune": list(range(50))}},
+            "/seeds",
+            "1002 configs x 50 tune seeds",
+        ),
+        ({"seeds": {"tune": [0], "confirm": {"seeds": list(range(1, 1000))}}}, "/seeds", "are 4999 trials, more than"),
+        (
+            {"search": {"strategy": "random", "num_configs": 10_000}, "seeds": {"tune": [0]}},
+            "/seeds",
+            "10002 configs x 1 tune seeds are 10002 trials, more than 2500; list fewer seeds, vary fewer values, or",
+        ),
+    ],
+)
+def test_a_sweep_has_a_limit_of_trials_and_points(change: dict[str, Any], place: str, words: str) -> None:
+    ((pointer, detail),) = refusals(spec(**change))
+    assert pointer == place
+    assert words in detail
+
+
+def test_too_many_trials_are_counted_and_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    for made in ("add_config", "make_trials"):
+        monkeypatch.setattr(plan, made, None)
+    monkeypatch.setattr(space_check, "_bound", lambda *_: TrainingConfig())
+    assert "trials" in refusals(spec(space={"loss.beta1": RANGE}, seeds={"tune": list(range(50))}))[0][1]
+
+
+def test_a_plan_makes_the_configs_that_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = parse_spec(spec(space={"loss.beta1": RANGE}))
+    made, add_config = list[str](), plan.add_config
+    monkeypatch.setattr(plan, "add_config", lambda *given: made.append("") or add_config(*given))
+    shown = make_plan(large, None)
+    assert (shown.configs, len(shown.first_configs)) == (1002, 20)
+    assert len(made) < 30
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"space": {"loss.beta1": [0, 1], "loss.beta2": 0}},
+        {"space": {"loss.beta1": [0, 1], "loss.beta2": 0}, "baselines": {"ppo_clip": False}},
+        {"training": {"loss": {"name": "dapo"}}, "space": {"loss.epsilon_high": [0.2, 0.28]}},
+        {"training": {"loss": {"name": "dapo", "epsilon_high": 0.25}}, "space": {"loss.epsilon_high": [0.2, 0.28]}},
+        {"space": {"loss.name": ["ce_gppo", "cispo", "gspo"]}},
+        {"space": {"loss.beta1": 0.5, "steps": [480, 960]}},
+        {"search": {"strategy": "tpe", "num_configs": 5}},
+    ],
+)
+def test_what_is_counted_is_what_is_made(change: dict[str, Any]) -> None:
+    parsed = parse_spec(spec(**change))
+    configs, trials = first_records(parsed, "swp")
+    first = first_counts(parsed)
+    assert first.configs == len(configs)
+    assert first.contenders == sum("space" in config.roles and "baseline" not in config.roles for config in configs)
+    proposed = (parsed.search.num_configs or 0) * len(parsed.seeds.tune)
+    assert stage_counts(parsed).tune == len(trials) + proposed <= MAX_TRIALS
