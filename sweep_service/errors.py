@@ -5,7 +5,8 @@ Exception
 │   ├── NotFound                      an id that names nothing
 │   ├── InvalidSpec                   a sweep that cannot run: every reason, each with its JSON pointer
 │   ├── Conflict                      a request that the present state does not allow
-│   │   └── IdempotencyKeyReused      the same key with another request
+│   │   ├── IdempotencyKeyReused      the same key with another request
+│   │   └── ReportFailed              asked for a report that could not be built
 │   ├── StaleEpoch                    a runner that lost its lease tried to write
 │   ├── NotReady                      asked for something that does not exist yet, such as a report
 │   ├── TokenError          auth      no token where one is needed, or one that cannot be used
@@ -76,6 +77,10 @@ class Conflict(ServiceError):
 
 class IdempotencyKeyReused(Conflict):
     """The idempotency key was used before with another request; use a new key."""
+
+
+class ReportFailed(Conflict):
+    """The report could not be built, and asking again does not help."""
 
 
 class StaleEpoch(ServiceError):

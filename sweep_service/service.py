@@ -9,7 +9,7 @@ from statistics import fmean
 import yaml
 from pydantic_core import from_json
 
-from sweep_service.errors import NotReady
+from sweep_service.errors import NotReady, ReportFailed
 from sweep_service.intake.catalog_check import check_catalog
 from sweep_service.intake.preview import with_prompts
 from sweep_service.intake.spec_check import parse_spec
@@ -187,14 +187,18 @@ class SweepService:
 
         Args:
             interim: while the sweep goes on, return the newest interim one, and ask the worker for a newer one.
-        Raises: NotFound; NotReady.
+        Raises: NotFound; NotReady; ReportFailed.
         """
         kept = self.store.find_report(sweep_id, format_)
         if interim and (kept is None or kept.interim):
             self.store.want_report(sweep_id)
-        if kept is None or (kept.interim and not interim):
-            raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
-        return kept
+        if kept is not None and (interim or not kept.interim):
+            return kept
+        if (reason := self.store.report_failure(sweep_id)) is not None:
+            raise ReportFailed(
+                f"the report of sweep {sweep_id} could not be built: {reason}; the worker's log tells more"
+            )
+        raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
 
     def compare(self, sweep_ids: Sequence[str]) -> SweepsComparison:
         """Join sweeps by config, and compare each with the first.

@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sweep_service.api.json_body import read_body
 from sweep_service.api.problems import Refusal
 from sweep_service.api.sweep_routes import Service, SweepId, get_report
-from sweep_service.errors import Conflict, NotFound
+from sweep_service.errors import Conflict, NotFound, ReportFailed
 from sweep_service.pages.live_sweeps import LiveSweeps
 from sweep_service.pages.rendering import HEADERS, render, static_file
 from sweep_service.pages.session import cookie_name, is_valid, may_sign_in, new_cookie
@@ -181,7 +181,10 @@ def get_report_page(
     service: Service, sweep_id: KnownSweep, format: Annotated[Literal["html", "json", "md"], Query()] = "html"
 ) -> Response:
     """Show the report, as isolated as under /v1; while it does not exist, show a page that asks again."""
-    answer = get_report(service, sweep_id, format)
+    try:
+        answer = get_report(service, sweep_id, format)
+    except ReportFailed as error:
+        return _message(409, "No report", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
     if answer.status_code == 202:
         text = "It is being built. This page shows it as soon as it is there."
         answer = _message(202, "The report", text, f"/sweeps/{sweep_id}", "Back to the sweep")

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DataError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
-from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady
+from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, ReportFailed
 from sweep_service.schemas import Problem, ProblemError
 from trainers.config.complaints import shortened
 
@@ -24,6 +24,7 @@ CODES: dict[type[Exception], tuple[int, str]] = {
     InvalidSpec: (422, "INVALID_SPEC"),
     IdempotencyKeyReused: (422, "IDEMPOTENCY_KEY_REUSED"),
     Conflict: (409, "CONFLICT"),
+    ReportFailed: (409, "REPORT_FAILED"),
     NotReady: (409, "NOT_READY"),
 }
 _MOST_ERRORS: Final = 100

@@ -223,7 +223,7 @@ def get_report(
         bool, Query(description="While the sweep runs: the newest interim report; asking has a newer one built.")
     ] = True,
 ) -> Response:
-    """Return the report; 202 while there is none."""
+    """Return the report; 202 while there is none, 409 if it could not be built."""
     try:
         report = service.report(sweep_id, format, interim=interim)
     except NotReady as error:

@@ -14,13 +14,26 @@ from pydantic import ValidationError
 
 from sweep_service.auth import is_loopback
 from sweep_service.client.errors import Refused, Unauthorized, Unreachable
-from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, SpecError
+from sweep_service.errors import (
+    Conflict,
+    IdempotencyKeyReused,
+    InvalidSpec,
+    NotFound,
+    NotReady,
+    ReportFailed,
+    SpecError,
+)
 from sweep_service.schemas import Problem
 from sweep_service.settings import Settings
 
 _TRY_AGAIN: Final = (429, 502, 503, 504)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
-_BY_CODE: Final = {"CONFLICT": Conflict, "IDEMPOTENCY_KEY_REUSED": IdempotencyKeyReused, "NOT_READY": NotReady}
+_BY_CODE: Final = {
+    "CONFLICT": Conflict,
+    "IDEMPOTENCY_KEY_REUSED": IdempotencyKeyReused,
+    "NOT_READY": NotReady,
+    "REPORT_FAILED": ReportFailed,
+}
 
 
 def find_url(settings: Settings) -> str:

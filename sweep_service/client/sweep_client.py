@@ -219,7 +219,7 @@ class Client:
 
         Args:
             timeout_s: seconds to wait for it; None waits for as long as it takes.
-        Raises: NotReady, if it is not built by then.
+        Raises: NotReady, if it is not built by then; ReportFailed, if it cannot be built.
         """
         return self._report(sweep_id, {"format": format, "interim": "false"}, timeout_s).content
 
@@ -235,7 +235,7 @@ class Client:
         Args:
             timeout_s: seconds to wait for a report.
             fresh_s: largest age in seconds of an interim one; if there is none in time, take what there is.
-        Raises: NotReady, if there is none by then.
+        Raises: NotReady, if there is none by then; ReportFailed, if it cannot be built.
         """
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:

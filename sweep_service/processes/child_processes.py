@@ -89,10 +89,15 @@ def stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
         process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(1)  # a keeper kills what is below it, then ends
+    kill(process)
+    process.wait()
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a child and its process group; whoever wants to know when it is gone polls it."""
     if process.poll() is None:  # so the pid is still its own
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def die_with_parent() -> None:

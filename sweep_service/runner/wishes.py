@@ -26,6 +26,11 @@ _INTERRUPTIONS: Final[Mapping[DesiredState, Interruption]] = {
 """Interruption that each wish asks for; `DesiredState.RUN`, which interrupts nothing, is left out."""
 
 
+def interruption_for(wish: DesiredState) -> Interruption | None:
+    """Return the way in which a wish ends a runner's work; None if it lets it go on."""
+    return _INTERRUPTIONS.get(wish)
+
+
 class Wishes:
     """Answers what the user wishes of one sweep, from a reading of the store that is at most a second old."""
 
@@ -40,5 +45,5 @@ class Wishes:
         now = time.monotonic()
         if self._interruption is None and now - self._read_at > READ_EVERY_S:
             self._read_at = now
-            self._interruption = _INTERRUPTIONS.get(self._store.get_sweep(self._sweep_id).desired_state)
+            self._interruption = interruption_for(self._store.get_sweep(self._sweep_id).desired_state)
         return self._interruption

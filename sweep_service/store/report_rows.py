@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import exists, select, update
+from sqlalchemy import Connection, exists, select, update
 
 from sweep_service.errors import NotReady
 from sweep_service.store import tables as t
@@ -38,6 +38,7 @@ class ReportRows(Rows):
             for format_, content in contents.items():
                 if format_ not in present:
                     connection.execute(t.reports.insert().values(row | {"format": format_, "content": content}))
+            _set_failure(connection, sweep_id, None)
 
     def put_interim_report(self, sweep_id: str, inputs_digest: str, contents: Mapping[str, bytes]) -> None:
         """Keep an interim report in place of the one before; no change once the sweep has stopped running."""
@@ -48,6 +49,17 @@ class ReportRows(Rows):
             connection.execute(t.reports.delete().where(t.reports.c.sweep_id == sweep_id))
             for format_, content in contents.items():
                 connection.execute(t.reports.insert().values(row | {"format": format_, "content": content}))
+            _set_failure(connection, sweep_id, None)
+
+    def set_report_failure(self, sweep_id: str, reason: str) -> None:
+        """Note why a sweep's report could not be built. The next report that is kept clears it."""
+        with writing(self.engine) as connection:
+            _set_failure(connection, sweep_id, reason)
+
+    def report_failure(self, sweep_id: str) -> str | None:
+        """Return why the last try to build a sweep's report failed; None if it did not."""
+        with self._read() as connection:
+            return one_sweep(connection, sweep_id)["report_failure"]
 
     def get_report(self, sweep_id: str, format_: str) -> bytes:
         """Return a sweep's final report.
@@ -78,12 +90,17 @@ class ReportRows(Rows):
         with self._read() as connection:
             return connection.execute(query).scalar_one_or_none()
 
-    def unreported(self) -> list[str]:
-        """Return the sweeps that have ended and have no final report, oldest first: failed and cancelled ones."""
+    def next_unreported(self, not_now: Collection[str]) -> str | None:
+        """Return the sweep that ended last of those without a final report: failed and cancelled ones.
+
+        Args:
+            not_now: ids of sweeps that are left out.
+        """
         s, ended = t.sweeps.c, [state.value for state in SweepState if state.is_over]
         reported = exists().where(t.reports.c.sweep_id == s.id, ~t.reports.c.interim)
+        query = select(s.id).where(s.state.in_(ended), ~reported, s.id.not_in(list(not_now)))
         with self._read() as connection:
-            return list(connection.execute(select(s.id).where(s.state.in_(ended), ~reported).order_by(s.id)).scalars())
+            return connection.execute(query.order_by(s.ended_at.desc()).limit(1)).scalar_one_or_none()
 
     def want_report(self, sweep_id: str) -> None:
         """Note that somebody wants an interim report, or a newer one."""
@@ -110,3 +127,7 @@ class ReportRows(Rows):
             sweep_id = connection.execute(first).scalar_one_or_none()
             connection.execute(update(t.sweeps).where(s.id == sweep_id).values(report_wanted=False))
             return sweep_id
+
+
+def _set_failure(connection: Connection, sweep_id: str, reason: str | None) -> None:
+    connection.execute(update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(report_failure=reason))

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import Conflict, IdempotencyKeyReused
@@ -97,8 +97,12 @@ class SweepRows(Rows):
     def request_cancel(self, sweep_id: str) -> Sweep:
         """Note that the user wants the sweep stopped. Repeating it changes nothing.
 
+        A sweep that has never run, and that nobody holds, is cancelled here and now: no runner needs to be started for
+        that. Its epoch rises as in a claim, so that whoever held it once is refused.
+
         Raises: NotFound; Conflict, if the sweep has ended otherwise.
         """
+        s = t.sweeps.c
         with writing(self.engine) as connection:
             row = one_sweep(connection, sweep_id, lock=True)
             state = SweepState(row["state"])
@@ -106,26 +110,37 @@ class SweepRows(Rows):
                 raise Conflict(f"sweep {sweep_id} has already ended as {state}; there is nothing to cancel")
             if row["desired_state"] != DesiredState.CANCEL:
                 wish = {"desired_state": DesiredState.CANCEL.value}
-                connection.execute(update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(wish))
+                connection.execute(update(t.sweeps).where(s.id == sweep_id).values(wish))
                 append_event(connection, sweep_id, "sweep.cancel_requested", {})
+            nobodys = and_(s.state == SweepState.QUEUED.value, _is_free(*now_for_leases(connection)))
+            taken = update(t.sweeps).where(s.id == sweep_id, nobodys).values(epoch=s.epoch + 1, lease_until=None)
+            if connection.execute(taken).rowcount:
+                _change_state(connection, Fence(sweep_id, row["epoch"] + 1), SweepState.CANCELLED, None)
         return self.get_sweep(sweep_id)
 
     def claim(self, holder: str, lease_s: float, *, to_cancel: bool = False) -> Sweep | None:
-        """Take over the oldest sweep that needs work and that no live lease holds; this raises its epoch by one.
+        """Take over the oldest sweep that needs a runner and that no live lease holds; this raises its epoch by one.
 
         Args:
             holder: name of the new holder, for people to read.
             lease_s: seconds until the lease ends unless it is renewed.
             to_cancel: take only a sweep that the user wants stopped.
         """
-        claimed = [state.value for state in SweepState if state.needs_worker]
+        wanted = t.sweeps.c.state.in_([state.value for state in SweepState if state.needs_runner])
+        if to_cancel:
+            wanted &= t.sweeps.c.desired_state == DesiredState.CANCEL.value
+        return self._claim(holder, lease_s, wanted)
+
+    def claim_final_report(self, holder: str, lease_s: float) -> Sweep | None:
+        """Take over the oldest sweep that needs its final report, as `claim` does for those that need a runner."""
+        needing = [state.value for state in SweepState if state.needs_final_report]
+        return self._claim(holder, lease_s, t.sweeps.c.state.in_(needing))
+
+    def _claim(self, holder: str, lease_s: float, wanted: ColumnElement[bool]) -> Sweep | None:
+        s = t.sweeps.c
         with writing(self.engine) as connection:
             now, clock = now_for_leases(connection)
-            s = t.sweeps.c
-            free = or_(s.lease_until.is_(None), s.lease_clock != clock, s.lease_until < now)
-            query = select(s.id).where(s.state.in_(claimed), free).order_by(s.id).limit(1)
-            if to_cancel:
-                query = query.where(s.desired_state == DesiredState.CANCEL.value)
+            query = select(s.id).where(wanted, _is_free(now, clock)).order_by(s.id).limit(1)
             sweep_id = connection.execute(query.with_for_update(skip_locked=True)).scalar_one_or_none()
             if sweep_id is None:
                 return None
@@ -158,20 +173,7 @@ class SweepRows(Rows):
         Raises: StaleEpoch; Conflict, if the transition is not allowed.
         """
         with self._fenced(fence) as connection:
-            row = one_sweep(connection, fence.sweep_id)
-            before = SweepState(row["state"])
-            if state is before:
-                return
-            if state not in TRANSITIONS[before]:
-                raise Conflict(f"sweep {fence.sweep_id} cannot go from {before} to {state}")
-            values: dict[str, object] = {"state": state.value, "message": message}
-            if row["started_at"] is None and state is SweepState.RUNNING:
-                values["started_at"] = time.time()
-            if state.is_over:
-                values["ended_at"] = time.time()
-                end_waiting(connection, fence, Ending.CANCELLED)
-            connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(values))
-            append_event(connection, fence.sweep_id, "sweep.state_changed", {"state": state, "message": message})
+            _change_state(connection, fence, state, message)
 
     def list_events(self, sweep_id: str, after: int = 0, limit: int = 1000) -> list[Event]:
         """Return events with a number above `after`, in order."""
@@ -184,3 +186,26 @@ class SweepRows(Rows):
         query = select(func.max(t.events.c.seq)).where(t.events.c.sweep_id == sweep_id)
         with self._read() as connection:
             return connection.execute(query).scalar_one() or 0
+
+
+def _is_free(now: float, clock: str) -> ColumnElement[bool]:
+    """Return the condition that no live lease holds a sweep, by the clock of leases."""
+    s = t.sweeps.c
+    return or_(s.lease_until.is_(None), s.lease_clock != clock, s.lease_until < now)
+
+
+def _change_state(connection: Connection, fence: Fence, state: SweepState, message: str | None) -> None:
+    row = one_sweep(connection, fence.sweep_id)
+    before = SweepState(row["state"])
+    if state is before:
+        return
+    if state not in TRANSITIONS[before]:
+        raise Conflict(f"sweep {fence.sweep_id} cannot go from {before} to {state}")
+    values: dict[str, object] = {"state": state.value, "message": message}
+    if row["started_at"] is None and state is SweepState.RUNNING:
+        values["started_at"] = time.time()
+    if state.is_over:
+        values["ended_at"] = time.time()
+        end_waiting(connection, fence, Ending.CANCELLED)
+    connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(values))
+    append_event(connection, fence.sweep_id, "sweep.state_changed", {"state": state, "message": message})

@@ -63,6 +63,7 @@ sweeps = Table(
     Column("lease_clock", String(64)),
     Column("lease_holder", String(255)),
     Column("report_wanted", Boolean, nullable=False, default=False),
+    Column("report_failure", AnyText),
 )
 
 configs = Table(

@@ -220,7 +220,7 @@ def end_waiting(
     waiting = select(c.id).where(c.sweep_id == fence.sweep_id, c.state == TrialState.PENDING)
     if trial_id is not None:
         waiting = waiting.where(c.id == trial_id)
-    for id_ in connection.execute(waiting).scalars().all():
+    for id_ in connection.execute(waiting.order_by(c.number)).scalars().all():
         _move_trial(connection, fence, id_, MEANINGS[ending].state, ending, message)
 
 

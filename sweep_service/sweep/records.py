@@ -40,9 +40,14 @@ class SweepState(StrEnum):
         return self in (SweepState.SUCCEEDED, SweepState.FAILED, SweepState.CANCELLED)
 
     @property
-    def needs_worker(self) -> bool:
-        """Whether a worker claims a sweep in this state: to run its trials, or to build its report."""
-        return not self.is_over
+    def needs_runner(self) -> bool:
+        """Whether a worker claims a sweep in this state to run its trials."""
+        return self in (SweepState.QUEUED, SweepState.RUNNING)
+
+    @property
+    def needs_final_report(self) -> bool:
+        """Whether a worker claims a sweep in this state to build its report, with which the sweep ends."""
+        return self is SweepState.FINALIZING
 
     @property
     def trials_may_change(self) -> bool:

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from sweep_service.auth import TokenError
 from sweep_service.client import Client, Refused, TooLate, Unauthorized, Unreachable
-from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady
+from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, ReportFailed
 from sweep_service.store import Store
 from sweep_service.store.tables import reports
 from sweep_service.sweep.records import Event, SweepState, TrialState
@@ -56,7 +56,7 @@ def test_a_list_of_several_pages_comes_whole(served: Served, client: Client) -> 
     assert [trial.number for trial in trials] == list(range(800))
 
 
-def test_errors_are_those_of_the_service(client: Client) -> None:
+def test_errors_are_those_of_the_service(served: Served, client: Client) -> None:
     with pytest.raises(NotFound, match=UNKNOWN):
         client.get(UNKNOWN)
     with pytest.raises(NotFound):
@@ -71,6 +71,9 @@ def test_errors_are_those_of_the_service(client: Client) -> None:
         client.best(sweep.id)
     with pytest.raises(NotReady):
         client.report(sweep.id)
+    served.store.set_report_failure(sweep.id, "MemoryError")
+    with pytest.raises(ReportFailed, match="MemoryError"):
+        client.report(sweep.id, timeout_s=None)
     with pytest.raises(IdempotencyKeyReused):
         client.submit(SPEC | {"name": "b"}, "key")
     with pytest.raises(Refused) as refusal:
@@ -80,8 +83,9 @@ def test_errors_are_those_of_the_service(client: Client) -> None:
 
 def test_cancelling_an_ended_sweep_is_a_conflict(served: Served, client: Client) -> None:
     sweep = client.submit(SPEC)
+    fence = claim(served.store, sweep.id)
     assert client.cancel(sweep.id).desired_state == "CANCEL"
-    finish(served.store, claim(served.store, sweep.id), SweepState.FAILED)
+    finish(served.store, fence, SweepState.FAILED)
     with pytest.raises(Conflict, match="FAILED"):
         client.cancel(sweep.id)
 

@@ -209,12 +209,31 @@ def test_best_is_409_without_evidence_then_a_file_that_trains(served: Served) ->
 
 def test_cancelling_is_idempotent_and_leaves_the_stopping_to_the_worker(served: Served) -> None:
     sweep_id = submit(served)
+    fence = claim(served.store, sweep_id)
     first, second = (served.http.post(f"/v1/sweeps/{sweep_id}/cancel") for _ in range(2))
     assert first.status_code == second.status_code == 200
     assert first.json()["desired_state"] == "CANCEL"
-    assert served.store.get_sweep(sweep_id).state is SweepState.QUEUED
-    finish(served.store, claim(served.store, sweep_id), SweepState.CANCELLED)
+    assert served.store.get_sweep(sweep_id).state is SweepState.RUNNING
+    finish(served.store, fence, SweepState.CANCELLED)
     assert served.http.post(f"/v1/sweeps/{sweep_id}/cancel").json()["state"] == "CANCELLED"
+
+
+def test_cancelling_ends_a_waiting_sweep_in_the_request(served: Served) -> None:
+    sweep_id = submit(served)
+    first, second = (served.http.post(f"/v1/sweeps/{sweep_id}/cancel") for _ in range(2))
+    assert first.json() == second.json()
+    assert (first.status_code, first.json()["state"]) == (200, "CANCELLED")
+    assert set(first.json()["trials"]) == {"CANCELLED"}
+
+
+def test_a_report_that_could_not_be_built_says_why(served: Served) -> None:
+    sweep_id = submit(served)
+    served.store.set_report_failure(sweep_id, "KeyError: 'loss'")
+    answer = served.http.get(f"/v1/sweeps/{sweep_id}/report")
+    assert (answer.status_code, answer.json()["code"]) == (409, "REPORT_FAILED")
+    assert "could not be built: KeyError: 'loss'; the worker's log" in answer.json()["detail"]
+    served.store.put_report(sweep_id, "one", REPORT)
+    assert served.http.get(f"/v1/sweeps/{sweep_id}/report").status_code == 200
 
 
 def test_the_schema_describes_spec_and_training(served: Served) -> None:

@@ -235,10 +235,11 @@ def test_submitting_once_more_with_the_same_key_waits_for_the_same_sweep(
 
 def test_cancelling_waits_if_asked(served: Served, sweeps: Sweeps) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
+    fence = claim(served.store, sweep_id)
     ran = sweeps("cancel", sweep_id)
     assert ran.code == 0
     assert "is being cancelled" in ran.err
-    finish(served.store, claim(served.store, sweep_id), SweepState.CANCELLED)
+    finish(served.store, fence, SweepState.CANCELLED)
     assert "is cancelled" in sweeps("cancel", "played", "--wait").err
 
 

@@ -313,16 +313,25 @@ def test_the_report_is_as_isolated_as_that_of_the_api(visitor: httpx.Client, ser
     assert mine.headers["Content-Security-Policy"].startswith("sandbox allow-scripts; default-src 'none'")
 
 
+def test_the_page_of_a_report_that_could_not_be_built_says_why(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    served.store.set_report_failure(sweep_id, "KeyError: 'loss'")
+    answer = visitor.get(f"/sweeps/{sweep_id}/report")
+    assert answer.status_code == 409
+    assert "Refresh" not in answer.headers
+    assert "could not be built: KeyError" in answer.text
+
+
 @pytest.mark.usefixtures("unhurried")
 def test_cancelling_stops_the_sweep_and_shows_it(visitor: httpx.Client, served: Served) -> None:
     sweep_id = submitted(served, labels={"note": "CANCELLING"})
+    fence = claim(served.store, sweep_id)
     assert "Cancel this sweep" in visitor.get(f"/sweeps/{sweep_id}").text
     answer = visitor.post(f"/sweeps/{sweep_id}/cancel")
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
     page = visitor.get(f"/sweeps/{sweep_id}").text
     assert "CANCELLING" in page
     assert "Cancel this sweep" not in page
-    fence = claim(served.store, sweep_id)
     finish(served.store, fence, SweepState.CANCELLED)
     assert visitor.post(f"/sweeps/{sweep_id}/cancel").status_code == 303
     other = submitted(served)

@@ -1,25 +1,33 @@
 """The worker with real runners."""
 
+import json
+import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import select
 
 from sweep_service.errors import NotReady
+from sweep_service.processes.child_processes import start as start_child
+from sweep_service.processes.child_processes import stop
 from sweep_service.report import Report
 from sweep_service.report.model import Outcome
+from sweep_service.runner.driver import run_sweep
+from sweep_service.runner.lease import Lease
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
-from sweep_service.store import Store, open_store, tables
+from sweep_service.store import Fence, Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import SweepState
-from sweep_service.worker.reports import build_report
 from sweep_service.worker.work_loop import Worker, event_set_by_signals
 from tests.stored_sweeps import run_trial, start, submit
+from tests.sweep_stack import one_of, processes_of, wait_until
 
 
 def test_a_signal_is_heard_while_the_main_thread_holds_the_lock_of_the_event(restored_signals: None) -> None:
@@ -81,28 +89,6 @@ def test_a_waiting_sweep_is_cancelled_though_the_worker_has_no_room(
     store.close()
 
 
-def test_a_database_that_fails_while_the_report_is_built_costs_no_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = Settings(home=tmp_path)
-    store = open_store(settings.database_url)
-    sweep, fence = start(store)
-    store.set_sweep_state(fence, SweepState.FINALIZING)
-    store.release_lease(fence)
-    tries: list[str] = []
-
-    def fails_once(store: Store, sweep_id: str, settings: Settings) -> tuple[str, dict[str, bytes]]:
-        tries.append(sweep_id)
-        if len(tries) == 1:
-            raise OperationalError("select", None, Exception("the server closed the connection"))
-        return build_report(store, sweep_id, settings)
-
-    monkeypatch.setattr("sweep_service.worker.work_loop.build_report", fails_once)
-    Worker(store, settings).run(_stop_when_ended(settings, sweep.id))
-    assert (store.get_sweep(sweep.id).state, len(tries)) == (SweepState.SUCCEEDED, 2)
-    store.close()
-
-
 def test_a_sweep_whose_trials_all_failed_has_failed_and_says_why(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     store = open_store(settings.database_url)
@@ -143,38 +129,110 @@ def test_an_interim_report_is_built_when_somebody_asks_and_the_final_one_replace
     store.close()
 
 
-def test_a_final_report_goes_before_an_interim_one(tmp_path: Path) -> None:
+def test_cancelling_in_the_request_leaves_the_rows_that_a_runner_leaves(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     store = open_store(settings.database_url)
-    running, _ = start(store)
-    store.want_report(running.id)
-    worker = Worker(store, settings)
-    worker._interim.go_on()  # begins to build
-    begun = worker._interim._build
-    assert begun is not None
-    ending, fence = start(store)
-    store.set_sweep_state(fence, SweepState.FINALIZING)
+    by_runner = submit(store)
+    claimed = store.claim("worker", 60)
+    assert claimed is not None
+    store.request_cancel(by_runner.id)
+    fence = Fence(by_runner.id, claimed.epoch)
+    run_sweep(store, settings, fence, Lease(store, fence))
     store.release_lease(fence)
-    worker.run(_stop_when(lambda: store.find_report(running.id, "md") is not None))
-    assert begun.process.returncode == -signal.SIGTERM
-    assert store.get_sweep(ending.id).state is SweepState.SUCCEEDED
+    in_request = submit(store)
+    store.request_cancel(in_request.id)
+    assert _rows(store, in_request.id) == _rows(store, by_runner.id)
     store.close()
 
 
-def test_an_interim_report_that_cannot_be_built_costs_nothing_else(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def _rows(store: Store, sweep_id: str) -> dict[str, list[dict[str, Any]]]:
+    """Return all rows of a sweep in the order of their keys: without their ids and times, and without the claim.
+
+    Nobody holds the sweep any more; who did is for people to read.
+    """
+    names = {sweep_id: "sweep"} | {trial.id: f"trial {trial.number}" for trial in store.list_trials(sweep_id)}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    with store.engine.connect() as connection:
+        for table in tables.metadata.sorted_tables:
+            key = table.c.get("sweep_id", table.c.get("trial_id", table.c.get("id")))
+            if key is not None:
+                mine = select(table).where(key.in_(names)).order_by(table.c.get("number", key), *table.primary_key)
+                rows[table.name] = [dict(row) for row in connection.execute(mine).mappings()]
+    rows["events"] = [row for row in rows["events"] if row["type"] != "sweep.claimed"]
+    for row in rows["events"]:
+        del row["seq"]
+    (sweep,) = rows["sweeps"]
+    assert sweep["lease_until"] is None
+    for name in ("last_seq", "lease_clock", "lease_holder"):
+        del sweep[name]
+    times = ("time", "created_at", "ended_at")
+    text = json.dumps({table: [_without(row, times) for row in found] for table, found in rows.items()}, default=str)
+    for id_, name in names.items():
+        text = text.replace(id_, name)
+    return json.loads(text)
+
+
+def _without(row: dict[str, Any], times: Sequence[str]) -> dict[str, Any]:
+    """Leave out when something happened, not whether it did."""
+    return row | {name: row[name] is not None for name in times if name in row}
+
+
+def test_a_wish_from_before_a_claim_ends_a_waiting_sweep_without_a_runner(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     store = open_store(settings.database_url)
-    sweep, _ = start(store)
-    with store.engine.begin() as connection:
-        connection.execute(tables.configs.update().values(training={}))
-    store.want_report(sweep.id)
-    Worker(store, settings).run(_stop_when(lambda: "no interim report" in caplog.text))
-    assert f"no interim report of {sweep.id}" in caplog.text
-    assert "KeyError" in caplog.text
-    assert store.get_sweep(sweep.id).state is SweepState.RUNNING
+    sweeps = [submit(store) for _ in range(3)]
+    held = [store.claim("gone", 60) for _ in sweeps]
+    for sweep in held:
+        assert sweep is not None
+        store.request_cancel(sweep.id)
+        store.release_lease(Fence(sweep.id, sweep.epoch))
+    worker = Worker(store, settings)
+    worker._claim()
+    assert [store.get_sweep(sweep.id).state for sweep in sweeps] == [SweepState.CANCELLED] * 3
+    assert worker._runners == {}
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("reports", "cancelled"), [(12, 6), pytest.param(200, 50, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+)
+def test_a_new_sweep_is_claimed_within_seconds_whatever_else_there_is_to_do(
+    tmp_path: Path, reports: int, cancelled: int
+) -> None:
+    settings = Settings(home=tmp_path, ray_address="127.0.0.1:9")  # no Ray: a runner is started, and ends
+    store = open_store(settings.database_url)
+    for _ in range(reports):
+        store.set_sweep_state(start(store)[1], SweepState.FAILED, "its report is missing")
+    command = [sys.executable, "-m", "sweep_service", "worker"]
+    process = start_child(command, {**os.environ, **settings.environment()}, tmp_path / "worker.log")
+    try:
+        one_of(settings.home, "sweep_service.worker.report_process")
+        unwanted = [store.request_cancel(submit(store).id).id for _ in range(cancelled)]
+        asked = time.time()
+        new = submit(store)
+        wait_until("it is claimed", lambda: _claimed_at(store, new.id) is not None, 540)
+        waited = (_claimed_at(store, new.id) or 0.0) - asked
+        print(f"{reports} reports missing, {cancelled} cancelled: the new sweep was claimed after {waited:.2f} s")
+        assert waited < 5
+        wait_until("all are cancelled", lambda: _states(store, unwanted) == {SweepState.CANCELLED})
+        wait_until("a report is kept", lambda: _reported(store) > 0)
+    finally:
+        stop(process, 15)
+    assert process.returncode == 0, (tmp_path / "worker.log").read_text()
+    assert processes_of(settings.home) == []
+    store.close()
+
+
+def _claimed_at(store: Store, sweep_id: str) -> float | None:
+    return next((event.time for event in store.list_events(sweep_id) if event.type == "sweep.claimed"), None)
+
+
+def _states(store: Store, sweep_ids: Sequence[str]) -> set[SweepState]:
+    return {store.get_sweep(sweep_id).state for sweep_id in sweep_ids}
+
+
+def _reported(store: Store) -> int:
+    return sum(store.report_digest(sweep.id) is not None for sweep in store.list_sweeps(1000))
 
 
 def _stop_when(done: Callable[[], bool]) -> threading.Event:

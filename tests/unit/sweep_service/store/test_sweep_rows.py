@@ -1,8 +1,10 @@
 """What every store keeps: sweeps, leases, states and events. Trials and curves are in test_store_trials.py."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -224,12 +226,17 @@ def test_every_waiting_sweep_is_claimed_oldest_first(store: Store) -> None:
 
 
 def test_a_claim_for_cancelling_leaves_other_sweeps_alone(store: Store) -> None:
-    unwanted = [sweeps.submit(store) for _ in range(2)][1]
-    assert store.claim("test", LEASE_S, to_cancel=True) is None
+    sweeps.submit(store)
+    unwanted = sweeps.submit(store)
+    held = [store.claim("test", LEASE_S) for _ in range(2)]
     store.request_cancel(unwanted.id)
+    for sweep in held:
+        assert sweep is not None
+        store.release_lease(Fence(sweep.id, sweep.epoch))
     claimed = store.claim("test", LEASE_S, to_cancel=True)
     assert claimed is not None
     assert claimed.id == unwanted.id
+    assert store.claim("test", LEASE_S, to_cancel=True) is None
 
 
 def test_a_lease_that_ended_lets_another_take_over(store: Store) -> None:
@@ -332,12 +339,70 @@ def test_a_sweep_moves_between_states_only_as_allowed(store: Store, before: str)
             assert store.get_sweep(sweep.id).state == before
 
 
-def test_cancelling_is_noted_once(store: Store) -> None:
-    sweep = sweeps.submit(store)
+def test_cancelling_is_noted_once_for_whoever_holds_the_sweep(store: Store) -> None:
+    sweep, _ = sweeps.start(store)
+    before = len(store.list_events(sweep.id))
     results = in_threads(4, lambda _: store.request_cancel(sweep.id).desired_state)
     assert results == [DesiredState.CANCEL] * 4
-    assert [event.type for event in store.list_events(sweep.id)] == ["sweep.created", "sweep.cancel_requested"]
-    assert store.get_sweep(sweep.id).state is SweepState.QUEUED
+    assert [event.type for event in store.list_events(sweep.id, before)] == ["sweep.cancel_requested"]
+    assert store.get_sweep(sweep.id).state is SweepState.RUNNING
+
+
+def test_a_sweep_that_nobody_has_begun_is_cancelled_at_once(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    results = in_threads(4, lambda _: store.request_cancel(sweep.id).state)
+    assert results == [SweepState.CANCELLED] * 4
+    cancelled, trials = store.get_sweep(sweep.id), store.list_trials(sweep.id)
+    assert (cancelled.desired_state, cancelled.started_at) == (DesiredState.CANCEL, None)
+    assert cancelled.ended_at is not None
+    assert {(trial.state, trial.ending) for trial in trials} == {(TrialState.CANCELLED, Ending.CANCELLED)}
+    types = [event.type for event in store.list_events(sweep.id)]
+    ended = ["trial.state_changed"] * len(trials)
+    assert types == ["sweep.created", "sweep.cancel_requested", *ended, "sweep.state_changed"]
+    assert store.claim("test", LEASE_S) is None
+    assert store.next_unreported([]) == sweep.id
+
+
+def test_whoever_once_held_a_cancelled_sweep_is_refused(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    claimed = store.claim("gone", 0)  # its lease has ended
+    assert claimed is not None
+    assert store.request_cancel(sweep.id).state is SweepState.CANCELLED
+    with pytest.raises(StaleEpoch):
+        store.set_sweep_state(Fence(sweep.id, claimed.epoch), SweepState.RUNNING)
+
+
+def test_a_queued_sweep_that_somebody_holds_is_left_to_him(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    claimed = store.claim("holder", LEASE_S)
+    assert claimed is not None
+    assert store.request_cancel(sweep.id).state is SweepState.QUEUED
+    store.release_lease(Fence(sweep.id, claimed.epoch))
+    assert store.request_cancel(sweep.id).state is SweepState.CANCELLED
+
+
+def test_of_a_claim_and_a_cancel_at_the_same_moment_one_wins(store: Store) -> None:
+    won = Counter[str]()
+    for _ in range(25):
+        sweep = sweeps.submit(store)
+        acts: list[Callable[[], Any]] = [
+            lambda: store.claim("worker", LEASE_S),
+            partial(store.request_cancel, sweep.id),
+        ]
+        claimed, _ = in_threads(2, lambda index, acts=acts: acts[index]())
+        found = store.get_sweep(sweep.id)
+        assert (found.epoch, found.desired_state) == (1, DesiredState.CANCEL)
+        types = [event.type for event in store.list_events(sweep.id)]
+        if claimed is None:
+            won["cancel"] += 1
+            assert found.state is SweepState.CANCELLED
+            assert "sweep.claimed" not in types
+        else:
+            won["claim"] += 1
+            assert (claimed.id, found.state) == (sweep.id, SweepState.QUEUED)
+            assert "sweep.state_changed" not in types
+            store.set_sweep_state(Fence(sweep.id, 1), SweepState.CANCELLED)  # or the next round would claim it
+    assert won.total() == 25
 
 
 def test_what_has_ended_cannot_be_cancelled(store: Store) -> None:
@@ -453,7 +518,8 @@ def test_a_sweep_that_ended_with_an_interim_report_is_still_to_be_reported(store
     store.set_sweep_projected(sweep.id, "RUNNING", None)
     assert store.sweeps_behind() == []
     store.set_sweep_state(fence, SweepState.FAILED, "no")
-    assert store.unreported() == [sweep.id]
+    assert store.next_unreported([]) == sweep.id
+    assert store.next_unreported([sweep.id]) is None
 
 
 def test_who_wants_a_report_is_told_once_of_each_running_sweep(store: Store) -> None:
@@ -479,10 +545,45 @@ def test_wanting_a_report_again_does_not_wait_for_writers(store: Store) -> None:
     assert store.take_wanted_report([]) == sweep.id
 
 
+def test_of_sweeps_without_a_report_the_one_that_ended_last_comes_first(store: Store) -> None:
+    first, second = (sweeps.submit(store) for _ in range(2))
+    for sweep in (second, first):
+        store.request_cancel(sweep.id)
+    assert store.next_unreported([]) == first.id
+    assert store.next_unreported([first.id]) == second.id
+
+
+def test_only_a_sweep_whose_trials_are_done_is_claimed_for_its_report(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    sweeps.submit(store)
+    store.release_lease(fence)
+    assert store.claim_final_report("test", LEASE_S) is None
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    claimed = store.claim_final_report("test", LEASE_S)
+    assert claimed is not None
+    assert (claimed.id, claimed.epoch) == (sweep.id, 2)
+    assert store.claim_final_report("another", LEASE_S) is None
+    assert store.claim("another", LEASE_S) is not None
+    assert store.claim("another", LEASE_S) is None
+
+
+def test_why_a_report_could_not_be_built_stands_until_there_is_one(store: Store) -> None:
+    sweep, _ = sweeps.start(store)
+    assert store.report_failure(sweep.id) is None
+    store.set_report_failure(sweep.id, "KeyError: 'loss'")
+    assert store.report_failure(sweep.id) == "KeyError: 'loss'"
+    store.put_interim_report(sweep.id, "one", {"md": b""})
+    assert store.report_failure(sweep.id) is None
+    store.set_report_failure(sweep.id, "MemoryError")
+    store.put_report(sweep.id, "two", {"md": b""})
+    assert store.report_failure(sweep.id) is None
+
+
 def test_ended_sweeps_without_a_report_are_found(store: Store) -> None:
     sweep, fence = sweeps.start(store)
-    assert store.unreported() == []
+    assert store.next_unreported([]) is None
     store.set_sweep_state(fence, SweepState.FAILED, "no")
-    assert store.unreported() == [sweep.id]
+    assert store.next_unreported([]) == sweep.id
+    assert store.next_unreported([sweep.id]) is None
     store.put_report(sweep.id, "one", {"html": b""})
-    assert store.unreported() == []
+    assert store.next_unreported([]) is None

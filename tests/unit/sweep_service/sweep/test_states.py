@@ -11,7 +11,8 @@ def having(states: type[SweepState] | type[TrialState] | type[DesiredState], nam
 
 def test_what_the_states_of_a_sweep_mean() -> None:
     assert having(SweepState, "is_over") == {"SUCCEEDED", "FAILED", "CANCELLED"}
-    assert having(SweepState, "needs_worker") == {"QUEUED", "RUNNING", "FINALIZING"}
+    assert having(SweepState, "needs_runner") == {"QUEUED", "RUNNING"}
+    assert having(SweepState, "needs_final_report") == {"FINALIZING"}
     assert having(SweepState, "trials_may_change") == {"QUEUED", "RUNNING"}
     assert having(SweepState, "has_interim_report") == {"RUNNING"}
     assert having(DesiredState, "is_to_end") == {"CANCEL"}
