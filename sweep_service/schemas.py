@@ -51,6 +51,8 @@ class SweepSummary(View):
     started_at: float | None
     ended_at: float | None
     spec_digest: str
+    only_probes: bool
+    """Whether the sweep ends with its cost probe, as `sweeps probe` asks, and none of its trials runs."""
     trials: dict[TrialState, int]
     """Number of trials in each state; states without trials are left out."""
     mlflow_url: str | None

@@ -99,6 +99,7 @@ class SweepService:
         return [
             SweepSummary(
                 **sweep.model_dump(include=set(SweepSummary.model_fields)),
+                only_probes=sweep.spec.only_probes,
                 trials=counts[sweep.id],
                 mlflow_url=curves_link(self.settings.mlflow_public_url, sweep),
             )

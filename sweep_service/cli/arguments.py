@@ -13,7 +13,10 @@ SpecFile = Annotated[
 ]
 Which = Annotated[
     str | None,
-    typer.Argument(metavar="[SWEEP]", help="The sweep's id, a part of it, or its name. Default: the newest sweep."),
+    typer.Argument(
+        metavar="[SWEEP]",
+        help="The sweep's id, a part of it, or its name. Default: the newest sweep. Probes are found by their ids.",
+    ),
 ]
 Timeout = Annotated[
     float | None, typer.Option("--timeout", min=0, help="Wait for at most this many seconds, then exit with 9.")
@@ -30,23 +33,24 @@ def find_sweep(client: Client, which: str | None) -> str:
     """Return the id of a sweep, given by its id, its name (the newest of that name), or the beginning or end of its id;
     without any, the id of the newest sweep.
 
+    A sweep that only probes has the name of the sweep whose cost it measured, and no results; it is found by its id,
+    and otherwise only if there is no real one.
+
     Raises: NotFound, if there is none; ServiceError, if several sweeps have that part in their ids.
     """
-    if which is None:
-        newest = next(iter(client.sweeps()), None)
-        if newest is None:
-            raise NotFound("sweep")
-        return newest.id
-    if which.startswith("swp_") and len(which) == _ID_LENGTH:
+    if which and which.startswith("swp_") and len(which) == _ID_LENGTH:
         return which
+    probe: str | None = None
     matches: list[str] = []
     for sweep in client.sweeps():
-        if sweep.name == which:
-            return sweep.id
-        if which and (sweep.id.startswith(which) or sweep.id.endswith(which)):
+        if which in (None, sweep.name):
+            if not sweep.only_probes:
+                return sweep.id
+            probe = probe or sweep.id
+        elif which and (sweep.id.startswith(which) or sweep.id.endswith(which)):
             matches.append(sweep.id)
-    if len(matches) > 1:
+    if probe is None and len(matches) > 1:
         raise ServiceError(f"{len(matches)} sweeps have {which!r} in their id, such as {matches[0]}; give more of it")
-    if not matches:
+    if probe is None and not matches:
         raise NotFound("sweep", which)
-    return matches[0]
+    return probe or matches[0]

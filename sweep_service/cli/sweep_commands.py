@@ -104,7 +104,13 @@ def ls(
     print_table(
         ("ID", "NAME", "STATE", "TRIALS", "AGE"),
         [
-            (sweep.id, sweep.name, state_text(sweep.state), counts_text(sweep.trials), span(now - sweep.created_at))
+            (
+                sweep.id,
+                f"{sweep.name} (probe)" if sweep.only_probes else sweep.name,
+                state_text(sweep.state),
+                counts_text(sweep.trials),
+                span(now - sweep.created_at),
+            )
             for sweep in rows
         ],
         right=("AGE",),

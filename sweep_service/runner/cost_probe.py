@@ -95,7 +95,7 @@ class ProbeStage:
         assert cost is not None
         if message := above_budget(sweep.spec, cost, self._store.spent(sweep.id).probe_gpu_hours):
             return SweepEnd(SweepState.FAILED, message)
-        if sweep.spec.probes == "only":
+        if sweep.spec.only_probes:
             unit = "GPU-hours" if sweep.spec.resources.gpus else "CPU-hours"
             hours = f"a trial takes up to {_span(cost.trial_hours)}, the sweep up to {cost.hours:.2g} {unit}"
             return SweepEnd(SweepState.FINALIZING, f"probed only: {hours} ({cost.basis})")

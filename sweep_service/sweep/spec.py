@@ -174,6 +174,11 @@ class SweepSpec(SpecPart):
         return self.probe or ("first" if self.resources.gpus else "off")
 
     @property
+    def only_probes(self) -> bool:
+        """Whether the sweep ends with its cost probe, so that it never has results."""
+        return self.probes == "only"
+
+    @property
     def digest(self) -> str:
         """Hash of the canonical spec."""
         return _digest(self.model_dump(mode="json"))

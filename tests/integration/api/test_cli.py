@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -196,6 +197,24 @@ def test_a_name_comes_before_a_part_of_an_id_which_must_fit_one_sweep(served: Se
     assert sweeps("cancel", "swp_").code == 1
     assert sweeps("cancel", "").code == 5
     assert {sweep["desired_state"] for sweep in served.http.get("/v1/sweeps").json()["items"]} == {"RUN"}
+
+
+def test_a_probe_is_found_by_its_name_only_if_no_real_sweep_has_it(served: Served, sweeps: Sweeps) -> None:
+    def submit(**changes: Any) -> str:
+        return served.service.submit(SPEC | changes)[0].id
+
+    lonely = submit(name="lonely", probe="only")
+    assert lonely in sweeps("show").out  # there is no other sweep yet
+    real, probe = submit(), submit(probe="only")
+    assert real in sweeps("show", "played").out
+    assert real in sweeps("show").out
+    assert lonely in sweeps("show", "lonely").out
+    assert probe in sweeps("show", probe).out
+    assert probe in sweeps("show", probe[-8:]).out
+    listed = {line.split()[0]: line for line in sweeps("ls").out.splitlines()[1:]}
+    assert [("(probe)" in listed[sweep_id]) for sweep_id in (lonely, real, probe)] == [True, False, True]
+    assert sweeps("cancel", "played").code == 0
+    assert served.store.get_sweep(probe).state is SweepState.QUEUED
 
 
 def test_a_wrong_setting_is_named(sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch) -> None:
