@@ -1,14 +1,16 @@
 """The service's settings: environment variables `SWEEPS_…`, with defaults for one machine."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from trainers.process.environment import CACHE, HOME
 
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _HUB_SECRETS: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
 
 
@@ -39,6 +41,17 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = 8080
     url: str = Field(default="", description="Where clients find the API; default: http://host:port.")
+    public_hosts: str = Field(
+        default="", description="Further names by which people reach the API: sweeps.lab,sweeps.example.org"
+    )
+
+    @field_validator("public_hosts")
+    @classmethod
+    def _host_names(cls, value: str) -> str:
+        for name in filter(None, value.split(",")):
+            if not _HOST_NAME.fullmatch(name.strip()):
+                raise ValueError(f"{name.strip()!r} is no host name; give names alone, with commas between them")
+        return value
 
     @model_validator(mode="before")
     @classmethod

@@ -7,7 +7,7 @@ from fastapi.openapi.utils import get_openapi
 
 from sweep_service.api import catalog_routes, page_routes, problems
 from sweep_service.api.event_stream import Streams
-from sweep_service.api.guard import Guard, known_hosts
+from sweep_service.api.guard import PROBES, Guard, known_hosts
 from sweep_service.api.problems import Refusal
 from sweep_service.api.sweep_routes import router
 from sweep_service.errors import NotReady
@@ -38,9 +38,10 @@ def create_app(service: SweepService, token: str) -> FastAPI:
     app.state.service, app.state.token, app.state.streams = service, token, Streams()
     app.include_router(router)
     app.include_router(catalog_routes.router)
-    app.add_api_route("/livez", livez, tags=["probes"])
-    app.add_api_route("/readyz", readyz, tags=["probes"])
-    app.add_middleware(Guard, hosts=known_hosts(service.settings.host, service.settings.url))
+    for path, probe in zip(PROBES, (livez, readyz), strict=True):
+        app.add_api_route(path, probe, tags=["probes"])
+    settings = service.settings
+    app.add_middleware(Guard, hosts=known_hosts(settings.host, settings.url, settings.public_hosts))
     page_routes.install(app)
     problems.install(app)
     app.openapi = lambda: _openapi(app)

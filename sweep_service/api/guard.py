@@ -1,15 +1,20 @@
 """The guard before all routes: it checks a request's host and origin, and adds headers against misuse to every answer.
 
 A page in a browser can reach 127.0.0.1, and by DNS rebinding under any name; so a request must name a host of ours.
+The probes tell nothing that is worth guarding, and who sends them names an address of his own choice.
 """
 
 from collections.abc import Collection
+from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sweep_service.api.problems import HEADERS, problem
+
+PROBES: Final = ("/livez", "/readyz")
+"""Paths that are answered under every name."""
 
 
 class Guard:
@@ -32,8 +37,10 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        if (host := _name(f"//{headers.get('host', '')}")) not in self.hosts:
-            detail = f"this is not the server {host[:100]!r}; if it should be, set SWEEPS_URL to that address"
+        if scope["path"] in PROBES:
+            await self.app(scope, receive, send_with_headers)
+        elif (host := _name(f"//{headers.get('host', '')}")) not in self.hosts:
+            detail = f"this is not the server {host[:100]!r}; if it should be, add that name to SWEEPS_PUBLIC_HOSTS"
             await problem(400, "UNKNOWN_HOST", detail)(scope, receive, send_with_headers)
         elif (origin := headers.get("origin")) and _name(origin) not in self.hosts:
             detail = f"requests of web pages from {origin[:100]!r} are not answered"
@@ -49,6 +56,13 @@ def _name(url: str) -> str:
         return ""
 
 
-def known_hosts(host: str, url: str) -> frozenset[str]:
-    """Return the host names that requests may use: loopback, the address listened on, and the public address."""
-    return frozenset({"localhost", "127.0.0.1", "::1", host.lower(), _name(url)} - {"", "0.0.0.0", "::"})
+def known_hosts(host: str, url: str, further: str = "") -> frozenset[str]:
+    """Return the host names that requests may use: loopback, the address listened on, and the public ones.
+
+    Args:
+        host: address listened on.
+        url: public address of the API.
+        further: further public names, with commas between.
+    """
+    names = {host.lower(), _name(url), *(name.strip().lower().rstrip(".") for name in further.split(","))}
+    return frozenset({"localhost", "127.0.0.1", "::1"} | names - {"", "0.0.0.0", "::"})

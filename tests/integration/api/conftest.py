@@ -40,9 +40,9 @@ class Served:
 
 
 @contextmanager
-def serving(home: Path, port: int = 0) -> Generator[Served]:
+def serving(home: Path, port: int = 0, **changes: str) -> Generator[Served]:
     """Serve a home folder's store until the block ends."""
-    settings = Settings.model_validate({"home": home})
+    settings = Settings.model_validate({"home": home, **changes})
     token = ensure_token(settings.token_file)
     listener = listen("127.0.0.1", port)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"

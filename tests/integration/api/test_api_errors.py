@@ -3,12 +3,15 @@
 import json
 import re
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
-from tests.integration.api.conftest import Served
+from sweep_service.settings import Settings
+from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import SPEC
 
 SWEEP = "/v1/sweeps/swp_00000000000000000000000000"
@@ -161,9 +164,29 @@ def test_every_route_but_the_probes_demands_the_token(shared: Served, header: st
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "169.254.169.254:80", "[::1"])
-def test_only_known_hosts_are_answered(shared: Served, host: str) -> None:
-    answer = shared.http.get("/livez", headers={"Host": host})
-    assert (answer.status_code, problem(answer)["code"]) == (400, "UNKNOWN_HOST")
+def test_only_known_hosts_are_answered_but_probes_under_any_name(shared: Served, host: str) -> None:
+    for path in ("/", "/login", "/openapi.json", "/v1/sweeps", "/livez/", "/livez/x"):
+        answer = shared.http.get(path, headers={"Host": host})
+        assert (answer.status_code, problem(answer)["code"]) == (400, "UNKNOWN_HOST"), path
+    for path in ("/livez", "/readyz"):  # a kubelet asks a pod by its address
+        answer = shared.http.get(path, headers={"Host": host})
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_several_public_names_are_answered(home: Path) -> None:
+    with serving(home, public_hosts="sweeps.lab,sweeps.example.org") as served:
+        for host, known in (("sweeps.lab", True), ("SWEEPS.example.org:443", True), ("other.lab", False)):
+            asked = served.http.get("/v1/sweeps", headers={"Host": host})
+            assert asked.status_code == (200 if known else 400)
+            from_page = served.http.get("/v1/sweeps", headers={"Host": "sweeps.lab", "Origin": f"https://{host}"})
+            assert from_page.status_code == (200 if known else 403)
+
+
+@pytest.mark.parametrize("names", ["https://sweeps.lab", "sweeps.lab:443", "a b", "sweeps.lab,/"])
+def test_what_is_no_host_name_is_refused(names: str) -> None:
+    with pytest.raises(ValidationError, match="is no host name; give names alone, with commas between"):
+        Settings(public_hosts=names)
 
 
 def test_web_pages_from_elsewhere_are_not_answered(shared: Served) -> None:

@@ -105,6 +105,8 @@ def test_an_answer_is_short_however_much_is_wrong(length: int) -> None:
 )
 def test_an_api_answers_to_loopback_and_its_own_names(host: str, url: str, known: set[str]) -> None:
     assert known_hosts(host, url) == {"localhost", "127.0.0.1", "::1"} | known
+    further = known_hosts(host, url, "Sweeps.lab, api.example.org.")
+    assert further == known_hosts(host, url) | {"sweeps.lab", "api.example.org"}
 
 
 def test_the_documentation_lists_every_code() -> None:
