@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from sweep_service.errors import ServiceError
 from sweep_service.settings import Settings
 
 Host = Annotated[
@@ -44,13 +45,24 @@ def api(host: Host = None, port: Port = None) -> None:
     run_api(_settings(host, port))
 
 
-def worker() -> None:
+def worker(
+    check: Annotated[
+        bool, typer.Option("--check", help="Run nothing; exit with 0 if this machine's worker is alive, else with 1.")
+    ] = False,
+) -> None:
     """Run a worker alone, as in a cluster.
 
-    It keeps a runner per sweep alive, builds reports and feeds MLflow. Settings come from SWEEPS_* variables.
+    It keeps a runner per sweep alive, has reports built and feeds MLflow. Settings come from SWEEPS_* variables.
 
     [bold]SWEEPS_RAY_ADDRESS=ray-head:6379 sweeps worker[/bold]
+    [bold]sweeps worker --check[/bold]
     """
+    if check:
+        from sweep_service.worker.heartbeat import complaint
+
+        if (wrong := complaint(Settings())) is not None:
+            raise ServiceError(wrong)
+        return
     from sweep_service.worker.work_loop import run_worker
 
     run_worker(Settings())

@@ -25,6 +25,7 @@ from sweep_service.store import Fence, Store, open_store
 from sweep_service.sweep.records import Sweep, SweepState
 from sweep_service.tracking.mlflow_api import MlflowApi
 from sweep_service.tracking.projector import LAST_PASSES_S, Projector
+from sweep_service.worker.heartbeat import Heartbeat
 from sweep_service.worker.report_builder import ReportBuilder
 
 MAX_RUNNERS: Final = 4
@@ -70,9 +71,10 @@ class Worker:
 
     def run(self, stopped: threading.Event) -> None:
         """Work until `stopped` is set; then end all runners and release their sweeps."""
-        next_claim = 0.0
+        next_claim, heartbeat = 0.0, Heartbeat(self.settings)
         try:
             while not stopped.wait(_TICK_S):
+                heartbeat.beat()
                 try:
                     for runner in [runner for runner in self._runners.values() if runner.process.poll() is not None]:
                         del self._runners[runner.sweep.id]
@@ -98,6 +100,7 @@ class Worker:
                 stop(runner.process, _STOP_GRACE_S)
                 with suppress(SQLAlchemyError):  # the lease runs out by itself
                     self.store.release_lease(runner.fence)
+            heartbeat.stop()
 
     def _claim(self) -> None:
         """Take over the next sweep, if there is room for a runner; what needs none to end is ended on the way."""

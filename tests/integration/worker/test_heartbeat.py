@@ -1,0 +1,69 @@
+"""The worker's health check, as a container's."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sweep_service.processes.child_processes import start as start_child
+from sweep_service.processes.child_processes import stop, this_host
+from sweep_service.settings import Settings
+from sweep_service.worker import heartbeat
+from sweep_service.worker.heartbeat import Heartbeat, complaint
+from tests.sweep_stack import wait_until
+
+
+def test_a_worker_is_alive_while_its_loop_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(home=tmp_path)
+    assert "no worker runs on" in (complaint(settings) or "")
+    beating = Heartbeat(settings)
+    beating.beat()
+    assert complaint(settings) is None
+    file = tmp_path / f"worker-{this_host()}.alive"
+    os.utime(file, (time.time() - 100, time.time() - 100))
+    assert "its loop last moved 100 s ago" in (complaint(settings) or "")
+    beating.beat()  # too soon to write again
+    assert complaint(settings) is not None
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", 0.0)
+    beating = Heartbeat(settings)
+    beating.beat()
+    assert complaint(settings) is None
+    beating.stop()
+    assert not file.exists()
+
+
+def test_a_folder_that_cannot_be_written_stops_no_worker(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    settings = Settings(home=tmp_path / "file")
+    beating = Heartbeat(settings)
+    beating.beat()
+    beating.stop()
+    assert "Not a directory" in (complaint(settings) or "")
+
+
+def test_the_check_of_a_real_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(home=tmp_path)
+    environment = {**os.environ, **settings.environment()}
+    command = [sys.executable, "-m", "sweep_service", "worker"]
+
+    def check() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, "--check"], env=environment, capture_output=True, text=True)
+
+    worker = start_child(command, environment, tmp_path / "worker.log")
+    try:
+        wait_until("it is alive", lambda: complaint(settings) is None)
+        assert (found := check()).returncode == 0, found.stderr
+        worker.send_signal(signal.SIGSTOP)
+        monkeypatch.setattr(heartbeat, "DEAD_AFTER_S", 6.0)
+        wait_until("it counts as stuck", lambda: "is stuck" in (complaint(settings) or ""), 15)
+        worker.send_signal(signal.SIGCONT)
+        wait_until("it goes on", lambda: complaint(settings) is None, 15)
+    finally:
+        stop(worker, 10)
+    assert worker.returncode == 0
+    assert (found := check()).returncode == 1
+    assert found.stderr.startswith("error: no worker runs on")
