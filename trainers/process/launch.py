@@ -9,12 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from trainers.process.environment import EXIT_CODES
+from trainers.process.environment import EXIT_CODES, RENDEZVOUS
 
 GRACE_S: Final = 60.0
 """Seconds that the others may take to end after the first one; none if the first was killed or failed."""
@@ -39,9 +41,9 @@ def launch(arguments: Sequence[str], processes: int) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, pass_on)
     command = [sys.executable, "-m", "trainers", *arguments, "--processes", "1", "--parent-fd", str(lifeline)]
-    with reserved_port() as port:
+    with meeting_place() as place:
         for rank in range(processes):
-            environment = os.environ | process_environment(rank, processes, port)
+            environment = os.environ | process_environment(rank, processes, place)
             children.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, pass_fds=[lifeline]))
         code = exit_code(_codes(children))
     if code == 128 + signal.SIGTERM and stop_requested:  # it came before a process had its handler
@@ -58,7 +60,23 @@ def reserved_port() -> Generator[int]:
         yield reserved.getsockname()[1]
 
 
-def process_environment(rank: int, processes: int, port: int) -> dict[str, str]:
+class MeetingPlace(NamedTuple):
+    """Where the processes of one run find each other."""
+
+    file: Path
+    """File that all of them write, in a folder that nobody else may enter; the first one makes it."""
+    port: int
+    """Free port for libraries that want one named. Torch would listen on it, at all addresses, without the file."""
+
+
+@contextmanager
+def meeting_place() -> Generator[MeetingPlace]:
+    """Make a place where processes find each other, for as long as they run."""
+    with reserved_port() as port, tempfile.TemporaryDirectory() as folder:
+        yield MeetingPlace(Path(folder) / "rendezvous", port)
+
+
+def process_environment(rank: int, processes: int, place: MeetingPlace) -> dict[str, str]:
     """Return the variables by which processes find each other, as torchrun names them; `rank` is also its GPU."""
     return {
         "RANK": str(rank),
@@ -66,8 +84,9 @@ def process_environment(rank: int, processes: int, port: int) -> dict[str, str]:
         "WORLD_SIZE": str(processes),
         "LOCAL_WORLD_SIZE": str(processes),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": str(place.port),
         "GLOO_SOCKET_IFNAME": "lo",  # needs no name of this host, and is not reached from outside
+        RENDEZVOUS: str(place.file),
     }
 
 

@@ -1,5 +1,6 @@
 """The processes that train one policy together."""
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -7,6 +8,8 @@ from typing import Any, Final, TypeVar
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
+
+from trainers.process.environment import RENDEZVOUS
 
 PATIENCE: Final = timedelta(hours=2)
 """Longest time that a process may wait for the others: while the longest completions are sampled, a checkpoint is
@@ -16,8 +19,16 @@ Result = TypeVar("Result")
 
 
 def process_state() -> PartialState:
-    """Return this process's place among those started together (torchrun, accelerate)."""
-    return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
+    """Return this process's place among those started together, by our launcher, torchrun or accelerate.
+
+    Ours meet in a file, for torch's server listens at all addresses and lets everybody write.
+    """
+    place = os.environ.get(RENDEZVOUS)
+    meeting: dict[str, Any] = {}
+    if place:
+        names = {"rank": "RANK", "world_size": "WORLD_SIZE"}
+        meeting = {"init_method": f"file://{place}"} | {key: int(os.environ[name]) for key, name in names.items()}
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE, **meeting)
 
 
 def shared(first: Callable[[Callable[[], Result]], Result], together: Callable[[], Result]) -> Result:

@@ -16,11 +16,20 @@ from typing import Final, NamedTuple
 
 from trainers.config import VLLMEngine
 from trainers.errors import ConfigError, EngineError
+from trainers.process.environment import RENDEZVOUS
 from trainers.process.launch import reserved_port
 
 _GPUS: Final = "ROLLOUT_GPUS"
 """Environment variable for the server's GPUs once they are hidden from the trainer."""
-_OF_TRAINING: Final = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_OF_TRAINING: Final = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    RENDEZVOUS,
+)
 _LOOPBACK: Final = "127.0.0.1"
 _ROUND_S: Final = 0.2
 _GRACE_S: Final = 2.0

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from tests.integration.trainers.trainer_runs import SMALL, Run, run_so_far
 from trainers.config import with_params
-from trainers.process.launch import process_environment, reserved_port
+from trainers.process.launch import meeting_place, process_environment
 
 pytestmark = pytest.mark.long
 
@@ -22,11 +22,11 @@ SHARDED = "tests.integration.trainers.sharded_on_cpus"
 
 def two(*arguments: str) -> list[str]:
     """Run `python -m ARGUMENTS` as two processes; what each of them printed."""
-    with reserved_port() as port:
+    with meeting_place() as place:
         processes = [
             subprocess.Popen(
                 [sys.executable, "-m", *arguments],
-                env=os.environ | process_environment(rank, 2, port),
+                env=os.environ | process_environment(rank, 2, place),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -17,7 +17,7 @@ from tests.integration.trainers.trainer_runs import OF_THE_MACHINE
 from trainers.config import TrainingConfig, with_params
 from trainers.policy.checkpoints import read_state
 from trainers.process.events import EventWriter, read_events
-from trainers.process.launch import process_environment, reserved_port
+from trainers.process.launch import meeting_place, process_environment
 from trainers.record.recorder import Recorder
 from trainers.tasks import make_task
 from trainers.training.evaluate_model import evaluate_model
@@ -259,9 +259,9 @@ def test_the_trained_model_is_evaluated_without_vllm(vllm: StandIn, model: Path,
 def test_two_processes_have_a_copy_each_or_one_together(model: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(Path(__file__).with_name("vllm_process.py")), str(model), str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "OMP_NUM_THREADS": "1"}
-    with reserved_port() as port:
+    with meeting_place() as place:
         processes = [
-            subprocess.Popen(command, env={**environment, **process_environment(rank, 2, port)}) for rank in range(2)
+            subprocess.Popen(command, env={**environment, **process_environment(rank, 2, place)}) for rank in range(2)
         ]
         assert [process.wait() for process in processes] == [0, 0]
     for tensor_parallel in (1, 2):

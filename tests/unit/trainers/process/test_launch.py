@@ -2,13 +2,15 @@
 
 import signal
 import socket
+import stat
 import subprocess
 import time
 
 import pytest
 
 from trainers.process import launch
-from trainers.process.launch import _codes, exit_code, process_environment, reserved_port
+from trainers.process.environment import RENDEZVOUS
+from trainers.process.launch import _codes, exit_code, meeting_place, process_environment, reserved_port
 
 KILLED = int(signal.SIGKILL)
 
@@ -73,6 +75,10 @@ def test_a_reserved_port_is_nobody_else_s_but_can_be_listened_on() -> None:
 
 
 def test_each_process_has_its_rank_and_its_device() -> None:
-    first, second = (process_environment(rank, 2, 1234) for rank in range(2))
+    with meeting_place() as place:
+        first, second = (process_environment(rank, 2, place) for rank in range(2))
+        assert stat.S_IMODE(place.file.parent.stat().st_mode) == 0o700
+        assert not place.file.exists()
+    assert first[RENDEZVOUS] == second[RENDEZVOUS] == str(place.file)
     assert (first["RANK"], second["RANK"], second["LOCAL_RANK"], first["WORLD_SIZE"]) == ("0", "1", "1", "2")
-    assert first["MASTER_PORT"] == second["MASTER_PORT"] == "1234"
+    assert first["MASTER_PORT"] == second["MASTER_PORT"] == str(place.port)
