@@ -22,7 +22,7 @@ from trainers.config import TrainingConfig, with_params
 from trainers.config.complaints import complaints, settings_of
 from trainers.errors import CheckpointError, ConfigError
 from trainers.policy.checkpoints import newest
-from trainers.process.environment import ENVIRONMENT, EXIT_CODES, default_cache
+from trainers.process.environment import ENVIRONMENT, EXIT_CODES, UMASK, default_cache
 from trainers.process.events import EVENTS_FILE, EventWriter, NoEvents, append_event, read_events
 from trainers.process.launch import launch
 from trainers.process.lifeline import StopSignal, follow_parent
@@ -57,6 +57,7 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    os.umask(UMASK)
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_intermixed_args(arguments)
     output: Path = options.output or Path("runs") / options.config.stem

@@ -20,7 +20,7 @@ from trainers.errors import CheckpointError, ConfigError
 from trainers.policy.checkpoints import run_config
 from trainers.policy.model_folder import model_digest
 from trainers.process.durable import move_whole
-from trainers.process.environment import ENVIRONMENT, EXIT_CODES
+from trainers.process.environment import ENVIRONMENT, EXIT_CODES, UMASK
 from trainers.process.lifeline import follow_parent
 
 _ADAPTER: Final = "adapter_config.json"
@@ -189,6 +189,7 @@ def _check_room(folder: Path, size: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    os.umask(UMASK)
     parser = argparse.ArgumentParser(
         "python -m trainers.export",
         description="Write a run's policy as an ordinary Hugging Face model folder.",

@@ -1,5 +1,6 @@
 """The command line: commands, help, and exit codes."""
 
+import os
 import sys
 
 import typer
@@ -10,6 +11,7 @@ from sweep_service.cli.exits import HELP, ExitCode, exit_code
 from sweep_service.cli.output import print_error
 from sweep_service.errors import ServiceError
 from sweep_service.settings import Settings
+from trainers.process.environment import UMASK
 
 app = typer.Typer(
     name="sweeps",
@@ -47,6 +49,7 @@ app.add_typer(process_commands.db, name="db", rich_help_panel="Service")
 
 def main() -> None:
     """Run the command that the arguments name."""
+    os.umask(UMASK)
     try:
         app(prog_name="sweeps")
     except ServiceError as error:

@@ -10,6 +10,7 @@ from sweep_service.processes.child_processes import LIFELINE
 from sweep_service.runner.lease import LEASE_S, LOST_EXIT_CODE, NO_RAY_EXIT_CODE, Lease
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, open_store
+from trainers.process.environment import UMASK
 from trainers.process.lifeline import follow_parent
 
 # Read by Ray when it is imported, or passed on to its actors.
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("sweep_id")
     parser.add_argument("epoch", type=int)
     options = parser.parse_args()
+    os.umask(UMASK)
     follow_parent(LIFELINE)
     faulthandler.enable()
     os.environ.update(_RAY_SETTINGS)

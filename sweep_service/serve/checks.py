@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from sweep_service.errors import ServiceError
+from sweep_service.processes.private_folders import NotPrivate, make_private
 from sweep_service.settings import Settings
 
 NEEDED_DISK_BYTES: Final = 1 << 30
@@ -24,8 +25,10 @@ def preflight(settings: Settings) -> None:
     """
     home = settings.home
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (home / "serve.lock").touch()
+        make_private(home)
+        (home / "serve.lock").touch(mode=0o600)
+    except NotPrivate as error:
+        raise CannotStart(str(error)) from error
     except OSError as error:
         raise CannotStart(
             f"the data folder {home} cannot be written ({error.strerror}); set SWEEPS_HOME to one that can"

@@ -23,6 +23,7 @@ from sweep_service.runner.wishes import interruption_for
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
 from sweep_service.sweep.records import Sweep, SweepState
+from sweep_service.tracking.credentials import certificates, sign_in
 from sweep_service.tracking.mlflow_api import MlflowApi
 from sweep_service.tracking.projector import LAST_PASSES_S, Projector
 from sweep_service.worker.heartbeat import Heartbeat
@@ -160,10 +161,10 @@ def run_worker(settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     stopped = event_set_by_signals()
+    tracker = MlflowApi(settings.mlflow_url, sign_in(settings), certificates()) if settings.mlflow_url else None
     store = open_store(settings.database_url)
-    projection = threading.Thread(
-        target=_project, args=(store, settings, stopped), name="mlflow-projection", daemon=True
-    )
+    project = Projector(store, tracker).run if tracker else threading.Event.is_set
+    projection = threading.Thread(target=project, args=(stopped,), name="mlflow-projection", daemon=True)
     projection.start()
     try:
         Worker(store, settings).run(stopped)
@@ -183,12 +184,6 @@ def event_set_by_signals() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: start_new_thread(stopped.set, ()))
     return stopped
-
-
-def _project(store: Store, settings: Settings, stopped: threading.Event) -> None:
-    """Keep the MLflow server like the store until `stopped` is set; return at once without a server."""
-    if settings.mlflow_url:
-        Projector(store, MlflowApi(settings.mlflow_url)).run(stopped)
 
 
 if __name__ == "__main__":

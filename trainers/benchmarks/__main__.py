@@ -20,7 +20,7 @@ from trainers.benchmarks.sampler import ModelSampler
 from trainers.catalog.entries import BenchmarkEntry, entry_folder
 from trainers.catalog.new_entry import Reporter
 from trainers.errors import ConfigError, StoppedError
-from trainers.process.environment import ENVIRONMENT, EXIT_CODES, default_cache
+from trainers.process.environment import ENVIRONMENT, EXIT_CODES, UMASK, default_cache
 from trainers.process.lifeline import StopSignal
 from trainers.rewards import known_names
 
@@ -50,6 +50,7 @@ _PROMPT_HELP: Final = "auto: through the tokenizer's chat template if it has one
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    os.umask(UMASK)
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _convert(words[1:]) if words[:1] == ["convert"] else _evaluate(words)

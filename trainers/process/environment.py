@@ -6,10 +6,15 @@ from typing import Final
 
 EXIT_CODES: Final = {"SUCCEEDED": 0, "FAILED": 1, "BAD_CONFIG": 2, "DIVERGED": 3, "STOPPED": 4}
 
+UMASK: Final = 0o077
+"""Rights that no file of any command gives to anybody but its owner."""
 HOME: Final = "~/.sweeps"
 """Directory of all that `sweeps` keeps on one machine, unless SWEEPS_HOME names another."""
 CACHE: Final = "cache"
 """Directory in it with models, datasets and benchmarks, unless SWEEPS_CACHE names another."""
+
+RENDEZVOUS: Final = "TRAINERS_RENDEZVOUS"
+"""Variable with the path of the file through which the processes of one run find each other."""
 
 # No run talks to the network, and mlflow, which TRL would import, has no part in it. Read when the libraries load.
 ENVIRONMENT: Final = {

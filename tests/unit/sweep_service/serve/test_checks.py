@@ -1,10 +1,13 @@
 """What stops `serve` before it starts: one clear sentence each."""
 
+import os
 import socket
+import stat
 from pathlib import Path
 
 import pytest
 
+from sweep_service.processes.private_folders import open_paths
 from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
 from sweep_service.serve.services import ray_folder
 from sweep_service.settings import Settings
@@ -39,5 +42,34 @@ def test_a_home_that_is_in_use(tmp_path: Path) -> None:
     locked(tmp_path).close()
 
 
-def test_only_a_folder_of_its_own_is_rays(tmp_path: Path) -> None:
-    assert ray_folder(Settings(home=tmp_path, ray_temp_dir=tmp_path)).parent == tmp_path
+def test_rays_folder_lies_in_one_that_only_its_owner_may_enter(tmp_path: Path) -> None:
+    short = Path("/tmp/h")
+    assert ray_folder(Settings(home=short)) == short / "ray"  # `preflight` shuts it in
+    for settings in (Settings(home=tmp_path / ("long" * 12)), Settings(home=tmp_path, ray_temp_dir=tmp_path)):
+        first, second = ray_folder(settings).parent, ray_folder(settings).parent
+        assert first != second
+        assert not first.is_relative_to(settings.home) or settings.ray_temp_dir is not None
+        assert stat.S_IMODE(first.stat().st_mode) == 0o700
+        first.rmdir()
+        second.rmdir()
+
+
+def test_what_was_open_to_others_is_shut_before_anything_starts(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "mlflow").mkdir(parents=True)
+    (home / "sweeps.db").touch(mode=0o644)
+    (home / "mlflow" / "mlflow.db").touch(mode=0o644)
+    (home / "link").symlink_to("/etc/passwd")
+    for folder in (home, home / "mlflow"):
+        folder.chmod(0o755)
+    before = Path("/etc/passwd").stat().st_mode
+    preflight(Settings(home=home, port=free_port()))
+    assert list(open_paths(home)) == []
+    assert Path("/etc/passwd").stat().st_mode == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_somebody_elses_folder_is_refused(tmp_path: Path) -> None:
+    os.chown(tmp_path, 65534, 65534)
+    with pytest.raises(CannotStart, match="belongs to user 65534"):
+        preflight(Settings(home=tmp_path, port=free_port()))
