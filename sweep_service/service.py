@@ -101,7 +101,7 @@ class SweepService:
                 **sweep.model_dump(include=set(SweepSummary.model_fields)),
                 only_probes=sweep.spec.only_probes,
                 trials=counts[sweep.id],
-                mlflow_url=curves_link(self.settings.mlflow_public_url, sweep),
+                mlflow_url=curves_link(self.settings.mlflow_links, sweep),
             )
             for sweep in sweeps
         ]
@@ -135,7 +135,7 @@ class SweepService:
                 **trial.model_dump(),
                 objective=values[trial.id],
                 checkpoint=checkpoints.get(trial.id),
-                mlflow_url=run_link(self.settings.mlflow_public_url, trial.mlflow_run_id),
+                mlflow_url=run_link(self.settings.mlflow_links, trial.mlflow_run_id),
             )
             for trial in trials
         ]

@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
+from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from trainers.process.environment import CACHE, HOME
@@ -37,6 +38,10 @@ class Settings(BaseSettings):
     )
     mlflow_url: str = Field(default="", description="MLflow server; empty: nothing is projected.")
     mlflow_public_url: str = Field(default="", description="Where people reach MLflow, if not under mlflow_url.")
+    mlflow_login: SecretStr = Field(default=SecretStr(""), description="user:password, as given in mlflow_url.")
+    mlflow_token_file: Path | None = Field(
+        default=None, description="The secret of an MLflow behind our own door, as `sweeps serve` and compose start it."
+    )
     commit: str = Field(default="", description="Commit of this code, for reports; default: as .git has it, if there.")
     host: str = "127.0.0.1"
     port: int = 8080
@@ -62,6 +67,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _defaults(self) -> Self:
         home = self.home.expanduser().absolute()
+        mlflow_url, login = _without_login(self.mlflow_url)
         derived = {
             "home": home,
             "database_url": self.database_url or f"sqlite:///{home / 'sweeps.db'}",
@@ -69,7 +75,9 @@ class Settings(BaseSettings):
             "cache": (self.cache if self.cache != Path() else home / CACHE).expanduser().absolute(),
             "token_file": (self.token_file if self.token_file != Path() else home / "token").expanduser(),
             "url": self.url or f"http://{_reachable(self.host)}:{self.port}",
-            "mlflow_public_url": self.mlflow_public_url or self.mlflow_url,
+            "mlflow_url": mlflow_url,
+            "mlflow_login": self.mlflow_login if not login else SecretStr(login),
+            "mlflow_public_url": _without_login(self.mlflow_public_url)[0] or mlflow_url,
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)  # frozen for everyone else: derived once, at construction
@@ -78,12 +86,25 @@ class Settings(BaseSettings):
     def environment(self) -> dict[str, str]:
         """Return the variables that give a child process these same settings."""
         values = self.model_dump(mode="json", exclude_none=True, exclude={"hub_token_file"})
+        values["mlflow_login"] = self.mlflow_login.get_secret_value()
         return {f"SWEEPS_{name.upper()}": str(value) for name, value in values.items() if value != ""}
+
+    @property
+    def mlflow_links(self) -> str:
+        """Where links to MLflow lead: to the page of ours that opens its door, or else to MLflow itself."""
+        return f"{self.url}/mlflow" if self.mlflow_url and self.mlflow_token_file else self.mlflow_public_url
 
 
 def without_hub_tokens(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables without those that hold a token for the Hub: only `sweeps … add` needs one."""
     return {name: value for name, value in environment.items() if name not in _HUB_SECRETS}
+
+
+def _without_login(url: str) -> tuple[str, str]:
+    """Split a URL into what may be shown, and `user:password` or nothing."""
+    parts = urlsplit(url)
+    login, _, place = parts.netloc.rpartition("@")
+    return parts._replace(netloc=place).geturl(), unquote(login)
 
 
 def _reachable(host: str) -> str:

@@ -16,16 +16,18 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sweep_service.api.json_body import read_body
 from sweep_service.api.problems import Refusal
 from sweep_service.api.sweep_routes import Service, SweepId, get_report
+from sweep_service.auth import read_token
 from sweep_service.errors import Conflict, NotFound, ReportFailed
 from sweep_service.pages.live_sweeps import LiveSweeps
-from sweep_service.pages.rendering import HEADERS, render, static_file
+from sweep_service.pages.rendering import HEADERS, POLICY, render, static_file
 from sweep_service.pages.session import cookie_name, is_valid, may_sign_in, new_cookie
+from sweep_service.tracking.tickets import SIGN_IN, new_ticket
 
 router = APIRouter(include_in_schema=False)
 _MAX_FORM_BYTES: Final = 8192
 _LISTED: Final = 50
 _ID: Final = "swp_[0-9a-z]{1,36}"
-_OWN_PLACE: Final = re.compile(rf"/(\?before={_ID}|sweeps/{_ID}(/(report|spec))?)?")
+_OWN_PLACE: Final = re.compile(rf"/(\?before={_ID}|sweeps/{_ID}(/(report|spec))?|mlflow/(#/[\w/?=&%.-]*)?)?")
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
 
 
@@ -160,6 +162,19 @@ def get_overview(service: Service, before: Annotated[str | None, Query(pattern=f
     sweeps = service.sweeps(_LISTED + 1, before, ())
     older = sweeps[_LISTED - 1].id if len(sweeps) > _LISTED else None
     return _page(render("sweeps", sweeps=sweeps[:_LISTED], older=older, before=before, now=time.time()))
+
+
+@router.get("/mlflow/", dependencies=[Depends(signed_in_for_page)])
+def get_mlflow(service: Service) -> Response:
+    """Show a page that signs the browser in to MLflow and goes on to the place after its `#`."""
+    settings = service.settings
+    if settings.mlflow_token_file is None:
+        return RedirectResponse(settings.mlflow_public_url or "/", 303, HEADERS)
+    ticket, place = new_ticket(read_token(settings.mlflow_token_file), time.time()), settings.mlflow_public_url
+    page = _page(render("mlflow", sign_in=f"{place.rstrip('/')}{SIGN_IN}", ticket=ticket))
+    origin = "{0.scheme}://{0.netloc}".format(urlsplit(place))
+    page.headers["Content-Security-Policy"] = POLICY.replace("form-action 'self'", f"form-action {origin}")
+    return page
 
 
 @router.get("/sweeps/{sweep_id}", dependencies=[Depends(signed_in_for_page)])

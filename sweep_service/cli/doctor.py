@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -23,8 +24,10 @@ from sweep_service.cli.output import print_json, say, stdout
 from sweep_service.client import Client
 from sweep_service.errors import ServiceError
 from sweep_service.processes.child_processes import run_to_end
+from sweep_service.processes.private_folders import open_paths
 from sweep_service.processes.ray_head import client_environment
 from sweep_service.settings import Settings
+from sweep_service.tracking.credentials import certificates, sign_in
 
 Verdict = Literal["ok", "warning", "error"]
 Findings = Iterator[tuple[str, Verdict, str]]
@@ -40,6 +43,7 @@ PACKAGES = {
 }
 """The versions below which something is known to be broken or unsafe."""
 _DISK_GIB = 5
+_MOST_NAMED = 1
 _NODES_TIMEOUT_S = 180
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -65,7 +69,10 @@ def _as_served(settings: Settings) -> Settings:
     """Fill addresses that the environment leaves open from `<home>/address.json`, which `sweeps serve` writes."""
     path = settings.home / "address.json"
     served = json.loads(path.read_text()) if path.exists() else {}
-    return settings.model_copy(update={name: served[name] for name in served if name not in settings.model_fields_set})
+    unset = {name: value for name, value in served.items() if name not in settings.model_fields_set}
+    if "mlflow_token_file" in unset:
+        unset["mlflow_token_file"] = Path(unset["mlflow_token_file"])
+    return settings.model_copy(update=unset)
 
 
 def _python(_settings: Settings) -> Findings:
@@ -102,6 +109,25 @@ def _token(settings: Settings) -> Findings:
         yield "token", "ok", str(path)
 
 
+def _privacy(settings: Settings) -> Findings:
+    """Yield which folders of ours others on this machine may enter, or find open files in."""
+    for name, folder in (("home", settings.home), ("storage", settings.storage), ("cache", settings.cache)):
+        if not folder.exists():
+            continue
+        opened = list(islice(open_paths(folder), _MOST_NAMED + 1))
+        if folder.stat().st_uid != os.geteuid():
+            yield (
+                f"{name} rights",
+                "warning",
+                f"{folder} belongs to another user, who may read and change what is in it",
+            )
+        elif folder in opened:
+            more = f", and for instance {opened[1]}" if len(opened) > 1 else ""
+            yield f"{name} rights", "warning", f"others may enter {folder}{more}; run chmod -R go= {folder}"
+        else:
+            yield f"{name} rights", "ok", f"nobody else may enter {folder}"
+
+
 def _api(settings: Settings) -> Findings:
     url = settings.url
     try:
@@ -129,9 +155,12 @@ def _mlflow(settings: Settings) -> Findings:
         yield "mlflow server", "ok", "none is set; `sweeps serve` starts its own"
         return
     try:
-        answer = httpx.get(f"{url.rstrip('/')}/health", timeout=5)
+        place, auth = f"{url.rstrip('/')}/api/2.0/mlflow/experiments/search?max_results=1", sign_in(settings)
+        answer = httpx.get(place, auth=auth, verify=certificates(), timeout=5)
         good, detail = answer.is_success, f"{url} answers {answer.status_code}"
-    except httpx.HTTPError as error:
+        if answer.status_code in (401, 403):
+            detail += "; set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD (each also with _FILE)"
+    except (httpx.HTTPError, ServiceError, OSError) as error:
         good, detail = False, f"{url} does not answer ({error}); curves wait in the store until it does"
     yield "mlflow server", "ok" if good else "warning", detail
 
@@ -188,4 +217,4 @@ def _existing(folder: Path) -> Path:
     return folder if folder.exists() else _existing(folder.parent)
 
 
-CHECKS: tuple[Callable[[Settings], Findings], ...] = (_python, _packages, _token, _api, _mlflow, _ray, _disk)
+CHECKS: tuple[Callable[[Settings], Findings], ...] = (_python, _packages, _token, _privacy, _api, _mlflow, _ray, _disk)

@@ -115,7 +115,7 @@ def take(
 ) -> Snapshot:
     """Return everything that the page shows."""
     named, now = looks(sweep, configs), time.time()
-    url, objective = service.settings.mlflow_public_url, sweep.spec.objective
+    url, objective = service.settings.mlflow_links, sweep.spec.objective
     values = {trial.id: trial_objective(trial, curves.recorded(trial, objective.metric), objective) for trial in trials}
     rows = [
         PageTrial(

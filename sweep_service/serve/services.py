@@ -1,18 +1,19 @@
 """The four services of the stack: the command that starts each, and the check that it is ready."""
 
-import hashlib
 import http.client
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from sweep_service.auth import ensure_token
 from sweep_service.processes.child_processes import start_kept, stop
 from sweep_service.processes.ray_head import client_environment, head_command, head_environment, is_ready, short_enough
 from sweep_service.serve.checks import free_port
@@ -76,33 +77,58 @@ class Service:
         return None
 
 
-def services(settings: Settings, ray_temp_dir: Path, cpus: int | None, gpus: int | None) -> list[Service]:
-    """Return the services of these settings, none of them started."""
-    logs, mlflow, ray_token = settings.home / "logs", settings.home / "mlflow", settings.home / "ray-token"
-    common = {**without_hub_tokens(os.environ), **_QUIET, **settings.environment(), **client_environment(ray_token)}
-    mlflow.mkdir(exist_ok=True)
-    _upgrade_mlflow(mlflow, common)
-    ray_port, mlflow_port = (int(address.rpartition(":")[2]) for address in (settings.ray_address, settings.mlflow_url))
-    head = head_command(ray_port, ray_temp_dir, cpus or _cores(), _gpus() if gpus is None else gpus)
-    head_variables = common | head_environment(ray_token, free_port())
-    tracking = [*_PYTHON_MODULE, *_mlflow_arguments(mlflow, mlflow_port)]
-    tracking_variables = common | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+def services(
+    settings: Settings, ray_temp_dir: Path | None, own_mlflow: bool, cpus: int | None, gpus: int | None
+) -> list[Service]:
+    """Return the services of these settings, none of them started.
+
+    Args:
+        ray_temp_dir: Ray's folder; None if another's Ray is used.
+        own_mlflow: whether to start MLflow; otherwise another's is used, or none.
+    """
+    logs = settings.home / "logs"
+    common = {**without_hub_tokens(os.environ), **_QUIET, **settings.environment()}
+    if ray_temp_dir is not None:
+        common |= client_environment(settings.home / "ray-token")
     api, worker = ([*_PYTHON_MODULE, "sweep_service", name] for name in ("api", "worker"))
     return [
-        Service("ray", head, head_variables, logs / "ray.log", lambda: is_ready(logs / "ray.log")),
-        Service("mlflow", tracking, tracking_variables, logs / "mlflow.log", _probe(f"{settings.mlflow_url}/health")),
+        *([] if ray_temp_dir is None else [_ray(settings, common, ray_temp_dir, cpus, gpus)]),
+        *([_mlflow(settings, common)] if own_mlflow else []),
         Service("api", api, common, logs / "api.log", _probe(f"{settings.url}/readyz")),
         Service("worker", worker, common, logs / "worker.log", lambda: True),
     ]
 
 
+def _ray(settings: Settings, common: dict[str, str], temp_dir: Path, cpus: int | None, gpus: int | None) -> Service:
+    log = settings.home / "logs" / "ray.log"
+    command = head_command(_port(settings.ray_address), temp_dir, cpus or _cores(), _gpus() if gpus is None else gpus)
+    environment = common | head_environment(settings.home / "ray-token", free_port())
+    return Service("ray", command, environment, log, lambda: is_ready(log))
+
+
+def _mlflow(settings: Settings, common: dict[str, str]) -> Service:
+    home, log = settings.home / "mlflow", settings.home / "logs" / "mlflow.log"
+    home.mkdir(exist_ok=True)
+    _upgrade_mlflow(home, common)
+    assert settings.mlflow_token_file is not None
+    secret = {"Authorization": f"Bearer {ensure_token(settings.mlflow_token_file)}"}
+    command = [*_PYTHON_MODULE, *_mlflow_arguments(home, _port(settings.mlflow_url))]
+    environment = common | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    return Service("mlflow", command, environment, log, _probe(f"{settings.mlflow_url}/health", secret))
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
 def ray_folder(settings: Settings) -> Path:
-    """Return Ray's folder: below home, or if that is too long a path for Ray's sockets, below /tmp."""
-    if settings.ray_temp_dir is not None:
-        return settings.ray_temp_dir / "ray"  # a folder of our own, for it is removed
-    if short_enough(settings.home / "ray"):
+    """Return where Ray makes its folder: below home, or if that is too long a path for Ray's sockets, in a new folder.
+
+    Ray opens its folder to everybody (0777), so it always lies in one that only its owner may enter.
+    """
+    if settings.ray_temp_dir is None and short_enough(settings.home / "ray"):
         return settings.home / "ray"
-    return Path("/tmp") / f"sweeps-{hashlib.sha256(os.fsencode(settings.home)).hexdigest()[:12]}"
+    return Path(tempfile.mkdtemp(prefix="sweeps-", dir=settings.ray_temp_dir)) / "ray"
 
 
 def _cores() -> int:
@@ -115,7 +141,7 @@ def _gpus() -> int:
 
 def _mlflow_arguments(home: Path, port: int) -> list[str]:
     return [
-        *("mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
+        *("mlflow", "server", "--app-name", "sweeps", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
         *("--backend-store-uri", f"sqlite:///{home / 'mlflow.db'}"),
         *("--artifacts-destination", str(home / "artifacts")),
     ]
@@ -130,10 +156,12 @@ def _upgrade_mlflow(home: Path, environment: dict[str, str]) -> None:
     mark.write_text(version)
 
 
-def _probe(url: str) -> Callable[[], bool]:
+def _probe(url: str, headers: Mapping[str, str] | None = None) -> Callable[[], bool]:
+    request = urllib.request.Request(url, headers=dict(headers or {}))
+
     def answers() -> bool:
         try:
-            with urllib.request.urlopen(url, timeout=1) as answer:
+            with urllib.request.urlopen(request, timeout=1) as answer:
                 return answer.status == 200
         except (OSError, http.client.HTTPException):  # a port of the ephemeral range may even be connected to itself
             return False

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Final, Self
 
@@ -51,7 +52,7 @@ class Stack:
         self.say = say
         self._cpus, self._gpus = cpus, gpus
         self._services: list[Service] = []
-        self._ray_folder = ray_folder(settings)
+        self._ray_note = settings.home / "ray-folder"
         self._lock: IO[str] | None = None
         self._stopping = threading.Event()
         self._guard = threading.Thread(target=self._keep_alive, name="guard", daemon=True)
@@ -87,16 +88,32 @@ class Stack:
         """Make tokens and the database, decide on ports, tell clients where the API is."""
         settings = self.settings
         server_token(settings.token_file, settings.host)
-        ensure_ray_token(settings.home / "ray-token")
         open_store(settings.database_url).close()
-        shutil.rmtree(self._ray_folder, ignore_errors=True)  # left by an earlier serve
-        mlflow_url = f"http://127.0.0.1:{free_port(settings.port + 1)}"
-        ray_address = f"127.0.0.1:{free_port(settings.port + 2)}"
-        addresses = {"ray_address": ray_address, "mlflow_url": mlflow_url, "mlflow_public_url": mlflow_url}
+        self._remove_ray_folder()  # left by an earlier serve
+        folder, addresses = None, dict[str, object]()
+        if not settings.mlflow_url:
+            url = f"http://127.0.0.1:{free_port(settings.port + 1)}"
+            token_file = settings.home / "mlflow-token"
+            addresses |= {"mlflow_url": url, "mlflow_public_url": url, "mlflow_token_file": token_file}
+        if not settings.ray_address:
+            ensure_ray_token(settings.home / "ray-token")
+            folder = ray_folder(settings)
+            self._ray_note.write_text(str(folder))
+            addresses |= {"ray_address": f"127.0.0.1:{free_port(settings.port + 2)}"}
         self.settings = settings.model_copy(update=addresses)
-        addresses = self.settings.model_dump(include={"url", "mlflow_url", "ray_address"})
-        (settings.home / "address.json").write_text(json.dumps(addresses))
-        self._services = services(self.settings, self._ray_folder, self._cpus, self._gpus)
+        served = self.settings.model_dump(
+            mode="json", include={"url", "mlflow_url", "mlflow_token_file", "ray_address"}, exclude_none=True
+        )
+        (settings.home / "address.json").write_text(json.dumps(served))
+        self._services = services(self.settings, folder, not settings.mlflow_url, self._cpus, self._gpus)
+
+    def _remove_ray_folder(self) -> None:
+        """Remove Ray's folder, which the note in the data folder names, with the one that was made around it."""
+        if self._ray_note.exists():
+            folder = Path(self._ray_note.read_text())
+            home = self.settings.home
+            shutil.rmtree(folder if folder.is_relative_to(home) else folder.parent, ignore_errors=True)
+            self._ray_note.unlink()
 
     def _wait_until_ready(self) -> None:
         began, waiting = time.monotonic(), list(self._services)
@@ -125,8 +142,8 @@ class Stack:
             self._guard.join()
         _stop_together([service for service in self._services if service.name == "worker"])
         _stop_together([service for service in self._services if service.name != "worker"])
-        if self._services and not self._ray_folder.is_relative_to(self.settings.home):
-            shutil.rmtree(self._ray_folder, ignore_errors=True)
+        if self._services:
+            self._remove_ray_folder()
         (self.settings.home / "address.json").unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.close()
@@ -149,7 +166,7 @@ def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -
             settings = stack.settings
             stack.say(f"page    {stack.page()}    signs in by itself: keep it to yourself")
             stack.say(f"API     {settings.url}    token in {settings.token_file}")
-            stack.say(f"MLflow  {settings.mlflow_url}")
+            stack.say(f"MLflow  {settings.mlflow_links.rstrip('/')}/")
             stack.say(f"data    {settings.home}    logs in {settings.home / 'logs'}")
             stack.say("Ctrl-C stops everything.")
             while True:

@@ -5,6 +5,7 @@ prints to stdout.
 """
 # ruff: noqa: D102  (`Tracker` documents the methods)
 
+import ssl
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, TypeVar
@@ -23,10 +24,10 @@ MAX_ITEMS: Final = 100
 class MlflowApi(Tracker):
     """An MLflow server. Artifacts need one that takes files itself (`--serve-artifacts`, its default)."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, auth: httpx.Auth | None = None, verify: ssl.SSLContext | bool = True) -> None:
         # No proxy from the environment: this is an address inside the installation.
-        timeout = httpx.Timeout(15, connect=3)
-        self._http = httpx.Client(base_url=f"{url.rstrip('/')}/api/2.0/", timeout=timeout, trust_env=False)
+        timeout, base_url = httpx.Timeout(15, connect=3), f"{url.rstrip('/')}/api/2.0/"
+        self._http = httpx.Client(base_url=base_url, auth=auth, verify=verify, timeout=timeout, trust_env=False)
 
     def close(self) -> None:
         self._http.close()

@@ -33,7 +33,7 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
         series={series.trial_id: series for series in store.series(sweep_id, CURVE_KEYS)},
         samples=tuple(store.last_samples(sweep_id, _shown(trials))),
         checkpoints=tuple(store.newest_checkpoints(sweep_id)),
-        mlflow_url=settings.mlflow_public_url or None,
+        mlflow_url=settings.mlflow_links or None,
         versions={name: metadata.version(name) for name in _PACKAGES},
         provenance=_provenance(configs, settings),
         probe_gpu_hours=store.spent(sweep_id).probe_gpu_hours,

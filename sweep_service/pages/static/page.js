@@ -8,8 +8,11 @@ const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 // ---- signing in -----------------------------------------------------------------------------------------------------
 
 async function signIn(main) {
-  const key = decodeURIComponent(location.hash.slice(1));
-  if (key) {
+  const hash = location.hash;
+  if (hash.startsWith("#/")) {
+    find("[name=next]", main).value = main.dataset.next += hash; // a place inside MLflow, which browsers keep to themselves
+  } else if (hash) {
+    const key = decodeURIComponent(hash.slice(1));
     history.replaceState(null, "", location.pathname + location.search); // out of sight, and out of the history
     find("#token").value = key;
     find("form", main).submit();
@@ -162,6 +165,10 @@ function light(entry) {
 
 // ---- which page this is ---------------------------------------------------------------------------------------------
 
+if (find("#mlflow")) {
+  find("[name=to]").value = location.hash;
+  find("#mlflow form").submit();
+}
 if (find("#login")) {
   signIn(find("#login"));
   addEventListener("hashchange", () => signIn(find("#login"))); // the link was opened on this very page

@@ -1,0 +1,62 @@
+"""How the projection signs in to MLflow: our own door's secret, or what MLflow's own variables say."""
+
+import os
+import ssl
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from sweep_service.auth import read_token
+from sweep_service.settings import Settings
+
+VARIABLES: Final = (
+    "MLFLOW_TRACKING_TOKEN",
+    "MLFLOW_TRACKING_USERNAME",
+    "MLFLOW_TRACKING_PASSWORD",
+)
+"""MLflow's own variables; each has a twin that ends with `_FILE` and names a file with the value."""
+CA_VARIABLE: Final = "MLFLOW_TRACKING_SERVER_CERT_PATH"
+
+
+class BearerToken(httpx.Auth):
+    """Sends a bearer token with every request."""
+
+    def __init__(self, token: str) -> None:
+        self._value = f"Bearer {token}"
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
+        """Add the token to a request."""
+        request.headers["Authorization"] = self._value
+        yield request
+
+
+def sign_in(settings: Settings, environment: Mapping[str, str] = os.environ) -> httpx.Auth | None:
+    """Return what requests to MLflow carry; None if it wants nothing.
+
+    Raises: TokenError, if the file of our door's secret cannot be read; OSError, for a file of MLflow's variables.
+    """
+    if settings.mlflow_token_file is not None:
+        return BearerToken(read_token(settings.mlflow_token_file))
+    token, username, password = (_value(name, environment) for name in VARIABLES)
+    if token:
+        return BearerToken(token)
+    login = settings.mlflow_login.get_secret_value()
+    if not username and login:
+        username, _, password = login.partition(":")
+    return httpx.BasicAuth(username, password) if username else None
+
+
+def certificates(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext:
+    """Return which certificates are trusted: the public ones, and those that MLflow's variable names."""
+    context = ssl.create_default_context()
+    if path := environment.get(CA_VARIABLE):
+        context.load_verify_locations(path)
+    return context
+
+
+def _value(name: str, environment: Mapping[str, str]) -> str:
+    if path := environment.get(f"{name}_FILE"):
+        return Path(path).read_text().strip()
+    return environment.get(name, "")

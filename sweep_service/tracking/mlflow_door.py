@@ -1,0 +1,188 @@
+"""The door before MLflow, which has none of its own: whoever lacks the secret gets 401, on every path.
+
+Programs send the secret as a bearer token (MLflow's client takes it from MLFLOW_TRACKING_TOKEN). A browser comes from
+our status page with a ticket, good once and for seconds, and gets a cookie in exchange that opens MLflow alone.
+
+`mlflow server --app-name sweeps` starts MLflow behind the door: `pyproject.toml` names `create_app` for that.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sweep_service.auth import read_token, same
+from sweep_service.tracking.tickets import SIGN_IN, Tickets, signature
+
+TOKEN_VARIABLE: Final = "SWEEPS_MLFLOW_TOKEN_FILE"
+"""Name of the variable with the path of the secret's file."""
+COOKIE_S: Final = 30 * 86400
+"""Seconds after which a browser must come from the status page again."""
+_MAX_FORM_BYTES: Final = 4096
+_MAX_BODY_BYTES: Final = 64 << 20
+_PLACE: Final = re.compile(r"#/[\w/?=&%.,:@+~-]{0,1000}")
+_LOCATIONS: Final = ("artifact_location", "artifact_uri", "default_artifact_root")
+_LOCATION_TAG: Final = "mlflow.artifactLocation"
+
+
+def create_app() -> ASGIApp:
+    """Return MLflow's own app behind the door.
+
+    Raises: TokenError, if the secret's file, which SWEEPS_MLFLOW_TOKEN_FILE names, cannot be used.
+    """
+    from mlflow.server.fastapi_app import app  # takes seconds, and only this process needs it
+
+    secret = read_token(Path(os.environ.get(TOKEN_VARIABLE, "")))
+    return Door(app, secret, os.environ.get("SWEEPS_URL", ""))
+
+
+class Door:
+    """ASGI middleware that lets those in who have the secret, or a cookie made from it.
+
+    Args:
+        app: MLflow.
+        secret: what programs send as bearer token.
+        status_page: address of the status page, at which browsers get a ticket.
+    """
+
+    def __init__(self, app: ASGIApp, secret: str, status_page: str) -> None:
+        self._app, self._secret, self._status_page = app, secret, status_page.rstrip("/")
+        self._tickets = Tickets(secret)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            answer = await self._answer(Request(scope, receive))
+            if isinstance(answer, Response):
+                await answer(scope, receive, send)
+            else:
+                await self._app(scope, answer, send)
+
+    async def _answer(self, request: Request) -> Response | Receive:
+        """Return the refusal of a request, the answer to a ticket, or the request's body for MLflow to receive."""
+        if request.url.path == SIGN_IN and request.method == "POST":
+            return await self._sign_in(request)
+        if not self._has_token(request.headers) and not self._has_cookie(request):
+            return self._unauthenticated(request)
+        if request.method not in ("POST", "PATCH"):  # files come by PUT
+            return request.receive
+        body = await _body(request, _MAX_BODY_BYTES)
+        if body is None:
+            return PlainTextResponse("the body is too large", 413)
+        if location := _local_location(body):
+            detail = f"{location[:200]!r} is a place on the server's own disk; leave it out, and MLflow keeps the files"
+            return Response(json.dumps({"error_code": "INVALID_PARAMETER_VALUE", "message": detail}), 400)
+        return _replayed(body)
+
+    def _has_token(self, headers: Headers) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and same(token.strip(), self._secret)
+
+    def _has_cookie(self, request: Request) -> bool:
+        """Whether the request carries our cookie, and no other page than MLflow's own sent it."""
+        issued, _, signed = request.cookies.get(_cookie_name(request), "").partition(".")
+        if not same(signed, signature(self._secret, f"cookie {issued}")):
+            return False
+        if not 0 <= time.time() - int(issued) + 60 <= COOKIE_S:
+            return False
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+            return False
+        site, mode = request.headers.get("sec-fetch-site", "none"), request.headers.get("sec-fetch-mode", "navigate")
+        return site in ("none", "same-origin") or (request.method == "GET" and mode == "navigate")
+
+    async def _sign_in(self, request: Request) -> Response:
+        body = await _body(request, _MAX_FORM_BYTES) or b""
+        form = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
+        if not self._tickets.take(form.get("ticket", ""), time.time()):
+            return self._unauthenticated(request)
+        place = form.get("to", "") if _PLACE.fullmatch(form.get("to", "")) else "#/"
+        issued = str(int(time.time()))
+        # A redirect would count as coming from the status page, and a strict cookie would not travel with it.
+        page = f'<!doctype html><meta http-equiv="refresh" content="0;url=/{escape(place)}"><title>MLflow</title>'
+        answer = HTMLResponse(page, headers={"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
+        value = f"{issued}.{signature(self._secret, f'cookie {issued}')}"
+        secure = request.url.scheme == "https"
+        answer.set_cookie(_cookie_name(request), value, httponly=True, samesite="strict", secure=secure)
+        return answer
+
+    def _unauthenticated(self, request: Request) -> Response:
+        """Return 401; for people a page that leads to the status page."""
+        headers = {"WWW-Authenticate": "Bearer", "Cache-Control": "no-store"}
+        if "text/html" not in request.headers.get("accept", ""):
+            return PlainTextResponse("this MLflow wants a bearer token\n", 401, headers)
+        link = escape(f"{self._status_page}/mlflow/") if self._status_page.startswith("http") else ""
+        way = f'Come through <a href="{link}">the status page</a>.' if link else "Come through the status page."
+        page = f"<!doctype html><title>Sign in</title><h1>This MLflow wants to know you</h1><p>{way}</p>"
+        headers["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'"
+        return HTMLResponse(page, 401, headers)
+
+
+def _cookie_name(request: Request) -> str:
+    """Name the cookie by the port: browsers share cookies between all servers of one host."""
+    return f"mlflow_{request.url.port or 80}"
+
+
+async def _body(request: Request, most: int) -> bytes | None:
+    """Return a request's body; None if it has more bytes than `most`."""
+    parts, size = list[bytes](), 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            return None
+    return b"".join(parts)
+
+
+def _replayed(body: bytes) -> Receive:
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    return receive
+
+
+def _local_location(body: bytes) -> str | None:
+    """Return a place on this machine's disk in which a request asks MLflow to keep or read files; None without one.
+
+    MLflow reads and writes wherever it is told to, with its owner's rights.
+    """
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return None  # MLflow refuses it
+    source = [content.get("source")] if isinstance(content, dict) else []  # of a model's version
+    return next((place for place in [*source, *_locations(content)] if _is_local(place)), None)
+
+
+def _locations(content: Any) -> Iterator[Any]:
+    """Yield every value in a document that MLflow takes as the place of files."""
+    waiting = [content]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+            yield from (value.get(name) for name in (*_LOCATIONS, _LOCATION_TAG))
+            if value.get("key") == _LOCATION_TAG:
+                yield value.get("value")
+
+
+def _is_local(place: Any) -> bool:
+    return isinstance(place, str) and bool(place.strip()) and urlsplit(place.strip()).scheme.lower() in ("", "file")

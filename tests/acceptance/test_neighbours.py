@@ -1,0 +1,182 @@
+"""Another user of the same machine: what they can read, reach and replace while we serve. Needs root, to become one."""
+
+import http.client
+import json
+import os
+import pwd
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from sweep_service.auth import read_token
+from sweep_service.client import Client
+from sweep_service.settings import Settings
+from tests.sweep_stack import one_of, processes_of, serving, small_sweep, wait_until
+
+pytestmark = pytest.mark.long
+
+MLFLOW_PATHS = (
+    "/",
+    "/health",
+    "/version",
+    "/graphql",
+    "/static-files/index.html",
+    "/get-artifact?path=token&run_uuid=1",
+)
+TWO_PROCESSES = {
+    "cpus": 1,
+    "processes": 2,
+}
+
+
+def as_nobody(look: Callable[[], Any]) -> Any:
+    """Return what `look` returns in a process of the user `nobody`."""
+    if os.geteuid() != 0:
+        pytest.skip("ONLY ROOT CAN BECOME ANOTHER USER: what neighbours can do was not tested")
+    nobody = pwd.getpwnam("nobody")
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setgid(nobody.pw_gid)
+            os.setuid(nobody.pw_uid)
+            answer = look()
+        except BaseException as error:  # noqa: BLE001  the parent tells
+            answer = f"{type(error).__name__}: {error}"
+        with os.fdopen(writing, "w") as file:
+            json.dump(answer, file)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        answer = json.load(file)
+    os.waitpid(child, 0)
+    return answer
+
+
+def asked(port: int, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request(method, path, body, headers or {})
+    return connection.getresponse().status
+
+
+def readable(folder: Path) -> list[str]:
+    """Return what this process may list, read or write at or below a folder."""
+    able = [str(folder)] if os.access(folder, os.R_OK) or os.access(folder, os.W_OK) else []
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(place, name)
+            if os.access(path, os.R_OK) or os.access(path, os.W_OK):
+                able.append(str(path))
+    return able
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A data folder that a command made before the first `serve`, as long as makes Ray's sockets lie elsewhere."""
+    top = tmp_path_factory.getbasetemp()
+    opened = [folder for folder in (top, *top.parents) if folder.stat().st_uid == os.geteuid() and folder != Path("/")]
+    modes = {folder: folder.stat().st_mode for folder in opened}
+    for folder in opened:  # pytest's own folders are shut, which would hide that ours is not
+        folder.chmod(stat.S_IMODE(modes[folder]) | 0o055)
+    home = tmp_path_factory.mktemp("neighbours") / ("long" * 12)
+    home.parent.chmod(0o755)
+    yield home
+    for folder, mode in modes.items():
+        folder.chmod(stat.S_IMODE(mode))
+
+
+@pytest.fixture(scope="module")
+def served(home: Path) -> Iterator[Settings]:
+    settings = Settings(home=home)
+    environment = {**os.environ, "SWEEPS_HOME": str(home)}
+    rows = home.parent / "rows.jsonl"
+    rows.write_text('{"question": "1+1?", "answer": "2"}\n' * 20)
+    add = [sys.executable, "-m", "sweep_service", "datasets", "add", str(rows), "--name", "sums"]
+    old = os.umask(0o022)
+    try:
+        subprocess.run(add, env=environment, check=True, capture_output=True)
+        before = os.environ.get("SWEEPS_HOME")
+        os.environ["SWEEPS_HOME"] = str(home)
+        with serving(settings):
+            yield settings
+    finally:
+        os.umask(old)
+        if before is not None:
+            os.environ["SWEEPS_HOME"] = before
+
+
+def test_nobody_else_gets_into_mlflow(served: Settings) -> None:
+    port = int(json.loads((served.home / "address.json").read_text())["mlflow_url"].rpartition(":")[2])
+    body = json.dumps({"name": "evil", "artifact_location": f"file://{served.home}"})
+
+    def look() -> list[int]:
+        statuses = [asked(port, "GET", path) for path in MLFLOW_PATHS]
+        statuses.append(asked(port, "POST", "/api/2.0/mlflow/experiments/create", body))
+        return [
+            *statuses,
+            asked(port, "GET", "/", headers={"Authorization": "Bearer x", "Cookie": f"mlflow_{port}=1.x"}),
+        ]
+
+    assert set(as_nobody(look)) == {401}
+    secret = read_token(served.home / "mlflow-token")
+    headers = {"Authorization": f"Bearer {secret}"}
+    assert asked(port, "GET", "/health", headers=headers) == 200
+    assert asked(port, "POST", "/api/2.0/mlflow/experiments/create", body, headers) == 400
+
+
+def test_nobody_else_reads_or_writes_a_file_of_ours(served: Settings) -> None:
+    ray = Path((served.home / "ray-folder").read_text())
+    assert not ray.is_relative_to(served.home)  # the path of the data folder is too long
+    assert as_nobody(lambda: readable(served.home)) == []
+    assert as_nobody(lambda: readable(ray.parent)) == []
+    logs = Path("/tmp/ray")
+    assert not logs.exists() or as_nobody(lambda: os.access(logs, os.W_OK)) is False
+
+
+def test_no_secret_stands_where_others_look(served: Settings) -> None:
+    secrets = [(served.home / name).read_text().strip() for name in ("token", "mlflow-token", "ray-token")]
+
+    def look() -> str:
+        lines = [Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace") for pid in psutil.pids()]
+        return "\n".join(lines)
+
+    processes = as_nobody(look)
+    assert not [secret for secret in secrets if secret in processes]
+    logs = "".join(path.read_text(errors="replace") for path in (served.home / "logs").iterdir())
+    assert not [secret for secret in secrets if secret in logs]
+
+
+def test_processes_of_one_trial_listen_for_nobody_else(served: Settings) -> None:
+    training = {**small_sweep("x")["training"], "steps": 960_000}
+    with Client(served.url, read_token(served.token_file)) as client:
+        sweep = client.submit(small_sweep("two", training=training, resources=TWO_PROCESSES, probe="off"))
+        wait_until("it trains", lambda: any(trial.step for trial in client.trials(sweep.id)), 120)
+        trainers = [process for process in processes_of(served.home) if "trainers" in process.cmdline()]
+        assert len(trainers) >= 3
+        addresses = {
+            connection.laddr.ip
+            for process in trainers
+            for connection in process.net_connections()
+            if connection.status == psutil.CONN_LISTEN
+        }
+        client.cancel(sweep.id)
+        client.wait(sweep.id, 60)
+    assert addresses <= {"127.0.0.1", "::1"}
+
+
+def test_every_port_of_ours_is_on_loopback(served: Settings) -> None:
+    assert one_of(served.home, "sweep_service", "api")
+    listening = {
+        (process.name(), connection.laddr.ip)
+        for process in processes_of(served.home)
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert {ip for _, ip in listening} <= {"127.0.0.1", "::1"}, listening

@@ -1,0 +1,52 @@
+"""Passwords that a setting holds are used and never shown."""
+
+import httpx
+import pytest
+
+from sweep_service.settings import Settings
+from sweep_service.tracking.credentials import sign_in
+
+URL = "https://ann:s3cr%40t@mlflow.example:5000/x"
+
+
+def sent(settings: Settings, environment: dict[str, str] | None = None) -> str | None:
+    """Return the header with which a request to MLflow signs in."""
+    auth = sign_in(settings, environment or {})
+    request = httpx.Request("GET", settings.mlflow_url)
+    return next(auth.auth_flow(request)).headers.get("authorization") if auth else None
+
+
+def test_a_password_in_the_url_signs_in_and_is_shown_nowhere(tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = Settings(home=tmp_path_factory.mktemp("h"), mlflow_url=URL, mlflow_public_url=URL)
+    assert settings.mlflow_url == settings.mlflow_public_url == settings.mlflow_links == "https://mlflow.example:5000/x"
+    for shown in (repr(settings), str(settings.model_dump()), settings.model_dump_json()):
+        assert "s3cr" not in shown
+    assert sent(settings) == "Basic " + "YW5uOnMzY3JAdA=="  # ann:s3cr@t
+
+
+def test_child_processes_sign_in_too(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = Settings(home=tmp_path_factory.mktemp("h"), mlflow_url=URL)
+    for name, value in settings.environment().items():
+        monkeypatch.setenv(name, value)
+    assert sent(Settings()) == sent(settings)
+
+
+def test_mlflows_own_variables_and_their_files_sign_in(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("h")
+    settings = Settings(home=folder, mlflow_url="http://mlflow:5000")
+    (folder / "secret").write_text("word\n")
+    file = str(folder / "secret")
+    basic = "Basic YW5uOndvcmQ="  # ann:word
+    assert sent(settings) is None
+    assert sent(settings, {"MLFLOW_TRACKING_TOKEN": "t"}) == "Bearer t"
+    assert sent(settings, {"MLFLOW_TRACKING_TOKEN_FILE": file}) == "Bearer word"
+    assert sent(settings, {"MLFLOW_TRACKING_USERNAME": "ann", "MLFLOW_TRACKING_PASSWORD": "word"}) == basic
+    assert sent(settings, {"MLFLOW_TRACKING_USERNAME": "ann", "MLFLOW_TRACKING_PASSWORD_FILE": file}) == basic
+
+
+def test_behind_our_own_door_links_lead_through_the_status_page(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("h")
+    (folder / "mlflow-token").write_text("word\n")
+    settings = Settings(home=folder, mlflow_url="http://mlflow:5000", mlflow_token_file=folder / "mlflow-token")
+    assert settings.mlflow_links == "http://127.0.0.1:8080/mlflow"
+    assert sent(settings, {"MLFLOW_TRACKING_TOKEN": "another"}) == "Bearer word"

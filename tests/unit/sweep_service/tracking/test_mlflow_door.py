@@ -1,0 +1,194 @@
+"""The door before MLflow: who gets in, and what nobody may ask for."""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from sweep_service.tracking.mlflow_door import COOKIE_S, Door
+from sweep_service.tracking.tickets import TICKET_S, Tickets, new_ticket
+
+SECRET = "sweeps_" + "s" * 43
+CREATE = "/api/2.0/mlflow/experiments/create"
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer like a server behind the door: with what it received."""
+    request = Request(scope, receive)
+    content = {"path": request.url.path, "body": (await request.body()).decode()}
+    await JSONResponse(content)(scope, receive, send)
+
+
+class Browser:
+    """Asks the door as programs and browsers do."""
+
+    def __init__(self) -> None:
+        self.door = Door(echo, SECRET, "http://127.0.0.1:8080")
+        self.cookies = dict[str, str]()
+
+    async def ask(
+        self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None, **sent: Any
+    ) -> httpx.Response:
+        cookies = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        carried = {"Cookie": cookies} if cookies else {}
+        transport = httpx.ASGITransport(app=self.door)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:5000") as client:
+            answer = await client.request(method, path, headers={**carried, **(headers or {})}, **sent)
+        self.cookies |= dict(answer.cookies)
+        return answer
+
+    async def sign_in(self, ticket: str, to: str = "#/") -> httpx.Response:
+        return await self.ask("/sign-in", "POST", data={"ticket": ticket, "to": to})
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/version", "/api/2.0/mlflow/experiments/search", "/sign-in", "/x"])
+@pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "OPTIONS", "DELETE"])
+async def test_without_the_secret_every_path_answers_401(path: str, method: str) -> None:
+    assert (await Browser().ask(path, method)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "Bearer", "Bearer ", "Bearer x", f"Basic {SECRET}", f"Bearer {SECRET}x", f"Bearer {SECRET[:-1]}", SECRET],
+)
+async def test_a_wrong_secret_is_none(value: str) -> None:
+    assert (await Browser().ask("/health", headers={"Authorization": value})).status_code == 401
+
+
+async def test_programs_get_in_with_the_secret() -> None:
+    answer = await Browser().ask(CREATE, "POST", {"Authorization": f"Bearer {SECRET}"}, json={"name": "x"})
+    assert json.loads(answer.json()["body"]) == {"name": "x"}
+
+
+async def test_a_browser_gets_in_with_a_ticket_once_and_goes_to_its_place() -> None:
+    browser, ticket = Browser(), new_ticket(SECRET, time.time())
+    answer = await browser.sign_in(ticket, "#/experiments/1/runs?compareRunsMode=CHART")
+    assert answer.status_code == 200
+    assert "url=/#/experiments/1/runs?compareRunsMode=CHART" in answer.text
+    assert {"httponly", "samesite=strict"} <= set(answer.headers["set-cookie"].lower().split("; "))
+    assert (await browser.ask("/")).status_code == 200
+    other = Browser()
+    other.door = browser.door
+    assert (await other.sign_in(ticket)).status_code == 401
+    assert (await other.ask("/")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "to", ["//evil.example", "https://evil.example", '#/"><script>', "javascript:alert(1)", "", "/x", "#/a\nb"]
+)
+async def test_a_ticket_leads_nowhere_else(to: str) -> None:
+    answer = await Browser().sign_in(new_ticket(SECRET, time.time()), to)
+    assert 'content="0;url=/#/"' in answer.text
+
+
+async def test_tickets_that_are_old_forged_or_cut_are_refused() -> None:
+    now = time.time()
+    good = new_ticket(SECRET, now)
+    until, number, signed = good.split(".")
+    for ticket in (
+        new_ticket(SECRET, now - TICKET_S - 1),
+        new_ticket("another", now),
+        f"{int(until) + 9}.{number}.{signed}",
+        f"{until}.{number}",
+        good[:-1],
+        "",
+        "..",
+        "\u1234",
+    ):
+        assert (await Browser().sign_in(ticket)).status_code == 401, ticket
+    tickets = Tickets(SECRET)
+    assert [tickets.take(good, now), tickets.take(good, now), tickets.take(good, now + 2 * TICKET_S)] == [
+        True,
+        False,
+        False,
+    ]
+
+
+async def test_a_cookie_wears_out_and_cannot_be_made_without_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = Browser()
+    await browser.sign_in(new_ticket(SECRET, time.time()))
+    (name, value), now = next(iter(browser.cookies.items())), time.time()
+    assert name == "mlflow_5000"
+    for changed in ("", "x", "1.x", f"{int(value.partition('.')[0]) + 1}.{value.partition('.')[2]}", f"x.{value}"):
+        browser.cookies[name] = changed
+        assert (await browser.ask("/")).status_code == 401, changed
+    browser.cookies[name] = value
+    monkeypatch.setattr("sweep_service.tracking.mlflow_door.time.time", lambda: now + COOKIE_S + 61)
+    assert (await browser.ask("/")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "status"),
+    [
+        ("POST", {"Origin": "http://127.0.0.1:5000", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, 200),
+        ("GET", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate"}, 200),
+        ("GET", {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, 200),
+        ("POST", {"Origin": "http://127.0.0.1:9000"}, 401),
+        ("GET", {"Origin": "http://localhost:5000"}, 401),
+        ("GET", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}, 401),
+        ("POST", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate"}, 401),
+        ("POST", {"Origin": "null"}, 401),
+    ],
+)
+async def test_the_cookie_counts_for_mlflows_own_pages_only(method: str, headers: dict[str, str], status: int) -> None:
+    browser = Browser()
+    await browser.sign_in(new_ticket(SECRET, time.time()))
+    assert (await browser.ask("/ajax-api/2.0/mlflow/runs/search", method, headers)).status_code == status
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"name": "x", "artifact_location": "file:///etc"},
+        {"name": "x", "artifact_location": "/etc"},
+        {"name": "x", "artifact_location": " FILE:/etc"},
+        {"name": "x", "source": "/etc"},
+        {"key": "mlflow.artifactLocation", "value": "file:///etc"},
+        {"trace": {"tags": [{"key": "mlflow.artifactLocation", "value": "/etc"}]}},
+        {"trace": {"trace_info": {"tags": {"mlflow.artifactLocation": "etc"}}}},
+    ],
+)
+async def test_nobody_makes_mlflow_keep_or_read_files_elsewhere(content: dict[str, Any]) -> None:
+    for kind in ("application/json", "text/plain"):  # MLflow reads JSON whatever it is called
+        headers = {"Authorization": f"Bearer {SECRET}", "Content-Type": kind}
+        answer = await Browser().ask(CREATE, "POST", headers, content=json.dumps(content))
+        assert answer.status_code == 400
+        assert "own disk" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"artifact_location": ""},
+        {"artifact_location": "mlflow-artifacts:/1"},
+        {"artifact_location": "s3://bucket/x"},
+        {"source": "runs:/1/model"},
+        {"tags": [{"key": "mlflow.source.name", "value": "/usr/bin/python"}]},
+        {"params": [{"key": "source", "value": "/x"}]},
+        [],
+        None,
+    ],
+)
+async def test_what_names_no_place_on_disk_passes(content: Any) -> None:
+    answer = await Browser().ask(CREATE, "POST", {"Authorization": f"Bearer {SECRET}"}, json=content)
+    assert answer.status_code == 200
+
+
+async def test_people_without_a_cookie_are_led_to_the_status_page() -> None:
+    answer = await Browser().ask("/", headers={"Accept": "text/html,*/*"})
+    assert answer.status_code == 401
+    assert 'href="http://127.0.0.1:8080/mlflow/"' in answer.text
