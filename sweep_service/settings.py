@@ -13,6 +13,8 @@ from trainers.process.environment import CACHE, HOME
 
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _HUB_SECRETS: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
+_SERVICE_SECRETS: Final = ("SWEEPS_DATABASE_URL", "SWEEPS_MLFLOW_LOGIN", "MLFLOW_TRACKING_", "RAY_AUTH_TOKEN")
+"""How the names begin of variables that sign in to the database, to MLflow and to Ray."""
 
 
 class Settings(BaseSettings):
@@ -98,6 +100,13 @@ class Settings(BaseSettings):
 def without_hub_tokens(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables without those that hold a token for the Hub: only `sweeps … add` needs one."""
     return {name: value for name, value in environment.items() if name not in _HUB_SECRETS}
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a trainer may see: it signs in nowhere."""
+    return {
+        name: value for name, value in without_hub_tokens(environment).items() if not name.startswith(_SERVICE_SECRETS)
+    }
 
 
 def _without_login(url: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from typing import Literal
 
 import httpx
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from sweep_service.auth import TokenError, open_to_others, read_token
@@ -58,9 +59,10 @@ def doctor(as_json: Json = False) -> None:
     if as_json:
         print_json([{"name": name, "verdict": verdict, "detail": detail} for name, verdict, detail in findings])
     else:
+        table = Table.grid(padding=(0, 2, 0, 0))
         for name, verdict, detail in findings:
-            shown = (verdict.ljust(8), _STYLES[verdict])
-            stdout().print(Text.assemble(shown, (name.ljust(14), "bold"), detail))
+            table.add_row(Text(verdict, _STYLES[verdict]), Text(name, "bold"), detail)
+        stdout().print(table)
     if any(verdict == "error" for _, verdict, _ in findings):
         raise typer.Exit(ExitCode.ERROR)
 
@@ -155,14 +157,21 @@ def _mlflow(settings: Settings) -> Findings:
         yield "mlflow server", "ok", "none is set; `sweeps serve` starts its own"
         return
     try:
-        place, auth = f"{url.rstrip('/')}/api/2.0/mlflow/experiments/search?max_results=1", sign_in(settings)
-        answer = httpx.get(place, auth=auth, verify=certificates(), timeout=5)
-        good, detail = answer.is_success, f"{url} answers {answer.status_code}"
-        if answer.status_code in (401, 403):
-            detail += "; set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD (each also with _FILE)"
+        with httpx.Client(base_url=url, auth=sign_in(settings), verify=certificates(), timeout=5, trust_env=False) as http:
+            answer = http.get("api/2.0/mlflow/experiments/search", params={"max_results": 1})
+            release = http.get("version").text.strip()
     except (httpx.HTTPError, ServiceError, OSError) as error:
-        good, detail = False, f"{url} does not answer ({error}); curves wait in the store until it does"
-    yield "mlflow server", "ok" if good else "warning", detail
+        yield "mlflow server", "warning", f"{url} does not answer ({error}); curves wait in the store until it does"
+        return
+    if answer.status_code in (401, 403):
+        remedy = "set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD (each also with _FILE)"
+        yield "mlflow server", "warning", f"{url} lets nobody in with this sign-in ({answer.status_code}); {remedy}"
+    elif not answer.is_success:
+        yield "mlflow server", "warning", f"{url} answers {answer.status_code}; curves wait in the store"
+    elif not release.startswith("3."):
+        yield "mlflow server", "warning", f"{url} is MLflow {release[:20]!r}; 3.x is needed"
+    else:
+        yield "mlflow server", "ok", f"{url} answers and lets us in, version {release}"
 
 
 def _ray(settings: Settings) -> Findings:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.processes.child_processes import LIFELINE, log_tail, stop
-from sweep_service.settings import without_hub_tokens
+from sweep_service.settings import without_secrets
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.spec import SweepSpec
 from trainers.config import PretrainedModel, TrainingConfig
@@ -93,7 +93,7 @@ def _run(config: TrainingConfig, cache: Path, folder: Path, limit_s: float) -> i
     with (folder / "output").open("wb") as out, (folder / "log").open("wb") as err:
         process = subprocess.Popen(
             [*command, "--parent-fd", str(LIFELINE)],
-            env={**without_hub_tokens(os.environ), "OMP_NUM_THREADS": "1"},
+            env={**without_secrets(os.environ), "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=err,

@@ -20,6 +20,8 @@ class Node(NamedTuple):
     """Seconds by which the node's clock is at least ahead of (negative: behind) the clock here."""
     nonce: str | None = None
     """Content of the file that the node wrote to the shared folder, as read here; None if it is not visible here."""
+    runs_trials: bool = True
+    """Whether Ray may place a trial there. A head without CPUs and GPUs needs neither storage nor cache."""
 
 
 Finding = tuple[str, str, str]
@@ -36,15 +38,16 @@ def judge(nodes: Sequence[Node], here: Mapping[str, Any], nonce: str, storage: s
         if isinstance(node.seen, str):
             yield node.name, "error", node.seen
             continue
-        problems = [
-            *_storage(node, node.seen["storage"], nonce, storage),
-            *_cache(node.seen["cache"], here["cache"], cache),
-            *_installation(node.seen, here),
-            *_gpus(node, node.seen["gpus"]),
-            *_clock(node),
-        ]
+        problems = [*_installation(node.seen, here), *_gpus(node, node.seen["gpus"]), *_clock(node)]
+        if node.runs_trials:
+            problems += [
+                *_storage(node, node.seen["storage"], nonce, storage),
+                *_cache(node.seen["cache"], here["cache"], cache),
+            ]
         yield from ((node.name, verdict, detail) for verdict, detail in problems)
-        if not problems:
+        if not problems and not node.runs_trials:
+            yield node.name, "ok", "code as here; Ray places no trial there, for it offers no CPU and no GPU"
+        elif not problems:
             free = f"{node.seen['storage']['free'] / 2**30:.0f} GiB free in {storage}"
             entries = f"{len(node.seen['cache']['entries'])} catalog entries"
             cards = f", {', '.join(_counted(node.seen['gpus']['names']))}" if node.seen["gpus"] else ""

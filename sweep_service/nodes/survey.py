@@ -67,6 +67,7 @@ def _ask(settings: Settings, meeting: str, storage: str, cache: str) -> list[Nod
                 seen,
                 0.0 if isinstance(seen, str) else _skew(_on(node, clock)),
                 nonce.read_text(encoding="utf-8") if nonce.is_file() else None,
+                bool(node["Resources"].get("CPU") or gpus),
             )
         )
     return results

@@ -34,7 +34,7 @@ def make_private(folder: Path) -> list[Path]:
 
 def open_paths(folder: Path) -> Iterator[Path]:
     """Yield the folder, and what lies in it up to two folders deep, wherever others than the owner have any right."""
-    yield from _open(folder, _DEPTH)
+    yield from _open(folder.resolve(), _DEPTH)
 
 
 def _open(path: Path, depth: int) -> Iterator[Path]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 import trainers
 from sweep_service.processes.child_processes import started_at
 from sweep_service.runner.trainer_launch import Running
-from sweep_service.settings import without_hub_tokens
+from sweep_service.settings import without_secrets
 from sweep_service.sweep.endings import Ending
 from trainers.process.environment import ENVIRONMENT
 
@@ -142,7 +142,7 @@ class Trainer:
 def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, str]:
     """Return a trainer's variables: threads of each process, its GPUs as Ray gave them to its actor, no network.
 
-    Tokens for the Hub stay behind: a trainer reads the catalog only.
+    Secrets stay behind: a trainer reads the catalog, and signs in nowhere.
     """
     packages = str(Path(trainers.__file__).parent.parent)
     paths = [packages, *filter(None, [environment.get("PYTHONPATH")])]
@@ -155,7 +155,7 @@ def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, s
     }
     if not job.gpus:
         changed["CUDA_VISIBLE_DEVICES"] = ""
-    return without_hub_tokens(environment) | changed
+    return without_secrets(environment) | changed
 
 
 def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:

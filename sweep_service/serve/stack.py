@@ -161,12 +161,15 @@ def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -
     """Serve until SIGINT or SIGTERM; return the exit code. A second signal ends everything at once."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
+    asked = settings
     try:
         with Stack(settings, cpus, gpus) as stack:
             settings = stack.settings
             stack.say(f"page    {stack.page()}    signs in by itself: keep it to yourself")
             stack.say(f"API     {settings.url}    token in {settings.token_file}")
-            stack.say(f"MLflow  {settings.mlflow_links.rstrip('/')}/")
+            stack.say(f"MLflow  {settings.mlflow_links.rstrip('/')}/{_of_others(asked.mlflow_url, 'SWEEPS_MLFLOW_URL')}")
+            if asked.ray_address:
+                stack.say(f"Ray     {asked.ray_address}{_of_others(asked.ray_address, 'SWEEPS_RAY_ADDRESS')}")
             stack.say(f"data    {settings.home}    logs in {settings.home / 'logs'}")
             stack.say("Ctrl-C stops everything.")
             while True:
@@ -177,6 +180,10 @@ def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -
         _to_stderr(str(error))
         return 1
     return 0
+
+
+def _of_others(address: str, variable: str) -> str:
+    return f"    not ours: {variable} names it; sweeps doctor looks whether it answers" if address else ""
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

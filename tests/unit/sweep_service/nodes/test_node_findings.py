@@ -37,6 +37,14 @@ def test_a_node_with_which_nothing_is_wrong_gets_one_line() -> None:
     ]
 
 
+def test_a_node_that_runs_no_trial_needs_neither_storage_nor_cache() -> None:
+    head = node(storage={"problem": "no such file"}, cache={"problem": "no such file"})._replace(runs_trials=False)
+    assert found(head) == [
+        ("node a", "ok", "code as here; Ray places no trial there, for it offers no CPU and no GPU"),
+    ]
+    assert [verdict for _, verdict, _ in found(head._replace(seen={**HERE, "code": "0ther"}))] == ["error"]
+
+
 @pytest.mark.parametrize(
     ("changed", "verdict", "said"),
     [

@@ -96,8 +96,12 @@ def test_a_trainer_gets_its_threads_and_the_gpus_of_its_actor() -> None:
     assert trainer_environment(JOB.model_copy(update={"gpus": 2}), given)["CUDA_VISIBLE_DEVICES"] == "3,4"
 
 
-def test_a_trainer_gets_no_token_of_the_hub() -> None:
-    secrets = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
+def test_a_trainer_gets_no_secret() -> None:
+    secrets = (
+        *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE"),
+        *("SWEEPS_DATABASE_URL", "SWEEPS_DATABASE_URL_FILE", "SWEEPS_MLFLOW_LOGIN", "RAY_AUTH_TOKEN"),
+        *("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD_FILE"),
+    )
     environment = trainer_environment(JOB, dict.fromkeys(secrets, "hf_canary") | {"HOME": "/home/me"})
     assert "hf_canary" not in environment.values()
     assert (environment["HOME"], environment["HF_HUB_DISABLE_IMPLICIT_TOKEN"]) == ("/home/me", "1")
