@@ -157,7 +157,9 @@ def _mlflow(settings: Settings) -> Findings:
         yield "mlflow server", "ok", "none is set; `sweeps serve` starts its own"
         return
     try:
-        with httpx.Client(base_url=url, auth=sign_in(settings), verify=certificates(), timeout=5, trust_env=False) as http:
+        with httpx.Client(
+            base_url=url, auth=sign_in(settings), verify=certificates(), timeout=5, trust_env=False
+        ) as http:
             answer = http.get("api/2.0/mlflow/experiments/search", params={"max_results": 1})
             release = http.get("version").text.strip()
     except (httpx.HTTPError, ServiceError, OSError) as error:

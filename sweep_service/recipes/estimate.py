@@ -32,6 +32,12 @@ _HEAD_BYTES: Final = 1.5 * GB
 """Bytes of a tile of logits with its gradients."""
 _VLLM_BYTES: Final = 2 * GB
 """Bytes of vLLM's graphs and buffers, which stay while it sleeps."""
+_PROCESS_BYTES: Final = 6 * GB
+"""Bytes of main memory of a process that trains: libraries, CUDA's pinned buffers, prompts and completions."""
+_LOADED_BYTES: Final = 4
+"""Bytes of main memory of a parameter while a process loads the model: float32."""
+_SAVED_BYTES: Final = 12
+"""Bytes of main memory of a trained parameter while a checkpoint is written: weight and AdamW's moments."""
 _LARGEST_SHARE: Final = 0.6
 """Largest share of a card's memory for vLLM."""
 _TOKENS_AT_ONCE: Final = 32_768
@@ -106,6 +112,12 @@ def state_bytes(shape: ModelShape, gpus: int, sharding: str, *, lora: bool) -> f
         return trained * (_FULL_BYTES + _AUTOCAST_BYTES + _BUCKET_BYTES * (gpus > 1)) + frozen
     gathered = 2 * shape.parameters / shape.num_layers * (_AUTOCAST_BYTES + _BUCKET_BYTES)  # two layers at a time
     return (trained * _FULL_BYTES + frozen) / gpus + gathered
+
+
+def host_bytes(shape: ModelShape, processes: int, *, lora: bool) -> float:
+    """Return the bytes of main memory that a trial takes at most: all its processes load, one writes a checkpoint."""
+    trained = shape.parameters * (_ADAPTER_SHARE if lora else 1)
+    return processes * (_PROCESS_BYTES + _LOADED_BYTES * shape.parameters) + _SAVED_BYTES * trained
 
 
 def activation_bytes(shape: ModelShape, device_batch: int, design: Design) -> float:

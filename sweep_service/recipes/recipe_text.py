@@ -1,6 +1,7 @@
 """Writes a fitted sweep as a file: what it asks, what it can show, what it costs, where it departs, and the spec."""
 
 import json
+import math
 import textwrap
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ import yaml
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.recipes.design import COMPLETIONS, SEED_SD, TUNE_SEEDS, difference_shown
-from sweep_service.recipes.estimate import UNCERTAINTY
+from sweep_service.recipes.estimate import GB, UNCERTAINTY, host_bytes
 from sweep_service.recipes.fit import TUNED, Fit
 from sweep_service.recipes.fitted_sweep import Departure, FittedSweep, Request, fitted_sweep
 
@@ -40,6 +41,9 @@ def _head(sweep: FittedSweep) -> str:
         f"after {way.trial_hours:g}. The sweep begins with a probe, which measures time, memory and disk on your "
         "machine; with `probe: only` it ends there.",
         "",
+        f"Needs {_host_gb(request, way)} GB of main memory with all trials of a round at work, computed likewise "
+        f"(in the compose file SWEEPS_GPU_MEMORY={_host_gb(request, way)}g).",
+        "",
         f"Needs {request.shape.name} and {request.problems.name} in the catalog (`sweeps models add`, `sweeps datasets "
         "add`). Run `sweeps plan -f FILE` first.",
         "",
@@ -66,6 +70,11 @@ def _question(way: Fit) -> str:
         f"{design.confirm} fresh seeds; {way.trials} trials, {waves}. A trial is {design.rollouts} rollouts of "
         f"{design.prompts} prompts x {COMPLETIONS} responses of up to {design.response} tokens."
     )
+
+
+def _host_gb(request: Request, way: Fit) -> int:
+    trial = host_bytes(request.shape, way.placement.gpus, lora=request.recipe.lora)
+    return math.ceil(way.parallel * trial / GB)
 
 
 def _smallest_difference(request: Request, way: Fit) -> str:

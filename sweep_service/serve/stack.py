@@ -167,9 +167,9 @@ def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -
             settings = stack.settings
             stack.say(f"page    {stack.page()}    signs in by itself: keep it to yourself")
             stack.say(f"API     {settings.url}    token in {settings.token_file}")
-            stack.say(f"MLflow  {settings.mlflow_links.rstrip('/')}/{_of_others(asked.mlflow_url, 'SWEEPS_MLFLOW_URL')}")
+            stack.say(f"MLflow  {settings.mlflow_links.rstrip('/')}/{_others(asked.mlflow_url, 'SWEEPS_MLFLOW_URL')}")
             if asked.ray_address:
-                stack.say(f"Ray     {asked.ray_address}{_of_others(asked.ray_address, 'SWEEPS_RAY_ADDRESS')}")
+                stack.say(f"Ray     {asked.ray_address}{_others(asked.ray_address, 'SWEEPS_RAY_ADDRESS')}")
             stack.say(f"data    {settings.home}    logs in {settings.home / 'logs'}")
             stack.say("Ctrl-C stops everything.")
             while True:
@@ -182,7 +182,7 @@ def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -
     return 0
 
 
-def _of_others(address: str, variable: str) -> str:
+def _others(address: str, variable: str) -> str:
     return f"    not ours: {variable} names it; sweeps doctor looks whether it answers" if address else ""
 
 
