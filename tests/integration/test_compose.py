@@ -198,11 +198,14 @@ def test_a_sweep_finishes(installation: Installation, tmp_path: Path) -> None:
     assert "loss.beta1" in report.stdout
 
 
-def test_mlflow_shows_it_to_its_own_name_only(installation: Installation) -> None:
+def test_mlflow_shows_it_to_who_has_its_secret_and_to_its_own_name_only(installation: Installation) -> None:
     url = f"http://127.0.0.1:{installation.mlflow}/api/2.0/mlflow/experiments/search"
-    shown = httpx.post(url, json={"max_results": 10})
+    assert httpx.post(url, json={"max_results": 10}).status_code == 401
+    secret = {"Authorization": f"Bearer {(installation.secrets / 'mlflow_token').read_text()}"}
+    shown = httpx.post(url, json={"max_results": 10}, headers=secret)
     assert len(shown.json()["experiments"]) > 1  # Default, and ours
-    assert httpx.post(url, json={"max_results": 10}, headers={"Host": "rebound.example"}).status_code == 403
+    rebound = httpx.post(url, json={"max_results": 10}, headers=secret | {"Host": "rebound.example"})
+    assert rebound.status_code == 403
 
 
 def test_the_api_wants_its_token(installation: Installation) -> None:

@@ -1,28 +1,29 @@
-"""The store on each database: SQLite always, PostgreSQL when SWEEPS_TEST_POSTGRES_URL names an empty one."""
+"""The store on each database: SQLite, and in `make test-all` PostgreSQL."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from sweep_service.store import Store, open_store
+from tests.postgres import AVAILABLE, emptied, postgres
 
-POSTGRES_URL = os.environ.get("SWEEPS_TEST_POSTGRES_URL", "")
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL server."""
+    if not AVAILABLE:
+        pytest.skip("NO POSTGRESQL IS INSTALLED HERE: the store was tested on SQLite alone")
+    with postgres() as url:
+        yield url
 
 
-@pytest.fixture(params=["sqlite", "postgresql"] if POSTGRES_URL else ["sqlite"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
-    engine = create_engine(POSTGRES_URL)
-    with engine.begin() as connection:
-        connection.execute(text("DROP SCHEMA public CASCADE"))
-        connection.execute(text("CREATE SCHEMA public"))
-    engine.dispose()
-    return POSTGRES_URL
+    return emptied(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture
