@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests: started here where its programs are installed, unless SWEEPS_TEST_POSTGRES_URL names one."""
+"""A PostgreSQL for tests: started where its programs are installed, unless SWEEPS_TEST_POSTGRES_URL names one."""
 
 import os
 import pwd

@@ -31,7 +31,8 @@ COOKIE_S: Final = 30 * 86400
 _MAX_FORM_BYTES: Final = 4096
 _MAX_BODY_BYTES: Final = 64 << 20
 _PLACE: Final = re.compile(r"#/[\w/?=&%.,:@+~-]{0,1000}")
-_LOCATIONS: Final = ("artifact_location", "artifact_uri", "default_artifact_root")
+_LOCATIONS: Final = ("artifactlocation", "artifacturi", "defaultartifactroot")
+"""Fields that name a place, without underscores and capitals: MLflow also takes `artifactLocation`."""
 _LOCATION_TAG: Final = "mlflow.artifactLocation"
 
 
@@ -86,7 +87,7 @@ class Door:
         if location := _local_location(body):
             detail = f"{location[:200]!r} is a place on the server's own disk; leave it out, and MLflow keeps the files"
             return Response(json.dumps({"error_code": "INVALID_PARAMETER_VALUE", "message": detail}), 400)
-        return _replayed(body)
+        return _replayed(body, request.receive)
 
     def _has_token(self, headers: Headers) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -148,11 +149,11 @@ async def _body(request: Request, most: int) -> bytes | None:
     return b"".join(parts)
 
 
-def _replayed(body: bytes) -> Receive:
+def _replayed(body: bytes, then: Receive) -> Receive:
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Any:
-        return messages.pop() if messages else {"type": "http.disconnect"}
+        return messages.pop() if messages else await then()
 
     return receive
 
@@ -164,6 +165,8 @@ def _local_location(body: bytes) -> str | None:
     """
     try:
         content = json.loads(body)
+        while isinstance(content, str):  # old clients encode it twice, and MLflow takes that
+            content = json.loads(content)
     except (ValueError, RecursionError):
         return None  # MLflow refuses it
     source = [content.get("source")] if isinstance(content, dict) else []  # of a model's version
@@ -179,7 +182,8 @@ def _locations(content: Any) -> Iterator[Any]:
             waiting += value
         elif isinstance(value, dict):
             waiting += value.values()
-            yield from (value.get(name) for name in (*_LOCATIONS, _LOCATION_TAG))
+            yield from (item for name, item in value.items() if name.replace("_", "").lower() in _LOCATIONS)
+            yield value.get(_LOCATION_TAG)
             if value.get("key") == _LOCATION_TAG:
                 yield value.get("value")
 

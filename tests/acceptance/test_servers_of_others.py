@@ -84,7 +84,7 @@ def test_serve_uses_the_servers_that_were_there(settings: Settings, monkeypatch:
         settings = Settings()
         with serving(settings), Client(settings.url, read_token(settings.token_file)) as client:
             names = {name for process in processes_of(settings.home) for name in process.cmdline()}
-            assert not [name for name in names if "ray" in name and "start" in name or name == "mlflow"]
+            assert not [name for name in names if ("ray" in name and "start" in name) or name == "mlflow"]
             sweep = client.submit(small_sweep("theirs", resources={"max_parallel": 1}))
             assert client.wait(sweep.id, 150).state is SweepState.SUCCEEDED
             doctor = _run("doctor", "--json")
