@@ -1,13 +1,16 @@
 """Another user of the same machine: what they can read, reach and replace while we serve. Needs root, to become one."""
 
 import http.client
+import ipaddress
 import json
 import os
 import pwd
+import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import pytest
 from sweep_service.auth import read_token
 from sweep_service.client import Client
 from sweep_service.settings import Settings
-from tests.sweep_stack import one_of, processes_of, serving, small_sweep, wait_until
+from tests.sweep_stack import one_of, processes_of, serving, small_sweep, unused_port, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -29,10 +32,7 @@ MLFLOW_PATHS = (
     "/static-files/index.html",
     "/get-artifact?path=token&run_uuid=1",
 )
-TWO_PROCESSES = {
-    "cpus": 1,
-    "processes": 2,
-}
+TWO_PROCESSES = {"cpus": 1, "processes": 2}
 
 
 def as_nobody(look: Callable[[], Any]) -> Any:
@@ -61,9 +61,35 @@ def as_nobody(look: Callable[[], Any]) -> Any:
 
 
 def asked(port: int, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request(method, path, body, headers or {})
-    return connection.getresponse().status
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request(method, path, body, headers or {})
+        return connection.getresponse().status
+
+
+def mlflow_port(settings: Settings) -> int:
+    return int(json.loads((settings.home / "address.json").read_text())["mlflow_url"].rpartition(":")[2])
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def listening_addresses(processes: Iterable[psutil.Process]) -> set[tuple[str, str]]:
+    return {
+        (process.name(), connection.laddr.ip)
+        for process in processes
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    }
+
+
+def reached_from_outside(listening: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    def is_loopback(text: str) -> bool:
+        address = ipaddress.ip_address(text)
+        return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+    return [(name, address) for name, address in listening if not is_loopback(address)]
 
 
 def readable(folder: Path) -> list[str]:
@@ -94,26 +120,25 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def served(home: Path) -> Iterator[Settings]:
-    settings = Settings(home=home)
-    environment = {**os.environ, "SWEEPS_HOME": str(home)}
+    settings = Settings(home=home, port=unused_port())
     rows = home.parent / "rows.jsonl"
     rows.write_text('{"question": "1+1?", "answer": "2"}\n' * 20)
     add = [sys.executable, "-m", "sweep_service", "datasets", "add", str(rows), "--name", "sums"]
     old = os.umask(0o022)
     try:
-        subprocess.run(add, env=environment, check=True, capture_output=True)
-        before = os.environ.get("SWEEPS_HOME")
-        os.environ["SWEEPS_HOME"] = str(home)
-        with serving(settings):
-            yield settings
+        with pytest.MonkeyPatch.context() as patched:
+            for name, value in settings.environment().items():
+                patched.setenv(name, value)
+            subprocess.run(add, check=True, capture_output=True)
+            with serving(settings):
+                wait_until("MLflow listens", lambda: listens(mlflow_port(settings)))
+                yield settings
     finally:
         os.umask(old)
-        if before is not None:
-            os.environ["SWEEPS_HOME"] = before
 
 
 def test_nobody_else_gets_into_mlflow(served: Settings) -> None:
-    port = int(json.loads((served.home / "address.json").read_text())["mlflow_url"].rpartition(":")[2])
+    port = mlflow_port(served)
     body = json.dumps({"name": "evil", "artifact_location": f"file://{served.home}"})
 
     def look() -> list[int]:
@@ -154,29 +179,18 @@ def test_no_secret_stands_where_others_look(served: Settings) -> None:
 
 
 def test_processes_of_one_trial_listen_for_nobody_else(served: Settings) -> None:
-    training = {**small_sweep("x")["training"], "steps": 960_000}
+    training = {**small_sweep("x")["training"], "steps": 960_000, "device_batch": 4}
     with Client(served.url, read_token(served.token_file)) as client:
         sweep = client.submit(small_sweep("two", training=training, resources=TWO_PROCESSES, probe="off"))
         wait_until("it trains", lambda: any(trial.step for trial in client.trials(sweep.id)), 120)
         trainers = [process for process in processes_of(served.home) if "trainers" in process.cmdline()]
         assert len(trainers) >= 3
-        addresses = {
-            connection.laddr.ip
-            for process in trainers
-            for connection in process.net_connections()
-            if connection.status == psutil.CONN_LISTEN
-        }
+        addresses = listening_addresses(trainers)
         client.cancel(sweep.id)
         client.wait(sweep.id, 60)
-    assert addresses <= {"127.0.0.1", "::1"}
+    assert reached_from_outside(addresses) == []
 
 
 def test_every_port_of_ours_is_on_loopback(served: Settings) -> None:
     assert one_of(served.home, "sweep_service", "api")
-    listening = {
-        (process.name(), connection.laddr.ip)
-        for process in processes_of(served.home)
-        for connection in process.net_connections()
-        if connection.status == psutil.CONN_LISTEN
-    }
-    assert {ip for _, ip in listening} <= {"127.0.0.1", "::1"}, listening
+    assert reached_from_outside(listening_addresses(processes_of(served.home))) == []
