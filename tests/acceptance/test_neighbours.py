@@ -157,9 +157,9 @@ def test_nobody_else_gets_into_mlflow(served: Settings) -> None:
 
 
 def test_nobody_else_reads_or_writes_a_file_of_ours(served: Settings) -> None:
+    assert as_nobody(lambda: readable(served.home)) == []
     ray = Path((served.home / "ray-folder").read_text())
     assert not ray.is_relative_to(served.home)  # the path of the data folder is too long
-    assert as_nobody(lambda: readable(served.home)) == []
     assert as_nobody(lambda: readable(ray.parent)) == []
     logs = Path("/tmp/ray")
     assert not logs.exists() or as_nobody(lambda: os.access(logs, os.W_OK)) is False
