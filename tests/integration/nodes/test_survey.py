@@ -30,10 +30,10 @@ STORAGE = Path("/proc/self/cwd/storage")
 
 @contextmanager
 def raylet(home: Path, name: str, head: str, *options: str) -> Iterator[None]:
-    """A node that runs in a folder of its own, without CPUs, as if they were all taken."""
+    """A node with one CPU that runs in a folder of its own."""
     log = home / f"{name}.log"
     command = ["env", "--chdir", str(home / name), sys.executable, "-c", START, "start", *options]
-    command += ["--block", f"--node-ip-address={head.partition(':')[0]}", "--num-cpus=0", "--disable-usage-stats"]
+    command += ["--block", f"--node-ip-address={head.partition(':')[0]}", "--num-cpus=1", "--disable-usage-stats"]
     command += [f"--object-store-memory={OBJECT_STORE_BYTES}", "--min-worker-port=0", "--max-worker-port=0"]
     command += ["--include-log-monitor=false", "--dashboard-agent-listen-port=0", "--log-color=false"]
     packages = {"PYTHONPATH": str(Path(__file__).parents[3]), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
