@@ -6,11 +6,22 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Literal, Self, TypeGuard
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Scalar = bool | int | float | str | None
 
 _EXACT = 2**53  # the largest range of integers that JSON readers and Optuna's floats keep apart
+
+
+def _number(value: object) -> object:
+    """Refuse truth values, which pydantic takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is not a number; write 1 or 0 if you mean one")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+WholeNumber = Annotated[int, Field(ge=-_EXACT, le=_EXACT), BeforeValidator(_number)]
 
 
 class Base(BaseModel):
@@ -41,10 +52,12 @@ class Float(Base):
     """A real number from low to high, both included; `log` spreads draws evenly over its logarithm."""
 
     type: Literal["float"] = "float"
-    low: float
-    high: float
+    low: Number
+    high: Number
     log: bool = False
-    step: float | None = Field(default=None, gt=0, description="Distance between values; null for a continuum.")
+    step: Annotated[Number, Field(gt=0)] | None = Field(
+        default=None, description="Distance between values; null for a continuum."
+    )
 
     @model_validator(mode="after")
     def _range(self) -> Self:
@@ -83,10 +96,10 @@ class Int(Base):
     """A whole number from low to high, both included."""
 
     type: Literal["int"] = "int"
-    low: int = Field(ge=-_EXACT, le=_EXACT)
-    high: int = Field(ge=-_EXACT, le=_EXACT)
+    low: WholeNumber
+    high: WholeNumber
     log: bool = False
-    step: int = Field(default=1, ge=1)
+    step: Annotated[WholeNumber, Field(ge=1)] = 1
 
     @model_validator(mode="after")
     def _range(self) -> Self:

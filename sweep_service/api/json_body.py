@@ -1,22 +1,29 @@
 """Reads a request's body, which must be small, and JSON without anything that store or trainers could trip over."""
 
 import json
+import math
+import sys
 from typing import Any, NoReturn
 
 from fastapi import Request
 
 from sweep_service.api.problems import Refusal
 from sweep_service.intake.document_size import MAX_DEPTH
+from trainers.config.complaints import shortened
 
 MAX_BYTES = 128 * 1024
 """Largest body. The longest of the examples has 3 KB; two stages of seeds, long lists and labels may have 60."""
+
+_MAX_DIGITS = 1000
+"""Digits of a whole number that is read at all; 64 bits hold 19, and the spec's own bounds refuse the others."""
 
 
 async def json_body(request: Request) -> Any:
     """Return the parsed body.
 
     Raises: Refusal: 415 if its type is not JSON; 413 above 128 KiB; 400 if it is not valid JSON, or JSON that only
-        some parsers take (NaN, Infinity, 1e999, a key twice, half a surrogate pair, nesting beyond 32 levels).
+        some parsers take (NaN, Infinity, a key twice, half a surrogate pair, nesting beyond 32 levels); 422 for a
+        number that computers do not hold, such as 1e999.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -44,7 +51,11 @@ def parse(body: bytes) -> Any:
     """
     try:
         value = json.loads(
-            body.decode(), parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique_keys
+            body.decode(),
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_not_endless,
+            object_pairs_hook=_unique_keys,
         )
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
@@ -67,9 +78,19 @@ def _no_constant(name: str) -> NoReturn:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {text[:40]} is too large")
+    if math.isinf(value):
+        raise _too_large(text, f"the largest is {sys.float_info.max:.2g}")
     return value
+
+
+def _not_endless(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise _too_large(text, f"the longest has {_MAX_DIGITS} digits")
+    return int(text)
+
+
+def _too_large(text: str, largest: str) -> Refusal:
+    return Refusal(422, "INVALID_REQUEST", f"the number {shortened(text, 40)} of the body is too large; {largest}")
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

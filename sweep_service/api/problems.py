@@ -32,7 +32,7 @@ _ROOM_BYTES: Final = 16_000
 """Room for the errors of one answer."""
 _LONGEST_DETAIL, _LONGEST_ERROR = 2000, 1000
 """Characters of the sentence about the whole, and of one error; both may repeat what somebody wrote."""
-_TOO_LARGE = (DataError, OverflowError)
+TOO_LARGE = (DataError, OverflowError)
 """Errors of a database that has no place for a value: a bound on it is missing, but the request is to blame."""
 _AWAY = (OperationalError, InterfaceError, PoolTimeout)
 HEADERS: Final = {
@@ -102,7 +102,7 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, _service_error)
     for kind in _AWAY:
         app.add_exception_handler(kind, _database_away)
-    for kind in _TOO_LARGE:
+    for kind in TOO_LARGE:
         app.add_exception_handler(kind, _too_large)
     app.add_exception_handler(Refusal, _refusal)
     app.add_exception_handler(RequestValidationError, _invalid_request)

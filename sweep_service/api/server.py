@@ -51,7 +51,12 @@ def make_server(service: SweepService, token: str) -> Server:
     """Return a server that `run(sockets=[...])` starts."""
     app = create_app(service, token)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=_DRAIN_S
+        app,
+        http="h11",  # which refuses a head of more than 64 KiB; the faster parser takes any
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_DRAIN_S,
     )
     return Server(config, app.state.streams)
 

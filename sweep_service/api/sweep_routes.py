@@ -158,6 +158,9 @@ def list_metrics(
 ) -> Page[Curve] | Page[ConfigCurve]:
     """Return metrics over optimizer updates. `keys` may be repeated, or hold several names with commas between."""
     names = list(dict.fromkeys(name for key in keys for name in key.split(",") if name))
+    if len(names) > MAX_KEYS:
+        errors = [ProblemError(parameter="keys", detail=f"give at most {MAX_KEYS} metrics, not {len(names)}")]
+        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
     if group_by == "config":
         grouped = [_tail(curve, last) for curve in service.config_curves(sweep_id, names)]
         return _cut(paging, grouped, [(curve.config_id, curve.stage, curve.key) for curve in grouped])

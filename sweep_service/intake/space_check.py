@@ -18,8 +18,8 @@ from trainers.config import TrainingConfig, with_params
 from trainers.config.complaints import Complaint, complaints, settings_of, shortened
 from trainers.losses import LOSSES
 
-MAX_POINTS: Final = 1000
-"""Largest number of points that are tried one by one, and so of a grid; each takes 0.2 ms."""
+MAX_POINTS: Final = 500
+"""Largest number of points that are tried one by one, and so of a grid; each takes half a millisecond."""
 MAX_LISTED: Final = 500
 """Largest number of values that the lists of a space have together; each is tried by itself, too."""
 _TOLD: Final = 5

@@ -188,8 +188,8 @@ def stage_counts(spec: SweepSpec) -> StageCounts:
     return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
 
 
-MAX_TRIALS: Final = 2500
-"""Largest number of trials of one sweep: twice that of the largest report that is measured (`bench/report_scale.py`).
+MAX_TRIALS: Final = 3000
+"""Largest number of trials of one sweep: three times as many as the largest report measured, `bench/report_scale.py`.
 
 Each is a training of minutes or hours, and a row that requests, pages and the report read.
 """

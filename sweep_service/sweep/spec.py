@@ -5,12 +5,12 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, model_validator
 from pydantic_core import to_jsonable_python
 
 from search_spaces.presets import PRESETS
 from search_spaces.space import SearchSpace, Strategy
-from trainers.config import TrainingConfig, VLLMEngine, with_params
+from trainers.config import Frozen, TrainingConfig, VLLMEngine, with_params
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
@@ -26,10 +26,8 @@ def preset_or_space(value: object) -> object:
     return cast("object", value)
 
 
-class SpecPart(BaseModel):
-    """Base of every part of a spec: immutable, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class SpecPart(Frozen):
+    """Base of every part of a spec: immutable, unknown keys refused, numbers checked as those of training."""
 
 
 class Search(SpecPart):
@@ -97,7 +95,7 @@ class Objective(SpecPart):
 class Resources(SpecPart):
     """What one trial gets."""
 
-    cpus: float = Field(default=1, gt=0, le=1024)
+    cpus: float = Field(default=1, ge=0.01, le=1024)
     gpus: float = Field(default=0, ge=0, le=1024, description="Whole GPUs, or a fraction of one.")
     processes: int | None = Field(
         default=None, ge=1, le=1024, description="Processes that train one policy; default: one for each whole GPU."
@@ -122,10 +120,10 @@ class Resources(SpecPart):
 class Budget(SpecPart):
     """What a sweep may use at most. Nothing starts that could pass it."""
 
-    max_gpu_hours: float | None = Field(default=None, gt=0, description="GPUs x hours of all trials together.")
+    max_gpu_hours: float | None = Field(default=None, gt=0, le=1e9, description="GPUs x hours of all trials together.")
     max_trial_hours: float | None = Field(
         default=None,
-        gt=0,
+        ge=0.001,
         le=100_000,
         description="Hours of one trial, its attempts together; then it is stopped, as failed.",
     )

@@ -23,6 +23,7 @@ from trainers.config.model_config import (
 from trainers.config.sampling_config import DynamicSampling, EvaluationConfig, RolloutConfig
 from trainers.config.task_config import CountdownTask, ExpressionsTask, TaskConfig, WordProblemsTask
 from trainers.losses import AdvantageParams, AggregationParams, CEGPPOParams, LossConfig, TermsParams
+from trainers.losses.base import MAX_STEPS
 
 _SMALLEST_BF16_LEARNING_RATE: Final = 1e-4
 
@@ -40,10 +41,14 @@ class TrainingConfig(Frozen):
     optimizer: OptimizerConfig = OptimizerConfig()
     compute: ComputeConfig = ComputeConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
-    steps: int = Field(default=480, ge=1, description="Optimizer updates.")
-    device_batch: int = Field(default=64, ge=1, description="Sequences per forward and backward pass and process.")
-    checkpoint_every_rollouts: int = Field(default=10, ge=1)
-    kept_checkpoints: int = Field(default=2, ge=1, description="Newest checkpoints kept; older ones are removed.")
+    steps: int = Field(default=480, ge=1, le=MAX_STEPS, description="Optimizer updates.")
+    device_batch: int = Field(
+        default=64, ge=1, le=1_000_000, description="Sequences per forward and backward pass and process."
+    )
+    checkpoint_every_rollouts: int = Field(default=10, ge=1, le=MAX_STEPS)
+    kept_checkpoints: int = Field(
+        default=2, ge=1, le=MAX_STEPS, description="Newest checkpoints kept; older ones are removed."
+    )
     keep_best: bool = Field(
         default=False, description="Keep the weights of the best evaluation, too; what is reported is the last one."
     )

@@ -67,7 +67,9 @@ def complaints(error: ValidationError, raw: object, settings: Settings) -> list[
     for item in error.errors(include_url=False):
         if item["type"] == "too_short" and len(item["input"]) >= item.get("ctx", {})["min_length"]:
             continue  # only because entries were refused, which is told
-        path = _path_in(raw, item["loc"], item["type"] == "missing")
+        path, written = _found(raw, item["loc"], item["type"] == "missing")
+        if isinstance(written, bool | int | float | str):
+            item["input"] = written  # models may have replaced it
         whole = path[:-1] if path and isinstance(path[-1], int) else path  # entries of a list are wrong together
         kind = (
             _PLAIN_VALUE if item["loc"][-1:] in _PLAIN_TYPES else item["type"]
@@ -95,9 +97,11 @@ def _complaint(path: Place, item: Any, settings: Settings) -> Complaint:
         return Complaint(path, _unknown(path, settings), unknown=True)
     plainer = _PLAIN_VALUE if item["loc"][-1:] in _PLAIN_TYPES else _PLAINER.get(item["type"])
     detail = plainer.format(**item.get("ctx", {})) if plainer else item["msg"].removeprefix("Value error, ")
-    value = item.get("input")
+    value = item["input"]
     if not isinstance(value, str | int | float):
         return Complaint(path, shortened(detail, _LONGEST_DETAIL))
+    if isinstance(value, bool):
+        value = str(value).lower()  # as JSON and YAML have it
     if item["type"] == "string_pattern_mismatch" and "/" in str(value):
         detail += _NO_PATH
     return Complaint(path, shortened(detail, _LONGEST_DETAIL), given=shortened(str(value), 100))
@@ -113,6 +117,8 @@ _PLAIN_VALUE: Final = "a number, a text, true, false or null is needed"
 _NO_PATH: Final = "; models and data are named as in the catalog: `sweeps models add`, `sweeps models ls`"
 _PLAINER: Final = {
     "missing": "this is required",
+    "float_type": "a number is needed",
+    "int_type": "a whole number is needed",
     "too_short": "at least one value is needed",
     "tuple_type": "a list is needed",
     "model_attributes_type": "a mapping is needed",
@@ -144,10 +150,13 @@ def settings_of(model: type[BaseModel]) -> Settings:
     return Settings(settings)
 
 
-def _path_in(raw: object, location: Place, missing: bool) -> Place:
-    """Drop from pydantic's location everything that is not in the document: tags of unions, fields of short forms.
+def _found(raw: object, location: Place, missing: bool) -> tuple[Place, object]:
+    """Return the path in the document, and what is there.
 
-    `missing` says that the last part is a key that the document lacks.
+    Dropped from pydantic's location is what is not in the document: tags of unions, fields of short forms.
+
+    Args:
+        missing: whether the last part is a key that the document lacks.
     """
     path: list[str | int] = []
     for index, part in enumerate(location):
@@ -158,7 +167,7 @@ def _path_in(raw: object, location: Place, missing: bool) -> Place:
         else:
             continue
         path.append(part)
-    return tuple(path)
+    return tuple(path), raw
 
 
 @lru_cache(maxsize=1000)

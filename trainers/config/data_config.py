@@ -2,12 +2,12 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from trainers.config.base import SPLIT_PATTERN, CatalogName, Frozen
+from trainers.config.base import SPLIT_PATTERN, CatalogName, Frozen, within_64_bits
 
 Split = Annotated[str, StringConstraints(pattern=SPLIT_PATTERN)]
-Value = bool | int | float | str
+Value = Annotated[bool | int | float | str, AfterValidator(within_64_bits)]
 
 
 def _listed(value: object) -> object:
@@ -62,4 +62,6 @@ class HeldOutData(Frozen):
     ref: CatalogName | None = Field(default=None, description="null: the dataset that is trained on.")
     split: Split = "validation"
     filter: Filter = Field(default={}, description="Columns and the values they may have.")
-    problems: int | None = Field(default=None, ge=1, description="At most so many, spread over all; null: all.")
+    problems: int | None = Field(
+        default=None, ge=1, le=10_000_000, description="At most so many, spread over all; null: all."
+    )

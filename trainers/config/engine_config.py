@@ -41,6 +41,7 @@ class VLLMEngine(Frozen):
     max_length: int | None = Field(
         default=None,
         ge=2,
+        le=1_048_576,
         description="Longest prompt and completion, tokens; null: the longest that the run asks for.",
     )
     sleep: bool = Field(default=True, description="colocate: free the memory during updates, at the cost of a copy.")

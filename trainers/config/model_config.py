@@ -1,19 +1,20 @@
 """The policy that is trained, its optimizer, and the precision and memory of the updates."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from trainers.config.base import CatalogName, Frozen
+from trainers.losses.base import MAX_STEPS
 
 
 class LoRAConfig(Frozen):
     """Train low-rank adapters instead of all weights (arXiv:2106.09685). No dropout: it would break the ratios."""
 
     rank: int = Field(default=16, ge=1, le=1024)
-    alpha: float = Field(default=32.0, gt=0, description="Adapters are scaled by alpha / rank.")
-    target_modules: tuple[str, ...] | Literal["all-linear"] = Field(
-        default="all-linear", description="Names of the layers that get adapters."
+    alpha: float = Field(default=32.0, gt=0, le=1e6, description="Adapters are scaled by alpha / rank.")
+    target_modules: Annotated[tuple[str, ...], Field(max_length=100)] | Literal["all-linear"] = Field(
+        default="all-linear", description="Names of the layers that get adapters, at most 100."
     )
 
 
@@ -25,7 +26,7 @@ class TinyPolicy(Frozen):
     num_layers: int = Field(default=2, ge=1, le=16)
     num_heads: int = Field(default=4, ge=1, le=16)
     warm_start_steps: int = Field(default=2400, ge=1, le=100_000, description="Supervised steps.")
-    warm_start_seed: int = Field(default=0, ge=0)
+    warm_start_seed: int = Field(default=0, ge=0, lt=2**32)
     lora: LoRAConfig | None = None
 
     @model_validator(mode="after")
@@ -56,10 +57,10 @@ class OptimizerConfig(Frozen):
     learning_rate: float = Field(default=2e-4, gt=0, le=1)
     adam_beta1: float = Field(default=0.9, ge=0, lt=1)
     adam_beta2: float = Field(default=0.99, ge=0, lt=1)
-    adam_epsilon: float = Field(default=1e-8, gt=0)
-    warmup_steps: int = Field(default=40, ge=0, description="Optimizer updates.")
-    weight_decay: float = Field(default=0.0, ge=0)
-    max_grad_norm: float = Field(default=1.0, gt=0)
+    adam_epsilon: float = Field(default=1e-8, ge=1e-30, le=1)
+    warmup_steps: int = Field(default=40, ge=0, le=MAX_STEPS, description="Optimizer updates.")
+    weight_decay: float = Field(default=0.0, ge=0, le=1e6)
+    max_grad_norm: float = Field(default=1.0, gt=0, le=1e12)
 
 
 class ComputeConfig(Frozen):

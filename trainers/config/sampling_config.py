@@ -1,12 +1,16 @@
 """The settings of sampling in training and evaluation."""
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
 from trainers.config.base import Frozen
 from trainers.config.engine_config import EngineConfig, TransformersEngine
 from trainers.losses import OverlongParams
+from trainers.losses.base import MAX_STEPS
+
+MAX_PROMPTS: Final = 100_000
+"""Largest number of prompts of a rollout; published trainings have a thousand."""
 
 
 class DynamicSampling(Frozen):
@@ -16,21 +20,26 @@ class DynamicSampling(Frozen):
     `aggregation.denominator: active` that is training on a smaller batch, as the CE-GPPO recipes do.
     """
 
-    prompts_per_round: int = Field(default=32, ge=1, description="Prompts sampled at a time.")
+    prompts_per_round: int = Field(default=32, ge=1, le=MAX_PROMPTS, description="Prompts sampled at a time.")
     max_rounds: int = Field(default=4, ge=1, le=100)
 
 
 class RolloutConfig(Frozen):
     """How completions are sampled and how a rollout is cut into minibatches."""
 
-    prompts_per_rollout: int = Field(default=32, ge=1)
-    completions_per_prompt: int = Field(default=16, ge=2, description="Size of the group that advantages compare.")
-    prompts_per_minibatch: int = Field(default=4, ge=1, description="Prompts of one optimizer update.")
+    prompts_per_rollout: int = Field(default=32, ge=1, le=MAX_PROMPTS)
+    completions_per_prompt: int = Field(
+        default=16, ge=2, le=10_000, description="Size of the group that advantages compare."
+    )
+    prompts_per_minibatch: int = Field(default=4, ge=1, le=MAX_PROMPTS, description="Prompts of one optimizer update.")
     max_completion_tokens: int = Field(default=12, ge=1, le=65536)
-    temperature: float = Field(default=1.0, gt=0, le=5)
+    temperature: float = Field(default=1.0, ge=0.01, le=5)
     top_p: float = Field(default=1.0, gt=0, le=1)
     sampling_batch: int | None = Field(
-        default=None, ge=1, description="Completions sampled at a time, as memory allows; null: a whole round."
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Completions sampled at a time, as memory allows; null: a whole round.",
     )
     engine: Annotated[EngineConfig, Field(discriminator="name")] = TransformersEngine()
     dynamic_sampling: DynamicSampling | None = None
@@ -73,10 +82,12 @@ class RolloutConfig(Frozen):
 class EvaluationConfig(Frozen):
     """Sampling on the held-out validation problems. Separate from training's sampling; changes no training state."""
 
-    every_steps: int = Field(default=40, ge=1, description="Updates between evaluations; the last step has one, too.")
-    samples_per_problem: int = Field(default=32, ge=1, description="The k of avg@k.")
-    pass_k: int = Field(default=8, ge=1, description="The k of the unbiased pass@k.")
-    temperature: float = Field(default=1.0, gt=0, le=5)
+    every_steps: int = Field(
+        default=40, ge=1, le=MAX_STEPS, description="Updates between evaluations; the last step has one, too."
+    )
+    samples_per_problem: int = Field(default=32, ge=1, le=10_000, description="The k of avg@k.")
+    pass_k: int = Field(default=8, ge=1, le=10_000, description="The k of the unbiased pass@k.")
+    temperature: float = Field(default=1.0, ge=0.01, le=5)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=131072, description="null: as in the rollout.")
     shown_samples: int = Field(default=8, ge=0, le=64, description="Completions recorded with rewards per evaluation.")

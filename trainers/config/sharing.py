@@ -91,7 +91,8 @@ def _copies(config: TrainingConfig, processes: int) -> list[Refusal]:
 
 
 def _divisors(number: int) -> list[int]:
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)})
 
 
 def _use(name: str, value: int, working: Iterable[int]) -> str:

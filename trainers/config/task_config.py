@@ -12,9 +12,11 @@ class ExpressionsTask(Frozen):
     """Write an arithmetic expression with a given value: the prompt is `N=`, the reward 1 if the answer has value N."""
 
     name: Literal["expressions"] = "expressions"
-    smallest: int = Field(default=2, ge=0, description="Smallest N.")
-    largest: int = Field(default=99, le=999, description="Largest N.")
-    validation_every: int = Field(default=5, ge=2, description="Every so many numbers one is for validation only.")
+    smallest: int = Field(default=2, ge=0, le=999, description="Smallest N.")
+    largest: int = Field(default=99, ge=0, le=999, description="Largest N.")
+    validation_every: int = Field(
+        default=5, ge=2, le=1000, description="Every so many numbers one is for validation only."
+    )
 
     @model_validator(mode="after")
     def _range(self) -> Self:
@@ -34,8 +36,12 @@ class CountdownTask(Frozen):
     largest: int = Field(default=20, ge=2, le=99, description="Largest given number.")
     largest_target: int = Field(default=40, ge=2, le=999)
     problems: int = Field(default=1000, ge=4, le=100_000, description="Problems generated, all solvable.")
-    problem_seed: int = Field(default=0, ge=0, description="Makes the problems; separate from the run's seed.")
-    validation_every: int = Field(default=10, ge=2, description="Every so many problems one is for validation only.")
+    problem_seed: int = Field(
+        default=0, ge=0, lt=2**32, description="Makes the problems; separate from the run's seed."
+    )
+    validation_every: int = Field(
+        default=10, ge=2, le=100_000, description="Every so many problems one is for validation only."
+    )
 
     @model_validator(mode="after")
     def _validates(self) -> Self:
@@ -69,10 +75,13 @@ class WordProblemsTask(Frozen):
         default=None, description="Problems to validate on; null: some of the training problems are kept for it."
     )
     validation_every: int = Field(
-        default=10, ge=2, description="Without validation: every so many problems one is kept from training for it."
+        default=10,
+        ge=2,
+        le=1_000_000,
+        description="Without validation: every so many problems one is kept from training for it.",
     )
     apart_from: tuple[CatalogName, ...] = Field(
-        default=(), description="Benchmarks whose problems are neither trained nor validated on."
+        default=(), max_length=100, description="Benchmarks whose problems are neither trained nor validated on."
     )
 
 

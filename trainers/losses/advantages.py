@@ -17,16 +17,18 @@ class AdvantageParams(Params):
     """Group-relative advantages."""
 
     normalize_std: bool = Field(default=True, description="Divide by the group's standard deviation.")
-    epsilon: float = Field(default=1e-6, ge=0, description="Added to that deviation; the authors' value. TRL: 1e-4.")
+    epsilon: float = Field(
+        default=1e-6, ge=0, le=1e6, description="Added to that deviation; the authors' value. TRL: 1e-4."
+    )
 
 
 class OverlongParams(Params):
     """DAPO's soft penalty on long completions (arXiv:2503.14476 eq. 13)."""
 
     cache_tokens: int = Field(
-        ge=1, description="The penalty grows over the last so many of rollout.max_completion_tokens."
+        ge=1, le=65536, description="The penalty grows over the last so many of rollout.max_completion_tokens."
     )
-    factor: float = Field(default=1.0, gt=0, description="Penalty at full length.")
+    factor: float = Field(default=1.0, gt=0, le=1e6, description="Penalty at full length.")
 
 
 def group_advantages(rewards_GN: Tensor, params: AdvantageParams) -> Tensor:

@@ -7,12 +7,15 @@ be validated where torch is not installed; formulas use tensor methods.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
 AggregationName = Literal["token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"]
@@ -31,10 +34,54 @@ PARTS: Final[tuple[str, ...]] = (*REGIONS, "inside")
 """Partition of all tokens: the regions, and the rest (a ratio inside the bounds, or no advantage)."""
 
 
+MAX_STEPS: Final = 10_000_000
+"""Largest number of optimizer updates, and of whatever is counted in them; databases hold 2,147,483,647."""
+NO_BOUND: Final = 1e9
+"""Largest bound on a ratio; no ratio reaches it, so it is none."""
+_LARGEST: Final = 10**30
+"""Magnitude beyond which a number is above every bound, and may be too large to be compared with one."""
+_NO_NUMBER: Final = object()
+
+
 class Params(BaseModel):
-    """Immutable parameters; unknown names, NaN and infinity are refused."""
+    """Immutable parameters; unknown names, NaN, infinity and truth values in place of numbers are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_numbers(cls, data: object) -> object:
+        """Have the fields refuse what pydantic would take for a number, or could not compare with a bound."""
+        if not isinstance(data, dict):
+            return data
+        given = cast("dict[str, object]", data)
+        plain = {name: _plain_number(given[name]) for name in _number_fields(cls) & given.keys()}
+        return {**given, **plain} if plain else given
+
+
+def _plain_number(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_plain_number(item) for item in cast("Sequence[object]", value)]
+    if isinstance(value, bool):
+        return _NO_NUMBER
+    if isinstance(value, int | float) and _LARGEST < abs(value) < inf:
+        return _LARGEST if value > 0 else -_LARGEST
+    return value
+
+
+@cache
+def _number_fields(model: type[BaseModel]) -> frozenset[str]:
+    """Return the fields whose values are numbers, or lists of numbers, and may not be truth values."""
+    kinds = {name: _plain_types(field.annotation) for name, field in model.model_fields.items()}
+    return frozenset(name for name, plain in kinds.items() if plain & {int, float} and bool not in plain)
+
+
+def _plain_types(annotation: object) -> set[object]:
+    """Return the types that an annotation is made of, without constraints."""
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        arguments = arguments[:1]
+    return {annotation} if not arguments else set().union(*(_plain_types(argument) for argument in arguments))
 
 
 class LossParams(Params):
@@ -55,7 +102,7 @@ def _document_epsilon(schema: dict[str, Any], kind: type[ClipParams]) -> None:
     schema["properties"]["epsilon"] = {
         "type": "number",
         "exclusiveMinimum": 0,
-        **({} if kind.epsilon_below == inf else {"exclusiveMaximum": kind.epsilon_below}),
+        "exclusiveMaximum": kind.epsilon_below,
         "description": "Sets epsilon_low and epsilon_high to one value; give it instead of them.",
     }
 
@@ -69,7 +116,9 @@ class ClipParams(LossParams):
     """Upper limit of epsilon_low, and so of `epsilon`, itself excluded."""
 
     epsilon_low: float = Field(default=0.2, gt=0, lt=1, description="The ratio's lower bound is 1 - epsilon_low.")
-    epsilon_high: float = Field(default=0.2, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
+    epsilon_high: float = Field(
+        default=0.2, gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high."
+    )
 
     @property
     def low(self) -> float:
@@ -92,8 +141,10 @@ class ClipParams(LossParams):
             raise ValueError(f"epsilon {epsilon} sets both bounds, but {' and '.join(also)} is given too; remove one")
         if epsilon is None:
             raise ValueError("epsilon null bounds nothing; give a number, the paper uses 0.2, or leave it out")
-        if isinstance(epsilon, int | float) and not 0 < epsilon < cls.epsilon_below:
-            raise ValueError(f"epsilon {epsilon} must lie between 0 and {cls.epsilon_below:g}; the paper uses 0.2")
+        if isinstance(epsilon, bool) or (isinstance(epsilon, int | float) and not 0 < epsilon < cls.epsilon_below):
+            raise ValueError(
+                f"epsilon {epsilon!s:.40} must lie between 0 and {cls.epsilon_below:g}; the paper uses 0.2"
+            )
         return {**values, "epsilon_low": epsilon, "epsilon_high": epsilon}
 
 
@@ -113,6 +164,8 @@ class DualClipParams(TokenRatioParams):
 
     dual_clip: float | None = Field(
         default=10.0,
+        gt=1,
+        le=NO_BOUND,
         description="Where A < 0, a token whose ratio exceeds this is dropped; above 1 + epsilon_high; null: none.",
     )
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from trainers.losses.base import AggregationName, ClipParams, DualClipParams, LossOutput, TokenRatioParams, regions
+from trainers.losses.base import (
+    NO_BOUND,
+    AggregationName,
+    ClipParams,
+    DualClipParams,
+    LossOutput,
+    TokenRatioParams,
+    regions,
+)
 from trainers.losses.entropy_ratio import ERCOptionParams, entropy_ratio_clipped
 
 if TYPE_CHECKING:
@@ -25,6 +33,8 @@ class GRPOParams(DualClipParams):
     name: Literal["grpo"] = "grpo"
     dual_clip: float | None = Field(
         default=None,
+        gt=1,
+        le=NO_BOUND,
         description="Where A < 0, a token whose ratio exceeds this is dropped; above 1 + epsilon_high; null: none.",
     )
 
@@ -33,7 +43,9 @@ class DAPOParams(ERCOptionParams):
     """PPO-clip with a wider upper bound (clip-higher). Defaults: arXiv:2503.14476; dual clip of the verl recipes."""
 
     name: Literal["dapo"] = "dapo"
-    epsilon_high: float = Field(default=0.28, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
+    epsilon_high: float = Field(
+        default=0.28, gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high."
+    )
 
 
 class GSPOParams(ClipParams):
@@ -44,7 +56,9 @@ class GSPOParams(ClipParams):
 
     name: Literal["gspo"] = "gspo"
     epsilon_low: float = Field(default=3e-4, gt=0, lt=1, description="The ratio's lower bound is 1 - epsilon_low.")
-    epsilon_high: float = Field(default=4e-4, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
+    epsilon_high: float = Field(
+        default=4e-4, gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high."
+    )
     log_ratio_cap: float = Field(
         default=10.0,
         gt=0,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainers.losses.base import LossOutput, TokenRatioParams, regions
+from trainers.losses.base import NO_BOUND, LossOutput, TokenRatioParams, regions
 from trainers.losses.clipped import token_clipped
 
 if TYPE_CHECKING:
@@ -20,20 +19,25 @@ if TYPE_CHECKING:
 class ClipCovParams(TokenRatioParams):
     """Clip-Cov. Defaults: the authors' 7B recipe, whose epsilons of 1 leave next to nothing to PPO's clip."""
 
-    epsilon_below: ClassVar[float] = inf
+    epsilon_below: ClassVar[float] = NO_BOUND
 
     name: Literal["clip_cov"] = "clip_cov"
     epsilon_low: float = Field(
         default=1.0,
         gt=0,
+        lt=NO_BOUND,
         description="The ratio's lower bound is 1 - epsilon_low; from 1 on there is none.",
     )
-    epsilon_high: float = Field(default=1.0, gt=0, description="The ratio's upper bound is 1 + epsilon_high.")
+    epsilon_high: float = Field(
+        default=1.0, gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high."
+    )
     selected_share: float = Field(
         default=2e-4, gt=0, le=1, description="Share of a device batch's tokens that are dropped; at least one token."
     )
-    covariance_low: float = Field(default=1.0, description="Tokens are drawn from those with a covariance above this,")
-    covariance_high: float = Field(default=5.0, description="and below this; nats.")
+    covariance_low: float = Field(
+        default=1.0, ge=-1e6, le=1e6, description="Tokens are drawn from those with a covariance above this,"
+    )
+    covariance_high: float = Field(default=5.0, ge=-1e6, le=1e6, description="and below this; nats.")
 
     @model_validator(mode="after")
     def _band(self) -> Self:
@@ -52,7 +56,9 @@ class KLCovParams(TokenRatioParams):
     selected_share: float = Field(
         default=2e-3, gt=0, le=1, description="Share of a device batch's tokens that are penalised; at least one token."
     )
-    kl_coefficient: float = Field(default=1.0, ge=0, description="Factor on the absolute log-ratio of those tokens.")
+    kl_coefficient: float = Field(
+        default=1.0, ge=0, le=1e6, description="Factor on the absolute log-ratio of those tokens."
+    )
 
 
 def clip_cov(batch: TokenBatch, params: ClipCovParams) -> LossOutput:

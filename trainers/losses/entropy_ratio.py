@@ -25,7 +25,9 @@ class ERCMask(Params):
     low: float = Field(
         default=0.95, ge=0, lt=1, description="Tokens whose entropy ratio is at most this pass no gradient."
     )
-    high: float = Field(default=1.05, gt=1, description="Tokens whose entropy ratio is at least this pass no gradient.")
+    high: float = Field(
+        default=1.05, gt=1, le=1e12, description="Tokens whose entropy ratio is at least this pass no gradient."
+    )
 
 
 class ERCPenalty(Params):
@@ -33,8 +35,8 @@ class ERCPenalty(Params):
 
     mode: Literal["penalty"] = "penalty"
     low: float = Field(default=0.9, ge=0, le=1, description="No penalty down to this ratio of mean entropies.")
-    high: float = Field(default=1.1, ge=1, description="No penalty up to this ratio of mean entropies.")
-    coefficient: float = Field(default=0.1, gt=0, description="Factor on the squared distance from the bounds.")
+    high: float = Field(default=1.1, ge=1, le=1e12, description="No penalty up to this ratio of mean entropies.")
+    coefficient: float = Field(default=0.1, gt=0, le=1e6, description="Factor on the squared distance from the bounds.")
 
 
 ERCConfig = Annotated[ERCMask | ERCPenalty, Field(discriminator="mode")]

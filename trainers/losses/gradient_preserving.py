@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainers.losses.base import LossOutput, Params, regions
+from trainers.losses.base import MAX_STEPS, LossOutput, Params, regions
 from trainers.losses.clipped import dual_clipped
 from trainers.losses.entropy_ratio import ERCOptionParams, entropy_ratio_clipped
 
@@ -29,13 +29,19 @@ class GPPOParams(_GradientPreservingParams):
     name: Literal["gppo"] = "gppo"
 
 
+MAX_BETA: Final = 100.0
+"""Largest gradient scale; the paper's are at most 1."""
+
+
 class BetaSwitch(Params):
     """A change of the betas during training."""
 
-    step: int = Field(ge=1, description="Optimizer updates made before the change.")
-    beta1: float | None = Field(default=None, ge=0, description="New value; null: unchanged.")
-    beta2: float | None = Field(default=None, ge=0, description="New value; null: unchanged.")
-    ramp: int = Field(default=0, ge=0, description="Updates until the new value is reached, linearly; 0: at once.")
+    step: int = Field(ge=1, le=MAX_STEPS, description="Optimizer updates made before the change.")
+    beta1: float | None = Field(default=None, ge=0, le=MAX_BETA, description="New value; null: unchanged.")
+    beta2: float | None = Field(default=None, ge=0, le=MAX_BETA, description="New value; null: unchanged.")
+    ramp: int = Field(
+        default=0, ge=0, le=MAX_STEPS, description="Updates until the new value is reached, linearly; 0: at once."
+    )
 
     @model_validator(mode="after")
     def _changes(self) -> Self:
@@ -51,9 +57,15 @@ class CEGPPOParams(_GradientPreservingParams):
     """
 
     name: Literal["ce_gppo"] = "ce_gppo"
-    beta1: float = Field(default=0.5, ge=0, description="Gradient scale where A < 0 and ratio < 1 - epsilon_low.")
-    beta2: float = Field(default=1.0, ge=0, description="Gradient scale where A > 0 and ratio > 1 + epsilon_high.")
-    schedule: tuple[BetaSwitch, ...] = Field(default=(), description="Changes of the betas, in order of their steps.")
+    beta1: float = Field(
+        default=0.5, ge=0, le=MAX_BETA, description="Gradient scale where A < 0 and ratio < 1 - epsilon_low."
+    )
+    beta2: float = Field(
+        default=1.0, ge=0, le=MAX_BETA, description="Gradient scale where A > 0 and ratio > 1 + epsilon_high."
+    )
+    schedule: tuple[BetaSwitch, ...] = Field(
+        default=(), max_length=100, description="Changes of the betas, in order of their steps."
+    )
 
     def at(self, step: int) -> Self:
         """Return the parameters after `step` updates, with the betas of the next one and without a schedule."""

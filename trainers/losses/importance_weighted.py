@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from trainers.losses.base import LossOutput, TokenRatioParams, regions
+from trainers.losses.base import NO_BOUND, LossOutput, TokenRatioParams, regions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,12 +17,13 @@ if TYPE_CHECKING:
 class CISPOParams(TokenRatioParams):
     """CISPO. Defaults: the bounds of arXiv:2509.20712's CISPO baseline; arXiv:2506.13585 uses no lower bound."""
 
-    epsilon_below: ClassVar[float] = inf
+    epsilon_below: ClassVar[float] = NO_BOUND
 
     name: Literal["cispo"] = "cispo"
     epsilon_low: float = Field(
         default=0.2,
         gt=0,
+        lt=NO_BOUND,
         description="The ratio's lower bound is 1 - epsilon_low; from 1 on there is none.",
     )
 

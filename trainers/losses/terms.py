@@ -12,12 +12,17 @@ from trainers.losses.base import Params
 class EntropyBonusParams(Params):
     """Loss minus coefficient x entropy, aggregated like the loss."""
 
-    coefficient: float = Field(default=0.0, ge=0, description="With a target: where the coefficient starts.")
+    coefficient: float = Field(default=0.0, ge=0, le=1e6, description="With a target: where the coefficient starts.")
     target: float | None = Field(
-        default=None, ge=0, description="Nats: up to it the coefficient rises by delta, above it falls; null: fixed."
+        default=None,
+        ge=0,
+        le=100,
+        description="Nats: up to it the coefficient rises by delta, above it falls; null: fixed.",
     )
-    delta: float = Field(default=0.005, gt=0, description="Change of the coefficient in an update, with a target.")
-    largest: float = Field(default=1.0, gt=0, description="Bound on the coefficient, with a target.")
+    delta: float = Field(
+        default=0.005, gt=0, le=1e6, description="Change of the coefficient in an update, with a target."
+    )
+    largest: float = Field(default=1.0, gt=0, le=1e6, description="Bound on the coefficient, with a target.")
 
     @model_validator(mode="after")
     def _starts_inside(self) -> Self:
@@ -47,6 +52,7 @@ class TermsParams(Params):
     positive_nll: float = Field(
         default=0.0,
         ge=0,
+        le=1e6,
         description="Weight of the negative log-likelihood of right completions; the authors' recipes have 0.1.",
     )
     entropy_bonus: EntropyBonusParams = EntropyBonusParams()

@@ -15,6 +15,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, MetaData, Table, select, text
 from sqlalchemy.exc import IntegrityError
 
+from sweep_service.api import problems
 from sweep_service.errors import Conflict, IdempotencyKeyReused, NotFound, NotReady, StaleEpoch
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.store import Fence, Store, open_store, tables
@@ -166,6 +167,23 @@ def test_creation_is_all_or_nothing(store: Store) -> None:
     with pytest.raises(IntegrityError):
         store.create_sweep(sweep, configs, [*trials, trials[0]], ("key", "request"))
     assert rows(store) == before
+
+
+def test_the_largest_numbers_of_a_spec_are_stored(store: Store) -> None:
+    largest = {"training": {"steps": 10_000_000}, "seeds": {"tune": [2**32 - 1]}, "resources": {"cpus": 1024}}
+    spec = parse_spec(sweeps.SPEC | largest)
+    sweep = sweeps.make_sweep(spec)
+    store.create_sweep(sweep, *first_records(spec, sweep.id))
+    assert store.get_sweep(sweep.id).spec == spec
+    assert {(trial.seed, trial.total_steps) for trial in store.list_trials(sweep.id)} == {(2**32 - 1, 10_000_000)}
+
+
+def test_a_number_without_a_place_is_an_error_that_the_api_knows(store: Store) -> None:
+    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC))
+    configs, trials = first_records(sweep.spec, sweep.id)
+    with pytest.raises(problems.TOO_LARGE):
+        store.create_sweep(sweep, configs, [trials[0].model_copy(update={"total_steps": 2**64})])
+    assert store.list_sweeps(10) == []
 
 
 def test_the_same_key_gives_the_same_sweep_once(store: Store) -> None:
