@@ -32,10 +32,11 @@ test-all: $(READY) ## Run the long tests: planted mistakes, kills, several proce
 browser: $(READY) ## Run the tests of the pages in an installed Chromium (or CHROMIUM=path)
 	@$(QUIET) CHROMIUM="$(CHROMIUM)" $(VENV)/bin/python -m pytest tests/browser
 
-bench: $(READY) ## Time an optimizer step beside TRL's, the math grader, the report of a large sweep; on a quiet machine
+bench: $(READY) ## Time an optimizer step beside TRL's, the math grader, large reports and stored ones; on a quiet machine
 	@$(QUIET) $(VENV)/bin/python bench/step_time.py
 	@$(QUIET) $(VENV)/bin/python bench/grading.py
 	@$(QUIET) $(VENV)/bin/python bench/report_scale.py
+	@$(QUIET) $(VENV)/bin/python bench/report_store.py
 
 validate-report: $(READY) ## Simulate 180,000 sweeps with known truths through the report; a quarter of an hour on 4 cores
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py

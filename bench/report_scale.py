@@ -47,11 +47,12 @@ SPEC: dict[str, Any] = {
 }
 
 
-def generate(url: str) -> None:
+def generate(url: str, raw: Mapping[str, Any] = SPEC) -> None:
     """Store a made-up sweep as its runner would, both stages."""
     store = open_store(url)
-    event.listen(store.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
-    spec = SweepSpec.model_validate(SPEC)
+    if url.startswith("sqlite"):
+        event.listen(store.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
+    spec = SweepSpec.model_validate(raw)
     wanted = {"state": SweepState.QUEUED, "desired_state": DesiredState.RUN, "created_at": 1.79e9}
     sweep = Sweep(id=SWEEP, name=spec.name, spec=spec, spec_digest=spec.digest, **wanted)
     configs, trials = first_records(spec, SWEEP)

@@ -193,11 +193,14 @@ def get_spec(service: Service, sweep_id: KnownSweep) -> Response:
 
 @router.get("/sweeps/{sweep_id}/report", dependencies=[Depends(signed_in_for_page)])
 def get_report_page(
-    service: Service, sweep_id: KnownSweep, format: Annotated[Literal["html", "json", "md"], Query()] = "html"
+    request: Request,
+    service: Service,
+    sweep_id: KnownSweep,
+    format: Annotated[Literal["html", "json", "md"], Query()] = "html",
 ) -> Response:
     """Show the report, as isolated as under /v1; while it does not exist, show a page that asks again."""
     try:
-        answer = get_report(service, sweep_id, format)
+        answer = get_report(request, service, sweep_id, format)
     except ReportFailed as error:
         return _message(409, "No report", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
     if answer.status_code == 202:

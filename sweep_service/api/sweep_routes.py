@@ -1,5 +1,6 @@
 """The routes under /v1: each reads its parameters, asks the service, and shapes the answer."""
 
+import re
 import time
 from collections.abc import Hashable
 from typing import Annotated, Any, Literal, TypeVar
@@ -219,6 +220,7 @@ _REPORT_POLICY = (
     },
 )
 def get_report(
+    request: Request,
     service: Service,
     sweep_id: SweepId,
     format: Annotated[ReportFormat, Query()] = "html",
@@ -236,7 +238,19 @@ def get_report(
     if report.interim:
         age = max(0, round(time.time() - report.created_at))
         headers |= {"Report-Interim": "true", "Age": str(age), "Cache-Control": "no-store"}
+    headers["Vary"] = "Accept-Encoding"
+    if (gzip := report.gzip) is not None and takes_gzip(request.headers.get("accept-encoding", "")):
+        return Response(gzip, headers=headers | {"Content-Encoding": "gzip"}, media_type=MEDIA_TYPES[format])
     return Response(report.content, headers=headers, media_type=MEDIA_TYPES[format])
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Say whether a client takes an answer compressed by gzip, by its header Accept-Encoding (RFC 9110)."""
+    weights: dict[str, str] = {}
+    for item in accepted.lower().replace(" ", "").split(","):
+        name, _, weight = item.partition(";q=")
+        weights[name] = weight or "1"
+    return re.fullmatch(r"0(\.0*)?", weights.get("gzip", weights.get("*", "0"))) is None
 
 
 @router.get("/sweeps/{sweep_id}/best", response_model=Best, responses={200: {"content": {"application/yaml": {}}}})

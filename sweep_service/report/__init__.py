@@ -11,7 +11,7 @@ from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import CURVE_KEYS, ReportInputs
 from sweep_service.report.model import REPORT_VERSION, Report, report_json
 from sweep_service.report.render.csv import render_csv
-from sweep_service.report.render.html import render_html
+from sweep_service.report.render.html import page_script, render_html
 from sweep_service.report.render.markdown import render_markdown
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Report",
     "ReportInputs",
     "build",
+    "page_script",
     "render_csv",
     "render_html",
     "render_markdown",

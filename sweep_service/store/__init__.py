@@ -10,7 +10,8 @@ from sweep_service.store.curve_rows import CurveRows
 from sweep_service.store.database import open_engine, schema_versions, upgrade
 from sweep_service.store.probe_rows import ProbeRows
 from sweep_service.store.projection_rows import ProjectionRows
-from sweep_service.store.report_rows import KeptReport, ReportRows
+from sweep_service.store.report_content import KeptReport
+from sweep_service.store.report_rows import ReportRows
 from sweep_service.store.sweep_rows import SweepRows
 from sweep_service.store.trial_rows import TrialRows
 

@@ -2,54 +2,92 @@
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from typing import Any, Final
 
-from sqlalchemy import Connection, exists, select, update
+from sqlalchemy import Connection, Engine, exists, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from sweep_service.errors import NotReady
 from sweep_service.store import tables as t
 from sweep_service.store.base import Rows, one_sweep
 from sweep_service.store.database import writing
+from sweep_service.store.report_content import CommonPart, KeptReport, Packed, deflated, digest, pack
 from sweep_service.sweep.records import SweepState
 
-
-@dataclass(frozen=True)
-class KeptReport:
-    """A report in one format."""
-
-    content: bytes
-    interim: bool
-    """Whether the sweep was still running when the report was built."""
-    created_at: float
+_KEPT_PARTS: Final = 3
+"""Number of common parts that stay in memory: one a version of the code that built the reports."""
 
 
 class ReportRows(Rows):
     """Reports in their formats (html, json, md, …). A sweep has interim ones while it runs, then a final one."""
 
-    def put_report(self, sweep_id: str, inputs_digest: str, contents: Mapping[str, bytes]) -> None:
-        """Keep a final report; the sweep's earlier ones are dropped. The same digest again is no change."""
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._parts: dict[str, CommonPart] = {}
+
+    def put_report(
+        self, sweep_id: str, inputs_digest: str, contents: Mapping[str, bytes], common_part: bytes = b""
+    ) -> None:
+        """Keep a final report; the sweep's earlier ones are dropped. The same digest again is no change.
+
+        Args:
+            common_part: what contents may hold that many reports have in common; it is stored once for all.
+        """
         r = t.reports.c
+        rows = self._packed(contents, common_part)
         with writing(self.engine) as connection:
             earlier = (r.inputs_digest != inputs_digest) | r.interim
             connection.execute(t.reports.delete().where(r.sweep_id == sweep_id, earlier))
             known = select(r.format).where(r.sweep_id == sweep_id, r.inputs_digest == inputs_digest)
             present = set(connection.execute(known).scalars())
-            row = {"sweep_id": sweep_id, "inputs_digest": inputs_digest, "created_at": time.time()}
-            for format_, content in contents.items():
-                if format_ not in present:
-                    connection.execute(t.reports.insert().values(row | {"format": format_, "content": content}))
+            keys = {"sweep_id": sweep_id, "inputs_digest": inputs_digest, "created_at": time.time()}
+            for row in rows:
+                if row["format"] not in present:
+                    connection.execute(t.reports.insert().values(keys | row))
             _set_failure(connection, sweep_id, None)
 
-    def put_interim_report(self, sweep_id: str, inputs_digest: str, contents: Mapping[str, bytes]) -> None:
+    def put_interim_report(
+        self, sweep_id: str, inputs_digest: str, contents: Mapping[str, bytes], common_part: bytes = b""
+    ) -> None:
         """Keep an interim report in place of the one before; no change once the sweep has stopped running."""
-        row = {"sweep_id": sweep_id, "inputs_digest": inputs_digest, "created_at": time.time(), "interim": True}
+        keys = {"sweep_id": sweep_id, "inputs_digest": inputs_digest, "created_at": time.time(), "interim": True}
+        rows = self._packed(contents, common_part)
         with writing(self.engine) as connection:
             if not SweepState(one_sweep(connection, sweep_id, lock=True)["state"]).has_interim_report:
                 return
             connection.execute(t.reports.delete().where(t.reports.c.sweep_id == sweep_id))
-            for format_, content in contents.items():
-                connection.execute(t.reports.insert().values(row | {"format": format_, "content": content}))
+            for row in rows:
+                connection.execute(t.reports.insert().values(keys | row))
             _set_failure(connection, sweep_id, None)
+
+    def _packed(self, contents: Mapping[str, bytes], common_part: bytes) -> list[dict[str, Any]]:
+        """Return the columns of each content, and store the common part if one of them needs it."""
+        name = digest(common_part)
+        packed = {format_: pack(content, common_part) for format_, content in contents.items()}
+        if any(content.part_at is not None for content in packed.values()):
+            self._keep_part(name, common_part)
+        return [
+            {"format": format_, **content._asdict(), "part": None if content.part_at is None else name}
+            for format_, content in packed.items()
+        ]
+
+    def _keep_part(self, name: str, part: bytes) -> None:
+        with self._read() as connection:
+            if connection.execute(select(t.report_parts.c.digest).where(t.report_parts.c.digest == name)).first():
+                return
+        insert = (sqlite if self.engine.dialect.name == "sqlite" else postgresql).insert(t.report_parts)
+        row = insert.values(digest=name, deflated=deflated(part)).on_conflict_do_nothing()
+        with writing(self.engine) as connection:
+            connection.execute(row)
+
+    def _part(self, connection: Connection, name: str) -> CommonPart:
+        """Return a common part; those that were asked for last stay in memory."""
+        part = self._parts.get(name)
+        if part is None:
+            query = select(t.report_parts.c.deflated).where(t.report_parts.c.digest == name)
+            part = CommonPart.read(bytes(connection.execute(query).scalar_one()))
+            self._parts = dict([*self._parts.items()][1 - _KEPT_PARTS :]) | {name: part}
+        return part
 
     def set_report_failure(self, sweep_id: str, reason: str) -> None:
         """Note why a sweep's report could not be built. The next report that is kept clears it."""
@@ -77,11 +115,14 @@ class ReportRows(Rows):
         Raises: NotFound.
         """
         r = t.reports.c
-        query = select(r.content, r.interim, r.created_at).where(r.sweep_id == sweep_id, r.format == format_)
+        query = select(t.reports).where(r.sweep_id == sweep_id, r.format == format_)
         with self._read() as connection:
             state = SweepState(one_sweep(connection, sweep_id)["state"])
             row = connection.execute(query if state.has_interim_report else query.where(~r.interim)).one_or_none()
-        return None if row is None else KeptReport(bytes(row.content), row.interim, row.created_at)
+            if row is None:
+                return None
+            part = None if row.part is None else self._part(connection, row.part)
+        return KeptReport(Packed(bytes(row.content), row.gzipped, row.part_at), part, row.interim, row.created_at)
 
     def report_digest(self, sweep_id: str) -> str | None:
         """Return the digest of the inputs of the final report, if there is one."""

@@ -183,6 +183,16 @@ reports = Table(
     Column("content", LargeBinary, nullable=False),
     Column("interim", Boolean, nullable=False, default=False),
     Column("created_at", Double, nullable=False),
+    Column("gzipped", Boolean, nullable=False, default=False),
+    Column("part", String(64)),
+    Column("part_at", Integer),
+)
+
+report_parts = Table(
+    "report_parts",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("deflated", LargeBinary, nullable=False),
 )
 
 probes = Table(

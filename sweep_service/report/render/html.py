@@ -76,6 +76,11 @@ def render_html(report: Report) -> bytes:
     return _environment().get_template("page.html.j2").render(context).encode()
 
 
+def page_script() -> bytes:
+    """Return the script that every page holds as it is: plotly, nearly all of a page's bytes."""
+    return get_plotlyjs().encode()
+
+
 @lru_cache
 def _environment() -> Environment:
     environment = Environment(

@@ -1,5 +1,6 @@
 """Every route, asked over HTTP."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -224,6 +225,33 @@ def test_cancelling_ends_a_waiting_sweep_in_the_request(served: Served) -> None:
     assert first.json() == second.json()
     assert (first.status_code, first.json()["state"]) == (200, "CANCELLED")
     assert set(first.json()["trials"]) == {"CANCELLED"}
+
+
+@pytest.mark.parametrize(
+    ("accepted", "compressed"),
+    [
+        ("gzip", True),
+        ("br, GZIP;q=0.5", True),
+        ("*", True),
+        ("deflate, *;q=0.1", True),
+        ("", False),
+        ("identity", False),
+        ("gzip;q=0, *", False),
+        ("gzip; q=0.000", False),
+        ("gzipped", False),
+    ],
+)
+def test_a_report_comes_compressed_to_whom_takes_that(served: Served, accepted: str, compressed: bool) -> None:
+    sweep_id, script = submit(served), b"let x = 1;" * 1000
+    page = b"<script>" + script + b"</script>" + b"<p>best</p>" * 100
+    served.store.put_report(sweep_id, "one", {"html": page}, script)
+    headers = {"Accept-Encoding": accepted}
+    with served.http.stream("GET", f"/v1/sweeps/{sweep_id}/report", headers=headers) as answer:
+        raw = b"".join(answer.iter_raw())
+    assert answer.headers.get("Content-Encoding") == ("gzip" if compressed else None)
+    assert (gzip.decompress(raw) if compressed else raw) == page
+    assert int(answer.headers["Content-Length"]) == len(raw)
+    assert (answer.headers["Vary"], answer.headers["Content-Type"]) == ("Accept-Encoding", "text/html; charset=utf-8")
 
 
 def test_a_report_that_could_not_be_built_says_why(served: Served) -> None:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import func, select
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report, build, page_script
 from sweep_service.settings import Settings
-from sweep_service.store import Fence, Store, open_store
+from sweep_service.store import Fence, Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import DesiredState, Stage, Sweep, SweepState
 from sweep_service.sweep.spec import SweepSpec
@@ -68,9 +69,12 @@ def test_a_report_is_built_from_the_store_and_kept(tmp_path: Path) -> None:
     assert report.inputs_digest == digest
     assert report.verdict.outcome == "TIED"
     assert "torch" in report.versions
-    store.put_report(sweep_id, digest, contents)
-    assert store.get_report(sweep_id, "html") == contents["html"]
+    store.put_report(sweep_id, digest, contents, page_script())
+    assert {format_: store.get_report(sweep_id, format_) for format_ in contents} == contents
     assert store.report_digest(sweep_id) == digest
+    with store.engine.connect() as connection:
+        stored = connection.execute(select(func.sum(func.length(tables.reports.c.content)))).scalar_one()
+    assert stored < sum(map(len, contents.values())) / 10  # the script of the page is elsewhere, once for all reports
     store.close()
 
 

@@ -128,10 +128,13 @@ def config_of(connection: Connection) -> AlembicConfig:
 def test_the_newest_migration_can_be_taken_back(store: Store) -> None:
     running, ended = sweeps.start(store)[0], sweeps.start(store)[0]
     store.put_interim_report(running.id, "one", {"md": b"interim"})
-    store.put_report(ended.id, "two", {"md": b"final"})
+    script = b"a script " * 100
+    contents = {"csv": 20 * b"compressed,", "html": b"<p>" + script + b"</p>", "md": b"final"}
+    store.put_report(ended.id, "two", contents, script)
     with writing(store.engine) as connection:
         command.downgrade(config_of(connection), "0002")
-        assert connection.execute(text("SELECT sweep_id, content FROM reports")).all() == [(ended.id, b"final")]
+        found = connection.execute(text("SELECT sweep_id, format, content FROM reports ORDER BY format")).all()
+        assert [tuple(row) for row in found] == [(ended.id, name, content) for name, content in contents.items()]
     upgrade(store.engine)
     with store.engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []

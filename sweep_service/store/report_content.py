@@ -1,0 +1,99 @@
+"""Contents of reports as the database keeps them: compressed, and without the part that many of them have in common.
+
+A kept content is a gzip file out of which the common part's compressed bytes were cut. Put back, they make a whole gzip
+file, which a client that takes gzip gets as it is. That works because a full flush of deflate ends at a whole byte and
+forgets what came before it, so that parts which were compressed by themselves can be joined.
+"""
+
+import hashlib
+import struct
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+_HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+"""The head of every gzip file that we write: deflate, no name, no time, so that equal contents have equal bytes."""
+_TRAILER: Final = 8
+"""Number of bytes of a gzip file's end: checksum and length."""
+_WORTH: Final = 0.9
+"""Share of a content's size below which compressing it is worth the time; a PNG is not."""
+
+
+class CommonPart:
+    """What many reports have in common, such as the script of their pages; both forms are kept in memory."""
+
+    def __init__(self, plain: bytes, deflated: bytes) -> None:
+        self.plain, self.deflated = plain, deflated
+
+    @classmethod
+    def read(cls, deflated: bytes) -> "CommonPart":
+        """Return a part that the database has."""
+        return cls(_inflated(deflated), deflated)
+
+
+def digest(part: bytes) -> str:
+    """Return the name of a common part: its hash."""
+    return hashlib.sha256(part).hexdigest()
+
+
+def deflated(part: bytes) -> bytes:
+    """Compress a common part, so that it can be put between others."""
+    stream = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return stream.compress(part) + stream.flush(zlib.Z_FULL_FLUSH)
+
+
+class Packed(NamedTuple):
+    """A content as a row of the database keeps it."""
+
+    content: bytes
+    gzipped: bool
+    """Whether `content` is a gzip file; rows of earlier versions, and what hardly shrinks, are as they are."""
+    part_at: int | None
+    """Where in the gzip file the common part is missing; None if nothing is."""
+
+
+def pack(content: bytes, part: bytes = b"") -> Packed:
+    """Compress a content, without `part` if that is in it."""
+    before, found, after = content.partition(part) if part else (content, b"", b"")
+    stream = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    head = _HEADER + stream.compress(before) + stream.flush(zlib.Z_FULL_FLUSH)
+    trailer = struct.pack("<II", zlib.crc32(content), len(content) & 0xFFFFFFFF)
+    packed = head + stream.compress(after) + stream.flush() + trailer
+    if len(packed) > _WORTH * len(content):
+        return Packed(content, gzipped=False, part_at=None)
+    return Packed(packed, gzipped=True, part_at=len(head) if found else None)
+
+
+@dataclass(frozen=True)
+class KeptReport:
+    """A report in one format."""
+
+    packed: Packed
+    part: CommonPart | None
+    """The part that is missing in `packed`."""
+    interim: bool
+    """Whether the sweep was still running when the report was built."""
+    created_at: float
+
+    @cached_property
+    def content(self) -> bytes:
+        """The report itself."""
+        stored, gzipped, at = self.packed
+        if not gzipped:
+            return stored
+        if self.part is None:
+            return zlib.decompress(stored, 16 + zlib.MAX_WBITS)
+        return _inflated(stored[len(_HEADER) : at]) + self.part.plain + _inflated(stored[at:-_TRAILER])
+
+    @property
+    def gzip(self) -> bytes | None:
+        """The report as a gzip file, if it is kept as one."""
+        stored, gzipped, at = self.packed
+        if not gzipped or self.part is None:
+            return stored if gzipped else None
+        return stored[:at] + self.part.deflated + stored[at:]
+
+
+def _inflated(deflated: bytes) -> bytes:
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(deflated)
