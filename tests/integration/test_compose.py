@@ -222,3 +222,13 @@ def test_ray_wants_its_token(installation: Installation) -> None:
     }
     refused = subprocess.run(check, env=environment, capture_output=True, timeout=60)
     assert refused.returncode != 0
+
+
+def test_doctor_finds_nothing_wrong_where_the_worker_runs(installation: Installation) -> None:
+    ended = installation.run("worker", ["sweeps", "doctor", "--json"])
+    findings = json.loads(ended.stdout)
+    assert [finding for finding in findings if finding["verdict"] == "error"] == []
+    verdicts = {finding["name"]: finding["verdict"] for finding in findings}
+    assert (verdicts["mlflow server"], verdicts["ray head"]) == ("ok", "ok")
+    without_cpus = [finding["detail"] for finding in findings if "no trial there" in finding["detail"]]
+    assert len(without_cpus) == 2, findings  # Ray's head, and the worker's own node
