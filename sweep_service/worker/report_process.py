@@ -58,10 +58,10 @@ def _read(requests: SimpleQueue[str]) -> None:
 
 def _answer(settings: Settings, sweep_id: str, *, interim: bool) -> Mapping[str, Any]:
     """Build and keep a report, and say what has become of it."""
-    from sweep_service.report import page_script  # brings plotly, scipy and matplotlib: seconds
-    from sweep_service.worker.reports import build_report
-
     try:
+        from sweep_service.report import page_script  # brings plotly, scipy and matplotlib: seconds
+        from sweep_service.worker.reports import build_report
+
         store = open_store(settings.database_url)
         put = store.put_interim_report if interim else store.put_report
         put(sweep_id, *build_report(store, sweep_id, settings), page_script())

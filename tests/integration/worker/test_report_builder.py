@@ -115,14 +115,16 @@ def test_a_report_that_cannot_be_built_is_noted_and_the_next_one_is_built(
     work(builder, lambda: asked(settings) == {ended[0].id})
 
 
-def test_memory_that_runs_out_is_noted(store: Store, begin: Begin) -> None:
-    sweep = submit(store)
-    store.request_cancel(sweep.id)
+def test_the_real_process_tells_what_went_wrong_and_goes_on(store: Store, begin: Begin) -> None:
+    for sweep in [submit(store) for _ in range(2)]:
+        store.request_cancel(sweep.id)
     builder = begin()
-    limited = "import resource, runpy; resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28)); "
-    builder.command = (sys.executable, "-c", f"{limited}runpy.run_module({builder.command[2]!r}, run_name='__main__')")
-    work(builder, lambda: store.report_failure(sweep.id) is not None)
-    assert store.get_sweep(sweep.id).state is SweepState.CANCELLED
+    fails = "import runpy, sweep_service.worker.reports as r; r.build_report = lambda *_: bytearray(1 << 60); "
+    builder.command = (sys.executable, "-c", f"{fails}runpy.run_module({builder.command[2]!r}, run_name='__main__')")
+    work(builder, lambda: all(store.report_failure(sweep.id) for sweep in store.list_sweeps(9)))
+    assert {store.report_failure(sweep.id) for sweep in store.list_sweeps(9)} == {"MemoryError"}
+    assert builder._child is not None
+    assert builder._child.asked == 2
 
 
 def test_a_sweep_whose_final_report_cannot_be_built_has_failed(store: Store, begin: Begin) -> None:
