@@ -1,9 +1,10 @@
 """Answers of the REST API beyond plain records. The service makes them, the client reads them."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Generic, Literal, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sweep_service.sweep.budget import GpuHours
 from sweep_service.sweep.cost import SweepCost
@@ -12,6 +13,7 @@ from sweep_service.sweep.records import (
     Config,
     CostProbe,
     DesiredState,
+    Event,
     Stage,
     SweepState,
     Trial,
@@ -39,7 +41,32 @@ class View(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class SweepSummary(View):
+class Timed(BaseModel):
+    """Base of answers that say each time twice: in seconds since the Unix epoch, and under `NAME_utc` as text."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _write_times(cls, data: Any) -> Any:
+        """Write every time that the answer has as text."""
+        if not isinstance(data, Mapping):
+            return data
+        fields = cast("Mapping[str, Any]", data)
+        texts = [name for name in cls.model_fields if name.endswith("_utc")]
+        return {**fields, **{name: _rfc3339(fields.get(name.removesuffix("_utc"))) for name in texts}}
+
+
+def _rfc3339(seconds: object) -> str | None:
+    if not isinstance(seconds, int | float):
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_DateTime = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+TimeText = Annotated[_DateTime, Field(description="The time before, in RFC 3339 and UTC.")]
+MaybeTimeText = Annotated[_DateTime | None, Field(description="The time before, in RFC 3339 and UTC.")]
+
+
+class SweepSummary(Timed, View):
     """A row in the list of sweeps, and the head of a single one."""
 
     id: str
@@ -47,9 +74,13 @@ class SweepSummary(View):
     state: SweepState
     desired_state: DesiredState
     message: str | None
+    labels: dict[str, str]
     created_at: float
+    created_at_utc: TimeText
     started_at: float | None
+    started_at_utc: MaybeTimeText
     ended_at: float | None
+    ended_at_utc: MaybeTimeText
     spec_digest: str
     only_probes: bool
     """Whether the sweep ends with its cost probe, as `sweeps probe` asks, and none of its trials runs."""
@@ -58,7 +89,7 @@ class SweepSummary(View):
     mlflow_url: str | None
 
 
-class VerdictView(View):
+class VerdictView(Timed, View):
     """The report's verdict on the best config."""
 
     outcome: str = Field(description="BETTER, TIED, WORSE, INSUFFICIENT or EXPLORATORY, as the report defines them.")
@@ -73,6 +104,7 @@ class VerdictView(View):
         description="Whether the sweep was still running, so that the final report may say otherwise."
     )
     created_at: float = Field(description="When the report was built.")
+    created_at_utc: TimeText
 
 
 class SweepView(SweepSummary):
@@ -84,17 +116,33 @@ class SweepView(SweepSummary):
     """GPU hours that the sweep has used and reserved of its budget; None on CPUs."""
 
 
-class TrialView(Trial):
+class CheckpointView(Timed, Checkpoint):
+    """A checkpoint, with its time as text."""
+
+    time_utc: TimeText
+
+
+class TrialView(Timed, Trial):
     """A trial with its objective and its newest checkpoint."""
 
+    started_at_utc: MaybeTimeText
+    ended_at_utc: MaybeTimeText
     objective: float | None
     mlflow_url: str | None
-    checkpoint: Checkpoint | None = None
+    checkpoint: CheckpointView | None = None
 
 
-class ProbeView(CostProbe):
+class EventView(Timed, Event):
+    """An event, with its time as text."""
+
+    time_utc: TimeText
+
+
+class ProbeView(Timed, CostProbe):
     """A cost probe, and what its measurements mean for the sweep in the request."""
 
+    started_at_utc: TimeText
+    ended_at_utc: MaybeTimeText
     cost: SweepCost | None
 
 
@@ -205,6 +253,7 @@ class Page(View, Generic[Item]):
 
     items: list[Item]
     next_page_token: str | None = None
+    page_size: int = Field(description="The size that was used; a larger one that was asked for is cut.")
 
 
 class Building(View):

@@ -15,6 +15,7 @@ from sweep_service.intake.preview import with_prompts
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.schemas import (
     Best,
+    CheckpointView,
     ConfigCurve,
     ConfigView,
     ProbeView,
@@ -100,6 +101,7 @@ class SweepService:
             SweepSummary(
                 **sweep.model_dump(include=set(SweepSummary.model_fields)),
                 only_probes=sweep.spec.only_probes,
+                labels=dict(sweep.spec.labels),
                 trials=counts[sweep.id],
                 mlflow_url=curves_link(self.settings.mlflow_links, sweep),
             )
@@ -110,9 +112,11 @@ class SweepService:
         """Return the GPU-hours that a sweep has used and reserved of its budget; None on CPUs."""
         return gpu_hours(sweep.spec, self.store.spent(sweep.id)) if sweep.spec.resources.gpus else None
 
-    def sweeps(self, limit: int, before: str | None, states: Sequence[SweepState]) -> list[SweepSummary]:
+    def sweeps(
+        self, limit: int, before: str | None, states: Sequence[SweepState], labels: Sequence[tuple[str, str]] = ()
+    ) -> list[SweepSummary]:
         """Return sweeps, newest first, from the one after the id `before`."""
-        return self.summaries(self.store.list_sweeps(limit, before, states))
+        return self.summaries(self.store.list_sweeps(limit, before, states, labels))
 
     def cancel(self, sweep_id: str) -> Sweep:
         """Stop a sweep; its running trials end within seconds.
@@ -129,7 +133,10 @@ class SweepService:
         values = trial_objectives(
             trials, self.store.curves(sweep_id, [objective.metric], [trial.id for trial in trials]), objective
         )
-        checkpoints = {checkpoint.trial_id: checkpoint for checkpoint in self.store.newest_checkpoints(sweep_id)}
+        checkpoints = {
+            checkpoint.trial_id: CheckpointView(**dict(checkpoint))
+            for checkpoint in self.store.newest_checkpoints(sweep_id)
+        }
         return [
             TrialView(
                 **trial.model_dump(),

@@ -8,6 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from sweep_service.api import catalog_routes, page_routes, problems
 from sweep_service.api.event_stream import Streams
 from sweep_service.api.guard import PROBES, Guard, known_hosts
+from sweep_service.api.methods import HeadAsGet
 from sweep_service.api.problems import Refusal
 from sweep_service.api.sweep_routes import router
 from sweep_service.errors import NotReady
@@ -41,6 +42,7 @@ def create_app(service: SweepService, token: str) -> FastAPI:
     for path, probe in zip(PROBES, (livez, readyz), strict=True):
         app.add_api_route(path, probe, tags=["probes"])
     settings = service.settings
+    app.add_middleware(HeadAsGet)
     app.add_middleware(Guard, hosts=known_hosts(settings.host, settings.url, settings.public_hosts))
     page_routes.install(app)
     problems.install(app)

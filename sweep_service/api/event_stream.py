@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.concurrency import run_in_threadpool
 
 from sweep_service.api.problems import Refusal
+from sweep_service.schemas import EventView
 from sweep_service.service import SweepService
 
 POLL_S = 0.3
@@ -27,8 +28,8 @@ class Streams:
     open: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def response(self, service: SweepService, sweep_id: str, after: int) -> StreamingResponse:
-        """Return the stream of a sweep's events with a number above `after`.
+    def response(self, service: SweepService, sweep_id: str, after: int, *, head: bool) -> Response:
+        """Return the stream of a sweep's events with a number above `after`; with `head` its headers alone.
 
         Raises: Refusal, if too many streams are open.
         """
@@ -36,6 +37,8 @@ class Streams:
             detail = f"{MAX_STREAMS} event streams are open already; ask for JSON pages, or later"
             raise Refusal(429, "TOO_MANY_STREAMS", detail, {"Retry-After": "10"})
         headers = {"X-Accel-Buffering": "no"}
+        if head:
+            return Response(headers=headers, media_type="text/event-stream")
         events = self._events(service, sweep_id, after)
         return StreamingResponse(events, headers=headers, media_type="text/event-stream")
 
@@ -48,7 +51,8 @@ class Streams:
                 ended = (await run_in_threadpool(service.store.get_sweep, sweep_id)).state.is_over
                 events = await run_in_threadpool(service.store.list_events, sweep_id, after, _BATCH)
                 for event in events:
-                    yield format_sse_event(data_str=event.model_dump_json(), event=event.type, id=str(event.seq))
+                    shown = EventView(**dict(event))
+                    yield format_sse_event(data_str=shown.model_dump_json(), event=event.type, id=str(event.seq))
                     after, sent = event.seq, time.monotonic()
                 if events:
                     continue

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sweep_service.api.json_body import read_body
 from sweep_service.api.problems import Refusal
-from sweep_service.api.sweep_routes import Service, SweepId, get_report
+from sweep_service.api.sweep_routes import Label, Service, SweepId, get_report, label_pairs
 from sweep_service.auth import read_token
 from sweep_service.errors import Conflict, NotFound, ReportFailed
 from sweep_service.pages.live_sweeps import LiveSweeps
@@ -157,11 +157,15 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 @router.get("/", dependencies=[Depends(signed_in_for_page)])
-def get_overview(service: Service, before: Annotated[str | None, Query(pattern=f"^{_ID}$")] = None) -> Response:
-    """Show the sweeps, newest first."""
-    sweeps = service.sweeps(_LISTED + 1, before, ())
+def get_overview(
+    service: Service,
+    before: Annotated[str | None, Query(pattern=f"^{_ID}$")] = None,
+    label: Annotated[Label | None, Query()] = None,
+) -> Response:
+    """Show the sweeps, or those with a label, newest first."""
+    sweeps = service.sweeps(_LISTED + 1, before, (), label_pairs([label] if label else []))
     older = sweeps[_LISTED - 1].id if len(sweeps) > _LISTED else None
-    return _page(render("sweeps", sweeps=sweeps[:_LISTED], older=older, before=before, now=time.time()))
+    return _page(render("sweeps", sweeps=sweeps[:_LISTED], older=older, before=before, label=label, now=time.time()))
 
 
 @router.get("/mlflow/", dependencies=[Depends(signed_in_for_page)])

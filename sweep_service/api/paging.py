@@ -25,10 +25,10 @@ class Paging:
     def __init__(
         self,
         request: Request,
-        page_size: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Items at most.")] = 50,
+        page_size: Annotated[int, Query(ge=1, description=f"Items at most; more than {MAX_PAGE} are cut to it.")] = 50,
         page_token: Annotated[str | None, Query(max_length=1000, description="`next_page_token` before.")] = None,
     ) -> None:
-        self.size, self._token = page_size, page_token
+        self.size, self._token = min(page_size, MAX_PAGE), page_token
         self._key: bytes = request.app.state.token.encode()
         filters = sorted((name, value) for name, value in request.query_params.multi_items() if not _is_paging(name))
         self._scope = json.dumps([request.url.path, filters]).encode()
@@ -59,10 +59,10 @@ class Paging:
         """
         positions = list(dict.fromkeys(position(row) for row in rows))
         if len(positions) <= self.size:
-            return Page(items=list(rows), next_page_token=None)
+            return Page(items=list(rows), page_size=self.size)
         on_page = set(positions[: self.size])
         items = [row for row in rows if position(row) in on_page]
-        return Page(items=items, next_page_token=self._encode(positions[self.size - 1]))
+        return Page(items=items, next_page_token=self._encode(positions[self.size - 1]), page_size=self.size)
 
     def _encode(self, position: Hashable) -> str:
         payload = json.dumps(position).encode()

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DataError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
+from sweep_service.api.methods import allowed_methods
 from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, ReportFailed
 from sweep_service.schemas import Problem, ProblemError
 from trainers.config.complaints import shortened
@@ -135,13 +136,17 @@ def _invalid_request(request: Request, error: Exception) -> Response:
 
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    path = request.url.path[:200]
+    path, headers = request.url.path[:200], dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = allowed_methods(request)
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=headers)
     details = {
         404: ("NO_SUCH_ROUTE", f"there is nothing at {path}; /openapi.json lists what there is"),
         405: ("METHOD_NOT_ALLOWED", f"{path} does not take {request.method}"),
     }
     code, detail = details.get(error.status_code, (HTTPStatus(error.status_code).name, str(error.detail)))
-    return problem(error.status_code, code, detail, headers=error.headers)
+    return problem(error.status_code, code, detail, headers=headers)
 
 
 def _database_away(_request: Request, error: Exception) -> Response:

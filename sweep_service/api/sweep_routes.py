@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -11,6 +11,7 @@ from pydantic import StringConstraints
 from starlette.concurrency import run_in_threadpool
 
 from sweep_service.api.json_body import json_body
+from sweep_service.api.methods import is_head
 from sweep_service.api.paging import MAX_PAGE, Pages, Paging
 from sweep_service.api.problems import Refusal, listed
 from sweep_service.auth import same
@@ -21,6 +22,7 @@ from sweep_service.schemas import (
     Building,
     ConfigCurve,
     ConfigView,
+    EventView,
     Page,
     ProbeView,
     Problem,
@@ -34,10 +36,11 @@ from sweep_service.schemas import (
 )
 from sweep_service.service import SweepService, best_yaml
 from sweep_service.sweep.plan import SweepPlan
-from sweep_service.sweep.records import Curve, Event, Sample, SweepState, TrialState
+from sweep_service.sweep.records import Curve, Sample, SweepState, TrialState
 
 MAX_KEYS = 50
 MAX_COMPARED = 20
+MAX_LABELS = 50
 _KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
 _bearer = HTTPBearer(auto_error=False, description="The token in the server's token file.")
 
@@ -66,6 +69,7 @@ def _service(request: Request) -> SweepService:
 Service = Annotated[SweepService, Depends(_service)]
 SweepId = Annotated[str, Path(pattern=r"^swp_[0-9a-z]{1,36}$")]
 SweepIds = Annotated[str, StringConstraints(pattern=r"^[0-9a-z_,]*$")]
+Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?=[^\x00]*$", max_length=265)]
 TrialId = Annotated[str, StringConstraints(pattern=r"^trl_[0-9a-z]{1,36}$")]
 PROBLEMS: dict[int | str, dict[str, Any]] = {"default": {"description": "Why not.", "model": Problem}}
 router = APIRouter(
@@ -108,10 +112,16 @@ def submit(
 
 @router.get("/sweeps")
 def list_sweeps(
-    service: Service, paging: Pages, state: Annotated[tuple[SweepState, ...], Query(description="Only these.")] = ()
+    service: Service,
+    paging: Pages,
+    state: Annotated[tuple[SweepState, ...], Query(description="Only these.")] = (),
+    label: Annotated[
+        tuple[Label, ...], Query(max_length=MAX_LABELS, description="Only with these labels, each as `NAME=TEXT`.")
+    ] = (),
 ) -> Page[SweepSummary]:
     """List sweeps, newest first."""
-    return paging.page(service.sweeps(paging.size + 1, paging.after(None), state), lambda sweep: sweep.id)
+    rows = service.sweeps(paging.size + 1, paging.after(None), state, label_pairs(label))
+    return paging.page(rows, lambda sweep: sweep.id)
 
 
 @router.get("/sweeps/{sweep_id}")
@@ -171,7 +181,7 @@ def list_metrics(
 
 @router.get(
     "/sweeps/{sweep_id}/events",
-    response_model=Page[Event],
+    response_model=Page[EventView],
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def list_events(
@@ -185,9 +195,10 @@ async def list_events(
     """List a sweep's events by number; with `Accept: text/event-stream`, stream them until the sweep has ended."""
     if "text/event-stream" in request.headers.get("accept", ""):
         await run_in_threadpool(service.store.get_sweep, sweep_id)  # NotFound is answered before the stream begins
-        return request.app.state.streams.response(service, sweep_id, after if last_event_id is None else last_event_id)
+        first = after if last_event_id is None else last_event_id
+        return request.app.state.streams.response(service, sweep_id, first, head=is_head(request))
     rows = await run_in_threadpool(service.store.list_events, sweep_id, paging.after(after), paging.size + 1)
-    return paging.page(rows, lambda event: event.seq)
+    return paging.page([EventView(**dict(event)) for event in rows], lambda event: event.seq)
 
 
 @router.get("/sweeps/{sweep_id}/samples")
@@ -296,6 +307,11 @@ def get_report_schema() -> Response:
     return Response(schema_text(), media_type="application/schema+json")
 
 
+def label_pairs(given: Sequence[Label]) -> list[tuple[str, str]]:
+    """Return labels as names and texts."""
+    return [(name, text) for name, _, text in (label.partition("=") for label in given)]
+
+
 def _view(service: SweepService, sweep_id: str) -> SweepView:
     sweep = service.store.get_sweep(sweep_id)
     hours = service.gpu_hours(sweep)
@@ -319,4 +335,6 @@ def _cut(paging: Paging, curves: list[AnyCurve], names: list[tuple[Hashable, ...
     begin = 0 if (after := paging.after(())) == () else names.index(after) + 1
     rest = dict(zip(names[begin : begin + paging.size + 1], curves[begin:], strict=False))
     page = paging.page(list(rest), lambda name: name)
-    return Page(items=[rest[name] for name in page.items], next_page_token=page.next_page_token)
+    return Page(
+        items=[rest[name] for name in page.items], next_page_token=page.next_page_token, page_size=page.page_size
+    )

@@ -2,13 +2,15 @@
 
 import os
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 
 from sweep_service.cli import catalog_commands, doctor, probe_command, process_commands, recipe_command, sweep_commands
 from sweep_service.cli.exits import HELP, ExitCode, exit_code
-from sweep_service.cli.output import print_error
+from sweep_service.cli.output import print_data, print_error
 from sweep_service.errors import ServiceError
 from sweep_service.settings import Settings
 from trainers.process.environment import UMASK
@@ -23,10 +25,26 @@ app = typer.Typer(
 
     \b
     [bold]sweeps serve[/bold]                                 start the service here
-    [bold]sweeps submit -f examples/demo.yaml --watch[/bold]  run a sweep and follow it
+    [bold]sweeps submit examples/demo.yaml --watch[/bold]     run a sweep and follow it
     [bold]sweeps report[/bold]                                write its report
-    [bold]sweeps best[/bold]                                  print the best config and its verdict, ready to run""",
+    [bold]sweeps best[/bold]                                  print the best config and its verdict""",
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print_data(f"sweeps {metadata.version('sweep-service')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _of_all_commands(  # pyright: ignore[reportUnusedFunction]
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
+) -> None: ...
+
+
 for panel, commands in {
     "Sweeps": (
         recipe_command.recipe,

@@ -9,8 +9,12 @@ from sweep_service.errors import NotFound, ServiceError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in the API's shape.")]
 SpecFile = Annotated[
-    str, typer.Option("--file", "-f", help="The file of the spec, YAML or JSON; - reads standard input.")
+    str | None,
+    typer.Argument(
+        metavar="FILE", help="The file of the spec, YAML or JSON; - reads standard input.", show_default=False
+    ),
 ]
+SpecFileOption = Annotated[str | None, typer.Option("--file", "-f", help="The same, as an option.")]
 Which = Annotated[
     str | None,
     typer.Argument(
@@ -22,6 +26,20 @@ Timeout = Annotated[
     float | None, typer.Option("--timeout", min=0, help="Wait for at most this many seconds, then exit with 9.")
 ]
 _ID_LENGTH = 30
+
+
+def one_file(argument: str | None, option: str | None) -> str:
+    """Return the file of a spec, which was given either as an argument or as an option.
+
+    Raises: typer.BadParameter, if it was given in both ways or in none.
+    """
+    given = [file for file in (argument, option) if file is not None]
+    if len(given) != 1:
+        problem = (
+            "give FILE once, with -f or without" if given else "name the file of the spec, or - for standard input"
+        )
+        raise typer.BadParameter(problem, param_hint="FILE")
+    return given[0]
 
 
 def connect(patience_s: float = 2) -> Client:

@@ -26,6 +26,7 @@ from sweep_service.cli.output import plural, print_data, print_json, say
 from sweep_service.cli.transfer import Transfer
 from sweep_service.errors import Conflict, NotFound, ServiceError
 from sweep_service.intake.catalog_check import named_entries
+from sweep_service.schemas import Page
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState
 from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
@@ -214,7 +215,7 @@ def _add_ls_and_rm(group: typer.Typer, entry_type: type[AnyEntry], example: str)
     def ls(json: Json = False) -> None:
         entries = all_entries(Settings().cache, entry_type)
         if json:
-            print_json(entries)
+            print_json(Page(items=list(entries), page_size=max(1, len(entries))))
             return
         if entries:
             print_entries(entries)

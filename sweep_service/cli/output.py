@@ -149,6 +149,11 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Return labels as they are filtered by, such as `team=rl`."""
+    return " ".join(f"{name}={text}" for name, text in labels.items())
+
+
 def counts_text(counts: Mapping[TrialState, int]) -> str:
     """Return how many trials are in which state, such as `12 of 30 done, 1 failed, 2 running`."""
     done = sum(count for state, count in counts.items() if state.is_over)

@@ -6,7 +6,7 @@ from typing import Any, cast
 import typer
 from rich.text import Text
 
-from sweep_service.cli.arguments import Json, SpecFile, Timeout, connect
+from sweep_service.cli.arguments import Json, SpecFile, SpecFileOption, Timeout, connect, one_file
 from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.output import print_error, print_facts, print_json, print_table, say, span, stderr, stdout
 from sweep_service.cli.spec_file import read_spec
@@ -28,15 +28,15 @@ _MEASURED_AS = {
 """Phase of the probe that measured the memory of each part of a trial."""
 
 
-def probe(file: SpecFile, timeout: Timeout = None, json: Json = False) -> None:
+def probe(file: SpecFile = None, option: SpecFileOption = None, timeout: Timeout = None, json: Json = False) -> None:
     """Measure what a sweep will cost, and whether it fits into memory, without running its trials.
 
     The probe makes three updates with prompts and completions as long as they may be. From then on `sweeps plan`
     estimates from what was measured.
 
-    [bold]sweeps probe -f examples/demo.yaml[/bold]
+    [bold]sweeps probe examples/demo.yaml[/bold]
     """
-    raw = read_spec(file)
+    raw = read_spec(one_file(file, option))
     with connect() as client:
         probed = {**cast("Mapping[str, Any]", raw), "probe": "only"} if isinstance(raw, Mapping) else raw
         sweep = client.submit(probed)

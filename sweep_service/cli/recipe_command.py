@@ -66,4 +66,4 @@ def recipe(
         raise typer.Exit(ExitCode.USAGE) from error
     write_output(text.encode(), output)
     if output != "-":
-        say(f"next: sweeps plan -f {output}")
+        say(f"next: sweeps plan {output}")

@@ -2,16 +2,18 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sweep_service.cli.arguments import Json, SpecFile, Timeout, Which, connect, find_sweep
+from sweep_service.cli.arguments import Json, SpecFile, SpecFileOption, Timeout, Which, connect, find_sweep, one_file
 from sweep_service.cli.exits import ExitCode, code_of_state
 from sweep_service.cli.export_best import Weights, export_best
 from sweep_service.cli.output import (
     counts_text,
+    labels_text,
     plural,
     print_data,
     print_json,
@@ -35,21 +37,22 @@ _FRESH_S = 60.0
 """Age of an interim report, in seconds, from which the command waits for a newer one."""
 
 
-def plan(file: SpecFile, json: Json = False) -> None:
+def plan(file: SpecFile = None, option: SpecFileOption = None, json: Json = False) -> None:
     """Check a spec, and show what it would run and cost.
 
     The server checks it, so start one first (`sweeps serve`).
 
-    [bold]sweeps plan -f examples/demo.yaml[/bold]
+    [bold]sweeps plan examples/demo.yaml[/bold]
     """
-    raw = read_spec(file)
+    raw = read_spec(one_file(file, option))
     with connect() as client:
         result = client.plan(raw)
     print_json(result) if json else print_plan(result)
 
 
 def submit(
-    file: SpecFile,
+    file: SpecFile = None,
+    option: SpecFileOption = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the sweep has ended; the exit code tells how.")
     ] = False,
@@ -62,9 +65,9 @@ def submit(
 ) -> None:
     """Submit a sweep and print its id.
 
-    [bold]sweeps submit -f examples/demo.yaml --watch[/bold]
+    [bold]sweeps submit examples/demo.yaml --watch[/bold]
     """
-    raw = read_spec(file)
+    raw = read_spec(one_file(file, option))
     with connect() as client:
         sweep = client.submit(raw, key)
         trials = plural(sum(sweep.trials.values()), "trial")
@@ -85,24 +88,33 @@ def ls(
         list[SweepState] | None,
         typer.Option("--state", case_sensitive=False, help="List only sweeps in this state; may be repeated."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="List at most this many, newest first.")] = 20,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="NAME=TEXT", help="List only sweeps with this label; may be repeated."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="List at most this many, newest first; 500 are the most.")
+    ] = 20,
     json: Json = False,
 ) -> None:
     """List sweeps, newest first.
 
-    [bold]sweeps ls --state RUNNING[/bold]
+    [bold]sweeps ls --state RUNNING --label team=rl[/bold]
     """
     with connect() as client:
-        rows = [sweep for sweep, _ in zip(client.sweeps(state or ()), range(limit), strict=False)]
+        page = client.newest_sweeps(limit, state or (), _labels(label or ()))
     if json:
-        print_json(rows)
+        print_json(page)
         return
-    if not rows:
-        say("no sweeps; submit one: sweeps submit -f examples/demo.yaml")
+    if not page.items:
+        if state or label:
+            say("no such sweeps; list all of them: sweeps ls")
+            return
+        say("no sweeps; submit one: sweeps submit examples/demo.yaml")
         return
     now = time.time()
     print_table(
-        ("ID", "NAME", "STATE", "TRIALS", "AGE"),
+        ("ID", "NAME", "STATE", "TRIALS", "AGE", "LABELS"),
         [
             (
                 sweep.id,
@@ -110,11 +122,25 @@ def ls(
                 state_text(sweep.state),
                 counts_text(sweep.trials),
                 span(now - sweep.created_at),
+                labels_text(sweep.labels),
             )
-            for sweep in rows
+            for sweep in page.items
         ],
         right=("AGE",),
+        wrapped=("TRIALS", "LABELS"),
     )
+    if page.next_page_token:
+        say(f"these are the newest {len(page.items)}; list more with --limit, or filter them")
+
+
+def _labels(given: Sequence[str]) -> dict[str, str]:
+    """Return labels to filter by.
+
+    Raises: typer.BadParameter, if one is not a name and a text.
+    """
+    if wrong := next((text for text in given if "=" not in text), None):
+        raise typer.BadParameter(f"{wrong!r} has no text; write it as team=rl", param_hint="--label")
+    return {name: text for name, _, text in (label.partition("=") for label in given)}
 
 
 def show(

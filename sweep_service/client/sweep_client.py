@@ -111,9 +111,22 @@ class Client:
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
         return self._ask("POST", "/v1/sweeps", SweepView, headers=headers, json=_document(spec))
 
-    def sweeps(self, states: Sequence[SweepState] = ()) -> Iterator[SweepSummary]:
-        """Iterate over sweeps, newest first."""
-        return self._pages("/v1/sweeps", SweepSummary, {"state": list(states)})
+    def sweeps(
+        self, states: Sequence[SweepState] = (), labels: Mapping[str, str] | None = None
+    ) -> Iterator[SweepSummary]:
+        """Iterate over sweeps, newest first.
+
+        Args:
+            states: only sweeps in one of these states.
+            labels: only sweeps that have all of these labels.
+        """
+        return self._pages("/v1/sweeps", SweepSummary, _filters(states, labels))
+
+    def newest_sweeps(
+        self, size: int, states: Sequence[SweepState] = (), labels: Mapping[str, str] | None = None
+    ) -> Page[SweepSummary]:
+        """Return the newest sweeps as one page, which has at most 500."""
+        return self._page("/v1/sweeps", SweepSummary, _filters(states, labels), size, None)
 
     def get(self, sweep_id: str) -> SweepView:
         """Return a sweep.
@@ -324,14 +337,23 @@ class Client:
     ) -> Answer:
         return kind.model_validate_json(self._connection.request(method, path, params, **sent).content)
 
+    def _page(
+        self, path: str, kind: type[Answer], params: Mapping[str, Any], size: int, token: str | None
+    ) -> Page[Answer]:
+        return self._ask("GET", path, Page[kind], {**params, "page_size": size, "page_token": token})
+
     def _pages(self, path: str, kind: type[Answer], params: Mapping[str, Any] | None = None) -> Iterator[Answer]:
         token: str | None = None
         while True:
-            page = self._ask("GET", path, Page[kind], {**(params or {}), "page_size": _PAGE, "page_token": token})
+            page = self._page(path, kind, params or {}, _PAGE, token)
             yield from page.items
             token = page.next_page_token
             if token is None:
                 return
+
+
+def _filters(states: Sequence[SweepState], labels: Mapping[str, str] | None) -> dict[str, Any]:
+    return {"state": list(states), "label": [f"{name}={text}" for name, text in (labels or {}).items()]}
 
 
 def _document(spec: Spec) -> Any:

@@ -85,13 +85,27 @@ class SweepRows(Rows):
         with self._read() as connection:
             return Sweep.model_validate(dict(one_sweep(connection, sweep_id)))
 
-    def list_sweeps(self, limit: int, before: str | None = None, states: Sequence[SweepState] = ()) -> list[Sweep]:
-        """Return sweeps, newest first; `before` is the last id of the page before."""
+    def list_sweeps(
+        self,
+        limit: int,
+        before: str | None = None,
+        states: Sequence[SweepState] = (),
+        labels: Sequence[tuple[str, str]] = (),
+    ) -> list[Sweep]:
+        """Return sweeps, newest first.
+
+        Args:
+            before: the last id of the page before.
+            states: list only sweeps in one of these states.
+            labels: list only sweeps that have all of these labels, given as names and texts.
+        """
         query = select(t.sweeps).order_by(t.sweeps.c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(t.sweeps.c.id < before)
         if states:
             query = query.where(t.sweeps.c.state.in_([state.value for state in states]))
+        for name, text in labels:
+            query = query.where(t.sweeps.c.spec["labels", name].as_string() == text)
         return self._records(Sweep, query)
 
     def request_cancel(self, sweep_id: str) -> Sweep:

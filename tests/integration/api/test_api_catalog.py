@@ -79,7 +79,7 @@ def test_from_a_folder_to_a_spec_on_the_command_line(sweeps: Sweeps, home: Path)
     assert 'data: {ref: sums, split: train, prompt: question, answer: answer, answer_after: "####"}' in shown
     assert "1+1?" in shown
     assert "  Worked solution  2 + 8\n" in shown
-    assert [row["name"] for row in json.loads(sweeps("datasets", "ls", "--json").out)] == ["shop-sums", "sums"]
+    assert [row["name"] for row in json.loads(sweeps("datasets", "ls", "--json").out)["items"]] == ["shop-sums", "sums"]
     (home / "boxed.json").write_text(json.dumps([{"text": "1+1?", "solution": "so \\boxed{2}"}]))
     assert sweeps("datasets", "add", "./boxed.json", "--name", "boxed").code == 0
     shown = sweeps("datasets", "show", "boxed")

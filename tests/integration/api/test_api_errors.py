@@ -99,13 +99,12 @@ def test_another_media_type_is_415(shared: Served) -> None:
 @pytest.mark.parametrize(
     ("path", "parameters"),
     [
-        ("/v1/sweeps?page_size=501&state=DONE", {"page_size", "state"}),
+        ("/v1/sweeps?page_size=many&state=DONE&label=team", {"page_size", "state", "label"}),
         ("/v1/sweeps?page_size=0", {"page_size"}),
         (f"{SWEEP}/metrics", {"keys"}),
         (f"{SWEEP}/metrics?keys=a&group_by=seed&last=0", {"group_by", "last"}),
         (f"{SWEEP}/metrics?keys={','.join(map(str, range(51)))}", {"keys"}),
         (f"{SWEEP}/events?after={2**63}", {"after"}),
-        ("/v1/sweeps?page_size=1" + "0" * 400, {"page_size"}),
         (f"{SWEEP}/events?after=-1", {"after"}),
         (f"{SWEEP}/report?format=pdf", {"format"}),
         (f"{SWEEP}/best?format=xml", {"format"}),

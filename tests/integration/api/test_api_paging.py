@@ -91,3 +91,11 @@ def test_a_token_is_good_for_its_list_and_filters_only(served: Served) -> None:
         answer = served.http.get(url, params=params)
         assert answer.status_code == 400, params
         assert answer.json()["code"] == "PAGE_TOKEN_MISMATCH"
+
+
+@pytest.mark.parametrize(("asked", "used"), [(1, 1), (500, 500), (501, 500), (10**400, 500), (None, 50)])
+def test_a_page_says_its_size_and_a_larger_one_is_cut(shared: Served, asked: int | None, used: int) -> None:
+    path = f"{only_sweep(shared)}/events"
+    page = shared.http.get(path, params={} if asked is None else {"page_size": asked}).json()
+    assert page["page_size"] == used
+    assert len(page["items"]) <= used

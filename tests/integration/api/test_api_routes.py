@@ -1,6 +1,7 @@
 """Every route, asked over HTTP."""
 
 import gzip
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_validate_only_answers_the_plan_and_stores_nothing(served: Served) -> No
     assert answer.status_code == 200
     assert answer.json()["configs"] == 4
     assert answer.json()["trials"]["tune"] == 8
-    assert served.http.get("/v1/sweeps").json() == {"items": [], "next_page_token": None}
+    assert served.http.get("/v1/sweeps").json() == {"items": [], "next_page_token": None, "page_size": 50}
 
 
 def test_sweeps_are_listed_newest_first_and_by_state(served: Served) -> None:
@@ -52,6 +53,45 @@ def test_sweeps_are_listed_newest_first_and_by_state(served: Served) -> None:
     assert "spec" not in listed[0]
     done = served.http.get("/v1/sweeps", params={"state": ["SUCCEEDED", "FAILED"]}).json()["items"]
     assert [item["id"] for item in done] == ids[:1]
+
+
+def test_sweeps_are_listed_by_their_labels(served: Served) -> None:
+    named = {"a": {"team": "rl"}, "b": {"team": "rl", "note.1": "x=1, \u00e4"}, "c": {}}
+    ids = {name: submit(served, name=name, labels=labels) for name, labels in named.items()}
+    for label, names in (
+        (["team=rl"], ["b", "a"]),
+        (["note.1=x=1, \u00e4"], ["b"]),
+        (["team=rl", "note.1=x=1, \u00e4"], ["b"]),
+        (["team=r"], []),
+        (["team="], []),
+        (["nix=rl"], []),
+        ([], ["c", "b", "a"]),
+    ):
+        listed = served.http.get("/v1/sweeps", params={"label": label}).json()["items"]
+        assert [item["id"] for item in listed] == [ids[name] for name in names], label
+    assert [item["labels"] for item in listed] == [named[name] for name in ("c", "b", "a")]
+    for wrong in ("team", "=rl", "Team=rl", "team=\0"):
+        assert served.http.get("/v1/sweeps", params={"label": wrong}).status_code == 422
+
+
+def test_every_time_is_there_as_a_number_and_as_text(served: Served) -> None:
+    sweep_id = submit(served)
+    finish(served.store, play(served.store, sweep_id))
+    base = f"/v1/sweeps/{sweep_id}"
+    sweep = served.http.get(base).json()
+    trial = served.http.get(f"{base}/trials").json()["items"][0]
+    event = served.http.get(f"{base}/events").json()["items"][0]
+    stream = served.http.get(f"{base}/events", headers={"Accept": "text/event-stream"}).text
+    assert event["time_utc"] in stream
+    for answer in (sweep, served.http.get("/v1/sweeps").json()["items"][0], sweep["verdict"], trial, event):
+        times = [name for name in answer if name.endswith("_at") or name == "time"]
+        assert times
+        for name in times:
+            text = answer[f"{name}_utc"]
+            assert text.endswith("Z")
+            assert datetime.fromisoformat(text).timestamp() == pytest.approx(answer[name], abs=1e-3)
+    waiting = served.http.get(f"/v1/sweeps/{submit(served)}").json()
+    assert (waiting["started_at"], waiting["started_at_utc"]) == (None, None)
 
 
 def test_a_finished_sweep_answers_on_every_route(served: Served) -> None:

@@ -1,5 +1,6 @@
 """The command line against a real server: what it prints where, and how it exits."""
 
+import io
 import json
 import os
 import pty
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +48,8 @@ def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Pa
     listed = sweeps("ls")
     assert sweep_id in listed.out
     assert "8 of 8 done, 1 diverged" in listed.out
-    assert json.loads(sweeps("ls", "--json", "--state", "SUCCEEDED", "-n", "1").out)[0]["id"] == sweep_id
-    assert json.loads(sweeps("ls", "--json", "--state", "RUNNING").out) == []
+    assert json.loads(sweeps("ls", "--json", "--state", "SUCCEEDED", "-n", "1").out)["items"][0]["id"] == sweep_id
+    assert json.loads(sweeps("ls", "--json", "--state", "RUNNING").out)["items"] == []
 
     for which in (sweep_id, sweep_id[-6:], "played", None):
         shown = sweeps("show", *([which] if which else []))
@@ -71,6 +73,67 @@ def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Pa
     assert (home / "r.json").read_bytes() == REPORT["json"]
 
     assert sweeps("cancel", "played").code == 6
+
+
+def test_json_is_what_the_api_answers(served: Served, sweeps: Sweeps, spec: str) -> None:
+    def api(path: str, **params: object) -> object:
+        return served.http.get(f"/v1{path}", params=params).json()
+
+    def printed(*arguments: str) -> object:
+        return json.loads(sweeps(*arguments, "--json").out)
+
+    planned = served.http.post("/v1/sweeps?validate_only=true", json=SPEC).json()
+    assert printed("plan", spec) == planned
+    submitted = printed("submit", spec)
+    assert isinstance(submitted, dict)
+    base = f"/sweeps/{submitted['id']}"
+    assert submitted == api(base)
+    finish(served.store, play(served.store, submitted["id"]))
+    sweep, best = api(base), api(f"{base}/best")
+    assert printed("watch") == sweep
+    assert printed("best") == best
+    items = [served.http.get(f"/v1{base}/{part}").json()["items"] for part in ("configs", "trials")]
+    assert printed("show") == {"sweep": sweep, "best": best, "configs": items[0], "trials": items[1]}
+    again = json.loads(sweeps("submit", spec, "--json").out)
+    assert printed("cancel", again["id"]) == api(f"/sweeps/{again['id']}")
+    assert printed("ls", "-n", "1") == api("/sweeps", page_size=1)
+    assert printed("ls", "-n", "900") == api("/sweeps", page_size=900)
+    both = (again["id"], submitted["id"])
+    assert printed("compare", *both) == api("/compare", sweeps=",".join(both))
+    for kind in ("models", "datasets", "benchmarks"):
+        mine, theirs = printed(kind, "ls"), api(f"/{kind}")
+        assert isinstance(mine, dict)
+        assert isinstance(theirs, dict)
+        assert {**mine, "page_size": 0} == {**theirs, "page_size": 0}
+    assert printed("datasets", "show", "shop-sums") == api("/datasets/shop-sums")
+
+
+def test_the_file_of_a_spec_is_an_argument_or_an_option(
+    served: Served, sweeps: Sweeps, spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sweeps("plan", spec).out == sweeps("plan", "-f", spec).out
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(SPEC)))
+    assert sweeps("plan", "-").code == 0
+    assert sweeps("submit", spec).code == 0
+    assert sweeps("submit", "nix.yaml").code == sweeps("probe", "nix.yaml").code == 1
+    for command in ("plan", "submit", "probe"):
+        assert sweeps(command).code == sweeps(command, spec, "-f", spec).code == 2
+
+
+def test_the_version_is_told(sweeps: Sweeps) -> None:
+    assert sweeps("--version").out == f"sweeps {metadata.version('sweep-service')}\n"
+
+
+def test_sweeps_are_listed_with_and_by_their_labels(served: Served, sweeps: Sweeps) -> None:
+    for name, labels in (("one", {"team": "rl"}), ("two", {"team": "rl", "run": "2"}), ("three", {})):
+        served.service.submit(SPEC | {"name": name, "labels": labels})
+    listed = sweeps("ls").out
+    assert "team=rl run=2" in listed or "run=2 team=rl" in listed
+    names = [sweep["name"] for sweep in json.loads(sweeps("ls", "--json", "--label", "team=rl").out)["items"]]
+    assert names == ["two", "one"]
+    assert "two" in sweeps("ls", "--label", "team=rl", "--label", "run=2").out
+    assert "no such sweeps" in sweeps("ls", "--label", "team=nobody").err
+    assert sweeps("ls", "--label", "team").code == 2
 
 
 def test_every_trial_is_listed_with_what_tells_it_from_the_others(served: Served, sweeps: Sweeps) -> None:

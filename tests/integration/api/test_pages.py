@@ -230,6 +230,17 @@ def test_the_list_shows_sweeps_newest_first_in_pages(
     assert sign_in(visitor, served.token, next=older).headers["Location"] == older
 
 
+def test_the_list_shows_labels_and_filters_by_one(visitor: httpx.Client, served: Served) -> None:
+    ids = [submitted(served, name=f"s{number}", labels={"team": f"<{number % 2}> &"}) for number in range(4)]
+    page = visitor.get("/").text
+    (first, *_) = re.findall(r'<a class="label" href="(/\?label=[^"]*)">team=&lt;1&gt; &amp;</a>', page)
+    filtered = visitor.get(first).text
+    assert re.findall(r'<a class="name" href="/sweeps/(swp_\w+)"', filtered) == [ids[3], ids[1]]
+    assert "Only those with the label" in filtered
+    assert "No sweep has this label" in visitor.get("/?label=team=nix").text
+    assert visitor.get("/?label=nonsense").status_code == 422
+
+
 def test_a_sweep_that_is_not_there_is_told(visitor: httpx.Client) -> None:
     for path in ("/sweeps/swp_none", "/sweeps/swp_none/report", "/sweeps/swp_none/spec", "/sweeps/%3Cb%3E"):
         answer = visitor.get(path)
