@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -15,7 +16,7 @@ from sweep_service.intake.sharing_check import unshareable
 from sweep_service.sweep.baselines import BOUND_TOKEN_RATIOS
 from sweep_service.sweep.spec import SweepSpec, setting
 from trainers.config import TrainingConfig, with_params
-from trainers.config.complaints import Complaint, complaints, settings_of, shortened
+from trainers.config.complaints import Complaint, Settings, complaints, settings_of, shortened
 from trainers.losses import LOSSES
 
 MAX_POINTS: Final = 500
@@ -161,8 +162,14 @@ def _bound(training: Mapping[str, Any], params: Point) -> TrainingConfig | list[
     try:
         config = TrainingConfig.model_validate(raw)
     except ValidationError as error:
-        return complaints(error, raw, settings_of(TrainingConfig))
+        return complaints(error, raw, settings_of_training())
     return _misread(config, params) or config
+
+
+@cache
+def settings_of_training() -> Settings:
+    """Return the settings of a spec's training, and those of the spec around it, which somebody may mean."""
+    return Settings(settings_of(TrainingConfig).owners, around=settings_of(SweepSpec))
 
 
 def _misread(config: TrainingConfig, params: Point) -> list[Complaint]:

@@ -16,7 +16,7 @@ from search_spaces.space import SearchSpace
 from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.document_size import size_errors
 from sweep_service.intake.sharing_check import sharing_errors
-from sweep_service.intake.space_check import grid_errors, point_errors, space_errors
+from sweep_service.intake.space_check import grid_errors, point_errors, settings_of_training, space_errors
 from sweep_service.sweep.budget import StageCounts, budget_complaints
 from sweep_service.sweep.plan import stage_counts, too_many_trials
 from sweep_service.sweep.spec import SweepSpec, preset_or_space
@@ -39,7 +39,7 @@ def parse_spec(raw: object) -> SweepSpec:
         raise InvalidSpec(errors)
     training = document.get("training", {})
     refused = _refused(training)
-    base = [] if refused is None else complaints(refused, training, settings_of(TrainingConfig))
+    base = [] if refused is None else complaints(refused, training, settings_of_training())
     errors, spec = list[SpecError](), None
     try:
         spec = SweepSpec.model_validate(document)

@@ -1,6 +1,7 @@
 """Turns errors of a configuration into sentences, with the names that the document uses; a few of each kind."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -10,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from trainers.config.base import NAME_RULE
+from trainers.config.field_words import choice_meant, note_on, setting_meant, written, written_otherwise
 
 Place = tuple[str | int, ...]
 """Names of groups and settings, and positions in lists, that lead to something in a document."""
@@ -46,6 +48,8 @@ class Settings:
 
     owners: Mapping[str, Sequence[str]]
     """Tags of the variants that have a setting (such as losses), by its dotted name."""
+    around: "Settings | None" = None
+    """Settings of the document that this one is a part of, which may be meant."""
 
     @cached_property
     def by_last_part(self) -> Mapping[str, Sequence[str]]:
@@ -93,11 +97,12 @@ def _of_one_kind(whole: Place, items: Mapping[Place, Any], settings: Settings) -
 
 
 def _complaint(path: Place, item: Any, settings: Settings) -> Complaint:
+    value = item["input"]
     if item["type"] == "extra_forbidden":
-        return Complaint(path, _unknown(path, settings), unknown=True)
+        return Complaint(path, _unknown(path, _short_text(value), settings), unknown=True)
     plainer = _PLAIN_VALUE if item["loc"][-1:] in _PLAIN_TYPES else _PLAINER.get(item["type"])
     detail = plainer.format(**item.get("ctx", {})) if plainer else item["msg"].removeprefix("Value error, ")
-    value = item["input"]
+    detail += _hint(path, item, settings)
     if not isinstance(value, str | int | float):
         return Complaint(path, shortened(detail, _LONGEST_DETAIL))
     if isinstance(value, bool):
@@ -171,15 +176,74 @@ def _found(raw: object, location: Place, missing: bool) -> tuple[Place, object]:
 
 
 @lru_cache(maxsize=1000)
-def _unknown(path: Place, settings: Settings) -> str:
-    """Say that there is no such setting, and which one is probably meant."""
+def _unknown(path: Place, value: str | None, settings: Settings) -> str:
+    """Say that there is no such setting, and which one is probably meant.
+
+    Args:
+        value: what it was set to, if that is a short text.
+    """
     *groups, last = map(str, path)
     if owners := settings.owners.get(".".join([*groups, last])):
         return f"only {', '.join(dict.fromkeys(owners))} {'have' if len(set(owners)) > 1 else 'has'} this setting"
-    if close := settings.by_last_part.get(last) or _similar(last, settings):
+    if meant := _meant(groups, last, value, settings):
+        return f"there is no such setting; did you mean {meant}?"
+    if settings.around and (meant := _meant((), last, value, settings.around)):
+        return f"there is no such setting here; did you mean {meant} of the whole document?"
+    if close := _similar(last, settings):
         return f"there is no such setting; did you mean {close[0]!r}?"
     beside = [dotted for dotted in settings.owners if dotted.split(".")[:-1] == groups]
     return "there is no such setting" + (f"; there are {', '.join(beside)}" if beside else "")
+
+
+def _meant(groups: Sequence[str], word: str, value: str | None, settings: Settings) -> str | None:
+    """Return what a word of the field, or a setting's name alone, stands for; with the choice that the value means."""
+    name = setting_meant(word, settings.owners) or next(iter(settings.by_last_part.get(word, ())), None)
+    if name is None:
+        return None
+    name, _, choice = name.partition("=")
+    beside = ".".join([*groups, name.rpartition(".")[2]])
+    name = beside if groups and beside in settings.owners else name
+    if not choice and value and (tag := _tag(name, settings)):
+        meant = choice_meant(value, settings.owners[tag])
+        name, choice = (tag, meant) if meant else (name, "")
+    text = f"{name!r}, as in {written(name, choice)}" if choice else repr(name)
+    note = note_on(name)
+    return f"{text} ({note})" if note else text
+
+
+def _tag(group: str, settings: Settings) -> str | None:
+    """Return the dotted name of the setting that says which variant a group is, or the name itself if it is such a one;
+    None if there are no variants.
+    """
+    own = [group] if group.endswith((".name", ".mode")) else []
+    return next((tag for tag in (*own, f"{group}.name", f"{group}.mode") if settings.owners.get(tag)), None)
+
+
+def _hint(path: Place, item: Any, settings: Settings) -> str:
+    """Return what to add to a complaint about a text: the choice or the group that it may stand for."""
+    context = item.get("ctx", {})
+    word = _short_text(context.get("tag", item["input"]))
+    if word is None:
+        return ""
+    if item["type"] in ("model_type", "model_attributes_type"):
+        return _group_hint(path, word, settings)
+    choices = re.findall("'([^']*)'", str(context.get("expected_tags") or context.get("expected")))
+    meant = choice_meant(word, choices)
+    hint = f"did you mean {meant!r}?" if meant else written_otherwise(word, choices)
+    return f"; {hint}" if hint else ""
+
+
+def _group_hint(path: Place, word: str, settings: Settings) -> str:
+    tag = _tag(".".join(part for part in path if isinstance(part, str)), settings)
+    choices = settings.owners[tag] if tag else ()
+    if tag and (meant := choice_meant(word, choices)):
+        return f": {{{tag.rpartition('.')[2]}: {meant}}}, or {tag} by its dotted name"
+    hint = written_otherwise(word, choices)
+    return f"; {hint}" if hint else ""
+
+
+def _short_text(value: object) -> str | None:
+    return value if isinstance(value, str) and len(value) <= _LONGEST_NAME else None
 
 
 def _similar(name: str, settings: Settings) -> Sequence[str]:

@@ -1,0 +1,91 @@
+"""What people write who come from other trainers and tuners is led to the setting or choice that they mean."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from sweep_service.errors import InvalidSpec
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.sweep.spec import SweepSpec
+from trainers.config import TrainingConfig
+from trainers.config.complaints import settings_of
+from trainers.config.field_words import _SETTINGS, _split, choice_meant, setting_meant
+
+
+def refusals(**changes: Any) -> dict[str, str]:
+    with pytest.raises(InvalidSpec) as caught:
+        parse_spec({"name": "a", "space": {"steps": 480}} | changes)
+    return {error.pointer: error.detail for error in caught.value.errors}
+
+
+def test_every_word_leads_to_a_setting_that_exists_and_to_one_only() -> None:
+    names = {name.partition("=")[0] for name in _SETTINGS}
+    assert names <= {*settings_of(TrainingConfig).owners, *settings_of(SweepSpec).owners}
+    words = Counter(word for text in _SETTINGS.values() for word in _split(text))
+    assert [word for word, times in words.items() if times > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("lr", "optimizer.learning_rate"),
+        ("clip_range", "loss.epsilon"),
+        ("cliprange_high", "loss.epsilon_high"),
+        ("clipRatioHigh", "loss.epsilon_high"),
+        ("kl_coef", "loss.kl_coefficient"),
+        ("group_size", "rollout.completions_per_prompt"),
+        ("num_generations", "rollout.completions_per_prompt"),
+        ("max_tokens", "rollout.max_completion_tokens"),
+        ("temp", "rollout.temperature"),
+        ("bs", "rollout.prompts_per_rollout"),
+        ("micro_batch_size", "device_batch"),
+        ("max_steps", "steps"),
+    ],
+)
+def test_a_setting_is_known_by_the_words_of_others(written: str, meant: str) -> None:
+    assert f"did you mean '{meant}'" in refusals(training={written: 1})[f"/training/{written}"]
+    assert f"did you mean '{meant}'" in refusals(space={written: [1, 2]})[f"/space/{written}"]
+    assert f"did you mean 'training.{meant}'" in refusals(**{written: 1})[f"/{written}"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "words"),
+    [
+        ({"n_gpu": 2}, "/n_gpu", "did you mean 'resources.gpus'?"),
+        ({"training": {"n_gpu": 2}}, "/training/n_gpu", "did you mean 'resources.gpus' of the whole document?"),
+        ({"parameters": {}}, "/parameters", "did you mean 'space'?"),
+        ({"training": {"engine": "vllm"}}, "/training/engine", "as in rollout: {engine: {name: vllm}}?"),
+        ({"training": {"use_vllm": True}}, "/training/use_vllm", "as in rollout: {engine: {name: vllm}}?"),
+        (
+            {"training": {"rollout": {"engine": "vLLM"}}},
+            "/training/rollout/engine",
+            "a mapping is needed: {name: vllm}",
+        ),
+        ({"training": {"loss": "GRPO"}}, "/training/loss", "a mapping is needed: {name: grpo}, or loss.name"),
+        ({"training": {"loss": {"name": "DAPO"}}}, "/training/loss", "; did you mean 'dapo'?"),
+        ({"training": {"loss": {"name": "CE-GPPO"}}}, "/training/loss", "; did you mean 'ce_gppo'?"),
+        ({"training": {"loss": {"name": "PPO"}}}, "/training/loss", "; did you mean 'grpo'?"),
+        ({"training": {"loss": {"name": "erc"}}}, "/training/loss", "as in {name: dapo, erc: {mode: mask}}"),
+        ({"training": {"loss": {"name": "dapo", "erc": "mask"}}}, "/training/loss/erc", "needed: {mode: mask}"),
+        ({"training": {"model": "Qwen/Qwen2"}}, "/training/model", "{name: pretrained, model: NAME}"),
+        ({"training": {"task": {"name": "gsm8k"}}}, "/training/task", "{name: word_problems, data: NAME}"),
+        ({"training": {"evaluation": {"temp": 1}}}, "/training/evaluation/temp", "'evaluation.temperature'"),
+        ({"training": {"compute": {"autocast": "bf16"}}}, "/training/compute/autocast", "did you mean 'bfloat16'?"),
+        ({"algorithm": "GRPO"}, "/algorithm", "as in training: {loss: {name: grpo}}?"),
+        ({"search": {"strategy": "Bayesian", "num_configs": 3}}, "/search/strategy", "did you mean 'tpe'?"),
+        ({"space": {"loss.name": ["grpo", "KL-Cov"]}}, "/space/loss.name", "did you mean 'kl_cov'?"),
+        ({"space": {"loss": ["grpo"]}}, "/space/loss", "or loss.name by its dotted name"),
+    ],
+)
+def test_the_place_and_the_shape_are_shown(changes: dict[str, Any], pointer: str, words: str) -> None:
+    assert words in refusals(**changes)[pointer]
+
+
+def test_a_word_that_means_nothing_suggests_nothing() -> None:
+    assert setting_meant("frobnicate", ["steps"]) is None
+    assert setting_meant("lr", ["steps"]) is None
+    assert choice_meant("frobnicate", ["grpo", "dapo"]) is None
+    assert choice_meant("", ["grpo"]) is None
+    assert choice_meant("x" * 100_000, ["grpo"]) is None
+    assert "did you mean" not in refusals(training={"loss": {"name": "x" * 500}})["/training/loss"]
