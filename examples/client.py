@@ -18,5 +18,5 @@ with Client.from_env() as client:
     sweep = client.wait(sweep.id, on_event=show)
     best = client.best(sweep.id)
     print(f"{sweep.state}: {best.params} has {best.metric} {best.objective:.3f} over {best.stage} seeds")  # noqa: T201
-    print(best.verdict.sentence if best.verdict else "The verdict is still to come.")  # noqa: T201
+    print(best.verdict_text)  # noqa: T201
     Path("report.html").write_bytes(client.report(sweep.id, timeout_s=60))

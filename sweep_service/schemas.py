@@ -107,10 +107,23 @@ class VerdictView(Timed, View):
     created_at_utc: TimeText
 
 
-class SweepView(SweepSummary):
+class Judged(View):
+    """Base of what has a best config, which nobody names without the report's verdict."""
+
+    verdict: VerdictView | None = Field(description="What the sweep's report says; null while there is no report.")
+    no_verdict: str | None = Field(description="Why there is no verdict yet, or never will be; null if there is one.")
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict in words, or why there is none."""
+        if self.verdict is None:
+            return self.no_verdict or ""
+        return f"interim report: {self.verdict.sentence}" if self.verdict.interim else self.verdict.sentence
+
+
+class SweepView(SweepSummary, Judged):
     """A sweep with its spec."""
 
-    verdict: VerdictView | None = Field(description="What its report says; null while there is no report.")
     spec: SweepSpec
     gpu_hours: GpuHours | None
     """GPU hours that the sweep has used and reserved of its budget; None on CPUs."""
@@ -170,7 +183,7 @@ class ConfigCurve(View):
     """Number of seeds that have a value."""
 
 
-class Best(View):
+class Best(Judged):
     """The best config so far, and the result that makes it the best."""
 
     config_id: str
@@ -184,8 +197,6 @@ class Best(View):
     """Number of configs with exactly this objective, this one included; if it is `configs`, none is the best."""
     configs: int
     """Number of configs with an objective in this stage, baselines included."""
-    verdict: VerdictView | None
-    """What the report says of the best config; None while there is no report."""
     training: dict[str, Any]
     """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it."""
 
@@ -282,13 +293,6 @@ class Problem(View):
         default=[],
         description="Everything that is wrong, at once; of very many mistakes the last one says how many more.",
     )
-
-
-def verdict_text(verdict: VerdictView | None) -> str:
-    """Return a verdict in words; without one, that it is still to come."""
-    if verdict is None:
-        return "the verdict is still to come: there is no report yet"
-    return f"interim report: {verdict.sentence}" if verdict.interim else verdict.sentence
 
 
 def sweep_schema() -> dict[str, Any]:

@@ -18,12 +18,12 @@ from sweep_service.schemas import (
     CheckpointView,
     ConfigCurve,
     ConfigView,
+    Judged,
     ProbeView,
     SweepsComparison,
     SweepSummary,
     TrialView,
     VerdictView,
-    verdict_text,
 )
 from sweep_service.settings import Settings
 from sweep_service.store import KeptReport, Store, schema_versions
@@ -244,15 +244,23 @@ class SweepService:
             objective=best.objective,
             equal=best.equal,
             configs=best.configs,
-            verdict=self.verdict(sweep_id),
+            **dict(self.judged(sweep_id)),
             training=best.config.training,
         )
 
-    def verdict(self, sweep_id: str) -> VerdictView | None:
-        """Return what a sweep's report says, while it runs the newest interim one; None while there is none.
+    def judged(self, sweep_id: str) -> Judged:
+        """Return what a sweep's report says, while it runs the newest interim one; without a report, why there is none.
 
         Raises: NotFound.
         """
+        if (verdict := self._verdict(sweep_id)) is not None:
+            return Judged(verdict=verdict, no_verdict=None)
+        reason = "the verdict is still to come: there is no report yet"
+        if (failure := self.store.report_failure(sweep_id)) is not None:
+            reason = f"there is no verdict: the report could not be built: {failure}"
+        return Judged(verdict=None, no_verdict=reason)
+
+    def _verdict(self, sweep_id: str) -> VerdictView | None:
         if (kept := self.store.find_report(sweep_id, "verdict")) is not None:
             return _read_verdict(kept, from_json(kept.content))
         if (kept := self.store.find_report(sweep_id, "json")) is not None:  # an earlier version kept no part of it
@@ -266,7 +274,7 @@ def best_yaml(best: Best) -> str:
         f"{best.config_id}: {json.dumps(best.params)}",
         f"{best.metric} {best.objective:.4f}, mean over {best.stage} seeds",
         equals_text(best.equal, best.configs),
-        verdict_text(best.verdict),
+        best.verdict_text,
     ]
     head = "".join(f"# {' '.join(line.split())}\n" for line in lines if line)
     return head + yaml.safe_dump(best.training, sort_keys=False)

@@ -315,8 +315,8 @@ def label_pairs(given: Sequence[Label]) -> list[tuple[str, str]]:
 def _view(service: SweepService, sweep_id: str) -> SweepView:
     sweep = service.store.get_sweep(sweep_id)
     hours = service.gpu_hours(sweep)
-    summary, verdict = service.summaries([sweep])[0], service.verdict(sweep_id)
-    return SweepView(**dict(summary), verdict=verdict, spec=sweep.spec, gpu_hours=hours)
+    summary, judged = service.summaries([sweep])[0], service.judged(sweep_id)
+    return SweepView(**dict(summary), **dict(judged), spec=sweep.spec, gpu_hours=hours)
 
 
 AnyCurve = TypeVar("AnyCurve", Curve, ConfigCurve)

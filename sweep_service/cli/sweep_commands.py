@@ -286,7 +286,7 @@ def best(
         else:
             print_data(client.best_yaml(sweep_id))
             if not sys.stdout.isatty():  # whoever looks at a terminal would not see the file's comment
-                stderr().print(verdict_line(client.best(sweep_id).verdict))
+                stderr().print(verdict_line(client.best(sweep_id)))
 
 
 def cancel(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from sweep_service.cli.output import span
-from sweep_service.schemas import Best, SweepView, VerdictView, verdict_text
+from sweep_service.schemas import Best, Judged, SweepView
 from sweep_service.sweep.labels import equals_text
 
 _STYLES = {"BETTER": "bold green", "TIED": "bold cyan", "WORSE": "bold red"}
@@ -28,10 +28,10 @@ def best_text(best: Best, told: Mapping[str, str]) -> Text:
     )
 
 
-def verdict_line(verdict: VerdictView | None) -> Text:
-    """Return the verdict, in the report's words; without one, that it is still to come."""
-    if verdict is None:
-        return Text(verdict_text(None), "bright_black")
+def verdict_line(judged: Judged) -> Text:
+    """Return the verdict, in the report's words; without one, why there is none."""
+    if (verdict := judged.verdict) is None:
+        return Text(judged.verdict_text, "bright_black")
     rest = verdict.sentence.removeprefix(verdict.outcome)
     age = f" (an interim report, {span(time.time() - verdict.created_at)} old)" if verdict.interim else ""
     return Text.assemble((verdict.outcome, _STYLES.get(verdict.outcome, "bold yellow")), rest, (age, "bright_black"))
@@ -40,7 +40,7 @@ def verdict_line(verdict: VerdictView | None) -> Text:
 def winner_facts(best: Best | None, sweep: SweepView, told: Mapping[str, str]) -> dict[str, Text]:
     """Return who leads, if a config has a result, and the verdict, by the name of the fact."""
     leads = {"best" if sweep.state.is_over else "best so far": best_text(best, told)} if best else {}
-    return {**leads, "verdict": verdict_line(sweep.verdict)}
+    return {**leads, "verdict": verdict_line(sweep)}
 
 
 def winner_lines(best: Best | None, sweep: SweepView, told: Mapping[str, str]) -> list[Text]:

@@ -14,11 +14,11 @@ from pydantic_core import to_json
 from sweep_service.pages.page_curves import MeanCurves, thinning
 from sweep_service.pages.rendering import render
 from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Snapshot, take
-from sweep_service.schemas import VerdictView
+from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
 from sweep_service.sweep.labels import probe_phase
 from sweep_service.sweep.plan import make_plan
-from sweep_service.sweep.records import Config, Event, Sweep, Trial
+from sweep_service.sweep.records import Config, Event, Trial
 
 READ_EVERY_S: Final = 0.5
 """Seconds for which a rendered page is handed out again, so that many viewers cost no more than one."""
@@ -51,7 +51,7 @@ class LiveSweep:
         self._phases: dict[str, str] = {}
         self._probing: str | None = None
         self._evaluated: list[tuple[str, int]] = []
-        self._report: tuple[str | None, VerdictView | None] = (None, None)
+        self._report = (None, service.judged(sweep_id))
         self._page, self._rendered_at = "", -READ_EVERY_S
         self._drawn = (-1, b"")
 
@@ -104,7 +104,7 @@ class LiveSweep:
             self._curves,
             self._phases,
             self._planned,
-            self._verdict(sweep),
+            self._judged(sweep.id),
             self._store.samples_at(self._evaluated),
             probing=self._probing,
         )
@@ -137,11 +137,11 @@ class LiveSweep:
         elif event.type in ("config.added", "trials.added"):
             self._configs = []  # there are new ones, or new roles
 
-    def _verdict(self, sweep: Sweep) -> VerdictView | None:
-        """Return the final report's verdict; None while there is no such report."""
-        digest = self._store.report_digest(sweep.id)
-        if digest != self._report[0]:
-            self._report = (digest, self._service.verdict(sweep.id))
+    def _judged(self, sweep_id: str) -> Judged:
+        """Return what the final report says; while there is none, why."""
+        digest = self._store.report_digest(sweep_id)
+        if digest is None or digest != self._report[0]:
+            self._report = (digest, self._service.judged(sweep_id))
         return self._report[1]
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from sweep_service.pages.config_looks import ConfigLook, looks
 from sweep_service.pages.page_curves import MeanCurves
 from sweep_service.pages.progress import Progress, progress
-from sweep_service.schemas import VerdictView
+from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.links import curves_link, run_link
@@ -85,8 +85,8 @@ class Snapshot:
     failures: list[PageTrial]
     evaluations: list[Evaluation]
     best: BestSoFar | None
-    verdict: VerdictView | None
-    """What the final report says."""
+    judged: Judged
+    """What the report says, or why there is none."""
     probing: str | None
     """Phase of the sweep's cost probe; None without a running one."""
     mlflow_url: str | None
@@ -108,7 +108,7 @@ def take(
     curves: MeanCurves,
     phases: Mapping[str, str],
     planned: Mapping[str, int],
-    verdict: VerdictView | None,
+    judged: Judged,
     samples: Sequence[Sample],
     *,
     probing: str | None,
@@ -141,7 +141,7 @@ def take(
         failures=[row for row in rows if row.trial.state.went_wrong],
         evaluations=_evaluations(rows, samples),
         best=_best(sweep, trials, configs, values, named),
-        verdict=verdict,
+        judged=judged,
         probing=None if sweep.state.is_over else probing,
         mlflow_url=curves_link(url, sweep),
     )

@@ -13,7 +13,7 @@ from sweep_service.service import SweepService
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, serving
-from tests.integration.api.played_sweep import SPEC, VERDICT, claim, finish, play, record
+from tests.integration.api.played_sweep import REPORT, SPEC, VERDICT, claim, finish, play, record
 
 CANARY = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}"
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=alert(2)&gt;&#34;&#39;{{7*7}}"
@@ -297,6 +297,11 @@ def test_a_page_names_no_winner_without_the_verdict(visitor: httpx.Client, serve
     before = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
     assert "Leads so far:" in before
     assert "The verdict is still to come" in before
+    served.store.put_interim_report(sweep_id, "one", REPORT)
+    between = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
+    assert "Leads so far:" in between
+    assert "TIED <span" in between
+    assert "by an interim report, 0 s old" in between
     finish(served.store, fence)
     after = visitor.get(f"/sweeps/{sweep_id}").text
     assert "Leads" not in after

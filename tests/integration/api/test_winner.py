@@ -52,11 +52,11 @@ def test_the_answer_has_the_verdict_with_its_figures(
 
 def test_a_report_that_an_earlier_version_kept_has_its_verdict_too(served: Served, played: Callable[..., str]) -> None:
     sweep_id = played()
-    before = served.service.verdict(sweep_id)
+    before = served.service.judged(sweep_id)
     with served.store.engine.begin() as connection:
         connection.execute(delete(reports).where(reports.c.format == "verdict"))
-    assert before is not None
-    assert served.service.verdict(sweep_id) == before
+    assert before.verdict is not None
+    assert served.service.judged(sweep_id) == before
 
 
 def test_without_a_report_the_verdict_is_still_to_come(
@@ -75,6 +75,14 @@ def test_an_interim_verdict_is_told_as_one(served: Served, sweeps: Sweeps) -> No
     served.store.put_interim_report(sweep_id, "one", REPORT)
     assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["verdict"]["interim"] is True
     assert re.search(r"4 confirm seeds\. \(an interim report, \d+ s old\)", sweeps("show").out)
+
+
+def test_a_report_that_could_not_be_built_is_not_waited_for(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    finish(served.store, play(served.store, sweep_id), SweepState.FAILED)
+    served.store.set_report_failure(sweep_id, "out of memory")
+    for said in (sweeps("show").out, sweeps("best").out, sweeps("watch").err):
+        assert "there is no verdict: the report could not be built: out of memory" in " ".join(said.split())
 
 
 @pytest.mark.usefixtures("served")
