@@ -35,7 +35,9 @@ MAX_WAITING: Final = 3
 """Plans that may wait for it; each keeps one of the API's forty threads meanwhile."""
 _PLACES: Final = threading.BoundedSemaphore(1 + MAX_WAITING)
 _BUSY: Final = "the server is reading those of another plan; plan again in a minute"
-_OUT_OF_MEMORY: Final = re.compile(r"MemoryError|memory allocation|[Cc]annot allocate memory|bad_alloc|failed to map")
+_OUT_OF_MEMORY: Final = re.compile(
+    r"MemoryError|memory allocation|[Cc]annot allocate memory|bad_alloc|(failed to|cannot) map"
+)
 _SETTING: Final = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 
 
