@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from curves import read_run
 from figures import draw
 from studies import LOSSES, SETTINGS, STUDIES
@@ -18,6 +17,7 @@ from tables import write_tables
 
 from trainers.config import TrainingConfig, with_params
 from trainers.process.events import read_events
+from trainers.yaml_text import write_yaml
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CURVES: Final = ROOT / "docs" / "results"
@@ -44,7 +44,7 @@ def train(config: TrainingConfig, folder: Path, cache: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     file, started = folder / "config.yaml", time.monotonic()
-    file.write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    file.write_text(write_yaml(config.model_dump(mode="json")))
     command = [sys.executable, "-m", "trainers", file, "--output", folder, "--cache", cache, "--resume"]
     with (folder / "log.txt").open("a") as log:
         subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=log, check=False)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-import yaml
 from pydantic_core import from_json
 
 from sweep_service.errors import NotReady, ReportFailed
@@ -43,6 +42,7 @@ from sweep_service.sweep.records import (
     TrialState,
     new_id,
 )
+from trainers.yaml_text import write_yaml
 
 
 class SweepService:
@@ -277,7 +277,7 @@ def best_yaml(best: Best) -> str:
         best.verdict_text,
     ]
     head = "".join(f"# {' '.join(line.split())}\n" for line in lines if line)
-    return head + yaml.safe_dump(best.training, sort_keys=False)
+    return head + write_yaml(best.training)
 
 
 def _read_verdict(kept: KeptReport, verdict: object) -> VerdictView | None:

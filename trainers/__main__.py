@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-import yaml
 from pydantic import ValidationError
 
 from trainers.config import TrainingConfig, with_params
@@ -28,6 +27,7 @@ from trainers.process.launch import launch
 from trainers.process.lifeline import StopSignal, follow_parent
 from trainers.rollouts.rollout_server import hide_server_gpus
 from trainers.training.out_of_memory import OUT_OF_MEMORY, is_out_of_memory, message, phase_of
+from trainers.yaml_text import YamlError, read_yaml, read_yaml_file
 
 _ANOTHERS_END_S: Final = 1.0
 _EPILOG: Final = """\
@@ -127,8 +127,10 @@ def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
     Raises: ConfigError, naming everything that is wrong.
     """
     try:
-        content: Any = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content: Any = read_yaml_file(file) or {}
+    except YamlError as error:
+        raise ConfigError(str(error)) from error
+    except (OSError, UnicodeError) as error:
         raise ConfigError(f"{file}: {error}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{file}: expected settings as `name: value`, found {type(content).__name__}")
@@ -150,12 +152,13 @@ def _params(settings: Sequence[str]) -> dict[str, Any]:
     problems: list[str] = []
     for setting in settings:
         name, equals, value = setting.partition("=")
-        if not name or not equals:
+        if not equals or not all(part.isidentifier() for part in name.split(".")):
             problems.append(f"{setting}: expected dotted=value, such as loss.beta1=0.3")
+            continue
         try:
-            params[name] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            problems.append(f"{setting}: the value is not YAML: {error}")
+            params[name] = read_yaml(value, setting)
+        except YamlError as error:
+            problems.append(str(error))
     if problems:
         raise ConfigError(*problems)
     return params

@@ -9,7 +9,6 @@ import time
 from typing import Annotated, Final, Literal
 from urllib.parse import parse_qs, quote, urlsplit
 
-import yaml
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
@@ -22,6 +21,7 @@ from sweep_service.pages.live_sweeps import LiveSweeps
 from sweep_service.pages.rendering import HEADERS, POLICY, render, static_file
 from sweep_service.pages.session import cookie_name, is_valid, may_sign_in, new_cookie
 from sweep_service.tracking.tickets import SIGN_IN, new_ticket
+from trainers.yaml_text import write_yaml
 
 router = APIRouter(include_in_schema=False)
 _MAX_FORM_BYTES: Final = 8192
@@ -191,7 +191,7 @@ def get_sweep(request: Request, sweep_id: KnownSweep) -> Response:
 def get_spec(service: Service, sweep_id: KnownSweep) -> Response:
     """Show a sweep's spec as YAML."""
     sweep = service.store.get_sweep(sweep_id)
-    text = yaml.safe_dump(sweep.spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    text = write_yaml(sweep.spec.model_dump(mode="json"))
     return _page(render("spec", sweep=sweep, text=text))
 
 

@@ -9,10 +9,9 @@ import os
 import sys
 from pathlib import Path
 
-import yaml
-
 from sweep_service.auth import read_token
 from sweep_service.cli.output import say
+from sweep_service.cli.spec_file import read_spec
 from sweep_service.cli.watch_sweep import watch_sweep
 from sweep_service.client import Client
 from sweep_service.serve import Stack, free_port
@@ -30,7 +29,7 @@ def main() -> int:
     options = parser.parse_args()
     settings = Settings(home=options.home, port=free_port())
     with Stack(settings) as stack, Client(stack.settings.url, read_token(stack.settings.token_file)) as client:
-        sweep = client.submit(yaml.safe_load(options.spec.read_text()))
+        sweep = client.submit(read_spec(str(options.spec)))
         say(f"submitted {sweep.name} as {sweep.id}: POST {client.url}/v1/sweeps")
         say(f"watch it in a browser: {stack.page(sweep.id)}")
         sweep = watch_sweep(client, sweep.id).sweep

@@ -5,13 +5,12 @@ import math
 import textwrap
 from typing import Any, Final
 
-import yaml
-
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.recipes.design import COMPLETIONS, SEED_SD, TUNE_SEEDS, difference_shown
 from sweep_service.recipes.estimate import GB, UNCERTAINTY, host_bytes
 from sweep_service.recipes.fit import TUNED, Fit
 from sweep_service.recipes.fitted_sweep import Departure, FittedSweep, Request, fitted_sweep
+from trainers.yaml_text import write_yaml
 
 _WIDTH: Final = 118
 
@@ -23,7 +22,7 @@ def write_recipe(request: Request) -> str:
     """
     sweep = fitted_sweep(request)
     parse_spec(sweep.document)
-    return _head(sweep) + yaml.safe_dump(sweep.document, sort_keys=False, default_flow_style=None, width=90)
+    return _head(sweep) + write_yaml(sweep.document, width=90, short_lines=True)
 
 
 def _head(sweep: FittedSweep) -> str:

@@ -58,7 +58,7 @@ def test_every_import_is_a_declared_dependency() -> None:
 def test_every_declared_dependency_is_imported() -> None:
     distributions = packages_distributions()
     used = {canonicalize_name(name) for module in imported() for name in distributions.get(module, [])}
-    unused = {requirement.name for requirement in declared()} - used - NEVER_IMPORTED
+    unused = {canonicalize_name(requirement.name) for requirement in declared()} - used - NEVER_IMPORTED
     assert not unused, "remove these from pyproject.toml, or say there who loads them"
 
 

@@ -18,7 +18,7 @@ class TransformersEngine(Frozen):
 
 
 def _off(value: object) -> object:
-    """Read false as `off`, for YAML reads a bare `off` as false."""
+    """Read false as `off`, for YAML 1.1 has false for a bare `off`."""
     return "off" if value is False else value
 
 

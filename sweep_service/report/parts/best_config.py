@@ -6,8 +6,6 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Final
 
-import yaml
-
 from sweep_service.report.facts.provenance import provenance
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import in_order, is_comparator
@@ -17,6 +15,7 @@ from sweep_service.report.parts.verdict import all_equal_text
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import same_objective
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
+from trainers.yaml_text import write_yaml
 
 FILE_NAME: Final = "best.yaml"
 _MOST_OTHERS: Final = 8
@@ -234,7 +233,7 @@ def _yaml(facts: Facts, row: ConfigRow, trial: Trial, command: str) -> str:
 
 @lru_cache(maxsize=64)
 def _dumped(training: str) -> str:
-    return yaml.safe_dump(json.loads(training), sort_keys=False, allow_unicode=True)
+    return write_yaml(json.loads(training))
 
 
 def _checkpoints(facts: Facts, trials: Sequence[Trial]) -> list[CheckpointRef]:

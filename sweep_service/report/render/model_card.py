@@ -7,8 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import yaml
-
 from sweep_service.report.formatting import NOTHING, estimate, number
 from sweep_service.report.model import BestConfig, ConfigRow, Report
 from sweep_service.report.parts.best_config import FILE_NAME, commented, train_command
@@ -17,6 +15,7 @@ from sweep_service.report.render.markdown import bullets, fenced, plain, table
 from sweep_service.schemas import TrialView
 from sweep_service.sweep.records import Stage
 from trainers.catalog.entries import ModelEntry
+from trainers.yaml_text import write_yaml
 
 _LOSS_FIRST: Final = ("name", "beta1", "beta2", "epsilon", "epsilon_low", "epsilon_high")
 
@@ -70,9 +69,7 @@ def trial_yaml(report: Report, best: BestConfig, exported: Exported) -> str:
         f"Train it again: {_command(exported)}",
         f"Evaluate this folder: {_command(exported, '--evaluate .')}",
     ]
-    return commented(lines) + yaml.safe_dump(
-        {"seed": trial.seed, **exported.training}, sort_keys=False, allow_unicode=True
-    )
+    return commented(lines) + write_yaml({"seed": trial.seed, **exported.training})
 
 
 def _command(exported: Exported, *options: str) -> str:
@@ -89,7 +86,7 @@ def _head(exported: Exported) -> str:
     if base is not None and base.origin.repository:
         head["base_model"] = base.origin.repository
         head["base_model_relation"] = "adapter" if adapters else "finetune"
-    return f"---\n{yaml.safe_dump(head, sort_keys=False)}---"
+    return f"---\n{write_yaml(head)}---"
 
 
 def _is_adapter(exported: Exported) -> bool:

@@ -219,8 +219,8 @@ def test_a_spec_that_cannot_run_exits_3_and_prints_every_reason(sweeps: Sweeps, 
     ("text", "says"),
     [
         ("a: [", "line 1"),
-        ("a: 1\na: 2", "line 2: the key 'a' appears twice"),
-        ("a: !!python/name:os.system", "not valid YAML"),
+        ("a: 1\na: 2", "line 2, column 1: the key 'a' appears twice"),
+        ("a: !!python/name:os.system", "line 1, column 4: the tag"),
     ],
 )
 def test_a_file_that_is_not_yaml_says_where(sweeps: Sweeps, home: Path, text: str, says: str) -> None:
