@@ -3,7 +3,8 @@
 from fastapi import APIRouter, Depends
 
 from sweep_service.api.paging import Pages, Paging
-from sweep_service.api.sweep_routes import PROBLEMS, Service, authorize, refuse_unknown_parameters
+from sweep_service.api.problems import documented
+from sweep_service.api.sweep_routes import REFUSALS, Service, authorize, refuse_unknown_parameters
 from sweep_service.errors import NotFound
 from sweep_service.schemas import Page
 from sweep_service.service import SweepService
@@ -11,7 +12,7 @@ from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEnt
 from trainers.config import CatalogName
 
 router = APIRouter(
-    prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=PROBLEMS
+    prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=REFUSALS
 )
 
 
@@ -21,7 +22,7 @@ def list_models(service: Service, paging: Pages) -> Page[ModelEntry]:
     return _page(service, paging, ModelEntry)
 
 
-@router.get("/models/{name}")
+@router.get("/models/{name}", responses=documented(404))
 def get_model(service: Service, name: CatalogName) -> ModelEntry:
     """Return a model's record: where it came from, its architecture, sizes and context length."""
     return _entry(service, ModelEntry, name)
@@ -33,7 +34,7 @@ def list_datasets(service: Service, paging: Pages) -> Page[DatasetEntry]:
     return _page(service, paging, DatasetEntry)
 
 
-@router.get("/datasets/{name}")
+@router.get("/datasets/{name}", responses=documented(404))
 def get_dataset(service: Service, name: CatalogName) -> DatasetEntry:
     """Return a dataset's record: where it came from, its splits and columns."""
     return _entry(service, DatasetEntry, name)
@@ -45,7 +46,7 @@ def list_benchmarks(service: Service, paging: Pages) -> Page[BenchmarkEntry]:
     return _page(service, paging, BenchmarkEntry)
 
 
-@router.get("/benchmarks/{name}")
+@router.get("/benchmarks/{name}", responses=documented(404))
 def get_benchmark(service: Service, name: CatalogName) -> BenchmarkEntry:
     """Return a benchmark's record: where it came from and how many problems it has."""
     return _entry(service, BenchmarkEntry, name)

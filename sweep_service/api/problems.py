@@ -4,7 +4,7 @@ import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -90,6 +90,11 @@ def _told(errors: Sequence[ProblemError]) -> list[ProblemError]:
     if more := len(errors) - len(told):
         told.append(ProblemError(detail=f"and {more} more"))
     return told
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the description of refusals with these statuses, for a route."""
+    return {status: {"description": HTTPStatus(status).phrase, "model": Problem} for status in statuses}
 
 
 def listed(errors: Sequence[ProblemError]) -> str:

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from sweep_service.api.json_body import json_body
 from sweep_service.api.methods import is_head
 from sweep_service.api.paging import MAX_PAGE, Pages, Paging
-from sweep_service.api.problems import Refusal, listed
+from sweep_service.api.problems import Refusal, documented, listed
 from sweep_service.auth import same
 from sweep_service.errors import NotReady
 from sweep_service.schemas import (
@@ -25,7 +25,6 @@ from sweep_service.schemas import (
     EventView,
     Page,
     ProbeView,
-    Problem,
     ProblemError,
     ReportFormat,
     SweepsComparison,
@@ -68,12 +67,13 @@ def _service(request: Request) -> SweepService:
 
 Service = Annotated[SweepService, Depends(_service)]
 SweepId = Annotated[str, Path(pattern=r"^swp_[0-9a-z]{1,36}$")]
-SweepIds = Annotated[str, StringConstraints(pattern=r"^[0-9a-z_,]*$")]
+SweepIds = Annotated[str, StringConstraints(pattern=r"^swp_[0-9a-z]{1,36}(,swp_[0-9a-z]{1,36})*$")]
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?=[^\x00]*$", max_length=265)]
 TrialId = Annotated[str, StringConstraints(pattern=r"^trl_[0-9a-z]{1,36}$")]
-PROBLEMS: dict[int | str, dict[str, Any]] = {"default": {"description": "Why not.", "model": Problem}}
+REFUSALS = documented(400, 401, 403, 422, 500, 503)
+"""What every route under /v1 may answer: to unknown hosts, strangers, wrong parameters, or without a database."""
 router = APIRouter(
-    prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=PROBLEMS
+    prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=REFUSALS
 )
 _SPEC_BODY = {
     "requestBody": {
@@ -87,7 +87,7 @@ _SPEC_BODY = {
     "/sweeps",
     status_code=201,
     response_model=SweepView,
-    responses={200: {"description": "The plan, with `validate_only`.", "model": SweepPlan}},
+    responses={200: {"description": "The plan, with `validate_only`.", "model": SweepPlan}, **documented(413, 415)},
     openapi_extra=_SPEC_BODY,
 )
 def submit(
@@ -124,19 +124,19 @@ def list_sweeps(
     return paging.page(rows, lambda sweep: sweep.id)
 
 
-@router.get("/sweeps/{sweep_id}")
+@router.get("/sweeps/{sweep_id}", responses=documented(404))
 def get_sweep(service: Service, sweep_id: SweepId) -> SweepView:
     """Return one sweep with its spec and how many of its trials are in which state."""
     return _view(service, sweep_id)
 
 
-@router.get("/sweeps/{sweep_id}/probe")
+@router.get("/sweeps/{sweep_id}/probe", responses=documented(404, 409))
 def get_probe(service: Service, sweep_id: SweepId) -> ProbeView:
     """Return what a sweep's cost probe measured, and what it means for the sweep. 409 while there is none."""
     return service.probe(sweep_id)
 
 
-@router.get("/sweeps/{sweep_id}/trials")
+@router.get("/sweeps/{sweep_id}/trials", responses=documented(404))
 def list_trials(
     service: Service,
     sweep_id: SweepId,
@@ -148,14 +148,14 @@ def list_trials(
     return paging.page(rows, lambda trial: trial.number)
 
 
-@router.get("/sweeps/{sweep_id}/configs")
+@router.get("/sweeps/{sweep_id}/configs", responses=documented(404))
 def list_configs(service: Service, sweep_id: SweepId, paging: Pages) -> Page[ConfigView]:
     """List a sweep's configs, baselines first, each with its objective over seeds."""
     rows = service.configs(sweep_id, paging.after(-1), paging.size + 1)
     return paging.page(rows, lambda config: config.number)
 
 
-@router.get("/sweeps/{sweep_id}/metrics")
+@router.get("/sweeps/{sweep_id}/metrics", responses=documented(404))
 def list_metrics(
     service: Service,
     sweep_id: SweepId,
@@ -182,7 +182,7 @@ def list_metrics(
 @router.get(
     "/sweeps/{sweep_id}/events",
     response_model=Page[EventView],
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **documented(404, 429)},
 )
 async def list_events(
     request: Request,
@@ -201,7 +201,7 @@ async def list_events(
     return paging.page([EventView(**dict(event)) for event in rows], lambda event: event.seq)
 
 
-@router.get("/sweeps/{sweep_id}/samples")
+@router.get("/sweeps/{sweep_id}/samples", responses=documented(404))
 def list_samples(service: Service, sweep_id: SweepId, paging: Pages) -> Page[Sample]:
     """List completions that policies wrote at their evaluations. A page never splits those of one evaluation."""
     rows = service.store.list_samples(sweep_id, paging.after(("", -1)), paging.size + 1)
@@ -228,6 +228,7 @@ _REPORT_POLICY = (
             | {"application/json": {"schema": {"externalDocs": {"url": "/v1/schemas/report"}, "type": "object"}}},
         },
         202: {"model": Building},
+        **documented(404, 409),
     },
 )
 def get_report(
@@ -264,14 +265,18 @@ def takes_gzip(accepted: str) -> bool:
     return re.fullmatch(r"0(\.0*)?", weights.get("gzip", weights.get("*", "0"))) is None
 
 
-@router.get("/sweeps/{sweep_id}/best", response_model=Best, responses={200: {"content": {"application/yaml": {}}}})
+@router.get(
+    "/sweeps/{sweep_id}/best",
+    response_model=Best,
+    responses={200: {"content": {"application/yaml": {}}}, **documented(404, 409)},
+)
 def get_best(service: Service, sweep_id: SweepId, format: Annotated[Literal["json", "yaml"], Query()] = "json") -> Any:
     """Return the best config so far; as YAML, ready for `python -m trainers`. 409 while no config has a result."""
     best = service.best(sweep_id)
     return best if format == "json" else Response(best_yaml(best), media_type="application/yaml")
 
 
-@router.get("/compare")
+@router.get("/compare", responses=documented(404))
 def compare(
     service: Service,
     sweeps: Annotated[
@@ -286,7 +291,7 @@ def compare(
     return service.compare(ids)
 
 
-@router.post("/sweeps/{sweep_id}/cancel")
+@router.post("/sweeps/{sweep_id}/cancel", responses=documented(404, 409))
 def cancel(service: Service, sweep_id: SweepId) -> SweepView:
     """Stop a sweep. Asking again is no error; 409 if it has ended otherwise."""
     service.cancel(sweep_id)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, Strict, StringConstraints, model_validator
 from pydantic_core import to_jsonable_python
 
 from search_spaces.presets import PRESETS
@@ -13,6 +13,8 @@ from search_spaces.space import SearchSpace, Strategy
 from trainers.config import Frozen, TrainingConfig, VLLMEngine, with_params
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
+Switch = Annotated[bool, Strict()]
+"""True or false; neither 1 nor `no` stands for it."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -77,12 +79,14 @@ class Seeds(SpecPart):
 class Baselines(SpecPart):
     """What every sweep is compared with, beside its own configs."""
 
-    ppo_clip: bool = Field(
+    ppo_clip: Switch = Field(
         default=True,
         description="The base parameters with PPO-clip's gradient (ce_gppo: beta1 = beta2 = 0).",
     )
-    dapo: bool = Field(default=True, description="The base parameters with DAPO's clip-higher loss.")
-    matched: bool = Field(default=True, description="In the confirm stage: the chosen config with PPO-clip's gradient.")
+    dapo: Switch = Field(default=True, description="The base parameters with DAPO's clip-higher loss.")
+    matched: Switch = Field(
+        default=True, description="In the confirm stage: the chosen config with PPO-clip's gradient."
+    )
 
 
 class Objective(SpecPart):

@@ -126,6 +126,7 @@ _PLAINER: Final = {
     "int_type": "a whole number is needed",
     "too_short": "at least one value is needed",
     "tuple_type": "a list is needed",
+    "bool_type": "true or false is needed",
     "model_attributes_type": "a mapping is needed",
     "model_type": "a mapping is needed",
     "union_tag_not_found": "{discriminator} is missing, which says what the rest means",

@@ -1,6 +1,7 @@
 """Every route, asked over HTTP."""
 
 import gzip
+import json
 from datetime import datetime
 from pathlib import Path
 
@@ -362,8 +363,14 @@ def test_the_description_names_every_route_and_resolves(served: Served) -> None:
     text = served.http.get("/openapi.json").text
     names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
     assert names <= api["components"]["schemas"].keys()
-    default = api["paths"]["/v1/sweeps"]["get"]["responses"]["default"]["content"]
-    assert list(default) == ["application/problem+json"]
+    refused = api["paths"]["/v1/sweeps/{sweep_id}/best"]["get"]["responses"]
+    assert set(refused) == {"200", "400", "401", "403", "404", "409", "422", "500", "503"}
+    assert list(refused["404"]["content"]) == ["application/problem+json"]
+    assert "HTTPValidationError" not in text
+    for operations in api["paths"].values():
+        for operation in operations.values():
+            assert "default" not in operation["responses"]
+            assert '"null"' not in json.dumps(operation.get("parameters", [])), "an address has no null"
 
 
 def test_sweeps_are_compared_by_config(served: Served) -> None:

@@ -88,6 +88,8 @@ def test_inert_betas_are_refused_with_the_reason() -> None:
         ({"space": {"loss.beta1": {"type": "int", "low": 0, "high": 20_000}}}, "/space", "more than 500;"),
         ({"space": {"preset": "nope"}}, "/space", "there is no preset 'nope'"),
         ({"resources": {"gpus": 1.5}}, "/resources", "whole GPUs"),
+        ({"baselines": {"dapo": 0}}, "/baselines/dapo", "true or false is needed"),
+        ({"baselines": {"dapo": "no"}}, "/baselines/dapo", "true or false is needed"),
         ({"training": {"optimizer": {"learning_rate": float("nan")}}}, "/training/optimizer/learning_rate", "finite"),
     ],
 )
