@@ -1,13 +1,13 @@
 """The rows and columns of a dataset that become problems."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from trainers.config.base import SPLIT_PATTERN, CatalogName, Frozen, within_64_bits
+from trainers.config.base import SPLIT_PATTERN, CatalogName, Frozen
 
 Split = Annotated[str, StringConstraints(pattern=SPLIT_PATTERN)]
-Value = Annotated[bool | int | float | str, AfterValidator(within_64_bits)]
+Value = bool | int | float | str
 
 
 def _listed(value: object) -> object:
@@ -15,8 +15,24 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, bool | int | float | str) else value
 
 
+_Several = TypeVar("_Several", bound=dict[str, Any] | tuple[Any, ...])
+
+
+def _within_64_bits(values: _Several) -> _Several:
+    """Refuse whole numbers that databases and other programs cannot read."""
+    for value in values.values() if isinstance(values, dict) else values:
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError(f"whole numbers have at most 64 bits: from {-(2**63)} to {2**63 - 1}")
+    return values
+
+
 _OneOrMore = Value | Annotated[list[Value], Field(min_length=1)]
-Values = Annotated[tuple[Value, ...], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=_OneOrMore)]
+Values = Annotated[
+    tuple[Value, ...],
+    Field(min_length=1),
+    BeforeValidator(_listed, json_schema_input_type=_OneOrMore),
+    AfterValidator(_within_64_bits),
+]
 Filter = dict[str, Values]
 """Allowed values by column."""
 
@@ -43,7 +59,7 @@ class DataConfig(Frozen):
     template: Literal["raw", "chat"] = Field(
         default="raw", description="raw: the text alone, for base models; chat: through the tokenizer's chat template."
     )
-    template_options: dict[str, Value] = Field(
+    template_options: Annotated[dict[str, Value], AfterValidator(_within_64_bits)] = Field(
         default={}, description="Passed to the chat template, such as enable_thinking: false."
     )
 
