@@ -29,24 +29,34 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
+        headers = Headers(scope=scope)
+        unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+        async def read() -> Message:
+            nonlocal unread
+            message = await receive()
+            unread = unread and message["type"] == "http.request" and message.get("more_body", False)
+            return message
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
+                sent = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                    sent.setdefault(name, value)
+                if unread:  # or the server would go on to read what nobody wants, for as long as it comes
+                    sent["Connection"] = "close"
             await send(message)
 
-        headers = Headers(scope=scope)
         if scope["path"] in PROBES:
-            await self.app(scope, receive, send_with_headers)
+            await self.app(scope, read, send_with_headers)
         elif (host := _name(f"//{headers.get('host', '')}")) not in self.hosts:
             detail = f"this is not the server {host[:100]!r}; if it should be, add that name to SWEEPS_PUBLIC_HOSTS"
-            await problem(400, "UNKNOWN_HOST", detail)(scope, receive, send_with_headers)
+            await problem(400, "UNKNOWN_HOST", detail)(scope, read, send_with_headers)
         elif (origin := headers.get("origin")) and _name(origin) not in self.hosts:
             detail = f"requests of web pages from {origin[:100]!r} are not answered"
-            await problem(403, "FOREIGN_ORIGIN", detail)(scope, receive, send_with_headers)
+            await problem(403, "FOREIGN_ORIGIN", detail)(scope, read, send_with_headers)
         else:
-            await self.app(scope, receive, send_with_headers)
+            await self.app(scope, read, send_with_headers)
 
 
 def _name(url: str) -> str:

@@ -87,7 +87,10 @@ _SPEC_BODY = {
     "/sweeps",
     status_code=201,
     response_model=SweepView,
-    responses={200: {"description": "The plan, with `validate_only`.", "model": SweepPlan}, **documented(413, 415)},
+    responses={
+        200: {"description": "The plan, with `validate_only`.", "model": SweepPlan},
+        **documented(411, 413, 415),
+    },
     openapi_extra=_SPEC_BODY,
 )
 def submit(

@@ -60,14 +60,19 @@ class Rows:
             return [kind.model_validate(dict(row)) for row in connection.execute(query).mappings()]
 
 
-def append_event(connection: Connection, sweep_id: str, type_: str, data: Mapping[str, Any]) -> None:
-    """Add an event with the sweep's next number; the sweep's row lock keeps numbers gapless and in commit order."""
-    bump = update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(last_seq=t.sweeps.c.last_seq + 1)
-    seq = connection.execute(bump.returning(t.sweeps.c.last_seq)).scalar_one_or_none()
-    if seq is None:
+def append_event(connection: Connection, sweep_id: str, type_: str, *data: Mapping[str, Any]) -> None:
+    """Add an event for each of `data`, with the sweep's next numbers.
+
+    The sweep's row lock keeps numbers gapless and in commit order.
+    """
+    bump = update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(last_seq=t.sweeps.c.last_seq + len(data))
+    last = connection.execute(bump.returning(t.sweeps.c.last_seq)).scalar_one_or_none()
+    if last is None:
         raise NotFound("sweep", sweep_id)
-    row = {"sweep_id": sweep_id, "seq": seq, "time": time.time(), "type": type_, "data": dict(data)}
-    connection.execute(t.events.insert().values(row))
+    event = {"sweep_id": sweep_id, "time": time.time(), "type": type_}
+    rows = [event | {"seq": last - len(data) + place, "data": dict(one)} for place, one in enumerate(data, 1)]
+    if rows:
+        connection.execute(t.events.insert(), rows)
 
 
 def one_sweep(connection: Connection, sweep_id: str, *, lock: bool = False) -> Any:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
 from sweep_service.errors import NotFound
 from sweep_service.store import tables as t
@@ -173,7 +173,8 @@ class TrialRows(Rows):
             a = t.attempts.c
             crashes = select(func.count()).where(a.trial_id == attempt.trial_id, a.ending.in_(CRASHES))
             state = state_after(ending, connection.execute(crashes).scalar_one(), max_crashes)
-            _move_trial(connection, fence, attempt.trial_id, state, ending, message)
+            this = t.trials.c.id == attempt.trial_id
+            _move_trials(connection, fence, this, [attempt.trial_id], state, ending, message)
             data = {"trial_id": attempt.trial_id, "attempt": attempt.number, "outcome": outcome, "message": message}
             append_event(connection, fence.sweep_id, "attempt.finished", data)
             return state
@@ -217,18 +218,24 @@ def end_waiting(
 ) -> None:
     """End every trial of a sweep that waits, or only the one named."""
     c = t.trials.c
-    waiting = select(c.id).where(c.sweep_id == fence.sweep_id, c.state == TrialState.PENDING)
-    if trial_id is not None:
-        waiting = waiting.where(c.id == trial_id)
-    for id_ in connection.execute(waiting.order_by(c.number)).scalars().all():
-        _move_trial(connection, fence, id_, MEANINGS[ending].state, ending, message)
+    waiting = and_(
+        c.sweep_id == fence.sweep_id, c.state == TrialState.PENDING, *([c.id == trial_id] if trial_id else [])
+    )
+    ids = connection.execute(select(c.id).where(waiting).order_by(c.number)).scalars().all()
+    _move_trials(connection, fence, waiting, ids, MEANINGS[ending].state, ending, message)
 
 
-def _move_trial(
-    connection: Connection, fence: Fence, trial_id: str, state: TrialState, ending: Ending, message: str | None
+def _move_trials(
+    connection: Connection,
+    fence: Fence,
+    which: ColumnElement[bool],
+    ids: Sequence[str],
+    state: TrialState,
+    ending: Ending,
+    message: str | None,
 ) -> None:
+    """Move trials on, all in one statement: a sweep may have thousands. `which` selects those with the ids."""
     ended = {"ending": ending, "ended_at": time.time()} if state.is_over else {}
-    values = {"state": state, "message": message, **ended}
-    connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
-    data = {"trial_id": trial_id, "state": state, "message": message}
-    append_event(connection, fence.sweep_id, "trial.state_changed", data)
+    connection.execute(update(t.trials).where(which).values(state=state, message=message, **ended))
+    data = [{"trial_id": trial_id, "state": state, "message": message} for trial_id in ids]
+    append_event(connection, fence.sweep_id, "trial.state_changed", *data)

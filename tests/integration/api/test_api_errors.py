@@ -81,12 +81,22 @@ def test_what_is_not_a_spec_is_422(shared: Served, body: str) -> None:
     assert (answer.status_code, problem(answer)["code"]) == (422, "INVALID_SPEC")
 
 
-def test_a_body_is_limited_whether_or_not_its_length_is_told(shared: Served) -> None:
+def test_a_body_is_limited_and_tells_its_length(shared: Served) -> None:
     big = json.dumps(SPEC | {"labels": {"a": "x" * 300_000}}).encode()
     headers = {"Content-Type": "application/json"}
-    for content in (big, (part for part in (big[:1000], big[1000:]))):
-        answer = shared.http.post("/v1/sweeps", content=content, headers=headers)
-        assert (answer.status_code, problem(answer)["code"]) == (413, "BODY_TOO_LARGE")
+    answer = shared.http.post("/v1/sweeps", content=big, headers=headers)
+    assert (answer.status_code, problem(answer)["code"]) == (413, "BODY_TOO_LARGE")
+    answer = shared.http.post("/v1/sweeps", content=(part for part in (big[:1000], big[1000:])), headers=headers)
+    assert (answer.status_code, problem(answer)["code"]) == (411, "LENGTH_REQUIRED")
+
+
+@pytest.mark.parametrize("token", ["", "Bearer nobody's"])
+def test_a_body_that_nobody_reads_ends_the_connection(shared: Served, token: str) -> None:
+    headers = {b"Authorization": token.encode(), b"Content-Type": b"application/json"}
+    answer = shared.http.post("/v1/sweeps", content=(b"x" for _ in range(3)), headers=headers)
+    assert (answer.status_code, answer.headers.get("Connection")) == (401, "close")
+    assert "Connection" not in shared.http.post("/v1/sweeps", json={}).headers
+    assert "Connection" not in shared.http.get("/v1/sweeps").headers
 
 
 def test_another_media_type_is_415(shared: Served) -> None:

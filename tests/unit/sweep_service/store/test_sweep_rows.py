@@ -12,7 +12,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config as AlembicConfig
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, MetaData, Table, select, text
+from sqlalchemy import Connection, MetaData, Table, event, select, text
 from sqlalchemy.exc import IntegrityError
 
 from sweep_service.api import problems
@@ -179,6 +179,22 @@ def test_the_largest_numbers_of_a_spec_are_stored(store: Store) -> None:
     store.create_sweep(sweep, *first_records(spec, sweep.id))
     assert store.get_sweep(sweep.id).spec == spec
     assert {(trial.seed, trial.total_steps) for trial in store.list_trials(sweep.id)} == {(2**32 - 1, 10_000_000)}
+
+
+def test_cancelling_thousands_of_waiting_trials_takes_a_few_statements(store: Store) -> None:
+    spec = parse_spec(sweeps.SPEC | {"seeds": {"tune": list(range(300))}})
+    sweep = sweeps.make_sweep(spec)
+    _, trials = records = first_records(spec, sweep.id)
+    store.create_sweep(sweep, *records)
+    statements = list[str]()
+    event.listen(store.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    assert store.request_cancel(sweep.id).state is SweepState.CANCELLED
+    assert len(statements) < 30
+    assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.CANCELLED}
+    events = store.list_events(sweep.id, limit=10_000)
+    assert [one.seq for one in events] == list(range(1, len(events) + 1))
+    moved = [one.data["trial_id"] for one in events if one.type == "trial.state_changed"]
+    assert moved == [trial.id for trial in trials]
 
 
 def test_a_number_without_a_place_is_an_error_that_the_api_knows(store: Store) -> None:
