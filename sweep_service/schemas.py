@@ -243,6 +243,7 @@ class SharedConfig(View):
 
     config_id: str
     params: dict[str, Any]
+    """Its parameters, and other settings in which the shared configs differ."""
     values: list[ConfigValues]
     """Values in each sweep, in the order of the sweeps."""
     differences: list[ConfigDifference]

@@ -74,8 +74,8 @@ class LiveDisplay(AbstractContextManager["LiveDisplay"]):
         if self._last:
             sweep = self._last.sweep
             parts += [sweep_line(sweep, f"  {sweep.message}" if sweep.message else ""), self._rows(self._last)]
-        if self._last and self._last.best:
-            parts += winner_lines(self._last.best, self._last.sweep, self._last.configs)
+        if self._last and self._last.best and not self._last.sweep.state.is_over:  # the end is told below
+            parts += winner_lines(self._last.best, self._last.sweep, self._last.configs, self._live.console)
         parts += [Text(f"  ! {text}", "yellow", no_wrap=True, overflow="ellipsis") for text in self._failures[-3:]]
         if remark:
             parts.append(Text(f"  {remark}", "yellow"))

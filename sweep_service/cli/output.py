@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +27,10 @@ STYLES: dict[str, str] = {
 }
 """Colour of a state; every other state is cyan."""
 _PIPED_WIDTH = 1000
+_GAP = 2
+"""Spaces between columns."""
+_LEAST_WRAPPED = 24
+"""Smallest width of a column whose texts take several lines."""
 
 
 def stdout() -> Console:
@@ -95,21 +100,58 @@ def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str | Text]],
     right: Sequence[str] = (),
-    wrapped: Sequence[str] = (),
+    loose: Sequence[str] = (),
 ) -> None:
     """Print rows under their headings.
 
     Args:
         right: columns to be aligned right, for numbers.
-        wrapped: columns that take several lines where the terminal is narrow.
+        loose: columns that give way where the terminal is too narrow for all: the last one takes several lines, or
+            stands below its row, or if that is not enough, all of them do.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    console = stdout()
+    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    lengths = [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)] or [0] * len(columns)
+    widths = {name: max(len(name), length) for name, length in zip(columns, lengths, strict=True)}
+    room = console.width - sum(widths.values()) - _GAP * len(columns)
+    if loose and room + widths[loose[-1]] < min(_LEAST_WRAPPED, widths[loose[-1]]):
+        below = loose[-1:] if room + widths[loose[-1]] >= -_GAP else loose
+        _print_in_two_lines(columns, cells, widths, right, below)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
     for name in columns:
-        justify, whole = "right" if name in right else "left", name not in wrapped
+        justify, whole = "right" if name in right else "left", name not in loose[-1:]
         table.add_column(Text(name), justify=justify, no_wrap=whole, overflow="ellipsis" if whole else "fold")
+    for row in cells:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _print_in_two_lines(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Text]],
+    widths: Mapping[str, int],
+    right: Sequence[str],
+    below: Sequence[str],
+) -> None:
+    """Print rows under their headings without some columns, and these below each row."""
+    console = stdout()
+
+    def print_line(cells: Mapping[str, Text]) -> None:
+        line = Text()
+        for name in columns:
+            if name not in below:
+                cell = cells[name].copy()
+                cell.align("right" if name in right else "left", widths[name])
+                line.append_text(cell).append(" " * _GAP)
+        console.print(line, no_wrap=True, overflow="ellipsis")
+
+    print_line({name: Text(name, "bold") for name in columns})
     for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    stdout().print(table)
+        cells = dict(zip(columns, row, strict=True))
+        print_line(cells)
+        if texts := [cells[name] for name in below if cells[name].plain]:
+            console.print(Padding(Text("  ").join(texts), (0, 0, 0, 4)))
 
 
 def state_text(state: SweepState | TrialState) -> Text:
@@ -124,10 +166,26 @@ def sweep_line(sweep: SweepView, note: str = "") -> Text:
 
 
 def print_facts(facts: Mapping[str, str | Text | None], width: int, indent: str = "  ") -> None:
-    """Print a line for each fact that there is, its name in a column of this width."""
+    """Print each fact that there is, its name in a column of this width."""
+    console = stdout()
     for name, text in facts.items():
         if text:
-            stdout().print(Text.assemble((indent + name.ljust(width), "bright_black"), text), soft_wrap=True)
+            console.print(fact_line(indent + name.ljust(width), text, console), soft_wrap=True)
+
+
+def fact_line(name: str, text: str | Text, console: Console, style: str = "bright_black") -> Text | Table:
+    """Return a fact beside its name: one line, which on a narrow terminal goes on below its own beginning.
+
+    An address stays in one piece, so that it can be copied.
+    """
+    line = Text.assemble((name, style), text)
+    if not console.is_terminal or " " not in str(text) or line.cell_len <= console.width:
+        return line
+    table = Table.grid()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(Text(name, style), text)
+    return table
 
 
 def plural(count: int, noun: str) -> str:

@@ -127,7 +127,7 @@ def ls(
             for sweep in page.items
         ],
         right=("AGE",),
-        wrapped=("TRIALS", "LABELS"),
+        loose=("TRIALS", "LABELS"),
     )
     if page.next_page_token:
         say(f"these are the newest {len(page.items)}; list more with --limit, or filter them")

@@ -4,10 +4,12 @@ import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from rich.console import Console
 from rich.text import Text
 
 from sweep_service.cli.output import (
     counts_text,
+    fact_line,
     number,
     print_facts,
     print_table,
@@ -112,37 +114,19 @@ def print_sweep(
     }
     print_facts(facts, 13)
     for text in _warnings(trials):
-        console.print(Text.assemble(("  " + "warning".ljust(13), "yellow"), text))
+        console.print(fact_line("  " + "warning".ljust(13), text, console, "yellow"), soft_wrap=True)
     console.print()
     valued = Counter((trial.config_id, trial.stage) for trial in trials if trial.objective is not None)
     print_table(
         ("CONFIG", "ROLE", "PARAMETERS", "TUNE (SEEDS)", "CONFIRM (SEEDS)"),
         [_config_row(config, told[config.id], valued) for config in configs],
         right=("TUNE (SEEDS)", "CONFIRM (SEEDS)"),
-        wrapped=("PARAMETERS",),
+        loose=("PARAMETERS",),
     )
     failures = [trial for trial in trials if trial.state.went_wrong]
     if listed := trials if list_trials else failures:
-        roles = {config.id: _roles(config) for config in configs}
         console.print()
-        print_table(
-            (
-                "TRIAL",
-                "CONFIG",
-                "ROLE",
-                "STAGE",
-                "SEED",
-                "STATE",
-                "STEP",
-                "OBJECTIVE",
-                "TRIES",
-                "PARAMETERS",
-                "MESSAGE",
-            ),
-            [_trial_row(trial, roles.get(trial.config_id, "-"), told.get(trial.config_id, "-")) for trial in listed],
-            right=("SEED", "STEP", "OBJECTIVE", "TRIES"),
-            wrapped=("PARAMETERS", "MESSAGE"),
-        )
+        _print_trials(listed, {config.id: _roles(config) for config in configs}, told, console)
 
 
 def _gpu_hours(hours: GpuHours | None) -> str:
@@ -176,20 +160,38 @@ def _config_row(config: ConfigView, params: str, valued: Mapping[tuple[str, Stag
     )
 
 
-def _trial_row(trial: TrialView, roles: str, params: str) -> tuple[str | Text, ...]:
-    return (
-        trial.id,
+def _print_trials(
+    trials: Sequence[TrialView], roles: Mapping[str, str], told: Mapping[str, str], console: Console
+) -> None:
+    """Print trials, on a terminal without the beginnings of their ids.
+
+    Args:
+        roles, told: role and parameters of each config, by its id.
+    """
+    columns = ["TRIAL", "CONFIG", "ROLE", "STAGE", "SEED", "STATE", "STEP", "OBJECTIVE", "PARAMETERS", "MESSAGE"]
+    rows = [
+        _trial_row(trial, roles.get(trial.config_id, "-"), told.get(trial.config_id) or "-", short=console.is_terminal)
+        for trial in trials
+    ]
+    kept = len(columns) - (not any(trial.message for trial in trials))
+    loose = [name for name in ("CONFIG", "PARAMETERS", "MESSAGE") if name in columns[:kept]]
+    print_table(columns[:kept], [row[:kept] for row in rows], right=("SEED", "STEP", "OBJECTIVE"), loose=loose)
+
+
+def _trial_row(trial: TrialView, role: str, params: str, *, short: bool) -> list[str | Text]:
+    tries = f", {trial.attempts} tries" if trial.attempts > 1 else ""
+    return [
+        f"…{trial.id[-6:]}" if short else trial.id,
         trial.config_id,
-        roles,
+        role,
         trial.stage.value,
         str(trial.seed),
-        state_text(trial.state),
+        Text.assemble(state_text(trial.state), tries),
         f"{trial.step}/{trial.total_steps}",
         number(trial.objective),
-        str(trial.attempts),
-        params or "-",
-        (trial.message or "").partition("\n")[0],
-    )
+        params,
+        Text((trial.message or "").partition("\n")[0], "red" if trial.state.went_wrong else ""),
+    ]
 
 
 def _mean(value: float | None, seeds: int, trials: int) -> str:
@@ -218,13 +220,14 @@ def print_comparison(comparison: SweepsComparison) -> None:
             [
                 (
                     row.config_id,
-                    params_text(row.params),
+                    params_text(row.params) or "-",
                     *map(_values_text, row.values),
                     *map(_difference_text, row.differences),
                 )
                 for row in comparison.shared
             ],
             right=header,
+            loose=("PARAMETERS",),
         )
     for note in comparison.notes:
         console.print(Text.assemble(("note  ", "yellow"), note))

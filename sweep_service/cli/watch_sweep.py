@@ -38,8 +38,9 @@ def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -
     sweep = last.sweep
     took = span((sweep.ended_at or time.time()) - sweep.created_at)
     say(f"{sweep.name} {sweep.state} after {took}: {counts_text(sweep.trials)}")
-    for line in winner_lines(last.best, sweep, last.configs):
-        stderr().print(line)
+    console = stderr()
+    for line in winner_lines(last.best, sweep, last.configs, console):
+        console.print(line)
     return last
 
 

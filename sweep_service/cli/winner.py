@@ -3,9 +3,11 @@
 import time
 from collections.abc import Mapping
 
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from sweep_service.cli.output import span
+from sweep_service.cli.output import fact_line, span
 from sweep_service.schemas import Best, Judged, SweepView
 from sweep_service.sweep.labels import equals_text
 
@@ -43,8 +45,8 @@ def winner_facts(best: Best | None, sweep: SweepView, told: Mapping[str, str]) -
     return {**leads, "verdict": verdict_line(sweep)}
 
 
-def winner_lines(best: Best | None, sweep: SweepView, told: Mapping[str, str]) -> list[Text]:
-    """Return the same as lines."""
+def winner_lines(best: Best | None, sweep: SweepView, told: Mapping[str, str], console: Console) -> list[Text | Table]:
+    """Return the same as lines for a console."""
     facts = winner_facts(best, sweep, told)
     width = max(map(len, facts))
-    return [Text.assemble((f"  {name.ljust(width)}  ", "bright_black"), text) for name, text in facts.items()]
+    return [fact_line(f"  {name.ljust(width)}  ", text, console) for name, text in facts.items()]

@@ -64,7 +64,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    cast("dict[str, Any]", environment.filters).update(duration=duration, number=_number, short=_short, utc=_utc)
+    cast("dict[str, Any]", environment.filters).update(
+        begin=_begin, duration=duration, number=_number, short=_short, utc=_utc
+    )
     cast("dict[str, Any]", environment.tests).update(ending=_is_ending)
     ended = [state for state in TrialState if state.is_over]
     going = [state for state in TrialState if not state.is_over and state is not TrialState.PENDING]
@@ -85,6 +87,11 @@ def _number(value: Any) -> str:
     if isinstance(value, float) and not 0 < abs(value) < 0.001:
         return f"{value:.3f}"
     return value_text(value)
+
+
+def _begin(text: str) -> str:
+    """Begin a sentence with a capital letter; Greek ones, of parameters, stay small."""
+    return text[:1].upper() + text[1:] if text[:1].isascii() else text
 
 
 def _short(text: str, length: int) -> str:

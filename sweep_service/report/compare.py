@@ -10,6 +10,7 @@ import numpy as np
 from sweep_service.report.statistics.critical_values import CONFIDENCE, student_critical
 from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.schemas import ComparedSweep, ConfigDifference, ConfigValues, SharedConfig, SweepsComparison
+from sweep_service.sweep.labels import telling_params
 from sweep_service.sweep.records import Config, Sweep
 
 _MOST_SETTINGS: Final = 20
@@ -34,6 +35,7 @@ def compare_sweeps(compared: Sequence[Results]) -> SweepsComparison:
     first, *others = compared
     elsewhere = {config.id for other in others for config in other.configs}
     both = [config for config in first.configs if config.id in elsewhere]
+    told = telling_params(both)
 
     def differences(level: float) -> dict[str, list[ConfigDifference]]:
         return {config.id: [_difference(first, other, config.id, level) for other in others] for config in both}
@@ -43,7 +45,7 @@ def compare_sweeps(compared: Sequence[Results]) -> SweepsComparison:
     shared = [
         SharedConfig(
             config_id=config.id,
-            params=config.params,
+            params=told[config.id],
             values=[_values(results.values.get(config.id, {})) for results in compared],
             differences=by_config[config.id],
         )

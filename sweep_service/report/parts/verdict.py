@@ -91,15 +91,15 @@ def judge(
 
 def _unconfirmed(best: ConfigRow, rows: Mapping[str, ConfigRow], *, confirming: bool) -> Verdict:
     assert best.tune is not None
-    figures = f"{number(best.tune.mean)} ({count(best.tune.n, 'seed')})"
-    standing = f"{best.label} leads on the tune seeds with {figures}{_ahead_in_tuning(best.tune, rows)}"
-    doubt = "but it was chosen on these seeds and confirmed on no others"
+    mean, seeds = number(best.tune.mean), count(best.tune.n, "seed")
+    standing = f"{best.label} leads on the tune seeds with {mean} ({seeds}){_ahead_in_tuning(best.tune, rows)}"
+    doubt = ", but it was chosen on these seeds and confirmed on no others"
     if equal := all_equal_text(rows):
-        standing, doubt = f"on the tune seeds {equal}, with {figures}", "and none was confirmed on others"
+        standing, doubt = f"{equal}: {mean} on the tune seeds ({seeds})", "; nothing was confirmed on others"
     if confirming:
         sentence = f"INSUFFICIENT: no confirm trial of a chosen config has a result; {standing}: no finding."
         return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
-    return Verdict(outcome=Outcome.EXPLORATORY, sentence=f"EXPLORATORY: {standing}, {doubt}.")
+    return Verdict(outcome=Outcome.EXPLORATORY, sentence=f"EXPLORATORY: {standing}{doubt}.")
 
 
 def all_equal_text(rows: Mapping[str, ConfigRow]) -> str:

@@ -446,6 +446,9 @@ def test_compare_prints_shared_configs_and_takes_names(served: Served, sweeps: S
     assert printed.code == 0
     assert "the same on all 2 common seeds" in printed.out
     assert "Differences are paired by seed" in printed.out
+    rows = printed.out[printed.out.index("CONFIG") :].splitlines()[1:5]
+    assert ["beta1=0 beta2=0" in row for row in rows] == [True, False, False, False]
+    assert ["beta1=0 beta2=1" in row for row in rows] == [False, True, False, False]
     found = json.loads(sweeps("compare", "first", "second", "--json").out)
     assert [sweep["name"] for sweep in found["sweeps"]] == ["first", "second"]
     assert sweeps("compare", "first").code != 0

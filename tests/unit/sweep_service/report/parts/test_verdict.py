@@ -59,7 +59,7 @@ def test_configs_that_are_all_equal_are_said_to_be_and_none_leads() -> None:
     count = len(report.configs)
     words = f"all {count} configs have exactly the same objective, so none is the best"
     assert report.verdict.sentence == (
-        f"EXPLORATORY: on the tune seeds {words}, with 0.000 (2 seeds), and none was confirmed on others."
+        f"EXPLORATORY: {words}: 0.000 on the tune seeds (2 seeds); nothing was confirmed on others."
     )
     assert report.best is not None
     assert report.best.why == f"On the tune seeds {words}; this is the first of them."
