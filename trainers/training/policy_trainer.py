@@ -174,6 +174,15 @@ class PolicyTrainer(SamplingTrainer):
         finally:
             self.end_server()
 
+    def check_model(self) -> None:
+        """Check the trainer's log-probabilities before anything is trained on them; record a warning.
+
+        Raises: ConfigError, if they are wrong.
+        """
+        warning = self.check_logprobs()
+        if warning and self.accelerator.is_main_process:
+            self._recorder.events.write("warning", step=self.state.global_step, **warning)
+
     # rollouts
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:

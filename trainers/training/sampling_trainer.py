@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 import trl.trainer.utils
@@ -27,8 +27,10 @@ from trainers.evaluation.evaluate import Evaluation, evaluate
 from trainers.policy.checkpoints import UNFINISHED
 from trainers.policy.load_policy import load_policy, load_tokenizer, lora, refuse
 from trainers.policy.model_folder import model_digest
+from trainers.policy.positions import give_positions
 from trainers.process.parallel import process_state, shared
 from trainers.process.random_state import BASE_EVALUATION_SEED, evaluation_seed, own_random_state
+from trainers.rollouts import logprob_check
 from trainers.rollouts.rollout import Group, Sample
 from trainers.rollouts.rollout_server import RolloutServer, server_command, server_environment
 from trainers.rollouts.vllm_engine import (
@@ -42,6 +44,9 @@ from trainers.tasks.base import Completion, Judgement, Problem, Task
 from trainers.tasks.prompts import end_tokens, is_chat, token_ids
 from trainers.training.sharding import whole_weights
 from trainers.training.training_arguments import training_arguments
+
+_CHECKED_PROBLEMS: Final = 256
+"""Number of problems among which the shortest and the longest prompts are checked."""
 
 
 class Folders(NamedTuple):
@@ -95,6 +100,7 @@ class SamplingTrainer(GRPOTrainer):
         prompt_ids = self._token_ids([*task.training, *task.validation])
         longest = max(map(len, prompt_ids))
         refuse(model, config, prompt_ids, processes, engine_problems(config, model, longest))
+        give_positions(model)
         model.register_forward_pre_hook(self._before_forward)
         if not torch.cuda.is_available():  # its buffer is as wide as this, however small the vocabulary
             trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE = min(model.config.vocab_size, 32768)
@@ -235,6 +241,46 @@ class SamplingTrainer(GRPOTrainer):
         device = self.accelerator.device
         with disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
             return self._logprobs(self.model, {name: tensor.to(device) for name, tensor in rows.items()})
+
+    def check_logprobs(self) -> dict[str, Any] | None:
+        """Check on prompts of the task that padding changes nothing, and that scoring agrees with generation.
+
+        Returns: a warning for the record; None if all is well.
+        Raises: ConfigError, where they must agree and do not.
+        """
+        config, pad = self._config, self._tokenizer.pad_token_id
+        prompt_ids = logprob_check.chosen_prompts(self._token_ids(self._task.training[:_CHECKED_PROBLEMS]))
+        completion_ids, generation = [ids[-logprob_check.CHECKED_TOKENS :] for ids in prompt_ids], None
+        if self.vllm_generation is None:
+            completion_ids, logprobs_BT = self._generated_with_logprobs(prompt_ids)
+            scores_BT, mask_BT = logprob_check.scored(prompt_ids, completion_ids, pad, self._forward)
+            generation = logprob_check.gap(scores_BT, logprobs_BT, mask_BT)
+        padding = logprob_check.padding_gap(prompt_ids, completion_ids, pad, self._forward)
+        exact = getattr(config.model, "weights_dtype", "float32") == "float32" and config.compute.autocast == "none"
+        gaps = [logprob_check.worst(gather_object([value])) for value in (padding, generation)]
+        return logprob_check.judged(*gaps, exact=exact)
+
+    @torch.no_grad()
+    def _generated_with_logprobs(self, prompt_ids: list[list[int]]) -> tuple[list[list[int]], Tensor]:
+        """Sample a few tokens after each prompt; return them with the log-probabilities (B, T) they were drawn by."""
+        kwargs = {**self.generation_kwargs, "max_new_tokens": logprob_check.CHECKED_TOKENS}
+        settings = GenerationConfig(**kwargs, output_logits=True, return_dict_in_generate=True, disable_compile=True)
+        ids, mask = (
+            part.to(self.accelerator.device)
+            for part in logprob_check.left_padded(prompt_ids, self._tokenizer.pad_token_id)
+        )
+        with (
+            own_random_state(0),
+            whole_weights(self.model),
+            disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs),
+        ):
+            answer = self.model.generate(input_ids=ids, attention_mask=mask, generation_config=settings)
+        completions = [self._until_end(row[ids.size(1) :].tolist()) for row in answer.sequences]
+        return completions, logprob_check.generated_logprobs(answer.logits, completions, settings.temperature)
+
+    def _until_end(self, ids: list[int]) -> list[int]:
+        ends = [place for place, token in enumerate(ids) if token in self.eos_token_ids]
+        return ids[: ends[0] + 1] if ends else ids
 
     # evaluation and frozen completions
 

@@ -23,6 +23,7 @@ class Schedule(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Evaluate the policy that training starts from, or make up for an evaluation that was interrupted."""
+        self._trainer.check_model()
         if state.global_step == 0:
             self._trainer.freeze_completions()
         if self._evaluates(state.global_step) and self._trainer.evaluated_step != state.global_step:

@@ -26,6 +26,9 @@ class Told:
     def evaluate(self) -> None:
         self.told.append("evaluate")
 
+    def check_model(self) -> None:
+        self.told.append("check the model")
+
     def freeze_completions(self) -> None:
         self.told.append("freeze completions")
 
@@ -65,7 +68,7 @@ def test_a_stop_saves_at_once_and_leaves_the_evaluation_to_the_next_start(other_
     assert (control.should_evaluate, control.should_save, control.should_training_stop) == (False, True, True)
     resumed = Told(evaluated_step=0)
     Schedule(CONFIG, resumed, lambda: False).on_train_begin(None, TrainerState(global_step=3), control)
-    assert resumed.told == ["evaluate"]
+    assert resumed.told == ["check the model", "evaluate"]
 
 
 def test_a_stop_at_the_last_update_still_evaluates_for_the_run_is_done() -> None:
@@ -76,4 +79,4 @@ def test_a_stop_at_the_last_update_still_evaluates_for_the_run_is_done() -> None
 def test_what_was_evaluated_before_the_checkpoint_is_not_evaluated_again() -> None:
     trainer = Told(evaluated_step=6)
     Schedule(CONFIG, trainer, lambda: False).on_train_begin(None, TrainerState(global_step=6), TrainerControl())
-    assert trainer.told == []
+    assert trainer.told == ["check the model"]
