@@ -92,6 +92,11 @@ class TrainingConfig(Frozen):
                 f"one update per rollout keeps every ratio at 1, so {self.loss.name}'s clip bounds and betas "
                 "do nothing; set rollout.prompts_per_minibatch to a fraction of rollout.prompts_per_rollout"
             )
+        if rollout.top_p < 1:
+            reasons.append(
+                f"rollout.top_p {rollout.top_p:g}: completions would be drawn from a distribution that is cut, while "
+                "log-probabilities and ratios are of the whole one; set it to 1 (evaluation.top_p may be less)"
+            )
         if self.steps % rollout.updates_per_rollout:
             reasons.append(
                 f"steps {self.steps} is not a multiple of the {rollout.updates_per_rollout} updates per rollout; "
@@ -136,11 +141,6 @@ class TrainingConfig(Frozen):
             reasons.append(
                 f"rollout.engine.max_length {engine.max_length}: prompts of {prompt} tokens and completions of "
                 f"{self.longest_completion} would be cut; give {prompt + self.longest_completion} or more, or null"
-            )
-        if engine.correction != "off" and self.rollout.top_p < 1:
-            reasons.append(
-                f"rollout.engine.correction {engine.correction} with rollout.top_p {self.rollout.top_p:g}: vLLM gives "
-                "probabilities of the cut distribution, the trainer of the whole one; set top_p to 1"
             )
         return reasons
 

@@ -137,8 +137,8 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
     "Engine": {
         "engine/logprob_gap_mean": Metric(
             "nats",
-            "mean absolute difference of the trainer's and vLLM's log-probability of a sampled token (with top_p "
-            "below 1 vLLM's are of the cut distribution); null, as all of these, where Transformers samples",
+            "mean absolute difference of the trainer's and vLLM's log-probability of a sampled token; null, as all of "
+            "these, where Transformers samples",
         ),
         "engine/logprob_gap_max": Metric("nats", "largest such difference in the rollout"),
         "engine/weight_mean": Metric(

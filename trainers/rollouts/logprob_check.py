@@ -110,17 +110,28 @@ def judged(padding: Gap | None, generation: Gap | None, *, exact: bool) -> dict[
                 "report its architecture"
             )
         return None
-    remarkable = {where: value for where, value in gaps.items() if not value.mean <= REMARKABLE_NATS}
-    if not remarkable:
-        return None
-    figures = " and ".join(f"{value.mean:.3g} nats a token from those {where}" for where, value in remarkable.items())
+    remarkable = {where: value.mean for where, value in gaps.items() if not value.mean <= REMARKABLE_NATS}
+    return _warning(remarkable) if remarkable else None
+
+
+def engine_warning(mean: float | None) -> dict[str, Any] | None:
+    """Return a warning if the engine's log-probabilities of its first rollout are remarkably far from the trainer's.
+
+    Args:
+        mean: mean absolute difference, in nats a token; None without such an engine.
+    """
+    return None if mean is None or mean <= REMARKABLE_NATS else _warning({"of vLLM": mean})
+
+
+def _warning(means: Mapping[str, float]) -> dict[str, Any]:
+    figures = " and ".join(f"{value:.3g} nats a token from those {where}" for where, value in means.items())
     return {
         "code": "LOGPROBS_DIFFER",
         "message": (
             f"the trainer's log-probabilities of the same tokens differ by {figures}, which is more than rounding "
             "usually does: ratios are off by as much; train in float32, or look whether the model is damaged"
         ),
-        "evidence": {where.replace(" ", "_"): value.mean for where, value in gaps.items()},
+        "evidence": {where.replace(" ", "_"): value for where, value in means.items()},
     }
 
 

@@ -27,6 +27,7 @@ from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
 from trainers.record.rollout_stats import rollout_stats
 from trainers.record.step_stats import StepStats
+from trainers.rollouts import logprob_check
 from trainers.rollouts import rollout as rollouts
 from trainers.rollouts.rollout import Collected, Group, PromptStream
 from trainers.tasks.base import Task
@@ -65,6 +66,7 @@ class PolicyTrainer(SamplingTrainer):
         self._step_started = self._generation_s = 0.0
         self._frozen = FrozenCompletions()
         self._inert = InertBetas(config)
+        self._engine_unseen = True
         self._restore(state)
 
     # checkpoints: besides model, optimizer and random generators they hold these counters, the rollout in use, and the
@@ -179,7 +181,9 @@ class PolicyTrainer(SamplingTrainer):
 
         Raises: ConfigError, if they are wrong.
         """
-        warning = self.check_logprobs()
+        self._warn(self.check_logprobs())
+
+    def _warn(self, warning: Mapping[str, Any] | None) -> None:
         if warning and self.accelerator.is_main_process:
             self._recorder.events.write("warning", step=self.state.global_step, **warning)
 
@@ -221,7 +225,11 @@ class PolicyTrainer(SamplingTrainer):
         """Record the engine's distance from the trainer; return the weights that correct for it, if configured."""
         engine = self._config.rollout.engine
         cap = engine.correction_cap if isinstance(engine, VLLMEngine) else None
-        self._rollout_metrics |= engine_stats(logprobs_BT, engine_BT, mask_BT, cap, self.accelerator)
+        stats = engine_stats(logprobs_BT, engine_BT, mask_BT, cap, self.accelerator)
+        self._rollout_metrics |= stats
+        if self._engine_unseen:
+            self._engine_unseen = False
+            self._warn(logprob_check.engine_warning(stats["engine/logprob_gap_mean"]))
         return {} if cap is None else {"sampling_weight": truncated_weights(logprobs_BT, engine_BT, cap)}
 
     def _sampled_round(self, indices: list[int]) -> list[Group]:
@@ -250,7 +258,7 @@ class PolicyTrainer(SamplingTrainer):
             generator=torch.Generator(self.accelerator.device).manual_seed(seed),
         )
         if self._step % self._batches_per_rollout < self.args.gradient_accumulation_steps:
-            _check_on_policy(batch)
+            self._check_on_policy(batch)
         config, params = self._config, self._config.loss.at(self.state.global_step)
         result = objective(
             batch,
@@ -264,6 +272,20 @@ class PolicyTrainer(SamplingTrainer):
         self._stats.add(batch, result, gradient_BT, bounds=(params.low, params.high))
         self._window_loss = result.loss.detach() + self._window_loss
         return result.loss
+
+    def _check_on_policy(self, batch: TokenBatch) -> None:
+        """Raise in every process if the ratio of an unchanged policy differs from 1 in any of them.
+
+        Raises: OffPolicyError.
+        """
+        gap = (batch.logprobs_BT.detach() - batch.old_logprobs_BT).abs().sum() / batch.mask_BT.sum().clamp(min=1)
+        if self._processes > 1:  # those that went on would wait for one that had raised
+            gap = self.accelerator.gather(gap.unsqueeze(0)).amax()
+        if gap > _ON_POLICY_TOLERANCE_NATS:  # one that is not finite ends the run as DIVERGED
+            raise OffPolicyError(
+                f"log-probabilities of a fresh rollout differ by {gap.item():.3g} nats a token from those it was "
+                "sampled with; is dropout active, or were weights changed during the rollout?"
+            )
 
     def _clip_grad_norm(self, model: Any) -> Any:
         norm: Any = super()._clip_grad_norm(model)
@@ -287,12 +309,11 @@ class PolicyTrainer(SamplingTrainer):
         metrics = self._stats.reduced(self.accelerator, logs["learning_rate"])
         metrics |= {name: logs[name] for name in ("grad_norm", "learning_rate")}
         metrics |= {**self._rollout_metrics, **self._schedules(step), **self._times(metrics), **self._frozen.take()}
-        if bonus.target is not None:
-            self._entropy_coefficient = next_coefficient(self._entropy_coefficient, metrics["entropy"] or 0.0, bonus)
+        if bonus.target is not None and (entropy := metrics["entropy"]) is not None:
+            self._entropy_coefficient = next_coefficient(self._entropy_coefficient, entropy, bonus)
         if self.accelerator.is_main_process:
             self._recorder.step(step, metrics)
-            if warning := self._inert.after_step(step, metrics):
-                self._recorder.events.write("warning", step=step, **warning)
+            self._warn(self._inert.after_step(step, metrics))
 
     def _schedules(self, step: int) -> dict[str, float | None]:
         params = self._config.loss.at(step - 1)
@@ -347,12 +368,3 @@ def _memory_peak_since_start_mib() -> float:
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def _check_on_policy(batch: TokenBatch) -> None:
-    gap = (batch.logprobs_BT.detach() - batch.old_logprobs_BT).abs().sum() / batch.mask_BT.sum().clamp(min=1)
-    if gap > _ON_POLICY_TOLERANCE_NATS:
-        raise OffPolicyError(
-            f"log-probabilities of a fresh rollout differ by {gap.item():.3g} nats a token from those it was sampled "
-            "with; is dropout active, or were weights changed during the rollout?"
-        )

@@ -182,10 +182,19 @@ class SamplingTrainer(GRPOTrainer):
         if self.vllm_generation is not None:
             sampling, step = self.generation_kwargs, self.state.global_step
             return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=seed)
+        with self._generating():
+            return super()._generate_single_turn(prompt_ids, images, fields, num_generations, *args, **kwargs)
+
+    @contextmanager
+    def _generating(self) -> Generator[None]:
+        """Let Transformers sample in this block, which ends when asked.
+
+        Raises: SamplingInterruptedError; DivergedError, if the policy is not finite.
+        """
         self._sampling = self._processes == 1  # several processes cannot break off at the same token
         try:
             with whole_weights(self.model):
-                return super()._generate_single_turn(prompt_ids, images, fields, num_generations, *args, **kwargs)
+                yield
         except RuntimeError as error:
             if "probability tensor contains" not in str(error):
                 raise
@@ -271,7 +280,7 @@ class SamplingTrainer(GRPOTrainer):
         )
         with (
             own_random_state(0),
-            whole_weights(self.model),
+            self._generating(),
             disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs),
         ):
             answer = self.model.generate(input_ids=ids, attention_mask=mask, generation_config=settings)

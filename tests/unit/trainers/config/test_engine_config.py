@@ -63,13 +63,13 @@ def test_a_run_that_vllm_cannot_sample_is_refused_all_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
         config_of(
             model={"name": "tiny_qwen2"},
-            rollout__engine={"name": "vllm", "max_length": 999, "correction": "token_truncate"},
+            rollout__engine={"name": "vllm", "max_length": 999},
             rollout__top_p=0.9,
         )
     for reason in (
         "rollout.engine vllm: model tiny_qwen2",
         "rollout.engine.max_length 999: prompts of 100 tokens and completions of 900 would be cut; give 1000 or more",
-        "rollout.engine.correction token_truncate with rollout.top_p 0.9",
+        "rollout.top_p 0.9: completions would be drawn from a distribution that is cut",
     ):
         assert reason in str(caught.value)
     assert config_of(rollout__engine__max_length=1000).rollout.engine != TransformersEngine()
