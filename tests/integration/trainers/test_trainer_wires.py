@@ -14,8 +14,11 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2Model
 from tests.integration.trainers.random_models import QUESTIONS, TRAINING, catalog
 from tests.integration.trainers.trainer_runs import Run, run, run_so_far, small_config
 from tests.unit.trainers.tasks import chats
+from trainers.benchmarks.job import BenchmarkSampling
+from trainers.benchmarks.sampler import ModelSampler
 from trainers.config import TrainingConfig, with_params
 from trainers.errors import OffPolicyError
+from trainers.evaluation.evaluate import Evaluation
 from trainers.losses import TokenBatch
 from trainers.losses.terms import next_coefficient
 from trainers.policy.checkpoints import read_state
@@ -279,3 +282,36 @@ def test_a_resumed_run_goes_on_with_the_sums_of_the_betas_warning(cache: Path, t
     with EventWriter(tmp_path / "rest" / "events.jsonl") as events:
         train(config, tmp_path / "rest", events, cache=cache, resume_from=output / "step-4", make=Resumed)
     assert resumed == [saved]
+
+
+class LevelTrainer(PolicyTrainer):
+    """All its evaluations have the same score."""
+
+    def evaluation_after(self, step: int) -> Evaluation:
+        evaluation = super().evaluation_after(step)
+        return evaluation._replace(metrics={**evaluation.metrics, "eval/avg_at_k": 0.5})
+
+
+def test_the_best_weights_are_the_first_of_equals(cache: Path, tmp_path: Path) -> None:
+    config = small_config(steps=12, evaluation__every_steps=4, keep_best=True)
+    with EventWriter(tmp_path / "events.jsonl") as events:
+        train(config, tmp_path, events, cache=cache, make=LevelTrainer)
+    assert [event["step"] for event in run_so_far(tmp_path).of("best")] == [4]
+
+
+def test_a_benchmark_draws_from_the_whole_vocabulary(tiny_cache: Path) -> None:
+    sampler = ModelSampler(tiny_cache.parent / "tiny", "float32", lambda: False)
+    sampling = BenchmarkSampling(
+        samples=1,
+        temperature=5.0,
+        top_p=1.0,
+        max_tokens=1,
+        prompt_suffix="",
+        chat=False,
+        dtype="float32",
+        reward="number",
+        seed=0,
+    )
+    prompt = sampler.prompt_ids("7+7", sampling)
+    drawn = {completion.text for completion in sampler.sample([prompt] * 400, sampling, seed=1)}
+    assert len(drawn) > 50

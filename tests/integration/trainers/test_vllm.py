@@ -273,3 +273,12 @@ def test_two_processes_have_a_copy_each_or_one_together(model: Path, tmp_path: P
         assert same[:4] == [tensor_parallel == 2] * 4
         assert len(first["metrics"]) == 4
         assert all(metrics["engine/logprob_gap_mean"] < 0.1 for metrics in first["metrics"])
+
+
+def test_parts_of_a_batch_draw_from_streams_of_their_own(vllm: StandIn, model: Path, tmp_path: Path) -> None:
+    run = Run(config_of(rollout__sampling_batch=8, steps=2), model, tmp_path / "run")
+    trainer = run.trainer
+    prompt = trainer._token_ids(trainer._task.training[:1])
+    drawn = [tokens.ids for tokens in trainer._completed(prompt * 16, 8, seed=5)]
+    assert drawn[:8] != drawn[8:]
+    assert drawn == [tokens.ids for tokens in trainer._completed(prompt * 16, 8, seed=5)]

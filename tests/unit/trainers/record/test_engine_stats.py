@@ -26,6 +26,11 @@ def test_weights_are_counted_as_they_are_cut() -> None:
     assert metrics["engine/weight_mean"] == pytest.approx((exp(0.5) + exp(-0.1) + 1.8 + 1) / 4)
 
 
+def test_a_weight_just_at_the_cap_is_not_cut() -> None:
+    same, mask = torch.tensor([[-1.0, -2.0]]), torch.ones(1, 2)
+    assert engine_stats(same, same, mask, 1.0, ALONE)["engine/weight_cut_share"] == 0.0
+
+
 def test_two_processes_give_one_mean() -> None:
     halves = [(TRAINER[row : row + 1], ENGINE[row : row + 1], MASK[row : row + 1]) for row in range(2)]
     seen: list[torch.Tensor] = []

@@ -8,7 +8,7 @@ import torch
 
 from trainers.config import DynamicSampling, RolloutConfig
 from trainers.losses import AdvantageParams, AggregationParams, OverlongParams
-from trainers.rollouts.rollout import Group, PromptStream, Sample, as_tensors, collect, counts, totals
+from trainers.rollouts.rollout import Group, PromptStream, Sample, as_tensors, collect, counts, has_spread, totals
 from trainers.tasks.base import Completion, Judgement
 
 CPU = torch.device("cpu")
@@ -159,3 +159,9 @@ def test_what_a_rollout_cannot_be_is_refused_all_at_once() -> None:
         )
     assert "draws at most 2 x 2 prompts, fewer than prompts_per_rollout 5" in str(caught.value)
     assert "overlong.cache_tokens 9 exceeds max_completion_tokens 8" in str(caught.value)
+
+
+def test_a_completion_on_which_the_judge_failed_makes_no_spread() -> None:
+    assert not has_spread(group(1.0, None, 1.0))
+    assert not has_spread(group(None, None))
+    assert has_spread(group(1.0, None, 0.0))

@@ -42,6 +42,14 @@ def test_long_prompts_are_left_out_of_both_sets_and_told() -> None:
     assert SHORT.record.left_out["too_long"].problems == sum(gone.values())
 
 
+def test_a_prompt_just_as_long_as_the_limit_stays() -> None:
+    longest = max(SHORT.lengths["training"])
+    task = WordProblems(WordProblemsTask(reward="number", max_prompt_tokens=longest), Path("no-cache"))
+    at_limit = PromptedProblems(task, task.tokenizer())
+    assert max(at_limit.lengths["training"]) == longest
+    assert at_limit.training == SHORT.training
+
+
 def test_where_nothing_is_long_nothing_is_told() -> None:
     task = WordProblems(WordProblemsTask(reward="number"), Path("no-cache"))
     whole = PromptedProblems(task, task.tokenizer())
