@@ -21,6 +21,8 @@ BEST_FILE: Final = "best.json"
 _NAME: Final = re.compile(r"step-(\d+)")
 _BEST_NAME: Final = re.compile(r"best-\d+")
 _MAY_CHANGE: Final = {"steps", "evaluation", "checkpoint_every_rollouts", "kept_checkpoints", "keep_best"}
+_STAYS: Final = "evaluation.probe_completions"
+"""Part of `evaluation` that may not change: completions are frozen once, when a run begins."""
 
 
 class Kept(NamedTuple):
@@ -172,11 +174,12 @@ def read_state(checkpoint: Path, config: TrainingConfig) -> dict[str, Any]:
         saved = TrainingConfig.model_validate(content["config"])
     except (OSError, ValueError, KeyError, ValidationError) as error:
         raise CheckpointError(f"{checkpoint} is not a complete checkpoint ({error}); name a folder step-N") from error
-    before, now = (_shown(item.model_dump(mode="json", exclude=_MAY_CHANGE)) for item in (saved, config))
+    before, now = (_fixed(item) for item in (saved, config))
     pairs = {name: (before.get(name, "not set"), now.get(name, "not set")) for name in {**before, **now}}
     if differing := [f"{name} {old} (now {new})" for name, (old, new) in pairs.items() if old != new]:
         raise CheckpointError(
-            f"{checkpoint} was made with {', '.join(differing)}; only {', '.join(sorted(_MAY_CHANGE))} may differ"
+            f"{checkpoint} was made with {', '.join(differing)}; only {', '.join(sorted(_MAY_CHANGE))} may differ, and "
+            f"not {_STAYS}"
         )
     state: dict[str, Any] = content["state"]
     if (step := state["step"]) > config.steps:
@@ -187,6 +190,12 @@ def read_state(checkpoint: Path, config: TrainingConfig) -> dict[str, Any]:
             f"for {config.steps} steps start a new run"
         )
     return state
+
+
+def _fixed(config: TrainingConfig) -> dict[str, str]:
+    """Return the settings that stay in a resumed run, as messages show them."""
+    kept = _shown(config.model_dump(mode="json", exclude=_MAY_CHANGE))
+    return kept | {_STAYS: repr(config.evaluation.probe_completions)}
 
 
 def _shown(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:

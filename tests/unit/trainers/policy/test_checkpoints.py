@@ -76,6 +76,14 @@ def test_a_checkpoint_of_another_configuration_is_refused_by_name(tmp_path: Path
         read_state(path, TrainingConfig(seed=1))
 
 
+def test_frozen_completions_are_as_many_as_when_the_run_began(tmp_path: Path) -> None:
+    path = publish_step(tmp_path, 8)
+    more = {"samples_per_problem": 64}
+    assert read_state(path, TrainingConfig.model_validate({"evaluation": more})) == {"step": 8}
+    with pytest.raises(CheckpointError, match=r"evaluation.probe_completions 32 \(now 8\)"):
+        read_state(path, TrainingConfig.model_validate({"evaluation": more | {"probe_completions": 8}}))
+
+
 def test_every_setting_that_differs_is_told_with_both_values(tmp_path: Path) -> None:
     path = publish_step(tmp_path, 8)
     other = {"loss": {"name": "ce_gppo", "beta1": 0.25}, "optimizer": {"learning_rate": 0.1}}
