@@ -296,6 +296,12 @@ def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
             "no trial of this shape has run yet: the cost is that of the tiny policy, and far too low; measure it: "
             "sweeps probe -f SPEC"
         )
+    warmup, steps = spec.base.optimizer.warmup_steps, spec.base.steps
+    if warmup >= steps and not {"optimizer.warmup_steps", "steps"} & set(spec.space.names):
+        warnings.append(
+            f"optimizer.warmup_steps {warmup} is not below steps {steps}: the learning rate never gets to its value, "
+            "and the policy hardly changes; lower it"
+        )
     if len(spec.seeds.tune) < 2:
         warnings.append("one tune seed: the winner of a single seed is mostly luck")
     if spec.seeds.confirm is None:

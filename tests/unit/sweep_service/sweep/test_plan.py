@@ -84,6 +84,15 @@ def test_plan_warns_of_what_the_report_could_not_say() -> None:
     assert "no PPO-clip baseline" in words
 
 
+def test_plan_warns_of_a_warm_up_as_long_as_the_run() -> None:
+    def told(warmup_steps: int, **changes: object) -> bool:
+        training = {"steps": 16, "optimizer": {"warmup_steps": warmup_steps}}
+        warnings = make_plan(make(training=training, **changes), None).warnings
+        return any("the learning rate never gets to its value" in warning for warning in warnings)
+
+    assert (told(40), told(16), told(15)) == (True, True, False)
+
+
 def test_plan_warns_of_a_cost_that_nothing_is_known_of() -> None:
     large = make(training={"model": {"name": "pretrained", "model": "large"}})
     assert "far too low" in make_plan(large, None).warnings[0]
