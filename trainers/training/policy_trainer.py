@@ -280,7 +280,8 @@ class PolicyTrainer(SamplingTrainer):
         """
         gap = (batch.logprobs_BT.detach() - batch.old_logprobs_BT).abs().sum() / batch.mask_BT.sum().clamp(min=1)
         if self._processes > 1:  # those that went on would wait for one that had raised
-            gap = self.accelerator.gather(gap.unsqueeze(0)).amax()
+            every: Any = self.accelerator.gather(gap.unsqueeze(0))
+            gap = every.amax()
         if gap > _ON_POLICY_TOLERANCE_NATS:  # one that is not finite ends the run as DIVERGED
             raise OffPolicyError(
                 f"log-probabilities of a fresh rollout differ by {gap.item():.3g} nats a token from those it was "
