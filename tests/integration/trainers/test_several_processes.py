@@ -57,7 +57,7 @@ def trained(job: Job) -> Iterator[tuple[Trainer, list[psutil.Process]]]:
 
     trainer = Trainer(job, start)
     try:
-        wait_until("it trains", lambda: run_so_far(Path(job.directory)).steps_done > 0 or trainer.wait(0))
+        wait_until("it trains", lambda: run_so_far(Path(job.directory)).steps_done > 0 or trainer.wait(0), 150)
         assert trainer.pid is not None
         ranks = psutil.Process(trainer.pid).children()
         assert len(ranks) == 2, (Path(job.directory) / "stderr.log").read_text()
