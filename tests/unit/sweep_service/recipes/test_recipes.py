@@ -354,7 +354,7 @@ def test_the_command_writes_what_the_library_writes(tmp_path: Path, monkeypatch:
     code, path, remark = run(*asked, "-o", str(tmp_path / "sweep.yaml"))
     assert (code, (tmp_path / "sweep.yaml").read_text()) == (0, text)
     assert path == f"{tmp_path / 'sweep.yaml'}\n"
-    assert remark.startswith("next: sweeps plan -f ")
+    assert remark.startswith(f"next: sweeps plan {tmp_path}")
 
 
 def test_the_command_takes_a_model_of_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
