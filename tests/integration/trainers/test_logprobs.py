@@ -29,7 +29,14 @@ def trained(
     return run(config, tmp_path / "run", cache), gaps
 
 
-@pytest.mark.parametrize("architecture", MODELS)
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        "gpt2",
+        "qwen2",
+        *(pytest.param(name, marks=pytest.mark.long) for name in MODELS if name not in ("gpt2", "qwen2")),
+    ],
+)
 def test_the_trainer_scores_as_generation_draws(
     tmp_path: Path, architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
