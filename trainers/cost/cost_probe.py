@@ -21,6 +21,7 @@ from transformers import GenerationConfig
 from trainers.config import TinyPolicy, TrainingConfig, VLLMEngine, with_params
 from trainers.cost.cost_figures import PHASES, CostFigures
 from trainers.cost.cost_meter import CostMeter, device, process_age_s, settle
+from trainers.losses.base import MAX_STEPS
 from trainers.policy.checkpoints import checkpoint_folder
 from trainers.process.events import EventWriter, NoEvents
 from trainers.process.parallel import process_state
@@ -32,7 +33,6 @@ from trainers.training.sampling_trainer import Folders
 from trainers.training.train import train
 
 UPDATES: Final = 3
-_NEVER: Final = 10**9
 
 
 def measure_cost(
@@ -52,7 +52,7 @@ def shortened(config: TrainingConfig, processes: int) -> TrainingConfig:
         "steps": updates,
         "rollout.prompts_per_rollout": updates * minibatch,
         "rollout.dynamic_sampling": None,
-        "evaluation.every_steps": _NEVER,
+        "evaluation.every_steps": MAX_STEPS,
         "evaluation.probe_completions": 0,
         "keep_best": False,
     }
