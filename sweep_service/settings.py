@@ -14,7 +14,7 @@ from trainers.process.environment import CACHE, HOME
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _HUB_SECRETS: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
 _SERVICE_SECRETS: Final = ("SWEEPS_DATABASE_URL", "SWEEPS_MLFLOW_LOGIN", "MLFLOW_TRACKING_", "RAY_AUTH_TOKEN")
-"""How the names begin of variables that sign in to the database, to MLflow and to Ray."""
+"""Beginnings of the names of variables that sign in to the database, to MLflow and to Ray."""
 
 
 class Settings(BaseSettings):

@@ -174,7 +174,7 @@ def long_filter(random: Random, document: dict[str, Any]) -> None:
 
 
 def large_grid(random: Random, document: dict[str, Any]) -> None:
-    """As many points, trials and characters as may be, or a few more."""
+    """Return a spec with as many points, trials and characters as may be, or a few more."""
     points = random.choice((250, 500, 501))
     document["training"] = {
         "task": {"name": "word_problems", "data": {"system": "x" * random.choice((10, 15_000, 16_400))}}

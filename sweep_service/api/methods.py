@@ -1,4 +1,4 @@
-"""What holds for every route: HEAD is answered wherever GET is, and OPTIONS says which methods a path takes."""
+"""Methods of every route: HEAD is answered wherever GET is, and OPTIONS says which methods a path takes."""
 
 from typing import Final
 

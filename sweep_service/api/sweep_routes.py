@@ -71,7 +71,7 @@ SweepIds = Annotated[str, StringConstraints(pattern=r"^swp_[0-9a-z]{1,36}(,swp_[
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?=[^\x00]*$", max_length=265)]
 TrialId = Annotated[str, StringConstraints(pattern=r"^trl_[0-9a-z]{1,36}$")]
 REFUSALS = documented(400, 401, 403, 422, 500, 503)
-"""What every route under /v1 may answer: to unknown hosts, strangers, wrong parameters, or without a database."""
+"""Refusals of every route under /v1: of unknown hosts, strangers, wrong parameters, or without a database."""
 router = APIRouter(
     prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=REFUSALS
 )

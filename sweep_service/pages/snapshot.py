@@ -86,7 +86,7 @@ class Snapshot:
     evaluations: list[Evaluation]
     best: BestSoFar | None
     judged: Judged
-    """What the report says, or why there is none."""
+    """The report's verdict, or the reason why there is none."""
     probing: str | None
     """Phase of the sweep's cost probe; None without a running one."""
     mlflow_url: str | None

@@ -21,7 +21,7 @@ _WORTH: Final = 0.9
 
 
 class CommonPart:
-    """What many reports have in common, such as the script of their pages; both forms are kept in memory."""
+    """Bytes that many reports have in common, such as the script of their pages, plain and compressed."""
 
     def __init__(self, plain: bytes, deflated: bytes) -> None:
         self.plain, self.deflated = plain, deflated

@@ -1,4 +1,4 @@
-"""How the projection signs in to MLflow: our own door's secret, or what MLflow's own variables say."""
+"""Signs the projection in to MLflow, by our own door's secret or by MLflow's own variables."""
 
 import os
 import ssl

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Kind(Enum):
-    """Which report is built."""
+    """Occasions on which a report is built."""
 
     FINAL = "final"  # of a sweep whose trials are done; the sweep ends with it
     LATE = "late"  # of a sweep that failed or was cancelled: its results are worth reading too

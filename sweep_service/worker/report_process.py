@@ -28,7 +28,7 @@ from sweep_service.store import open_store
 from trainers.process.lifeline import ORPHANED_EXIT_CODE
 
 _NICE: Final = 10
-"""How far a patient report stands back from trainers; on Linux a thread has a priority of its own."""
+"""Niceness of the thread that builds a patient report, so that trainers go first; Linux has one for each thread."""
 
 
 def main() -> None:

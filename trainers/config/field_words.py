@@ -103,7 +103,7 @@ _NOTES: Final[Mapping[str, str]] = {
     "rollout.prompts_per_minibatch": "a rollout is used once, in prompts_per_rollout / prompts_per_minibatch updates",
     "steps": "counted in optimizer updates",
 }
-"""What a setting means that is not quite the same as the word."""
+"""Differences between a setting and the word that leads to it."""
 
 _ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
     "dapo": (
@@ -113,7 +113,7 @@ _ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
     "pretrained": ("*", "a model of the catalog is {name: pretrained, model: NAME}"),
     "word_problems": ("*", "a dataset of the catalog is {name: word_problems, data: NAME}"),
 }
-"""For a choice: words (`*`: all others) that are no choice themselves, and how what they mean is written with it."""
+"""Words that are not choices (`*`: all others), by the choice with which one writes what they mean, and how."""
 
 
 def setting_meant(word: str, names: Collection[str]) -> str | None:

@@ -26,7 +26,7 @@ Forward = Callable[[Mapping[str, Tensor]], tuple[Tensor, Tensor]]
 
 
 class Gap(NamedTuple):
-    """How far log-probabilities of the same tokens are apart, in nats."""
+    """Distance between two sets of log-probabilities of the same tokens, in nats."""
 
     mean: float
     largest: float

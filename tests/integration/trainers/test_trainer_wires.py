@@ -1,4 +1,4 @@
-"""What the trainer really hands to generation, evaluation, loss and optimizer is what the configuration says."""
+"""The trainer hands to generation, evaluation, loss and optimizer just what the configuration says."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -51,7 +51,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Watched:
-    """What Transformers was asked to generate: the settings, the prompts, the completions."""
+    """Calls of Transformers' `generate`: their settings, prompts and completions."""
 
     def __init__(self) -> None:
         self.calls = list[SimpleNamespace]()

@@ -28,7 +28,7 @@ TROUBLES = {
     "breaks": ("os.kill(os.getpid(), signal.SIGSEGV)", "ended by signal 11 (SIGSEGV)"),
     "hangs": ("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)", "it was not done after 1 s"),
 }
-"""What may become of the process that builds a report: its code, and what is noted of it."""
+"""Ends of the process that builds a report: its code, and the note on it."""
 STAND_IN = """
 import json, os, pathlib, signal, sys, time
 for line in sys.stdin:

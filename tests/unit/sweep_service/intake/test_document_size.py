@@ -1,4 +1,4 @@
-"""What is larger than any sweep is refused before anything looks at it."""
+"""A document larger than any sweep is refused before anything looks at it."""
 
 from typing import Any
 

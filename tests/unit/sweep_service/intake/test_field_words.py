@@ -1,4 +1,4 @@
-"""What people write who come from other trainers and tuners is led to the setting or choice that they mean."""
+"""Words of other trainers and tuners lead to the setting or choice that they mean."""
 
 from collections import Counter
 from typing import Any

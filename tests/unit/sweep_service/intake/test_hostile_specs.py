@@ -26,7 +26,7 @@ MOST = {"trainings": 3500, "configs": 600, "trials": 3000, "schemas": 0, "simila
 
 
 class Work:
-    """What was done since it was asked last."""
+    """Work done since the last question."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.done = Counter[str]()

@@ -1,4 +1,4 @@
-"""What somebody could mean is accepted, with the catalog that it names."""
+"""Specs that somebody could mean are accepted, with the catalog that they name."""
 
 import json
 from collections import Counter

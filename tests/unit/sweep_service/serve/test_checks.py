@@ -43,7 +43,7 @@ def test_a_home_that_is_in_use(tmp_path: Path) -> None:
 
 
 def test_rays_folder_lies_in_one_that_only_its_owner_may_enter(tmp_path: Path) -> None:
-    short = Path("/tmp/h")
+    short = Path("/h")
     assert ray_folder(Settings(home=short)) == short / "ray"  # `preflight` shuts it in
     for settings in (Settings(home=tmp_path / ("long" * 12)), Settings(home=tmp_path, ray_temp_dir=tmp_path)):
         first, second = ray_folder(settings).parent, ray_folder(settings).parent

@@ -1,4 +1,4 @@
-"""What each state means, written down a second time."""
+"""The meaning of each state, written down a second time."""
 
 from sweep_service.sweep.endings import TrialState
 from sweep_service.sweep.records import DesiredState, SweepState

@@ -1,4 +1,4 @@
-"""How the grader's child compares two answers."""
+"""The grader's child compares the answer with the gold one, alike in every run."""
 
 import sympy.core.random
 
