@@ -39,7 +39,7 @@ what a run writes, below DIR:
 
 exit codes:
   0 finished   1 unexpected error   2 bad configuration   3 diverged   4 stopped by a signal, after a checkpoint
-  5 the owner named by --parent-fd is gone
+  5 the owner named by --parent-fd is gone   130 interrupted a second time
 
 examples:
   python -m trainers run.yaml                                  an empty run.yaml is the default run

@@ -3,8 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fastapi.responses import Response, StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
@@ -23,10 +22,11 @@ _BATCH = 500
 
 @dataclass
 class Streams:
-    """The open streams of this process; setting `stopping` ends them, so that the server can shut down."""
+    """The open streams of this process; `stopping` ends them, so that the server can shut down."""
 
     open: int = 0
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: bool = False
+    """Set by another thread."""
 
     def response(self, service: SweepService, sweep_id: str, after: int, *, head: bool) -> Response:
         """Return the stream of a sweep's events with a number above `after`; with `head` its headers alone.
@@ -47,7 +47,7 @@ class Streams:
         try:
             yield format_sse_event(retry=RETRY_MS)
             sent = time.monotonic()
-            while not self.stopping.is_set():
+            while not self.stopping:
                 ended = (await run_in_threadpool(service.store.get_sweep, sweep_id)).state.is_over
                 events = await run_in_threadpool(service.store.list_events, sweep_id, after, _BATCH)
                 for event in events:
@@ -62,7 +62,6 @@ class Streams:
                 if time.monotonic() - sent > PING_S:
                     yield KEEPALIVE_COMMENT
                     sent = time.monotonic()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self.stopping.wait(), POLL_S)
+                await asyncio.sleep(POLL_S)
         finally:
             self.open -= 1

@@ -1,7 +1,8 @@
 """The API as a process: token, database, socket, uvicorn."""
 
 import socket
-from types import FrameType
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -12,6 +13,7 @@ from sweep_service.errors import ServiceError
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import open_store
+from trainers.process.signals import hear_stop_signals
 
 _DRAIN_S = 5
 
@@ -21,16 +23,21 @@ class AddressInUse(ServiceError):
 
 
 class Server(uvicorn.Server):
-    """Uvicorn that ends the event streams first, so that it can stop at once."""
+    """Uvicorn that ends the event streams first, so that it can stop at once. `run_api` hears its signals."""
 
     def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
         super().__init__(config)
         self.streams = streams
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal to stop."""
-        self.streams.stopping.set()
-        super().handle_exit(sig, frame)
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave signals alone: uvicorn would raise them again at its end, and so end us before ours."""
+        yield
+
+    def stop(self) -> None:
+        """End after the requests under way, at most a few seconds; asked again, at once. Any thread may ask."""
+        self.force_exit = self.should_exit
+        self.streams.stopping = self.should_exit = True
 
 
 def run_api(settings: Settings) -> None:
@@ -41,8 +48,10 @@ def run_api(settings: Settings) -> None:
     token = server_token(settings.token_file, settings.host)
     listener = listen(settings.host, settings.port)
     store = open_store(settings.database_url)
+    server = make_server(SweepService(store, settings), token)
+    hear_stop_signals(lambda _: server.stop())
     try:
-        make_server(SweepService(store, settings), token).run(sockets=[listener])
+        server.run(sockets=[listener])
     finally:
         store.close()
 

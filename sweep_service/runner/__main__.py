@@ -3,6 +3,7 @@
 import argparse
 import faulthandler
 import os
+import signal
 import sys
 
 from sweep_service.errors import StaleEpoch
@@ -12,6 +13,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, open_store
 from trainers.process.environment import UMASK
 from trainers.process.lifeline import follow_parent
+from trainers.process.signals import hear_stop_signals
 
 # Read by Ray when it is imported, or passed on to its actors.
 _RAY_SETTINGS = {
@@ -21,6 +23,7 @@ _RAY_SETTINGS = {
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_AUTO_INIT": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # it would end Tune's loop as if all trials were done
     "TUNE_GLOBAL_CHECKPOINT_S": "1e9",  # Tune's own snapshots are never read
     "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # the ledger hands out no more than there are slots
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
@@ -28,13 +31,14 @@ _RAY_SETTINGS = {
 
 
 def main() -> int:
-    """Run one sweep's trials. Exit codes: 0 done, 1 failed, 3 lease lost, 4 stuck, 75 no Ray."""
+    """Run one sweep's trials. Exit codes: 0 done, 1 failed, 3 lease lost, 4 stuck, 75 no Ray, 128 + N by signal N."""
     parser = argparse.ArgumentParser("python -m sweep_service.runner", description="Run one sweep (internal).")
     parser.add_argument("sweep_id")
     parser.add_argument("epoch", type=int)
     options = parser.parse_args()
     os.umask(UMASK)
     follow_parent(LIFELINE)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # before there is a lease, nothing needs an orderly end
     faulthandler.enable()
     os.environ.update(_RAY_SETTINGS)
     settings = Settings()
@@ -44,6 +48,7 @@ def main() -> int:
         store.renew_lease(fence, LEASE_S)
         lease = Lease(store, fence)
         lease.start()  # on a busy machine the import below may outlast the lease that the worker left behind
+        hear_stop_signals(lease.end_by_signal)
         from sweep_service.runner.driver import run_sweep  # imports Ray, which reads the settings above
 
         run_sweep(store, settings, fence, lease)

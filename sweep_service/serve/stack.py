@@ -2,13 +2,12 @@
 
 import json
 import shutil
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import IO, Final, Self
 
 from sweep_service.auth import read_token, server_token, sign_in_key
@@ -19,6 +18,7 @@ from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
 from sweep_service.serve.services import Service, ray_folder, services
 from sweep_service.settings import Settings
 from sweep_service.store import open_store
+from trainers.process.signals import hear_stop_signals
 
 READY_TIMEOUT_S: Final = 90.0
 STOP_GRACE_S: Final = 5.0
@@ -63,6 +63,7 @@ class Stack:
         try:
             self._prepare()
             for service in self._services:
+                self._look_whether_to_stop()
                 service.start(keep_log=service.name != "ray")
             self._wait_until_ready()
             self._guard.start()
@@ -115,9 +116,27 @@ class Stack:
             shutil.rmtree(folder if folder.is_relative_to(home) else folder.parent, ignore_errors=True)
             self._ray_note.unlink()
 
+    def ask_to_stop(self) -> None:
+        """Have `wait` return, or starting end with KeyboardInterrupt; asked again, end all services at once.
+
+        Any thread may ask.
+        """
+        if self._stopping.is_set():
+            _stop_together(self._services, 0)
+        self._stopping.set()
+
+    def wait(self) -> None:
+        """Wait until somebody asks to stop."""
+        self._stopping.wait()
+
+    def _look_whether_to_stop(self) -> None:
+        if self._stopping.is_set():
+            raise KeyboardInterrupt
+
     def _wait_until_ready(self) -> None:
         began, waiting = time.monotonic(), list(self._services)
         while waiting:
+            self._look_whether_to_stop()
             for service in [service for service in waiting if service.dead]:
                 raise CannotStart(f"{service.name} ended at once; the end of {service.log}:\n{log_tail(service.log)}")
             for service in [service for service in waiting if service.ready()]:
@@ -140,8 +159,8 @@ class Stack:
         self._stopping.set()
         if self._guard.is_alive():
             self._guard.join()
-        _stop_together([service for service in self._services if service.name == "worker"])
-        _stop_together([service for service in self._services if service.name != "worker"])
+        _stop_together([service for service in self._services if service.name == "worker"], STOP_GRACE_S)
+        _stop_together([service for service in self._services if service.name != "worker"], STOP_GRACE_S)
         if self._services:
             self._remove_ray_folder()
         (self.settings.home / "address.json").unlink(missing_ok=True)
@@ -149,8 +168,8 @@ class Stack:
             self._lock.close()
 
 
-def _stop_together(stopping: Sequence[Service]) -> None:
-    threads = [threading.Thread(target=service.stop, args=(STOP_GRACE_S,)) for service in stopping]
+def _stop_together(stopping: Sequence[Service], grace_s: float) -> None:
+    threads = [threading.Thread(target=service.stop, args=(grace_s,)) for service in stopping]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -159,11 +178,10 @@ def _stop_together(stopping: Sequence[Service]) -> None:
 
 def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code. A second signal ends everything at once."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
-    asked = settings
+    asked, stack = settings, Stack(settings, cpus, gpus)
+    hear_stop_signals(lambda _: stack.ask_to_stop())
     try:
-        with Stack(settings, cpus, gpus) as stack:
+        with stack:
             settings = stack.settings
             stack.say(f"page    {stack.page()}    signs in by itself: keep it to yourself")
             stack.say(f"API     {settings.url}    token in {settings.token_file}")
@@ -172,19 +190,15 @@ def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -
                 stack.say(f"Ray     {asked.ray_address}{_others(asked.ray_address, 'SWEEPS_RAY_ADDRESS')}")
             stack.say(f"data    {settings.home}    logs in {settings.home / 'logs'}")
             stack.say("Ctrl-C stops everything.")
-            while True:
-                signal.pause()
+            stack.wait()
     except KeyboardInterrupt:
-        _to_stderr("stopped")
+        pass
     except ServiceError as error:
         _to_stderr(str(error))
         return 1
+    _to_stderr("stopped")
     return 0
 
 
 def _others(address: str, variable: str) -> str:
     return f"    not ours: {variable} names it; sweeps doctor looks whether it answers" if address else ""
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

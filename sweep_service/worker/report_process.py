@@ -10,6 +10,7 @@ standard error is for the worker's log.
 import faulthandler
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -34,6 +35,7 @@ _NICE: Final = 10
 def main() -> None:
     """Build reports until standard input ends."""
     die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends it at once, as SIGTERM does
     faulthandler.enable()
     with suppress(OSError):  # if memory runs out, this process is the one to end, not the worker or a trainer
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -59,10 +61,10 @@ def _read(requests: SimpleQueue[str]) -> None:
 def _answer(settings: Settings, sweep_id: str, *, interim: bool) -> Mapping[str, Any]:
     """Build and keep a report, and say what has become of it."""
     try:
+        store = open_store(settings.database_url)
         from sweep_service.report import page_script  # brings plotly, scipy and matplotlib: seconds
         from sweep_service.worker.reports import build_report
 
-        store = open_store(settings.database_url)
         put = store.put_interim_report if interim else store.put_report
         put(sweep_id, *build_report(store, sweep_id, settings), page_script())
         store.close()

@@ -2,12 +2,10 @@
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from _thread import start_new_thread
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +26,7 @@ from sweep_service.tracking.mlflow_api import MlflowApi
 from sweep_service.tracking.projector import LAST_PASSES_S, Projector
 from sweep_service.worker.heartbeat import Heartbeat
 from sweep_service.worker.report_builder import ReportBuilder
+from trainers.process.signals import hear_stop_signals
 
 MAX_RUNNERS: Final = 4
 """Number of sweeps that one worker runs at a time, sharing Ray's slots, besides one that is being cancelled."""
@@ -160,7 +159,8 @@ def run_worker(settings: Settings) -> None:
     """Run a worker until SIGTERM or SIGINT."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    stopped = event_set_by_signals()
+    stopped = threading.Event()
+    hear_stop_signals(lambda _: stopped.set())
     tracker = MlflowApi(settings.mlflow_url, sign_in(settings), certificates()) if settings.mlflow_url else None
     store = open_store(settings.database_url)
     project = Projector(store, tracker).run if tracker else threading.Event.is_set
@@ -172,18 +172,6 @@ def run_worker(settings: Settings) -> None:
         stopped.set()
         projection.join(LAST_PASSES_S)
         store.close()
-
-
-def event_set_by_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set; to be called in the main thread.
-
-    A handler runs in the main thread, between any two instructions of it. Setting an event takes a lock that the main
-    thread may hold just then, waiting for that event; so another thread sets it.
-    """
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: start_new_thread(stopped.set, ()))
-    return stopped
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Final
 import psutil
 
 from trainers.process.lifeline import ORPHANED_EXIT_CODE
+from trainers.process.signals import STOP_SIGNALS, signal_pipe
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -26,21 +27,17 @@ def main(command: list[str]) -> int:
     """Run the command; return its exit code, 128 + the signal that ended it, or 5 if the owner has ended."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans below come to this process, not to init
-    wake, woken = os.pipe()
-    os.set_blocking(woken, False)
-    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signals = signal_pipe(signal.SIGCHLD, *STOP_SIGNALS)
     program = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # no threads here
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _: program.send_signal(received))
     while program.poll() is None:
-        ready, _, _ = select.select([0, wake], [], [])
-        if wake in ready:
-            os.read(wake, 512)
+        ready, _, _ = select.select([0, signals], [], [])
+        for number in os.read(signals, 512) if signals in ready else b"":
+            if number in STOP_SIGNALS:
+                program.send_signal(number)
         if 0 in ready and not os.read(0, 512):
             _kill_all_below()
             return ORPHANED_EXIT_CODE

@@ -5,6 +5,7 @@ asking the others to stop, which here would mean: save and end well.
 """
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -14,9 +15,10 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from trainers.process.environment import EXIT_CODES, RENDEZVOUS
+from trainers.process.signals import STOP_SIGNALS, signal_pipe
 
 GRACE_S: Final = 60.0
 """Seconds that the others may take to end after the first one; none if the first was killed or failed."""
@@ -30,22 +32,14 @@ def launch(arguments: Sequence[str], processes: int) -> int:
     """
     lifeline, _writing_end = os.pipe()  # no other process has the writing end
     children: list[subprocess.Popen[bytes]] = []
-    stop_requested = False
-
-    def pass_on(*_: Any) -> None:
-        nonlocal stop_requested
-        stop_requested = True
-        for child in children:
-            child.send_signal(signal.SIGTERM)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, pass_on)
+    signals = signal_pipe(signal.SIGCHLD, *STOP_SIGNALS)
     command = [sys.executable, "-m", "trainers", *arguments, "--processes", "1", "--parent-fd", str(lifeline)]
     with meeting_place() as place:
         for rank in range(processes):
             environment = os.environ | process_environment(rank, processes, place)
             children.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, pass_fds=[lifeline]))
-        code = exit_code(_codes(children))
+        codes, stop_requested = _codes(children, signals)
+    code = exit_code(codes)
     if code == 128 + signal.SIGTERM and stop_requested:  # it came before a process had its handler
         return EXIT_CODES["STOPPED"]
     return code
@@ -90,19 +84,33 @@ def process_environment(rank: int, processes: int, place: MeetingPlace) -> dict[
     }
 
 
-def _codes(children: Sequence["subprocess.Popen[bytes]"]) -> list[int]:
-    """Wait for all; return the exit codes of those that ended by themselves, the first to end first."""
-    os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-    first = [child for child in children if child.poll() is not None]
+def _codes(children: Sequence["subprocess.Popen[bytes]"], signals: int) -> tuple[list[int], bool]:
+    """Wait for all children, and pass on what comes through the pipe `signals`, which also tells of their ends.
+
+    Returns: exit codes of those that ended by themselves, the first to end first; whether they were asked to stop.
+    """
+    asked = False
+    while not (first := [child for child in children if child.poll() is not None]):
+        asked |= _pass_on(children, signals, None)
     codes = sorted(child.returncode for child in first)
     deadline = time.monotonic() + (0 if codes[0] < 0 or EXIT_CODES["FAILED"] in codes else GRACE_S)
-    for child in (child for child in children if child not in first):
-        try:
-            codes.append(child.wait(max(0.0, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:  # it is waiting for a process that is gone
-            child.kill()
-            child.wait()
-    return codes
+    others = [child for child in children if child not in first]
+    while any(child.poll() is None for child in others) and time.monotonic() < deadline:
+        asked |= _pass_on(children, signals, deadline - time.monotonic())
+    codes += [child.returncode for child in others if child.poll() is not None]
+    for child in (child for child in others if child.poll() is None):  # it is waiting for a process that is gone
+        child.kill()
+        child.wait()
+    return codes, asked
+
+
+def _pass_on(children: Sequence["subprocess.Popen[bytes]"], signals: int, timeout_s: float | None) -> bool:
+    """Wait for the next signals; on SIGTERM or SIGINT send every child SIGTERM, and return True."""
+    ready, _, _ = select.select([signals], [], [], timeout_s)
+    asked = bool(ready) and any(number in STOP_SIGNALS for number in os.read(signals, 512))
+    for child in children if asked else ():
+        child.terminate()
+    return asked
 
 
 def exit_code(codes: Sequence[int]) -> int:

@@ -5,8 +5,9 @@ import os
 import signal
 import sys
 import threading
-from types import FrameType
 from typing import Final
+
+from trainers.process.signals import hear_stop_signals
 
 ORPHANED_EXIT_CODE: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
@@ -36,17 +37,19 @@ def _exit_at_end_of(pipe: int) -> None:
 
 
 class StopSignal:
-    """Turns SIGTERM and SIGINT into a flag that training reads between updates; a second SIGINT interrupts at once."""
+    """Turns SIGTERM and SIGINT into a flag that training reads between updates; a second SIGINT ends it at once."""
 
     def __init__(self) -> None:
         self.requested = False
+        self._interrupts = 0
 
     def install(self) -> None:
         """Take over both signals of this process. Call it from the main thread."""
-        signal.signal(signal.SIGTERM, self._on_signal)
-        signal.signal(signal.SIGINT, self._on_signal)
+        hear_stop_signals(self._hear)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.requested and number == signal.SIGINT:
-            raise KeyboardInterrupt
+    def _hear(self, number: int) -> None:
         self.requested = True
+        self._interrupts += number == signal.SIGINT
+        if self._interrupts > 1:  # as by SIGKILL: what is saved is whole, and what this process started ends with it
+            os.write(2, b"\ninterrupted\n")
+            os._exit(128 + signal.SIGINT)

@@ -1,7 +1,6 @@
 """A real API on loopback, with a real store in a temporary folder."""
 
 import json
-import signal
 import sys
 import threading
 from collections.abc import Generator, Iterator
@@ -53,7 +52,7 @@ def serving(home: Path, port: int = 0, **changes: str) -> Generator[Served]:
     thread.start()
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False) as http:
         yield Served(url, token, service, http)
-        server.handle_exit(signal.SIGTERM, None)
+        server.stop()
         thread.join(10)
         assert not thread.is_alive(), "the server did not stop"
     store.close()

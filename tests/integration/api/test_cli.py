@@ -19,6 +19,7 @@ from sweep_service.auth import ensure_token
 from sweep_service.client import Client
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState
+from sweep_service.worker.heartbeat import Heartbeat
 from sweep_service.worker.reports import build_report
 from tests.integration.api.conftest import Served, Sweeps, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
@@ -278,6 +279,14 @@ def test_a_probe_is_found_by_its_name_only_if_no_real_sweep_has_it(served: Serve
     assert [("(probe)" in listed[sweep_id]) for sweep_id in (lonely, real, probe)] == [True, False, True]
     assert sweeps("cancel", "played").code == 0
     assert served.store.get_sweep(probe).state is SweepState.QUEUED
+
+
+def test_a_worker_that_does_not_run_fails_its_check(sweeps: Sweeps, home: Path) -> None:
+    ran = sweeps("worker", "--check")
+    assert ran.code == 1
+    assert ran.err.startswith("error: no worker runs on ")
+    Heartbeat(Settings(home=home)).beat()
+    assert sweeps("worker", "--check").code == 0
 
 
 def test_a_wrong_setting_is_named(sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch) -> None:

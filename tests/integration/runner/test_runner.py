@@ -1,5 +1,6 @@
 """Real small sweeps through the real runner, on a real Ray, with the real trainer."""
 
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -68,6 +69,22 @@ def test_cancel_ends_the_trainers_within_seconds(settings: Settings, store: Stor
     attempts = store.list_attempts(fence.sweep_id)
     assert {attempt.outcome for attempt in attempts} == {AttemptOutcome.CANCELLED}
     assert not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_runner_at_once_and_leaves_its_sweep_to_the_next(
+    settings: Settings, store: Store, ray: Mapping[str, str], number: signal.Signals
+) -> None:
+    fence = submit_and_claim(store, small_sweep("signalled", training=SMALL_TRAINING | {"steps": 96000}))
+    with runner(settings, fence, ray) as process:
+        wait_until("a trial trains", lambda: any(trial.step for trial in store.list_trials(fence.sweep_id)), 120)
+        process.send_signal(number)
+        assert process.wait(5) == 128 + number
+        attempts = store.list_attempts(fence.sweep_id)
+        wait_until("its trainers end", lambda: not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts), 5)
+    assert store.get_sweep(fence.sweep_id).state is SweepState.RUNNING
+    assert not any(trial.state.is_over for trial in store.list_trials(fence.sweep_id))
 
 
 def test_a_runner_without_a_lease_changes_nothing(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
 from tests.integration.trainers.tiny_models import CONTEXT, save_tiny_model
+from tests.kept_signals import kept_signals
 from trainers.benchmarks.__main__ import main
 from trainers.benchmarks.job import BenchmarkSampling
 from trainers.benchmarks.sampler import ModelSampler
@@ -39,11 +40,8 @@ QUICK = ("--reward", "number", "--max-tokens", "6", "--samples", "4", "--batch",
 @pytest.fixture(autouse=True)
 def _as_before() -> Generator[None]:
     """Put back what the command line changes of its process."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    with patch.dict(os.environ):
+    with patch.dict(os.environ), kept_signals():
         yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,7 @@ def test_a_folder_that_cannot_be_written_stops_no_worker(tmp_path: Path) -> None
     assert "Not a directory" in (complaint(settings) or "")
 
 
+@pytest.mark.long
 def test_the_check_of_a_real_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(home=tmp_path)
     environment = {**os.environ, **settings.environment()}

@@ -2,11 +2,10 @@
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +24,9 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import SweepState
-from sweep_service.worker.work_loop import Worker, event_set_by_signals
+from sweep_service.worker.work_loop import Worker
 from tests.stored_sweeps import run_trial, start, submit
 from tests.sweep_stack import one_of, processes_of, wait_until
-
-
-def test_a_signal_is_heard_while_the_main_thread_holds_the_lock_of_the_event(restored_signals: None) -> None:
-    stopped = event_set_by_signals()
-    with stopped._cond:  # pyright: ignore[reportAttributeAccessIssue]  # as inside Event.wait
-        signal.raise_signal(signal.SIGTERM)
-    assert stopped.wait(10)
-
-
-@pytest.fixture
-def restored_signals() -> Iterator[None]:
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.long
@@ -83,8 +67,12 @@ def test_a_waiting_sweep_is_cancelled_though_the_worker_has_no_room(
     store = open_store(settings.database_url)
     submit(store)
     sweep = submit(store)
+    held = [store.claim("another", 60) for _ in range(2)]
     store.request_cancel(sweep.id)
-    Worker(store, settings).run(_stop_when_ended(settings, sweep.id))
+    for found in held:
+        assert found is not None
+        store.release_lease(Fence(found.id, found.epoch))
+    Worker(store, settings).run(_stop_when(lambda: store.get_sweep(sweep.id).state.is_over))
     assert [sweep.state for sweep in store.list_sweeps(9)] == [SweepState.CANCELLED, SweepState.QUEUED]
     store.close()
 

@@ -8,9 +8,11 @@ import time
 
 import pytest
 
+from tests.kept_signals import kept_signals
 from trainers.process import launch
 from trainers.process.environment import RENDEZVOUS
 from trainers.process.launch import _codes, exit_code, meeting_place, process_environment, reserved_port
+from trainers.process.signals import STOP_SIGNALS, signal_pipe
 
 KILLED = int(signal.SIGKILL)
 
@@ -18,14 +20,23 @@ KILLED = int(signal.SIGKILL)
 def ended(monkeypatch: pytest.MonkeyPatch, *scripts: str, grace_s: float = 30.0) -> list[int]:
     """Exit codes of shell scripts started together, and that none of them is left."""
     monkeypatch.setattr(launch, "GRACE_S", grace_s)
-    children = [subprocess.Popen(["sh", "-c", f"exec 2>/dev/null; {script}"]) for script in scripts]
-    try:
-        codes = _codes(children)
-        assert all(child.returncode is not None for child in children)
-    finally:
-        for child in children:
-            child.kill()
+    with kept_signals():
+        signals = signal_pipe(signal.SIGCHLD, *STOP_SIGNALS)
+        children = [subprocess.Popen(["sh", "-c", f"exec 2>/dev/null; {script}"]) for script in scripts]
+        try:
+            codes, asked = _codes(children, signals)
+            assert all(child.returncode is not None for child in children)
+        finally:
+            for child in children:
+                child.kill()
+    assert asked == any("$PPID" in script for script in scripts)
     return codes
+
+
+@pytest.mark.parametrize("number", ["TERM", "INT"])
+def test_a_signal_is_passed_on_as_a_wish_to_stop(monkeypatch: pytest.MonkeyPatch, number: str) -> None:
+    stops, waits = "trap 'exit 4' TERM", "while true; do sleep 0.05; done"
+    assert ended(monkeypatch, f"{stops}; sleep 0.5; kill -{number} $PPID; {waits}", f"{stops}; {waits}") == [4, 4]
 
 
 def test_all_that_end_well_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,40 @@
+"""Signals, one way for all processes: the interpreter writes their numbers to a pipe, which an ordinary thread reads.
+
+A handler in Python runs in the main thread, between any two of its instructions. Whatever it does there, such as taking
+a lock, starting a process or raising an exception, can meet the main thread in the middle of just that. So ours do
+nothing. The pipe is written in C, at once, even if a library puts a handler of its own in the place of ours.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Final
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def signal_pipe(*numbers: signal.Signals) -> int:
+    """Have these signals written to a pipe, one byte each with the signal's number; return its reading end.
+
+    Call it in the main thread, once in a process: a process has one such pipe.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in numbers:
+        signal.signal(number, lambda *_: None)
+    return reading
+
+
+def hear_stop_signals(heard: Callable[[int], None]) -> None:
+    """Call `heard` with the number of every SIGTERM and SIGINT, in a thread of its own. Call it in the main thread."""
+    pipe = signal_pipe(*STOP_SIGNALS)
+
+    def listen() -> None:
+        while True:
+            for number in os.read(pipe, 512):
+                if number in STOP_SIGNALS:
+                    heard(number)
+
+    threading.Thread(target=listen, name="signals", daemon=True).start()
