@@ -14,7 +14,7 @@ from sweep_service.store import Store, open_store
 from sweep_service.sweep.records import AttemptOutcome, Sweep, SweepState, TrialState
 from tests.sweep_stack import SMALL_TRAINING, answers, one_of, processes_of, serving, small_sweep, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 STEPS = 160
 """Some seconds of training: long enough to be hit in the middle."""
@@ -79,7 +79,7 @@ def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
         wait_until("nothing survives serve", lambda: not any(alive(process) for process in everything), 15)
         assert processes_of(settings.home) == []
     with serving(settings):  # the same command
-        wait_until("the sweep has ended", lambda: store.get_sweep(sweep.id).state.is_over, 150)
+        wait_until("the sweep has ended", lambda: store.get_sweep(sweep.id).state.is_over, 400)
     check(store, store.get_sweep(sweep.id))
     store.close()
 
