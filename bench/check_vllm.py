@@ -122,7 +122,7 @@ def check_arguments(folder: Path) -> bool:
             )
             with patch.object(VLLM, "sync_weights"):
                 sampling = {"temperature": 0.6, "top_p": 0.95, "max_new_tokens": 24}
-                engine.complete([[5, 6]], 1, sampling, step=0, seed=0)
+                engine.complete([[5, 6]], 1, sampling, step=0, seed=lambda _: 0)
         built = EngineArgs(**given[-1]).create_engine_config()
         print("EngineArgs:", given[-1])
         print(

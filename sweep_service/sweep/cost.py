@@ -92,7 +92,7 @@ def probe_shape(training: TrainingConfig, resources: Resources) -> str:
     content["rollout"] = {
         name: value for name, value in content["rollout"].items() if name not in ("temperature", "top_p", "overlong")
     }
-    content["evaluation"] = training.evaluation.max_completion_tokens
+    content["evaluation"] = [training.evaluation.max_completion_tokens, training.evaluation.sampling_batch]
     content["resources"] = [float(resources.cpus), float(resources.gpus), resources.processes_for(training)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -13,7 +13,7 @@ from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
 from sweep_service.sweep.labels import telling_params
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, content_id, setting
-from trainers.config import TrainingConfig
+from trainers.config import TrainingConfig, TransformersEngine
 from trainers.tasks.data_record import DataRecord, Prompt
 
 
@@ -301,6 +301,12 @@ def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
         warnings.append(
             f"optimizer.warmup_steps {warmup} is not below steps {steps}: the learning rate never gets to its value, "
             "and the policy hardly changes; lower it"
+        )
+    sampling, evaluated = spec.base.rollout.sampling_batch, spec.base.evaluation.sampling_batch
+    if sampling is not None and sampling < evaluated and isinstance(spec.base.rollout.engine, TransformersEngine):
+        warnings.append(
+            f"evaluation.sampling_batch {evaluated} is above rollout.sampling_batch {sampling}: an evaluation needs "
+            "more memory than sampling does; if memory is scarce, set it as low"
         )
     if len(spec.seeds.tune) < 2:
         warnings.append("one tune seed: the winner of a single seed is mostly luck")

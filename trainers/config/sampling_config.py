@@ -39,7 +39,7 @@ class RolloutConfig(Frozen):
         default=None,
         ge=1,
         le=1_000_000,
-        description="Completions sampled at a time, as memory allows; null: a whole round.",
+        description="Completions that each process samples at a time, as memory allows; null: a whole round.",
     )
     engine: Annotated[EngineConfig, Field(discriminator="name")] = TransformersEngine()
     dynamic_sampling: DynamicSampling | None = None
@@ -90,6 +90,13 @@ class EvaluationConfig(Frozen):
     temperature: float = Field(default=1.0, ge=0.01, le=5)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=131072, description="null: as in the rollout.")
+    sampling_batch: int = Field(
+        default=512,
+        ge=1,
+        le=1_000_000,
+        description="Completions that each process samples at a time, as memory allows; vLLM makes its own batches. "
+        "Other sizes draw other completions.",
+    )
     shown_samples: int = Field(default=8, ge=0, le=64, description="Completions recorded with rewards per evaluation.")
     probe_completions: int = Field(
         default=32,

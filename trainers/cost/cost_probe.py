@@ -216,8 +216,7 @@ class CostProbeTrainer(PolicyTrainer):
         self._meter.begin("evaluation")
         problems = self._task.validation
         everything = len(problems) * self._full_run.evaluation.samples_per_problem
-        rollout = self._full_run.rollout
-        at_once = (rollout.sampling_batch or 0) * self._processes or rollout.completions_per_rollout
+        at_once = self._full_run.evaluation.sampling_batch * self._processes
         batch = [problems[index] for index in self._longest(problems, min(everything, at_once))]
         short, self._config = self._config, self._full_run  # its batch sizes are to be measured
         try:

@@ -1,33 +1,12 @@
-"""The random generators of a process: their states, and the seeds of a run's independent streams.
-
-A stream's numbers follow from the run's seed and the place in the run, so an interrupted run resumes exactly.
-"""
+"""The states of the random generators of a process."""
 
 import random
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-
-BASE_EVALUATION_SEED: Final = 0
-"""Seed of the evaluation of an initial model, whatever the run's own seed, so that all runs share its result."""
-
-
-def rollout_seed(run_seed: int, prompts_read: int) -> int:
-    """Return the seed of vLLM for the sampling round that begins at this place in the stream of prompts."""
-    return hash((run_seed, prompts_read, 1))
-
-
-def evaluation_seed(run_seed: int, step: int) -> int:
-    """Return the seed of the evaluation after this many updates."""
-    return hash((run_seed, step))
-
-
-def loss_seed(run_seed: int, device_batch: int, rank: int) -> int:
-    """Return the seed of a loss that draws, for one device batch (counted over the run) of one process."""
-    return hash((run_seed, device_batch, rank)) % 2**63
 
 
 class RandomState(NamedTuple):

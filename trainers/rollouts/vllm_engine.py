@@ -135,7 +135,13 @@ class VLLM(VLLMGeneration):
             engine.step = partial(_step, while_sampling, engine.step)
 
     def complete(
-        self, prompt_ids: list[list[int]], num_generations: int, sampling: Mapping[str, Any], *, step: int, seed: int
+        self,
+        prompt_ids: list[list[int]],
+        num_generations: int,
+        sampling: Mapping[str, Any],
+        *,
+        step: int,
+        seed: Callable[[int], int],
     ) -> tuple[list[list[int]], list[list[float]]]:
         """Sample one completion of each prompt: its token ids and log-probabilities in nats, NaN where vLLM has none.
 
@@ -145,7 +151,7 @@ class VLLM(VLLMGeneration):
             num_generations: number of times that each prompt stands in a row in `prompt_ids`.
             sampling: `temperature`, `top_p` and `max_new_tokens`, by Transformers' names.
             step: number of updates that the model has had; the weights are sent if it has changed since the last call.
-            seed: seeds what a colocated vLLM draws; a server's own generator goes on.
+            seed: returns the seed of what the n-th copy of a colocated vLLM draws; a server's own generator goes on.
         """
         if step != self._sent_step:
             self.sync_weights()
@@ -155,7 +161,7 @@ class VLLM(VLLMGeneration):
         # Processes that share one copy must draw the same. A seed of each request, as vLLM offers, would give all
         # completions of a prompt the same text, for TRL hands out one set of settings to all requests.
         copy = self.accelerator.process_index // self.tensor_parallel_size
-        with own_random_state((seed + copy) % 2**32):
+        with own_random_state(seed(copy)):
             _, completion_ids, logprobs, _ = self.generate(prompt_ids, None, num_generations)
         values = [[math.nan if token[0] is None else token[0] for token in row] for row in logprobs or []]
         return [list(ids) for ids in completion_ids], values

@@ -2,11 +2,10 @@
 
 import tempfile
 from pathlib import Path
-from typing import Final
 
 from transformers import TrainerCallback
 
-from trainers.config import RolloutConfig, TrainingConfig, TransformersEngine
+from trainers.config import TrainingConfig, TransformersEngine
 from trainers.evaluation.evaluate import Evaluation
 from trainers.policy.load_policy import load_tokenizer
 from trainers.policy.model_folder import model_digest
@@ -14,9 +13,6 @@ from trainers.tasks import Task, make_task
 from trainers.tasks.prompted_problems import PromptedProblems
 from trainers.tasks.word_problems import WordProblems
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
-
-_SAMPLING_BATCH: Final = 64
-"""Number of completions sampled at a time, where the run left that to vLLM."""
 
 
 def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluation:
@@ -33,7 +29,7 @@ def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluat
         update={
             "model": config.model.model_copy(update={"lora": None}),
             "compute": config.compute.model_copy(update={"sharding": "none"}),
-            "rollout": _by_transformers(config.rollout),
+            "rollout": config.rollout.model_copy(update={"engine": TransformersEngine()}),
         }
     )
     task: Task = make_task(config.task, cache)
@@ -48,10 +44,3 @@ def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluat
             return trainer.evaluation_after(config.steps)
     finally:
         task.close()
-
-
-def _by_transformers(rollout: RolloutConfig) -> RolloutConfig:
-    if isinstance(rollout.engine, TransformersEngine):
-        return rollout
-    batch = rollout.sampling_batch or _SAMPLING_BATCH
-    return rollout.model_copy(update={"engine": TransformersEngine(), "sampling_batch": batch})

@@ -92,7 +92,8 @@ def _remedies(phase: str, config: TrainingConfig) -> list[str]:
         case "evaluation":
             length = config.evaluation.max_completion_tokens
             longest = f"a shorter evaluation.max_completion_tokens (now {length})" if length else shorter
-            return [*share, longest] if vllm else [batch, longest]
+            evaluated = f"a smaller evaluation.sampling_batch (now {config.evaluation.sampling_batch})"
+            return [*share, longest] if vllm else [evaluated, longest]
         case "checkpoint":
             return [*smaller, *share, "more memory on the machine"]
         case _:

@@ -21,7 +21,8 @@ from trainers.losses import TokenBatch, Totals, objective, truncated_weights
 from trainers.losses.terms import next_coefficient
 from trainers.policy import checkpoints
 from trainers.policy.checkpoints import UNFINISHED, checkpoint_folder
-from trainers.process.random_state import RandomState, loss_seed, own_random_state, rollout_seed
+from trainers.process.random_state import RandomState, own_random_state
+from trainers.process.seeds import DERIVATION, DERIVATIONS, loss_seed
 from trainers.record.engine_stats import NO_ENGINE, engine_stats
 from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
@@ -84,6 +85,12 @@ class PolicyTrainer(SamplingTrainer):
                 "the checkpoint was made with other problems than the task has now; bring back the file they were read "
                 "from (and the tokenizer by which too long ones were left out), or start a new run"
             )
+        self._seed_derivation = state.get("seed_derivation", 1) if state else DERIVATION
+        if self._seed_derivation not in DERIVATIONS:
+            raise CheckpointError(
+                f"the checkpoint's seeds are derived in a way ({self._seed_derivation}) that this version does not "
+                "know; go on with the version that wrote it"
+            )
         self._prompts.position = state.get("prompts_read", 0)
         self._rollout_metrics: dict[str, float | None] = state.get("rollout_metrics", {})
         self._entropy_coefficient: float = state.get(
@@ -99,6 +106,7 @@ class PolicyTrainer(SamplingTrainer):
             "processes": self._processes,
             "problems": self._problems,
             "prompts_read": self._prompts.position,
+            "seed_derivation": self._seed_derivation,
             "rollout_metrics": self._rollout_metrics,
             "entropy_coefficient": self._entropy_coefficient,
             "probe": self._frozen.state,
@@ -233,7 +241,7 @@ class PolicyTrainer(SamplingTrainer):
         return {} if cap is None else {"sampling_weight": truncated_weights(logprobs_BT, engine_BT, cap)}
 
     def _sampled_round(self, indices: list[int]) -> list[Group]:
-        return self._sampled_groups(indices, rollout_seed(self._config.seed, self._prompts.position))
+        return self._sampled_groups(indices, self._seed(self._config.seed, "rollout", self._prompts.position))
 
     # updates
 
@@ -356,7 +364,7 @@ class PolicyTrainer(SamplingTrainer):
             problems = self._task.training
             prompt_ids = self._token_ids([problems[index % len(problems)] for index in range(number)])
             with own_random_state(0):
-                completion_ids = [tokens.ids for tokens in self._completed(prompt_ids)]
+                completion_ids = [tokens.ids for tokens in self._completed(prompt_ids, self._evaluation_batch, 0)]
             self._frozen.freeze(prompt_ids, completion_ids, self._tokenizer.pad_token_id, self._forward)
 
     def measure_frozen_completions(self) -> None:

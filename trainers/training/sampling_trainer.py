@@ -29,7 +29,8 @@ from trainers.policy.load_policy import load_policy, load_tokenizer, lora, refus
 from trainers.policy.model_folder import model_digest
 from trainers.policy.positions import give_positions
 from trainers.process.parallel import process_state, shared
-from trainers.process.random_state import BASE_EVALUATION_SEED, evaluation_seed, own_random_state
+from trainers.process.random_state import own_random_state
+from trainers.process.seeds import BASE_EVALUATION_SEED, DERIVATION, DERIVATIONS, Stream
 from trainers.rollouts import logprob_check
 from trainers.rollouts.rollout import Group, Sample
 from trainers.rollouts.rollout_server import RolloutServer, server_command, server_environment
@@ -91,6 +92,7 @@ class SamplingTrainer(GRPOTrainer):
         processes = process_state().num_processes
         self._config, self._task, self._folders = config, task, folders
         self._stopping, self._sampling = stopping, False
+        self._seed_derivation = DERIVATION
         self._tokenizer = load_tokenizer(folders.model)
         self._chat = is_chat(config.task)
         model = load_policy(folders.model, config.model)
@@ -126,6 +128,10 @@ class SamplingTrainer(GRPOTrainer):
     def any_process(self, condition: bool) -> bool:
         """Tell whether the condition is true in any of the processes that train together."""
         return any(gather_object([condition]))
+
+    @property
+    def _seed(self) -> Callable[[int, Stream, int], int]:
+        return DERIVATIONS[self._seed_derivation]
 
     # vLLM
 
@@ -180,8 +186,8 @@ class SamplingTrainer(GRPOTrainer):
         self, prompt_ids: Any, images: Any, fields: Any, num_generations: Any, *args: Any, seed: int = 0, **kwargs: Any
     ) -> Any:
         if self.vllm_generation is not None:
-            sampling, step = self.generation_kwargs, self.state.global_step
-            return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=seed)
+            sampling, step, of_copy = self.generation_kwargs, self.state.global_step, partial(self._seed, seed, "copy")
+            return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=of_copy)
         with self._generating():
             return super()._generate_single_turn(prompt_ids, images, fields, num_generations, *args, **kwargs)
 
@@ -202,21 +208,25 @@ class SamplingTrainer(GRPOTrainer):
         finally:
             self._sampling = False
 
-    def _completed(self, prompt_ids: list[list[int]], num_generations: int = 1, seed: int = 0) -> list[SampledTokens]:
-        """Sample one completion of each prompt, as many at a time as memory allows.
+    def _completed(
+        self, prompt_ids: list[list[int]], batch: int | None, seed: int, num_generations: int = 1
+    ) -> list[SampledTokens]:
+        """Sample one completion of each prompt.
 
         Args:
-            num_generations: number of times that each prompt stands in a row.
+            batch: number of completions sampled at a time; None: all.
             seed: seeds what vLLM draws; Transformers draws from torch's generator.
+            num_generations: number of times that each prompt stands in a row.
         """
-        size, completed = self._config.rollout.sampling_batch or len(prompt_ids), list[SampledTokens]()
+        size, completed = batch or len(prompt_ids), list[SampledTokens]()
         if self.vllm_generation is not None:
             size = -(-size // num_generations) * num_generations  # it takes each prompt once
         for start in range(0, len(prompt_ids), size):
             if self.vllm_generation is not None and self.any_process(self._stopping()):
                 raise SamplingInterruptedError
             part = prompt_ids[start : start + size]
-            ids, logprobs = self._generate_single_turn(part, None, {}, num_generations, seed=seed + start)
+            part_seed = self._seed(seed, "part", start)
+            ids, logprobs = self._generate_single_turn(part, None, {}, num_generations, seed=part_seed)
             completed += map(SampledTokens, ids, logprobs or [None] * len(ids))
         return completed
 
@@ -224,7 +234,7 @@ class SamplingTrainer(GRPOTrainer):
         size = self._config.rollout.completions_per_prompt
         problems = [self._task.training[index] for index in indices for _ in range(size)]
         prompt_ids = self._token_ids(problems)
-        completed = self._completed(prompt_ids, size, seed)
+        completed = self._completed(prompt_ids, self._config.rollout.sampling_batch, seed, size)
         completions = [self._completion(tokens.ids) for tokens in completed]
         rows = zip(prompt_ids, completed, completions, self._task.judge(problems, completions), strict=True)
         samples = [Sample(ids, tokens.ids, text, judgement, tokens.logprobs) for ids, tokens, text, judgement in rows]
@@ -295,7 +305,8 @@ class SamplingTrainer(GRPOTrainer):
 
     def evaluation_after(self, step: int) -> Evaluation:
         """Evaluate the present weights as after `step` updates; sampling depends on the run's seed and on the step."""
-        return self._initial_evaluation() if step == 0 else self._evaluation(evaluation_seed(self._config.seed, step))
+        seed = self._config.seed
+        return self._initial_evaluation() if step == 0 else self._evaluation(self._seed(seed, "evaluation", step))
 
     def _initial_evaluation(self) -> Evaluation:
         """Evaluate the initial model once for all runs that start from it."""
@@ -304,8 +315,9 @@ class SamplingTrainer(GRPOTrainer):
             "model": model_digest(self._folders.model),
             "weights": getattr(config.model, "weights_dtype", None),
             "task": [config.task.model_dump(mode="json"), self._task.recipe],
-            "evaluation": config.evaluation.model_dump(mode="json"),
-            "rollout": config.rollout.model_dump(mode="json", include={"max_completion_tokens", "sampling_batch"}),
+            "evaluation": config.evaluation.model_dump(mode="json", exclude={"every_steps", "probe_completions"}),
+            "longest": config.evaluation.max_completion_tokens or config.rollout.max_completion_tokens,
+            "seed_derivation": self._seed_derivation,
             "compute": config.compute.model_dump(mode="json"),
         }
         if isinstance(config.rollout.engine, VLLMEngine):
@@ -317,7 +329,7 @@ class SamplingTrainer(GRPOTrainer):
         return base_evaluation(cache, key, compute, self._interrupt_if_asked)
 
     def _evaluation(self, seed: int) -> Evaluation:
-        with own_random_state((seed + self._rank) % 2**32):
+        with own_random_state(self._seed(seed, "process", self._rank)):
             return evaluate(partial(self._judged, seed=seed), self._task.validation, self._config.evaluation)
 
     def _judged(self, problems: Sequence[Problem], seed: int = 0) -> list[tuple[Completion, Judgement]]:
@@ -327,17 +339,23 @@ class SamplingTrainer(GRPOTrainer):
         """
         own = problems[self._rank :: self._processes]
         share = -(-len(problems) // self._processes)
-        filled, completions = [*own, *problems[: share - len(own)]], list[Completion]()
-        rollout_share = self._config.rollout.completions_per_rollout // self._processes
-        size = share if self.vllm_generation is not None else rollout_share
+        filled = [*own, *problems[: share - len(own)]]
         with self._evaluation_settings():
-            for start in range(0, share, size):
-                ids = self._token_ids(filled[start : start + size])
-                completions += [self._completion(tokens.ids) for tokens in self._completed(ids, seed=seed)]
-        completions = completions[: len(own)]
+            completed = self._completed(self._token_ids(filled), self._evaluation_batch, seed)
+        completions = [self._completion(tokens.ids) for tokens in completed[: len(own)]]
         pairs = list(zip(completions, self._task.judge(own, completions), strict=True))
         shares = gather_object([pairs])
         return [shares[place % self._processes][place // self._processes] for place in range(len(problems))]
+
+    @property
+    def _evaluation_batch(self) -> int | None:
+        """Number of completions of an evaluation that this process samples at a time; None: all, as vLLM sees fit."""
+        if self.vllm_generation is not None:
+            return None
+        if self._seed_derivation == 1:  # a run begun by version 0.1.0, whose evaluations followed the rollout
+            share = self._config.rollout.completions_per_rollout // self._processes
+            return min(self._config.rollout.sampling_batch or share, share)
+        return self._config.evaluation.sampling_batch
 
     @contextmanager
     def _evaluation_settings(self) -> Generator[None]:

@@ -171,6 +171,24 @@ def test_runs_that_evaluate_otherwise_share_no_initial_evaluation(
     assert kept() == 2
 
 
+def test_an_evaluation_depends_on_no_setting_of_training(cache: Path, tmp_path: Path) -> None:
+    changes: list[dict[str, Any]] = [
+        {"evaluation__max_completion_tokens": 12},
+        {"rollout__prompts_per_rollout": 2, "rollout__prompts_per_minibatch": 2, "steps": 4},
+        {"rollout__sampling_batch": 3, "rollout__temperature": 0.7, "device_batch": 4},
+        {"rollout__max_completion_tokens": 6, "evaluation__max_completion_tokens": 12},
+        {"seed": 5, "evaluation__every_steps": 2},
+    ]
+    scores = list[Any]()
+    for number, change in enumerate(changes):
+        done = run(small_config(**{"steps": 4, **change}), tmp_path / f"{number}", cache)
+        (first, *_) = done.of("evaluation")
+        scores.append({name: value for name, value in first["metrics"].items() if not name.endswith("_s")})
+        (kept,) = (cache / "evaluations").glob("*.json")
+        kept.unlink()  # the next run evaluates for itself
+    assert scores == [scores[0]] * len(changes)
+
+
 ADAPTIVE = {"target": 1.6, "coefficient": 0.3, "delta": 0.02}
 
 

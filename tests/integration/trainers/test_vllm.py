@@ -279,6 +279,6 @@ def test_parts_of_a_batch_draw_from_streams_of_their_own(vllm: StandIn, model: P
     run = Run(config_of(rollout__sampling_batch=8, steps=2), model, tmp_path / "run")
     trainer = run.trainer
     prompt = trainer._token_ids(trainer._task.training[:1])
-    drawn = [tokens.ids for tokens in trainer._completed(prompt * 16, 8, seed=5)]
+    drawn = [tokens.ids for tokens in trainer._completed(prompt * 16, 8, seed=5, num_generations=8)]
     assert drawn[:8] != drawn[8:]
-    assert drawn == [tokens.ids for tokens in trainer._completed(prompt * 16, 8, seed=5)]
+    assert drawn == [tokens.ids for tokens in trainer._completed(prompt * 16, 8, seed=5, num_generations=8)]

@@ -1,0 +1,46 @@
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from trainers.process.seeds import DERIVATION, DERIVATIONS, Stream, derived_seed
+
+STREAMS: tuple[Stream, ...] = get_args(Stream)
+
+
+def test_no_two_places_of_any_streams_share_a_seed() -> None:
+    parents = [0, 1, 2, derived_seed(1, "evaluation", 8)]
+    seeds = [derived_seed(parent, stream, place) for parent, stream, place in product(parents, STREAMS, range(64))]
+    assert len(set(seeds)) == len(seeds)
+    below = [
+        derived_seed(derived_seed(0, "rollout", 0), "part", 8),
+        derived_seed(derived_seed(0, "rollout", 8), "part", 0),
+    ]
+    assert below[0] != below[1]
+
+
+def test_seeds_of_the_derivation_stay_what_they_are() -> None:
+    """Whoever changes these numbers gives the derivation a new number, so that begun runs go on as they began."""
+    assert DERIVATION == 2
+    assert [derived_seed(7, stream, 3) for stream in STREAMS] == SEEDS
+
+
+SEEDS = [
+    11196819705669797707,
+    10312114313645803806,
+    3212230461693108196,
+    5284190672841041902,
+    2102201048604878431,
+]
+
+
+@pytest.mark.parametrize(
+    ("stream", "seed"),
+    [
+        ("evaluation", hash((7, 3))),
+        ("rollout", hash((7, 3, 1))),
+        *((stream, 10) for stream in ("process", "part", "copy")),
+    ],
+)
+def test_the_first_derivation_is_that_of_version_0_1_0(stream: Stream, seed: int) -> None:
+    assert DERIVATIONS[1](7, stream, 3) == seed
