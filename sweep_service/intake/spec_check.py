@@ -66,8 +66,22 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
     errors = (grid_errors(spec.space) if spec.search.strategy == "grid" else []) or too_many_trials(spec)
     if sound and not errors:
         errors += sharing_errors(spec) or point_errors(spec)
+    errors += _reward_errors(spec)
     counts = stage_counts(spec) if sound and not errors and spec.budget.max_gpu_hours is not None else None
     return errors + _budget_errors(spec, counts)
+
+
+def _reward_errors(spec: SweepSpec) -> list[SpecError]:
+    """Refuse to compare mean rewards that are measured in different rewards."""
+    varied = [name for name in spec.space.names if name in ("task", "task.name") or name.startswith("task.reward")]
+    if spec.objective.metric != "eval/reward_mean" or not varied:
+        return []
+    remedy = "set it to eval/avg_at_k, which counts right answers"
+    return [
+        SpecError(
+            "/objective/metric", f"eval/reward_mean cannot compare different rewards ({', '.join(varied)}); {remedy}"
+        )
+    ]
 
 
 def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecError]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from sweep_service.report.facts.report_inputs import CURVES, ReportInputs
+import numpy as np
+
+from sweep_service.report.facts.report_inputs import CURVES, Drawn, ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import config_row, in_order, trial_row
 from sweep_service.report.formatting import count
@@ -50,7 +52,9 @@ def build(inputs: ReportInputs) -> Report:
         importance=importance(facts),
         configs=ordered,
         trials=list(facts.trials),
-        curves=curve_sets([facts.configs[row.id] for row in ordered], inputs, CURVES, prominent(ordered)),
+        curves=curve_sets(
+            [facts.configs[row.id] for row in ordered], inputs, _shown_metrics(inputs), prominent(ordered)
+        ),
         samples=sample_groups(facts),
         method=_method(inputs, facts.comparisons),
         versions=dict(sorted(inputs.versions.items())),
@@ -121,10 +125,25 @@ def _config_rows(inputs: ReportInputs, trials: Sequence[TrialRow], varied: Seque
     return {config.id: config_row(config, by_config.get(config.id, []), varied) for config in inputs.configs}
 
 
+def _shown_metrics(inputs: ReportInputs) -> Mapping[str, Drawn]:
+    """Return what is shown over time: the validation reward only where it is another number than avg@k."""
+    pairs = [
+        (inputs.present(trial.id, "eval/avg_at_k").values, inputs.present(trial.id, "eval/reward_mean").values)
+        for trial in inputs.trials
+    ]
+    same = all(np.array_equal(right, reward) for right, reward in pairs)
+    return {key: drawn for key, drawn in CURVES.items() if not (same and key == "eval/reward_mean")}
+
+
 def _objective_text(inputs: ReportInputs) -> str:
     """Describe the objective: `avg@32 on 20 validation problems, mean of the last 3 evaluations`."""
     objective, base = inputs.sweep.spec.objective, inputs.sweep.spec.base.evaluation
-    name = f"avg@{base.samples_per_problem}" if objective.metric == "eval/avg_at_k" else f"pass@{base.pass_k}"
+    names = {
+        "eval/avg_at_k": f"avg@{base.samples_per_problem}",
+        "eval/pass_at_k": f"pass@{base.pass_k}",
+        "eval/reward_mean": "mean reward",
+    }
+    name = names[objective.metric]
     return f"{name} on held-out validation problems, mean of each trial's last {count(objective.last, 'evaluation')}"
 
 
@@ -147,7 +166,7 @@ def _method(inputs: ReportInputs, comparisons: Sequence[Comparison]) -> list[str
     seeds = inputs.sweep.spec.seeds
     lines = [
         _selection(inputs.trials, seeds.tune),
-        "A diverged trial counts 0; a failed one is missing. Both are listed.",
+        f"A diverged trial counts {inputs.sweep.spec.objective.diverged:g}; a failed one is missing. Both are listed.",
     ]
     if seeds.confirm is None:
         return [*lines, "Nothing was confirmed on fresh seeds, so no interval is given and no verdict is possible."]

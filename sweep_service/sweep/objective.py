@@ -1,7 +1,7 @@
 """The one number by which configs are ranked, computed from the store's rows. Pure.
 
-A trial's objective is the mean of its last evaluations, never a maximum over time. A diverged trial counts 0, a
-failed one is missing. A config's objective is the mean over its seeds.
+A trial's objective is the mean of its last evaluations, never a maximum over time. A diverged trial counts what
+the objective says (0), a failed one is missing. A config's objective is the mean over its seeds.
 """
 
 import math
@@ -35,7 +35,7 @@ def trial_objective(trial: Trial, evaluations: Sequence[float], objective: Objec
         evaluations: the values of `objective.metric` that its evaluations recorded, in order.
     """
     if trial.state is TrialState.DIVERGED:
-        return 0.0
+        return objective.diverged
     if trial.state is not TrialState.SUCCEEDED or len(evaluations) == 0:
         return None
     return fmean(evaluations[-objective.last :])

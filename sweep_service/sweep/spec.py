@@ -92,8 +92,23 @@ class Baselines(SpecPart):
 class Objective(SpecPart):
     """The one number by which configs are ranked, from a trial's evaluations on validation problems."""
 
-    metric: Literal["eval/avg_at_k", "eval/pass_at_k"] = "eval/avg_at_k"
+    metric: Literal["eval/avg_at_k", "eval/pass_at_k", "eval/reward_mean"] = Field(
+        default="eval/avg_at_k",
+        description="avg@k and pass@k count right answers; reward_mean only where all trials have the same reward.",
+    )
     last: int = Field(default=3, ge=1, le=100, description="Mean over the last so many evaluations; never a maximum.")
+    diverged: float = Field(
+        default=0,
+        ge=-1e9,
+        le=1e9,
+        description="What a diverged trial counts: the worst there is. Other than 0 with reward_mean alone.",
+    )
+
+    @model_validator(mode="after")
+    def _lowest(self) -> Self:
+        if self.diverged and self.metric != "eval/reward_mean":
+            raise ValueError(f"diverged {self.diverged:g}: the lowest {self.metric} is 0; leave it out")
+        return self
 
 
 class Resources(SpecPart):

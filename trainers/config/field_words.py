@@ -93,7 +93,8 @@ _CHOICES: Final[Mapping[str, str]] = {
     "bfloat16": "bf16, half",
     "float32": "fp32, full",
     "fsdp": "fsdp2, full_shard",
-    "eval/avg_at_k": "avg, avg@k, avg_at_k, mean@k, accuracy, acc, reward, mean_reward",
+    "eval/avg_at_k": "avg, avg@k, avg_at_k, mean@k, accuracy, acc",
+    "eval/reward_mean": "reward, mean_reward, reward_mean",
     "eval/pass_at_k": "pass, pass@k, pass_at_k",
 }
 """Words for each choice that a setting may have."""

@@ -68,6 +68,12 @@ class WordProblemsTask(Frozen):
     reward: CatalogName = Field(
         default="math", description="exact, number, math, or the reward of an installed package: see docs/tasks.md."
     )
+    correct_from: float | None = Field(
+        default=None,
+        ge=-1e9,
+        le=1e9,
+        description="Reward from which a completion counts as correct; null: as the reward itself says.",
+    )
     max_prompt_tokens: int = Field(
         default=512, ge=1, le=65536, description="Problems with longer prompts are left out."
     )

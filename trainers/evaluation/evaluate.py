@@ -49,14 +49,16 @@ def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationCon
 def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | None]:
     """Average over the judgements of each problem that did not fail."""
     judged = [[judgement for judgement in group if judgement.reward is not None] for group in groups]
+    right = average([[judgement.correct for judgement in group] for group in judged])
     reward = average([[judgement.reward or 0.0 for judgement in group] for group in judged])
     passed = average_pass_at_k([Counts(len(group), sum(j.correct for j in group)) for group in judged], k)
     answers = [{judgement.answer for judgement in group} - {None} for group in judged if group]
     return {
-        "eval/avg_at_k": reward.mean,
-        "eval/avg_at_k_se": reward.sampling_se,
-        "eval/avg_at_k_problem_se": reward.problem_se,
-        "eval/correct_share": average([[judgement.correct for judgement in group] for group in judged]).mean,
+        "eval/avg_at_k": right.mean,
+        "eval/avg_at_k_se": right.sampling_se,
+        "eval/avg_at_k_problem_se": right.problem_se,
+        "eval/reward_mean": reward.mean,
+        "eval/reward_mean_se": reward.sampling_se,
         "eval/pass_at_k": passed.mean,
         "eval/pass_at_k_se": passed.sampling_se,
         "eval/distinct_answers": mean([len(distinct) for distinct in answers]),

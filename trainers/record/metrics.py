@@ -175,10 +175,13 @@ STEP_METRICS: Final[dict[str, Metric]] = {
 
 EVALUATION_METRICS: Final[dict[str, Metric]] = {
     # over the judged samples: those on which the judge itself failed are missing, not wrong
-    "eval/avg_at_k": Metric("1", "mean reward over evaluation.samples_per_problem samples, mean over problems"),
+    "eval/avg_at_k": Metric(
+        "1", "share of right ones among evaluation.samples_per_problem samples, mean over problems"
+    ),
     "eval/avg_at_k_se": Metric("1", "standard error of avg_at_k from sampling, the problems being fixed"),
     "eval/avg_at_k_problem_se": Metric("1", "standard error of avg_at_k for other problems of the same kind"),
-    "eval/correct_share": Metric("share of completions", "right completions, mean over problems"),
+    "eval/reward_mean": Metric("reward", "mean reward of the same samples, mean over problems"),
+    "eval/reward_mean_se": Metric("reward", "standard error of reward_mean from sampling, the problems being fixed"),
     "eval/pass_at_k": Metric(
         "1", "chance that one of evaluation.pass_k samples is right, unbiased, mean over problems"
     ),

@@ -21,10 +21,15 @@ REWARDS: Final = {
 
 
 class CheckedReward:
-    """A reward whose mistakes end the run instead of training on them."""
+    """A reward whose mistakes end the run instead of training on them.
 
-    def __init__(self, name: str, reward: Reward) -> None:
+    Args:
+        correct_from: reward from which a completion counts as correct; None: as the reward says.
+    """
+
+    def __init__(self, name: str, reward: Reward, correct_from: float | None = None) -> None:
         self._name, self._reward, self.close = name, reward, reward.close
+        self._correct_from = correct_from
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
         """Judge as the reward does; a reward that is not finite is a failed judgement.
@@ -40,7 +45,12 @@ class CheckedReward:
         fault = _fault(judgements, len(completions))
         if fault:
             raise GraderError(f"the reward {self._name} returned {fault}; correct its judge()")
-        return [_finite(judgement) for judgement in judgements]
+        return [self._counted(_finite(judgement)) for judgement in judgements]
+
+    def _counted(self, judgement: Judgement) -> Judgement:
+        if self._correct_from is None or judgement.reward is None:
+            return judgement
+        return judgement._replace(correct=judgement.reward >= self._correct_from)
 
 
 def _fault(judgements: object, expected: int) -> str | None:
@@ -69,8 +79,10 @@ def known_names() -> list[str]:
     return sorted({*REWARDS, *(entry.name for entry in entry_points(group=GROUP))})
 
 
-def make_reward(name: str) -> Reward:
+def make_reward(name: str, correct_from: float | None = None) -> Reward:
     """Make the reward of this name; whoever calls this closes it.
+
+    `correct_from` is the reward from which a completion counts as correct; None: as the reward says.
 
     Raises: ConfigError, if there is no reward of this name or more than one, or if it cannot be loaded.
     """
@@ -86,7 +98,7 @@ def make_reward(name: str) -> Reward:
         raise ConfigError(f"task.reward: several rewards are named {name!r}: {places}; rename or uninstall one")
     (entry,) = entries
     try:
-        return CheckedReward(name, entry.load()())
+        return CheckedReward(name, entry.load()(), correct_from)
     except Exception as error:
         raise ConfigError(
             f"task.reward: {name!r} of {_package(entry)} ({entry.value}) cannot be made: {type(error).__name__}: "

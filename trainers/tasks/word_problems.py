@@ -55,7 +55,7 @@ class WordProblems:
         if config.reward == "number":
             _refuse_other_than_numbers(self.rows)
         self.training, self.validation = [*map(self._problem, training)], [*map(self._problem, validation)]
-        self._reward = make_reward(config.reward)
+        self._reward = make_reward(config.reward, config.correct_from)
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
         """Judge each completion of the problem beside it, by the reward that the configuration names."""

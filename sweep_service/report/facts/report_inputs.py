@@ -21,6 +21,7 @@ Drawn = Literal["seeds", "configs", "prominent"]
 CURVES: Final[dict[str, Drawn]] = {
     "eval/avg_at_k": "seeds",
     "eval/pass_at_k": "configs",
+    "eval/reward_mean": "prominent",
     "eval/length_mean": "prominent",
     "entropy": "seeds",
     "probe/entropy": "configs",
@@ -44,7 +45,14 @@ CURVES: Final[dict[str, Drawn]] = {
 }
 """Metrics shown over time, and how much of each: every seed's curve, the means of all configs, or the means of
 prominent configs only. In a sweep of few configs all are prominent."""
-CURVE_KEYS: Final = (*CURVES, "eval/avg_at_k_se", "completion/length_ended", "weight_share/potential")
+CURVE_KEYS: Final = (
+    *CURVES,
+    "eval/avg_at_k_se",
+    "eval/pass_at_k_se",
+    "eval/reward_mean_se",
+    "completion/length_ended",
+    "weight_share/potential",
+)
 """The metrics that a report reads."""
 
 _EMPTY: Final = Series(np.empty(0, dtype=np.int64), np.empty(0))

@@ -24,7 +24,11 @@ _SECTIONS: Final[tuple[tuple[str, str, bool, tuple[Make, ...]], ...]] = (
         "learning",
         "Learning",
         True,
-        (curve_figures("eval/avg_at_k", "reward/mean", "eval/pass_at_k", "completion/length_mean"),),
+        (
+            curve_figures(
+                "eval/avg_at_k", "eval/reward_mean", "reward/mean", "eval/pass_at_k", "completion/length_mean"
+            ),
+        ),
     ),
     ("landscape", "Which values are good", True, (heatmap_figures, tradeoff_figures)),
     ("tokens", "What the loss did with tokens", False, (region_figures,)),

@@ -38,6 +38,7 @@ TITLES: Final = {
     "entropy": ("Policy entropy", "nats per token"),
     "eval/avg_at_k": ("Validation accuracy, avg@k", "avg@k"),
     "eval/pass_at_k": ("Validation pass@k", "pass@k"),
+    "eval/reward_mean": ("Validation reward", "mean reward"),
     "reward/mean": ("Training reward", "mean reward"),
     "share/na_lp": ("NA&LP tokens (scaled by β1)", "share of tokens"),
     "share/pa_lp": ("PA&LP tokens (scaled by β2)", "share of tokens"),

@@ -40,7 +40,7 @@ def cautions(facts: Facts) -> list[Caution]:
         seed_disagreement(facts),
         evaluation_noise(facts),
         underpowered(facts.verdict),
-        _ended(trials, TrialState.DIVERGED, "diverged and count as 0", _DIVERGED),
+        _ended(trials, TrialState.DIVERGED, f"diverged and count as {sweep.spec.objective.diverged:g}", _DIVERGED),
         *symptoms(facts),
         *_warned(trials),
         edge_of_space(facts),

@@ -35,8 +35,9 @@ def _evaluated(texts: Sequence[str], samples: int, pass_k: int = 1, shown: int =
 def test_evaluation_counts_each_problem_equally_and_shows_different_problems() -> None:
     texts = ["6", "6", "0", "1", "8", "8", "8", "8", "16", "16", "0", "0", "4", "4", "4", "4"]
     result = _evaluated(texts, samples=4, pass_k=2, shown=5)
-    assert result.metrics["eval/avg_at_k"] == 0.5
-    assert result.metrics["eval/correct_share"] == 0.25
+    assert result.metrics["eval/avg_at_k"] == 0.25
+    assert result.metrics["eval/reward_mean"] == 0.5
+    assert result.metrics["eval/reward_mean_se"] == pytest.approx(2 * (result.metrics["eval/avg_at_k_se"] or 0))
     assert result.metrics["eval/pass_at_k"] == pytest.approx((5 / 6) / 2)
     assert result.metrics["eval/truncated_share"] == 0.25
     assert result.metrics["eval/problems"] == 4
@@ -52,7 +53,8 @@ def test_evaluation_counts_each_problem_equally_and_shows_different_problems() -
 
 def test_a_failed_judgement_is_missing_not_wrong() -> None:
     result = _evaluated(["6", "?", "?", "?", "16", "16", "0", "0"], samples=2, shown=4)
-    assert result.metrics["eval/avg_at_k"] == pytest.approx(2 * (1 + 1 + 0) / 3)
+    assert result.metrics["eval/avg_at_k"] == pytest.approx((1 + 1 + 0) / 3)
+    assert result.metrics["eval/reward_mean"] == pytest.approx(2 * (1 + 1 + 0) / 3)
     assert result.metrics["eval/pass_at_k"] == pytest.approx((1 + 1 + 0) / 3)
     assert result.metrics["eval/failed_share"] == 3 / 8
     assert result.metrics["eval/avg_at_k_se"] is None  # one problem has a single judged sample
@@ -61,7 +63,7 @@ def test_a_failed_judgement_is_missing_not_wrong() -> None:
 
 def test_an_evaluation_whose_judge_always_fails_has_no_score() -> None:
     metrics = _evaluated(["?"] * 4, samples=1).metrics
-    assert metrics["eval/avg_at_k"] is metrics["eval/pass_at_k"] is metrics["eval/correct_share"] is None
+    assert metrics["eval/avg_at_k"] is metrics["eval/pass_at_k"] is metrics["eval/reward_mean"] is None
     assert metrics["eval/failed_share"] == 1
 
 

@@ -222,6 +222,13 @@ def test_a_reward_that_is_not_finite_is_a_failed_judgement(reward: float | None)
     assert judged(CheckedReward("mine", Says([said])), "12", "12") == Judgement(None, False, "12")
 
 
+@pytest.mark.parametrize(("value", "correct"), [(0.79, False), (0.8, True), (None, False)])
+def test_a_threshold_says_what_counts_as_correct(value: float | None, correct: bool) -> None:
+    says = Says([Judgement(value, value == 0.79, "12")])
+    (judgement,) = CheckedReward("mine", says, correct_from=0.8).judge([Problem("", "12")], [completion("12")])
+    assert (judgement.reward, judgement.correct) == (value, correct)
+
+
 def test_what_a_right_reward_says_is_passed_on_and_closed() -> None:
     inner = Says([Judgement(0.25, True, "12", timed_out=True)])
     reward = CheckedReward("mine", inner)
