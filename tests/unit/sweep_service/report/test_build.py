@@ -199,6 +199,22 @@ def test_a_baseline_that_failed_leaves_the_comparison_open() -> None:
         assert "out of memory" in rendering
 
 
+@pytest.mark.parametrize(("scale", "shown"), [(1.0, False), (0.5, True)])
+def test_the_mean_reward_is_shown_where_it_is_another_number(scale: float, shown: bool) -> None:
+    inputs = sweep_inputs({"objective": {"metric": "eval/reward_mean", "diverged": -1}}, confirmed=False)
+    series = {
+        id_: replace(one, metrics={**one.metrics, "eval/reward_mean": scale * one.metrics["eval/avg_at_k"]})
+        for id_, one in inputs.series.items()
+    }
+    report = build(replace(inputs, series=series))
+    assert report.objective.startswith("mean reward on held-out")
+    assert "A diverged trial counts -1" in report.method[1]
+    assert bool(report.curves_of("eval/reward_mean")) == shown
+    tuned = {trial.id: trial.objective for trial in report.trials}
+    last = series[report.trials[0].id].metrics["eval/reward_mean"][-3:]
+    assert tuned[report.trials[0].id] == pytest.approx(sum(last) / 3)
+
+
 def test_a_failed_seed_is_missing_and_said_so() -> None:
     report = build(sweep_inputs(fate=fail_if(lambda config, trial: trial.seed == 12 and config.number == 0)))
     assert report.verdict.comparison is not None

@@ -143,3 +143,8 @@ def test_the_leader_tells_how_many_have_exactly_its_objective() -> None:
         found = leader(configs, trials, dict(zip(("t-a", "t-b", "t-c"), values, strict=True)), None)
         assert found is not None
         assert (found.config.id, found.equal, found.configs) == ("a", equal, 3)
+
+
+def test_with_the_mean_reward_a_diverged_trial_counts_what_the_spec_says() -> None:
+    objective = Objective(metric="eval/reward_mean", diverged=-1)
+    assert trial_objectives([trial("t", TrialState.DIVERGED)], [], objective) == {"t": -1.0}

@@ -248,3 +248,20 @@ def test_the_schema_takes_the_short_forms_that_a_spec_may_have() -> None:
     assert [form.get("type") for form in data["anyOf"]] == ["string", None]
     values = filtered["filter"]["additionalProperties"]
     assert [form["type"] for form in values["anyOf"]] == ["boolean", "integer", "number", "string", "array"]
+
+
+@pytest.mark.parametrize("name", ["task.reward", "task.name"])
+def test_mean_rewards_are_not_compared_across_rewards(name: str) -> None:
+    values = {"task.reward": ["math", "number"], "task.name": ["expressions", "countdown"]}[name]
+    training = {"task": {"name": "word_problems"}} if name == "task.reward" else {}
+    varied = spec(training=training, space={name: values, "loss.beta1": [0, 1]})
+    assert parse_spec(varied).objective.metric == "eval/avg_at_k"
+    found = pointers(varied | {"objective": {"metric": "eval/reward_mean"}})
+    assert list(found) == ["/objective/metric"]
+    assert f"eval/reward_mean cannot compare different rewards ({name})" in found["/objective/metric"]
+    assert parse_spec(spec(objective={"metric": "eval/reward_mean", "diverged": -1})).objective.diverged == -1
+
+
+def test_only_mean_rewards_can_be_below_zero() -> None:
+    (detail,) = pointers(spec(objective={"diverged": -1})).values()
+    assert "diverged -1: the lowest eval/avg_at_k is 0" in detail

@@ -225,7 +225,7 @@ def test_a_reward_that_is_not_finite_is_a_failed_judgement(reward: float | None)
 @pytest.mark.parametrize(("value", "correct"), [(0.79, False), (0.8, True), (None, False)])
 def test_a_threshold_says_what_counts_as_correct(value: float | None, correct: bool) -> None:
     says = Says([Judgement(value, value == 0.79, "12")])
-    (judgement,) = CheckedReward("mine", says, correct_from=0.8).judge([Problem("", "12")], [completion("12")])
+    (judgement,) = CheckedReward("mine", says, correct_from=0.8).judge([Problem("", "12")], [Completion("12", 2, False)])
     assert (judgement.reward, judgement.correct) == (value, correct)
 
 
