@@ -9,9 +9,8 @@ from statistics import fmean
 from pydantic_core import from_json
 
 from sweep_service.errors import NotReady, ReportFailed
-from sweep_service.intake.catalog_check import check_catalog
 from sweep_service.intake.preview import with_prompts
-from sweep_service.intake.spec_check import parse_spec
+from sweep_service.intake.whole_check import check_spec
 from sweep_service.schemas import (
     Best,
     CheckpointView,
@@ -65,8 +64,7 @@ class SweepService:
 
         Raises: InvalidSpec.
         """
-        spec = parse_spec(raw)
-        check_catalog(spec, self.settings.cache)
+        spec = check_spec(raw, self.settings.cache)
         earlier = self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"}), spec.resources)
         probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
         plan = make_plan(spec, earlier, measured(probe))
@@ -78,8 +76,7 @@ class SweepService:
         Returns: the sweep, and whether it is an earlier one that the same key named.
         Raises: InvalidSpec; IdempotencyKeyReused.
         """
-        spec = parse_spec(raw)
-        check_catalog(spec, self.settings.cache)
+        spec = check_spec(raw, self.settings.cache)
         sweep = Sweep(
             id=(sweep_id := new_id("swp")),
             name=spec.name,

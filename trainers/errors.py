@@ -15,6 +15,9 @@ Tasks and benchmarks raise the same ones. `grading.__main__.UnreadableGoldError`
 All survive pickling: each is rebuilt from the arguments it was made with.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 
 class TrainerError(Exception):
     """Base of all errors a training run raises on purpose."""
@@ -33,6 +36,32 @@ class ConfigError(TrainerError):
 
     def __str__(self) -> str:
         return "\n".join(self.problems)
+
+
+class Faults:
+    """Faults found by several checks, to be raised together."""
+
+    def __init__(self) -> None:
+        self._problems = list[str]()
+
+    def __bool__(self) -> bool:
+        return bool(self._problems)
+
+    @contextmanager
+    def noted(self) -> Generator[None]:
+        """Note a ConfigError of the block instead of raising it."""
+        try:
+            yield
+        except ConfigError as error:
+            self._problems += error.problems
+
+    def raise_all(self) -> None:
+        """Raise what was noted, if anything was.
+
+        Raises: ConfigError.
+        """
+        if self._problems:
+            raise ConfigError(*dict.fromkeys(self._problems))
 
 
 class CheckpointError(TrainerError):

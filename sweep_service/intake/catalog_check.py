@@ -28,12 +28,23 @@ def check_catalog(spec: SweepSpec, cache: Path) -> None:
     catalog = _Catalog(cache)
     for config in _configs(spec):
         errors |= {
-            SpecError(_pointer(spec, place), why): None for place, why in _CatalogCheck(config, catalog).reasons()
+            SpecError(f"/space/{place}" if place in spec.space.names else _pointer(spec.training, place), why): None
+            for place, why in _CatalogCheck(config, catalog).reasons()
         }
         if len(errors) > _ENOUGH:
             break
     if errors:
         raise InvalidSpec(list(errors))
+
+
+def catalog_errors(config: TrainingConfig, training: object, cache: Path) -> list[SpecError]:
+    """Return what the catalog lacks for one configuration, or has otherwise than it needs.
+
+    Args:
+        training: what the spec has under `training`, for the places of the errors.
+    """
+    reasons = _CatalogCheck(config, _Catalog(cache)).reasons()
+    return [SpecError(_pointer(training, place), why) for place, why in reasons]
 
 
 def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
@@ -154,11 +165,9 @@ def _instead(name: str, names: tuple[str, ...]) -> str:
     return f"; there are {', '.join(names)}"
 
 
-def _pointer(spec: SweepSpec, place: str) -> str:
-    """Return the pointer to a training setting: in the space, or as deep in `training` as the spec writes it out."""
-    if place in spec.space.names:
-        return f"/space/{place}"
-    node: Any = spec.training
+def _pointer(training: object, place: str) -> str:
+    """Return the pointer to a training setting, as deep in `training` as the spec writes it out."""
+    node: Any = training
     path = "/training"
     for key in place.split("."):
         if not isinstance(node, Mapping):

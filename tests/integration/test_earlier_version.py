@@ -86,9 +86,14 @@ def without_build(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def evaluations(output: Path) -> dict[int, dict[str, float]]:
-    """Return what each evaluation after the checkpoint measured, but its duration."""
+    """Return what each evaluation after the checkpoint measured, under the names that both versions have."""
+    renamed = {"eval/reward_mean", "eval/reward_mean_se", "eval/correct_share"}
     return {
-        event["step"]: {name: value for name, value in event["metrics"].items() if not name.startswith("time/")}
+        event["step"]: {
+            name: value
+            for name, value in event["metrics"].items()
+            if not name.startswith("time/") and name not in renamed
+        }
         for event in read_events(output / "events.jsonl")
         if event["type"] == "evaluation" and event["step"] > 8
     }

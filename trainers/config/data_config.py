@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
 from trainers.config.base import SPLIT_PATTERN, CatalogName, Frozen
 
@@ -33,8 +33,34 @@ Values = Annotated[
     BeforeValidator(_listed, json_schema_input_type=_OneOrMore),
     AfterValidator(_within_64_bits),
 ]
-Filter = dict[str, Values]
-"""Allowed values by column."""
+
+
+class Range(Frozen):
+    """Numbers from `min` to `max`, both included."""
+
+    min: float | None = Field(default=None, description="null: no lower bound.")
+    max: float | None = Field(default=None, description="null: no upper bound.")
+
+    @model_validator(mode="after")
+    def _holds_numbers(self) -> Self:
+        if self.min is None and self.max is None:
+            raise ValueError("a range needs min, max or both")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"no number is from {self.min:g} to {self.max:g}; swap min and max")
+        return self
+
+    def __str__(self) -> str:
+        bounds = {"of at least": self.min, "of at most": self.max}
+        return "a number " + " and ".join(f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None)
+
+
+def _range_or_values(value: object) -> str:
+    return "range" if isinstance(value, dict | Range) else "values"
+
+
+Allowed = Annotated[Annotated[Range, Tag("range")] | Annotated[Values, Tag("values")], Discriminator(_range_or_values)]
+Filter = dict[str, Allowed]
+"""Allowed values by column: a range of numbers, or the values themselves."""
 
 
 class DataConfig(Frozen):
@@ -51,7 +77,9 @@ class DataConfig(Frozen):
         default=None, min_length=1, description="The answer is what follows the last such text; null: the whole column."
     )
     answer_boxed: bool = Field(default=False, description="The answer stands in the column's last \\boxed{}.")
-    filter: Filter = Field(default={}, description="Columns and the values they may have; other rows are left out.")
+    filter: Filter = Field(
+        default={}, description="Columns and what they may hold: values, or {min, max}. Other rows are left out."
+    )
     system: str | None = Field(
         default=None, min_length=1, description="A chat's system turn; raw: text before every problem."
     )
@@ -77,7 +105,7 @@ class HeldOutData(Frozen):
 
     ref: CatalogName | None = Field(default=None, description="null: the dataset that is trained on.")
     split: Split = "validation"
-    filter: Filter = Field(default={}, description="Columns and the values they may have.")
+    filter: Filter = Field(default={}, description="Columns and what they may hold: values, or {min, max}.")
     problems: int | None = Field(
         default=None, ge=1, le=10_000_000, description="At most so many, spread over all; null: all."
     )

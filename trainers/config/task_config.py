@@ -74,6 +74,11 @@ class WordProblemsTask(Frozen):
         le=1e9,
         description="Reward from which a completion counts as correct; null: as the reward itself says.",
     )
+    unreadable_answers: Literal["refuse", "leave_out"] = Field(
+        default="refuse",
+        description="Problems whose answer the reward cannot read (number: it is not one number): refuse all, or leave "
+        "them out, counted.",
+    )
     max_prompt_tokens: int = Field(
         default=512, ge=1, le=65536, description="Problems with longer prompts are left out."
     )

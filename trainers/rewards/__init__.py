@@ -79,6 +79,16 @@ def known_names() -> list[str]:
     return sorted({*REWARDS, *(entry.name for entry in entry_points(group=GROUP))})
 
 
+def unknown_reward(name: str) -> str | None:
+    """Say that there is no reward of this name on this machine; None, if there is one."""
+    if name in (known := known_names()):
+        return None
+    return (
+        f"task.reward: there is no reward {name!r} on this machine; known are {', '.join(known)}. A package adds its "
+        f"own by an entry point of the group {GROUP}"
+    )
+
+
 def make_reward(name: str, correct_from: float | None = None) -> Reward:
     """Make the reward of this name; whoever calls this closes it.
 
@@ -88,11 +98,8 @@ def make_reward(name: str, correct_from: float | None = None) -> Reward:
     """
     ours = [EntryPoint(name, REWARDS[name], GROUP)] if name in REWARDS else []
     entries = [*ours, *entry_points(group=GROUP, name=name)]
-    if not entries:
-        raise ConfigError(
-            f"task.reward: there is no reward {name!r} on this machine; known are {', '.join(known_names())}. "
-            f"A package adds its own by an entry point of the group {GROUP}"
-        )
+    if complaint := unknown_reward(name):
+        raise ConfigError(complaint)
     if len(entries) > 1:
         places = ", ".join(f"{_package(entry)} ({entry.value})" for entry in entries)
         raise ConfigError(f"task.reward: several rewards are named {name!r}: {places}; rename or uninstall one")
@@ -110,4 +117,4 @@ def _package(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else "this package"
 
 
-__all__ = ["GROUP", "REWARDS", "CheckedReward", "Reward", "known_names", "make_reward"]
+__all__ = ["GROUP", "REWARDS", "CheckedReward", "Reward", "known_names", "make_reward", "unknown_reward"]

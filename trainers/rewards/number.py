@@ -43,19 +43,21 @@ def value_of(text: str) -> Fraction | None:
 
 
 def no_number(problem: str, answer: str) -> str:
-    """Say what is wrong with a problem whose answer is not one number, and how to correct it."""
-    worked = looks_worked(answer) or len(answer) > LONG
+    """Say what is wrong with a problem whose answer is not one number."""
+    return f"the reward number cannot judge answers to {problem!r:.100}: {answer!r:.100} is not one number"
+
+
+def remedy(answers: Sequence[str]) -> str:
+    """Say what helps where answers are not one number each."""
+    worked = any(looks_worked(answer) or len(answer) > LONG for answer in answers)
     first = "name where the answer stands by task.data.answer_after or answer_boxed; or " if worked else ""
-    return (
-        f"the reward number cannot judge answers to {problem!r:.100}: {answer!r:.100} is not one number; {first}set "
-        "task.reward to math, or take the problem out of the data"
-    )
+    return f"{first}set task.reward to math, or leave such problems out by task.unreadable_answers: leave_out"
 
 
 def _judged(problem: Problem, completion: Completion) -> Judgement:
     right = value_of(problem.answer)
     if right is None:
-        raise GraderError(no_number(problem.prompt, problem.answer))
+        raise GraderError(f"{no_number(problem.prompt, problem.answer)}; {remedy([problem.answer])}")
     value = _answered(completion)
     return Judgement(float(value == right), value == right, None if value is None else str(value))
 

@@ -12,7 +12,9 @@ from trainers.config import Frozen
 _SHOWN_LINES: Final = 24
 _SHOWN_ANSWER: Final = 80  # characters
 
-Reason = Literal["filter", "empty", "no_answer", "like_benchmark", "like_validation", "special_token", "too_long"]
+Reason = Literal[
+    "filter", "empty", "no_answer", "like_benchmark", "like_validation", "unreadable", "special_token", "too_long"
+]
 """A reason why a row is neither trained nor validated on."""
 
 REASONS: Mapping[Reason, str] = {
@@ -21,6 +23,7 @@ REASONS: Mapping[Reason, str] = {
     "no_answer": "have no answer",
     "like_benchmark": "are problems of task.apart_from",
     "like_validation": "are problems that are validated on",
+    "unreadable": "have an answer that the reward cannot read",
     "special_token": "hold a special token of the tokenizer",
     "too_long": "have prompts longer than task.max_prompt_tokens",
 }

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from trainers.catalog.entries import DatasetEntry, entry_folder, read_entry, shipped_entries, shipped_file
 from trainers.config import DataConfig
-from trainers.config.data_config import Filter, Value
+from trainers.config.data_config import Allowed, Filter, Range
 from trainers.errors import ConfigError
 from trainers.rewards.final_answer import last_boxed
 from trainers.tasks.data_record import Reason, Source
@@ -124,7 +124,11 @@ def _read(row: Mapping[str, Any], data: DataConfig, seen: Mapping[str, Counter[s
     return ProblemRow(problem, answer) if answer else "no_answer"
 
 
-def _allowed(value: Any, allowed: Sequence[Value]) -> bool:
+def _allowed(value: Any, allowed: Allowed) -> bool:
+    if isinstance(allowed, Range):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return (allowed.min is None or value >= allowed.min) and (allowed.max is None or value <= allowed.max)
     return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in allowed)
 
 
@@ -191,5 +195,5 @@ def _unmatched(filters: Filter, seen: Mapping[str, Counter[str]], columns: Mappi
         if column.partition(".")[0] in columns and not any(_allowed(json.loads(v), allowed) for v in values):
             there = ", ".join(value for value, _ in values.most_common(_SHOWN_VALUES))
             more = ", …" if len(values) > _SHOWN_VALUES else ""
-            expected = " or ".join(map(json.dumps, allowed))
+            expected = str(allowed) if isinstance(allowed, Range) else " or ".join(map(json.dumps, allowed))
             yield f"task.data.filter.{column}: no row has {expected}; there are {there}{more}"

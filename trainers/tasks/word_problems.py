@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trainers.catalog.entries import BenchmarkEntry, entry_folder, read_entry, shipped_file
-from trainers.config import HeldOutData, WordProblemsTask
-from trainers.errors import ConfigError
+from trainers.config import DataConfig, WordProblemsTask
+from trainers.errors import ConfigError, Faults
 from trainers.rewards import make_reward
-from trainers.rewards.number import no_number, value_of
+from trainers.rewards.number import no_number, remedy, value_of
 from trainers.tasks.base import Completion, Judgement, Problem, by_length
-from trainers.tasks.data_record import Reason
-from trainers.tasks.dataset_rows import DatasetRows, ProblemRow, read_dataset
+from trainers.tasks.data_record import Reason, Source
+from trainers.tasks.dataset_rows import ProblemRow, read_dataset
 from trainers.tasks.same_text import same_text
 from trainers.tasks.tokenizers import byte_tokenizer
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _VOCABULARY: Final = 512
 """Number of tokens of a policy made from scratch: 256 bytes and the most frequent pieces of words."""
+_SHOWN: Final = 20
+"""Number of problems that one error names."""
 
 
 class WordProblems:
@@ -40,22 +42,28 @@ class WordProblems:
     def __init__(self, config: WordProblemsTask, cache: Path) -> None:
         self.config = config
         self.left_out: list[tuple[Reason, str]] = []
-        dataset = read_dataset(config.data, cache)
-        self.sources = [dataset.source]
-        benchmarks = _benchmarks(config.apart_from, cache)
-        rows = self._apart(dataset, benchmarks)
-        if config.validation is None:
-            training, validation = _parted(rows, config)
+        self.sources = list[Source]()
+        faults = Faults()
+        benchmarks, datasets = set[str](), list[list[ProblemRow]]()
+        with faults.noted():
+            benchmarks = _benchmarks(config.apart_from, cache)
+        for data, place in self._read_data():
+            with faults.noted():
+                datasets.append(self._rows(data, place, cache, benchmarks))
+        if not faults:
+            with faults.noted():
+                training, validation = self._parted(datasets)
+                self.rows = [*training, *validation]
+                self._refuse_unreadable(self.rows)
+                self.training, self.validation = [*map(self._problem, training)], [*map(self._problem, validation)]
         else:
-            training, validation = rows, self._apart(self._held_out(config.validation, cache), benchmarks)
-            validation = _spread(validation, config.validation.problems)
-            training = self._without(training, {same_text(row.problem) for row in validation}, "like_validation")
-        _refuse_none({"training": training, "validation": validation}, self.left_out)
-        self.rows = [*training, *validation]
-        if config.reward == "number":
-            _refuse_other_than_numbers(self.rows)
-        self.training, self.validation = [*map(self._problem, training)], [*map(self._problem, validation)]
-        self._reward = make_reward(config.reward, config.correct_from)
+            with faults.noted():
+                self._refuse_unreadable([row for rows in datasets for row in rows])
+        with faults.noted():
+            self._reward = make_reward(config.reward, config.correct_from)
+        if faults and hasattr(self, "_reward"):
+            self._reward.close()
+        faults.raise_all()
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
         """Judge each completion of the problem beside it, by the reward that the configuration names."""
@@ -93,23 +101,65 @@ class WordProblems:
     def _teachable(self) -> list[Problem]:
         return by_length(self._tokenizer, self.training, self.config.max_prompt_tokens).short
 
-    def _held_out(self, held_out: HeldOutData, cache: Path) -> DatasetRows:
-        changes = {"ref": held_out.ref or self.config.data.ref, "split": held_out.split, "filter": held_out.filter}
+    def _read_data(self) -> list[tuple[DataConfig, str]]:
+        """Return what is read for training and for validation, with what errors begin with."""
+        data, held_out = self.config.data, self.config.validation
+        if held_out is None:
+            return [(data, "")]
+        changes = {"ref": held_out.ref or data.ref, "split": held_out.split, "filter": held_out.filter}
+        return [(data, ""), (data.model_copy(update=changes), "task.validation: ")]
+
+    def _rows(self, data: DataConfig, place: str, cache: Path, benchmarks: set[str]) -> list[ProblemRow]:
+        """Return the problems of a dataset that are of no benchmark and that the reward can judge."""
         try:
-            dataset = read_dataset(self.config.data.model_copy(update=changes), cache)
+            dataset = read_dataset(data, cache)
+            self.sources.append(dataset.source)
+            self.left_out += dataset.left_out
+            rows = self._without(dataset.problems, "like_benchmark", _alike(dataset.problems, benchmarks))
+            return self._readable(rows)
         except ConfigError as error:
-            raise ConfigError(*(f"task.validation: {problem}" for problem in error.problems)) from error
-        self.sources.append(dataset.source)
-        return dataset
+            raise ConfigError(*(f"{place}{problem}" for problem in error.problems)) from error
 
-    def _apart(self, dataset: DatasetRows, benchmarks: set[str]) -> list[ProblemRow]:
-        self.left_out += dataset.left_out
-        return self._without(dataset.problems, benchmarks, "like_benchmark")
+    def _readable(self, rows: Sequence[ProblemRow]) -> list[ProblemRow]:
+        """Leave out the rows whose answer the reward cannot read, if the configuration says so."""
+        if self.config.unreadable_answers == "refuse":
+            return list(rows)
+        return self._without(rows, "unreadable", [self._is_unreadable(row) for row in rows])
 
-    def _without(self, rows: Sequence[ProblemRow], texts: set[str], reason: Reason) -> list[ProblemRow]:
-        alike = [same_text(row.problem) in texts for row in rows] if texts else [False] * len(rows)
-        self.left_out.extend((reason, json.dumps(row)) for row, left in zip(rows, alike, strict=True) if left)
-        return [row for row, left in zip(rows, alike, strict=True) if not left]
+    def _is_unreadable(self, row: ProblemRow) -> bool:
+        return self.config.reward == "number" and value_of(row.answer) is None
+
+    def _refuse_unreadable(self, rows: Sequence[ProblemRow]) -> None:
+        """Name the problems whose answer the reward cannot read.
+
+        Raises: ConfigError, if there is one.
+        """
+        others = [row for row in rows if self._is_unreadable(row)]
+        if not others:
+            return
+        named = [f"task.reward: {no_number(*row)}" for row in others[:_SHOWN]]
+        more = f"; {len(others) - _SHOWN} more are not shown" if len(others) > _SHOWN else ""
+        helps = remedy([row.answer for row in others])
+        raise ConfigError(*named, f"task.reward: of {len(rows)} problems {len(others)} are like this{more}; {helps}")
+
+    def _parted(self, datasets: Sequence[list[ProblemRow]]) -> tuple[list[ProblemRow], list[ProblemRow]]:
+        """Return the rows to train and to validate on."""
+        held_out = self.config.validation
+        if held_out is None:
+            (rows,) = datasets
+            training, validation = _parted(rows, self.config)
+        else:
+            training, validation = datasets
+            validation = _spread(validation, held_out.problems)
+            texts = {same_text(row.problem) for row in validation}
+            training = self._without(training, "like_validation", _alike(training, texts))
+        _refuse_none({"training": training, "validation": validation}, self.left_out)
+        return training, validation
+
+    def _without(self, rows: Sequence[ProblemRow], reason: Reason, left: Sequence[bool]) -> list[ProblemRow]:
+        """Leave out the rows for which `left` is true, for this reason."""
+        self.left_out.extend((reason, json.dumps(row)) for row, is_left in zip(rows, left, strict=True) if is_left)
+        return [row for row, is_left in zip(rows, left, strict=True) if not is_left]
 
     def _problem(self, row: ProblemRow) -> Problem:
         data = self.config.data
@@ -122,10 +172,9 @@ def boxed(problem: Problem) -> str:
     return rf"\boxed{{{problem.answer}}}"
 
 
-def _refuse_other_than_numbers(rows: Sequence[ProblemRow]) -> None:
-    if others := [row for row in rows if value_of(row.answer) is None]:
-        more = f" ({len(others)} of {len(rows)} problems are like this)" if others[1:] else ""
-        raise ConfigError(f"task.reward: {no_number(*others[0])}{more}")
+def _alike(rows: Sequence[ProblemRow], texts: set[str]) -> list[bool]:
+    """Tell of each row whether its problem is among these, up to layout."""
+    return [same_text(row.problem) in texts for row in rows] if texts else [False] * len(rows)
 
 
 def _benchmarks(names: Iterable[str], cache: Path) -> set[str]:

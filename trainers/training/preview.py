@@ -10,7 +10,7 @@ from statistics import median_low
 from typing import Any, Final
 
 from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
-from trainers.errors import ConfigError, GraderError
+from trainers.errors import ConfigError, Faults, GraderError
 from trainers.rewards import REWARDS
 from trainers.rewards.final_answer import LONG, looks_worked
 from trainers.tasks import Completion, Task, make_task
@@ -29,15 +29,22 @@ def preview(config: TrainingConfig, cache: Path) -> Preview:
     Raises: ConfigError, if the data, the tokenizer or the template cannot be used, or prompts and completions together
         pass the model's context.
     """
-    task: Task = make_task(config.task, cache)
+    faults, made, folder, tokenizer = Faults(), list[Task](), None, None
+    with faults.noted():
+        made.append(make_task(config.task, cache))
     try:
-        folder = _folder(config, cache)
-        tokenizer = _tokenizer(folder) if folder else task.tokenizer()
+        with faults.noted():
+            folder = _folder(config, cache)
+            tokenizer = _tokenizer(folder) if folder else None
+        faults.raise_all()
+        (task,) = made
+        tokenizer = tokenizer or task.tokenizer()
         if isinstance(task, WordProblems):
             task = PromptedProblems(task, tokenizer)
         return _previewed(config, task, tokenizer, folder)
     finally:
-        task.close()
+        for task in made:
+            task.close()
 
 
 def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path | None) -> Preview:

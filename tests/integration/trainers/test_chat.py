@@ -164,5 +164,5 @@ def test_what_the_trainer_would_refuse_is_refused_in_the_plan(
         raw["training"] = {**raw["training"], part: {**raw["training"][part], **settings}}
     with pytest.raises(InvalidSpec) as refusal:
         plan(tmp_path, cache, raw)
-    assert [error.pointer for error in refusal.value.errors] == [pointer]
+    assert {error.pointer for error in refusal.value.errors} == {pointer}
     assert detail in refusal.value.errors[0].detail

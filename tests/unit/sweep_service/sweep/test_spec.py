@@ -247,7 +247,9 @@ def test_the_schema_takes_the_short_forms_that_a_spec_may_have() -> None:
     data, filtered = definitions["WordProblemsTask"]["properties"]["data"], definitions["DataConfig"]["properties"]
     assert [form.get("type") for form in data["anyOf"]] == ["string", None]
     values = filtered["filter"]["additionalProperties"]
-    assert [form["type"] for form in values["anyOf"]] == ["boolean", "integer", "number", "string", "array"]
+    bounds, allowed = values["oneOf"]
+    assert bounds["$ref"].endswith("/Range")
+    assert [form["type"] for form in allowed["anyOf"]] == ["boolean", "integer", "number", "string", "array"]
 
 
 @pytest.mark.parametrize("name", ["task.reward", "task.name"])

@@ -127,11 +127,46 @@ def test_answers_that_are_no_numbers_are_refused_before_anything_runs(tmp_path: 
     write(tmp_path, [line(9, answer="10"), *worked])
     with pytest.raises(ConfigError) as refusal:
         task(tmp_path)
-    said = str(refusal.value)
-    assert said.startswith("task.reward: the reward number cannot judge answers to 'What is 0 and 1?': '0 and 1")
-    assert "is not one number; name where the answer stands by task.data.answer_after or answer_boxed; or set" in said
-    assert said.endswith("(9 of 10 problems are like this)")
+    problems = refusal.value.problems
+    assert problems[0].startswith("task.reward: the reward number cannot judge answers to 'What is 0 and 1?': '0 and 1")
+    assert len(problems) == 9 + 1
+    assert problems[-1] == (
+        "task.reward: of 10 problems 9 are like this; name where the answer stands by task.data.answer_after or "
+        "answer_boxed; or set task.reward to math, or leave such problems out by task.unreadable_answers: leave_out"
+    )
     assert len(task(tmp_path, data={"ref": "sums", "answer_after": "####"}, validation_every=9).rows) == 9
+
+
+def test_answers_that_are_no_numbers_can_be_left_out_and_are_counted(tmp_path: Path) -> None:
+    rows = [line(number, **({"answer": "many"} if number % 4 == 0 else {})) for number in range(40)]
+    write(tmp_path, rows)
+    problems = task(tmp_path, unreadable_answers="leave_out")
+    assert left_out(problems) == {"unreadable": 10}
+    assert len(problems.training) + len(problems.validation) == 30
+    with pytest.raises(ConfigError, match=r"of 40 problems 10 are like this; set task\.reward to math"):
+        task(tmp_path)
+    assert len(task(tmp_path, reward="math", unreadable_answers="leave_out").rows) == 40
+
+
+def test_of_many_answers_that_are_no_numbers_twenty_are_named(tmp_path: Path) -> None:
+    write(tmp_path, [line(number, answer="many") for number in range(60)])
+    with pytest.raises(ConfigError) as refusal:
+        task(tmp_path)
+    assert len(refusal.value.problems) == 20 + 1
+    assert "of 60 problems 60 are like this; 40 more are not shown; set" in refusal.value.problems[-1]
+
+
+def test_faults_of_data_benchmarks_and_reward_are_said_at_once(tmp_path: Path) -> None:
+    write(tmp_path, [line(number, answer="many") for number in range(20)])
+    held_out = {"ref": "missing", "split": "test"}
+    with pytest.raises(ConfigError) as refusal:
+        task(tmp_path, validation=held_out, apart_from=["aime99"])
+    said = "\n".join(refusal.value.problems)
+    for part in ("task.apart_from: ", "task.validation: task.data: missing", "of 20 problems 20 are like this"):
+        assert part in said
+    with pytest.raises(ConfigError) as refusal:
+        task(tmp_path, validation=held_out, reward="unheard-of")
+    assert [problem.partition(":")[0] for problem in refusal.value.problems] == ["task.validation", "task.reward"]
 
 
 # columns
@@ -328,3 +363,30 @@ def test_all_bad_lines_are_named_up_to_twenty(tmp_path: Path) -> None:
 def test_a_mapping_that_contradicts_itself_is_refused(data: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         WordProblemsTask.model_validate({"data": data})
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [{"min": 3}, {"max": 3}, {"min": 2, "max": 3.5}, {"min": -1, "max": 9}],
+)
+def test_rows_pass_by_a_range_of_numbers(tmp_path: Path, bounds: dict[str, float]) -> None:
+    levels: list[object] = [1, 2, 3, 4.5, 5, 6.0]
+    others = [{"level": "3"}, {"level": True}, {"level": None}, {}]
+    rows = [line(n, level=levels[n % 6]) for n in range(60)]
+    write(tmp_path, [*rows, *(line(60 + n, **other) for n, other in enumerate(others))])
+    problems = task(tmp_path, data={"ref": "sums", "filter": {"level": bounds}})
+    wanted = 10 * sum(bounds.get("min", -9) <= float(str(level)) <= bounds.get("max", 9) for level in levels)
+    assert len(problems.rows) == wanted
+    assert left_out(problems) == {"filter": 64 - wanted}
+
+
+def test_a_range_that_no_row_is_in_is_refused_with_the_values_there_are(tmp_path: Path) -> None:
+    write(tmp_path, [line(n, level=n % 3) for n in range(20)])
+    with pytest.raises(ConfigError, match=r"level: no row has a number of at least 7 and of at most 9; there are 0, 1"):
+        task(tmp_path, data={"ref": "sums", "filter": {"level": {"min": 7, "max": 9}}})
+
+
+@pytest.mark.parametrize("bounds", [{}, {"min": 2, "max": 1}, {"least": 1}, {"min": "a"}, {"min": float("nan")}])
+def test_a_range_that_means_nothing_is_refused(bounds: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        WordProblemsTask.model_validate({"data": {"ref": "sums", "filter": {"level": bounds}}})
