@@ -32,14 +32,17 @@ def probe(config: TrainingConfig, output: Path, cache: Path) -> tuple[CostFigure
 
 def test_three_updates_at_full_length_with_the_batches_of_the_run(cache: Path, tmp_path: Path) -> None:
     config = small_config(
-        rollout__max_completion_tokens=20, evaluation__max_completion_tokens=24, evaluation__samples_per_problem=40
+        rollout__max_completion_tokens=20,
+        evaluation__max_completion_tokens=24,
+        evaluation__samples_per_problem=40,
+        evaluation__sampling_batch=60,
     )
     figures, events = probe(config, tmp_path, cache)
     assert (figures.completion_tokens, figures.eval_completion_tokens) == (20, 24)
     assert figures.prompt_tokens == 3  # of `10=` and `12=`; most prompts have two
     assert figures.sampled_completions == 64  # a whole rollout at once, as in the run
     assert (figures.scored_completions, figures.minibatch_completions, figures.updates) == (48, 16, 3)
-    assert (figures.evaluated_completions, figures.validation_problems) == (64, 2)
+    assert (figures.evaluated_completions, figures.validation_problems) == (60, 2)  # of 80: one batch
     assert figures.peak_mib.keys() == set(PHASES)
     assert figures.checkpoint_bytes > figures.model_bytes > 0
     assert [event["phase"] for event in events if event["type"] == "progress"][-len(PHASES) :] == list(PHASES)
@@ -56,16 +59,16 @@ def test_a_round_of_dynamic_sampling_is_sampled_at_once_and_a_switch_of_betas_is
 
 
 def test_parts_of_sampling_are_those_of_the_run(cache: Path, tmp_path: Path) -> None:
-    figures, _ = probe(small_config(rollout__sampling_batch=5), tmp_path, cache)
+    figures, _ = probe(small_config(rollout__sampling_batch=5, evaluation__sampling_batch=7), tmp_path, cache)
     assert figures.sampled_completions == 48  # what three updates need
-    assert figures.evaluated_completions == 5
+    assert figures.evaluated_completions == 7
 
 
 @pytest.mark.long
 def test_two_processes_measure_together_on_the_command_line(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(SMALL | {"device_batch": 8}), encoding="utf-8")
     command = [sys.executable, "-m", "trainers", "run.yaml", "rollout.prompts_per_minibatch=1", "--probe"]
-    command.insert(5, "evaluation.samples_per_problem=40")
+    command[5:5] = ["evaluation.samples_per_problem=40", "evaluation.sampling_batch=30"]
     command += ["--processes", "2", "--output", "probe", "--cache", str(cache)]
     command.insert(5, "device_batch=4")
     path = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
@@ -77,7 +80,7 @@ def test_two_processes_measure_together_on_the_command_line(cache: Path, tmp_pat
     figures = CostFigures.model_validate(cost["figures"])
     assert (figures.processes, figures.updates) == (2, 4)  # three prompts cannot be shared by two
     assert figures.sampled_completions == 64
-    assert figures.evaluated_completions == 64  # of 80: as many at once as in a rollout
+    assert figures.evaluated_completions == 60  # of 80: one batch of each process
     assert b"sampling_s" in run.stdout
 
 

@@ -174,7 +174,7 @@ def test_runs_that_evaluate_otherwise_share_no_initial_evaluation(
 def test_an_evaluation_depends_on_no_setting_of_training(cache: Path, tmp_path: Path) -> None:
     changes: list[dict[str, Any]] = [
         {"evaluation__max_completion_tokens": 12},
-        {"rollout__prompts_per_rollout": 2, "rollout__prompts_per_minibatch": 2, "steps": 4},
+        {"rollout__prompts_per_rollout": 2, "rollout__prompts_per_minibatch": 1, "device_batch": 8},
         {"rollout__sampling_batch": 3, "rollout__temperature": 0.7, "device_batch": 4},
         {"rollout__max_completion_tokens": 6, "evaluation__max_completion_tokens": 12},
         {"seed": 5, "evaluation__every_steps": 2},
