@@ -17,7 +17,7 @@ from sweep_service.processes.child_processes import LIFELINE, log_tail, stop
 from sweep_service.settings import without_secrets
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.spec import SweepSpec
-from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
+from trainers.config import PretrainedModel, TrainingConfig
 from trainers.process.environment import EXIT_CODES
 from trainers.tasks.data_record import DataRecord, Preview, worked_warning
 
@@ -42,21 +42,17 @@ _SETTING: Final = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 
 
 def with_prompts(plan: SweepPlan, spec: SweepSpec, cache: Path, limit_s: float = LIMIT_S) -> SweepPlan:
-    """Return the plan with the base configuration's prompts and data; unchanged where the code makes the problems.
+    """Return the plan with the base configuration's prompts and data; unchanged for a policy that starts from scratch.
 
     Raises: InvalidSpec, if the trainer refuses data, tokenizer or template, or fails on them.
     """
-    if not _has_data(spec.base):
+    if not isinstance(spec.base.model, PretrainedModel):
         return plan
     preview = _in_turn(spec.base, cache, limit_s)
     if isinstance(preview, str):
         return plan.model_copy(update={"warnings": [*plan.warnings, f"no prompts are shown: {preview}"]})
     warnings = [*plan.warnings, *_warnings(spec.base, preview)]
     return plan.model_copy(update={"prompts": preview.prompts, "data": preview.data, "warnings": warnings})
-
-
-def _has_data(config: TrainingConfig) -> bool:
-    return isinstance(config.model, PretrainedModel) or isinstance(config.task, WordProblemsTask)
 
 
 def _in_turn(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | str:
