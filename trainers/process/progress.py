@@ -1,4 +1,4 @@
-"""Shows the progress of long work: a bar on stderr for people, at most one event `progress` a second for programs."""
+"""Shows the progress of long work: a bar on stderr for people, events `progress` for programs."""
 
 import sys
 import time
@@ -10,6 +10,8 @@ from tqdm import tqdm
 from trainers.process.events import EventWriter
 
 _EVENT_INTERVAL_S: Final = 1.0
+_EVENT_INTERVAL_SHARE: Final = 0.02
+"""Share of the time since the beginning that lies between two events: work of an hour has some 250."""
 _TERMINAL_INTERVAL_S: Final = 0.2
 _LOG_INTERVAL_S: Final = 10.0
 
@@ -17,17 +19,19 @@ T = TypeVar("T")
 
 
 class Announcer:
-    """Writes `progress` events, at most one a second."""
+    """Writes `progress` events: at most one a second, and more rarely the longer the work takes, for all are kept."""
 
     def __init__(self, events: EventWriter, phase: str, total: int) -> None:
         self._events, self._phase, self._total = events, phase, total
-        self._last = -_EVENT_INTERVAL_S
+        self._begun = time.monotonic()
+        self._last, self._announced = -_EVENT_INTERVAL_S, -1
 
     def announce(self, done: int) -> None:
-        """Write how many of the total are done, if the last event is a second old or everything is done."""
+        """Write how many of the total are done, if that has changed, and the last event is old enough or all are."""
         now = time.monotonic()
-        if now - self._last >= _EVENT_INTERVAL_S or done == self._total:
-            self._last = now
+        interval = max(_EVENT_INTERVAL_S, (now - self._begun) * _EVENT_INTERVAL_SHARE)
+        if done != self._announced and (now - self._last >= interval or done == self._total):
+            self._last, self._announced = now, done
             self._events.write("progress", phase=self._phase, done=done, total=self._total)
 
 
