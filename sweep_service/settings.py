@@ -13,8 +13,17 @@ from trainers.process.environment import CACHE, HOME
 
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _HUB_SECRETS: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "SWEEPS_HUB_TOKEN_FILE")
-_SERVICE_SECRETS: Final = ("SWEEPS_DATABASE_URL", "SWEEPS_MLFLOW_LOGIN", "MLFLOW_TRACKING_", "RAY_AUTH_TOKEN")
+_SERVICE_SECRETS: Final = (
+    "SWEEPS_DATABASE_URL",
+    "SWEEPS_MLFLOW_LOGIN",
+    "MLFLOW_TRACKING_",
+    "RAY_AUTH_TOKEN",
+    "PGPASSWORD",
+    "PGPASSFILE",
+)
 """Beginnings of the names of variables that sign in to the database, to MLflow and to Ray."""
+SECRET_FIELDS: Final = ("database_url", "mlflow_url", "mlflow_public_url", "mlflow_login")
+"""Settings that may hold a password; no error shows their value."""
 
 
 class Settings(BaseSettings):
@@ -60,11 +69,47 @@ class Settings(BaseSettings):
                 raise ValueError(f"{name.strip()!r} is no host name; give names alone, with commas between them")
         return value
 
+    @field_validator("mlflow_url", "mlflow_public_url", "url")
+    @classmethod
+    def _web_address(cls, value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            known = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
+        except ValueError:
+            known = False
+        if value and not known:
+            raise ValueError(
+                "it is not an address that can be read; write http://host:port, and %2F for a slash in a password"
+            )
+        return value
+
+    @field_validator("database_url")
+    @classmethod
+    def _database_address(cls, value: str) -> str:
+        if not value:
+            return value
+        from sqlalchemy import make_url  # a tenth of a second, which commands of clients need not spend
+        from sqlalchemy.exc import ArgumentError
+
+        try:
+            known = make_url(value).get_backend_name() in ("sqlite", "postgresql")
+        except (ArgumentError, ValueError):
+            known = False
+        if not known:
+            raise ValueError(
+                "it is not an address of SQLite or PostgreSQL that can be read; write sqlite:////path/sweeps.db or "
+                "postgresql+psycopg://user:password@host:5432/name"
+            )
+        return value
+
     @model_validator(mode="before")
     @classmethod
     def _read_files(cls, values: dict[str, object]) -> dict[str, object]:
         path = values.get("database_url_file")
-        return values | {"database_url": Path(str(path)).read_text().strip()} if path else values
+        try:
+            return values | {"database_url": Path(str(path)).read_text().strip()} if path else values
+        except OSError as error:
+            raise ValueError(f"SWEEPS_DATABASE_URL_FILE names {path}, which cannot be read: {error.strerror}") from None
 
     @model_validator(mode="after")
     def _defaults(self) -> Self:

@@ -1,7 +1,9 @@
 """The routes under /v1: each reads its parameters, asks the service, and shapes the answer."""
 
+import json
 import re
 import time
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -52,12 +54,20 @@ def authorize(request: Request, bearer: Annotated[HTTPAuthorizationCredentials |
 
 
 def refuse_unknown_parameters(request: Request) -> None:
-    """Refuse a query parameter that the route does not have: a misspelt `validate_only` would submit for real."""
+    """Refuse a query parameter that the route does not have, or that is given twice and takes one value.
+
+    A misspelt `validate_only` would submit for real, and so would one that is true and false.
+    """
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
     names = {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "query"}
     if unknown := sorted(set(request.query_params) - names):
         takes = f"it takes {', '.join(sorted(names))}" if names else "it takes none"
         errors = [ProblemError(parameter=name[:100], detail=f"there is no such parameter; {takes}") for name in unknown]
+        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    several = {p["name"] for p in operation.get("parameters", []) if '"array"' in json.dumps(p.get("schema"))}
+    if repeated := sorted(name for name, times in given.items() if times > 1 and name not in several):
+        errors = [ProblemError(parameter=name, detail="it is given more than once; give it once") for name in repeated]
         raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 from importlib import metadata
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
@@ -12,8 +12,11 @@ from sweep_service.cli import catalog_commands, doctor, probe_command, process_c
 from sweep_service.cli.exits import HELP, ExitCode, exit_code
 from sweep_service.cli.output import print_data, print_error
 from sweep_service.errors import ServiceError
-from sweep_service.settings import Settings
+from sweep_service.settings import SECRET_FIELDS, Settings
 from trainers.process.environment import UMASK
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 app = typer.Typer(
     name="sweeps",
@@ -77,6 +80,15 @@ def main() -> None:
         if error.title != Settings.__name__:
             raise
         for item in error.errors():
-            name = f"SWEEPS_{'_'.join(map(str, item['loc'])).upper()}"
-            print_error(ServiceError(f"{name}={item['input']}: {item['msg']}"))
+            print_error(ServiceError(_wrong_setting(item)))
         sys.exit(ExitCode.USAGE)
+
+
+def _wrong_setting(mistake: "ErrorDetails") -> str:
+    """Say which variable is wrong, without a value that may hold a password."""
+    words = mistake["msg"].removeprefix("Value error, ")
+    if not mistake["loc"]:
+        return words
+    field = str(mistake["loc"][0])
+    shown = "" if field in SECRET_FIELDS else f"={mistake['input']}"
+    return f"SWEEPS_{field.upper()}{shown}: {words}"

@@ -34,6 +34,30 @@ _PLACE: Final = re.compile(r"#/[\w/?=&%.,:@+~-]{0,1000}")
 _LOCATIONS: Final = ("artifactlocation", "artifacturi", "defaultartifactroot")
 """Fields that name a place, without underscores and capitals: MLflow also takes `artifactLocation`."""
 _LOCATION_TAG: Final = "mlflow.artifactLocation"
+_REMOTE: Final = frozenset(
+    [
+        "mlflow-artifacts",
+        "runs",
+        "models",
+        "s3",
+        "gs",
+        "r2",
+        "b2",
+        "oss",
+        "wasb",
+        "wasbs",
+        "abfs",
+        "abfss",
+        "hdfs",
+        "viewfs",
+        "dbfs",
+        "http",
+        "https",
+        "ftp",
+        "sftp",
+    ]
+)
+"""Schemes of places that are on no disk of this machine."""
 
 
 def create_app() -> ASGIApp:
@@ -189,4 +213,10 @@ def _locations(content: Any) -> Iterator[Any]:
 
 
 def _is_local(place: Any) -> bool:
-    return isinstance(place, str) and bool(place.strip()) and urlsplit(place.strip()).scheme.lower() in ("", "file")
+    """Tell whether a place is, or may be, on this machine's disk: `c:/x` is, although it looks like a scheme."""
+    if not isinstance(place, str) or not place.strip():
+        return False
+    try:
+        return urlsplit(place.strip()).scheme.lower() not in _REMOTE
+    except ValueError:
+        return True

@@ -296,6 +296,31 @@ def test_a_wrong_setting_is_named(sweeps: Sweeps, monkeypatch: pytest.MonkeyPatc
     assert ran.err.startswith("error: SWEEPS_PORT=many: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("MLFLOW_URL", "http://me:PASSWORD@[::1", "write http://host:port"),
+        ("MLFLOW_URL", "http://me:PASS/WORD@host", "%2F for a slash in a password"),
+        ("MLFLOW_PUBLIC_URL", "http://me:PASSWORD@host:nope", "write http://host:port"),
+        ("DATABASE_URL", "postgresql+psycopg://u:PASSWORD@h:nope/db", "write sqlite:////path/sweeps.db or postgresql"),
+        ("DATABASE_URL", "mysql://u:PASSWORD@h/db", "write sqlite:////path/sweeps.db or postgresql"),
+        ("DATABASE_URL", "PASSWORD", "write sqlite:////path/sweeps.db or postgresql"),
+        ("URL", "http://[::1", "write http://host:port"),
+        ("DATABASE_URL_FILE", "/nowhere/file", "cannot be read: No such file"),
+    ],
+)
+def test_a_wrong_address_is_named_without_its_password(
+    sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch, name: str, value: str, remedy: str
+) -> None:
+    monkeypatch.setenv("SWEEPS_MLFLOW_LOGIN", "me:SECOND")
+    monkeypatch.setenv(f"SWEEPS_{name}", value)
+    ran = sweeps("ls")
+    assert ran.code == 2
+    assert f"SWEEPS_{name}" in ran.err
+    assert remedy in ran.err
+    assert not any(word in ran.err + ran.out for word in ("PASS", "WORD", "SECOND"))
+
+
 def test_a_wrong_token_exits_4(sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "other").write_text("x" * 40)
     monkeypatch.setenv("SWEEPS_TOKEN_FILE", str(home / "other"))

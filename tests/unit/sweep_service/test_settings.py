@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from sweep_service.settings import Settings
+from sweep_service.settings import Settings, without_secrets
 from sweep_service.tracking.credentials import sign_in
 
 URL = "https://ann:s3cr%40t@mlflow.example:5000/x"
@@ -50,3 +50,9 @@ def test_behind_our_own_door_links_lead_through_the_status_page(tmp_path_factory
     settings = Settings(home=folder, mlflow_url="http://mlflow:5000", mlflow_token_file=folder / "mlflow-token")
     assert settings.mlflow_links == "http://127.0.0.1:8080/mlflow"
     assert sent(settings, {"MLFLOW_TRACKING_TOKEN": "another"}) == "Bearer word"
+
+
+def test_trainers_get_no_secret_of_the_service() -> None:
+    secrets = ["SWEEPS_DATABASE_URL", "SWEEPS_MLFLOW_LOGIN", "MLFLOW_TRACKING_PASSWORD", "RAY_AUTH_TOKEN", "PGPASSWORD"]
+    secrets += ["PGPASSFILE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
+    assert without_secrets(dict.fromkeys([*secrets, "PATH", "SWEEPS_HOME"], "x")) == {"PATH": "x", "SWEEPS_HOME": "x"}
