@@ -199,7 +199,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "preloaded": Subject(preloaded, 5, 12),
     "MLflow's door": Subject(mlflow_door, 20, 15, end=(0,)),
 }
-QUICK = ("api", "report", "rollout server", "trainer")
+QUICK = ("api", "rollout server")
 """Subjects of `make test`, one storm each; `make test-all` has several at each subject."""
 STORMS = int(os.environ.get("STORMS", "2"))
 """Number of storms at each subject. Set the variable to have more."""

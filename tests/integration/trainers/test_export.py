@@ -33,7 +33,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def full(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that keeps the best model, and of its last step the model alone."""
-    return train_as_a_trial(small_config(keep_best=True), tmp_path_factory.mktemp("full"), cache)
+    config = small_config(keep_best=True, evaluation__samples_per_problem=32)
+    return train_as_a_trial(config, tmp_path_factory.mktemp("full"), cache)
 
 
 @pytest.fixture(scope="module")
