@@ -22,6 +22,7 @@ from trainers.process.events import EventWriter, read_events
 from trainers.training.evaluate_model import evaluate_model
 from trainers.training.train import train
 
+SAMPLES = {"evaluation__samples_per_problem": 32}  # enough for some to be right
 LORA = {"model__lora": {"rank": 4, "alpha": 8}, "optimizer__learning_rate": 5e-3}
 
 
@@ -33,13 +34,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def full(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that keeps the best model, and of its last step the model alone."""
-    config = small_config(keep_best=True, evaluation__samples_per_problem=32)
-    return train_as_a_trial(config, tmp_path_factory.mktemp("full"), cache)
+    return train_as_a_trial(small_config(**SAMPLES, keep_best=True), tmp_path_factory.mktemp("full"), cache)
 
 
 @pytest.fixture(scope="module")
 def adapters(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    config = small_config(**LORA, keep_best=True, evaluation__samples_per_problem=32)
+    config = small_config(**LORA, **SAMPLES, keep_best=True)
     return train_as_a_trial(config, tmp_path_factory.mktemp("adapters"), cache)
 
 
@@ -140,7 +140,7 @@ def test_the_best_model_is_kept_and_gives_the_number_that_it_is_kept_for(
 def test_a_finished_trial_leaves_models_only_and_keeping_them_changes_no_number(
     full: Run, cache: Path, tmp_path: Path
 ) -> None:
-    plain = run(small_config(), tmp_path / "plain", cache)
+    plain = run(small_config(**SAMPLES), tmp_path / "plain", cache)
     assert plain.metrics() == full.metrics()
     assert [event["metrics"] for event in plain.of("evaluation")] == [e["metrics"] for e in full.of("evaluation")]
     for name, tensor in plain.weights(16).items():
@@ -163,7 +163,7 @@ def test_a_trial_that_ended_before_it_could_say_so_only_says_so(full: Run, cache
 
 
 def test_a_run_that_goes_on_elsewhere_keeps_the_best_of_both_parts(full: Run, cache: Path, tmp_path: Path) -> None:
-    config = small_config(keep_best=True, kept_checkpoints=9)
+    config = small_config(**SAMPLES, keep_best=True, kept_checkpoints=9)
     first = run(config, tmp_path / "first", cache, stopping=lambda: run_so_far(tmp_path / "first").steps_done >= 9)
     assert first.outcome == "STOPPED"
     second = run(config, tmp_path / "second", cache, resume_from=tmp_path / "first" / f"step-{first.steps_done}")
@@ -216,12 +216,15 @@ def test_adapters_of_no_whole_model_are_refused(tmp_path: Path, content: str) ->
         model_digest(tmp_path)
 
 
+@pytest.mark.long
 def test_the_command_line_exports_and_evaluates(full: Run, cache: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "trainers.export", str(full.output / "step-16"), str(tmp_path / "model")]
     exported = subprocess.run(command, capture_output=True, text=True, check=False)
     assert exported.returncode == 0, exported.stderr
     assert json.loads(exported.stdout)["dtype"] == "float32"
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(with_params(SMALL, {"seed": 0})), encoding="utf-8")
+    (tmp_path / "run.yaml").write_text(
+        yaml.safe_dump(with_params(SMALL, {"seed": 0, "evaluation.samples_per_problem": 32})), encoding="utf-8"
+    )
     command = [sys.executable, "-m", "trainers", str(tmp_path / "run.yaml"), "--evaluate", str(tmp_path / "model")]
     command += ["--cache", str(cache), "--json"]
     evaluated = subprocess.run(command, capture_output=True, text=True, check=False)
