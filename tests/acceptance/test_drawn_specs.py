@@ -40,7 +40,9 @@ def runs_here(raw: dict[str, Any]) -> bool:
 
 def test_drawn_specs_go_to_a_report(settings: Settings) -> None:
     here = [raw for raw in plausible_specs(seed=2, number=6000) if runs_here(raw)]
-    drawn = random.Random(12).sample(here, NUMBER)
+    drawn = random.Random(12).sample(here, 20)
+    if len(drawn) > NUMBER:  # without the warm start of word problems, which takes minutes
+        drawn = [raw for raw in drawn if raw["training"]["task"]["name"] == "expressions"][:NUMBER]
     with serving(settings), Client(settings.url, read_token(settings.token_file)) as client:
         for raw in drawn:
             began = time.monotonic()
