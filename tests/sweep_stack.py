@@ -121,11 +121,16 @@ def one_of(home: Path, *words: str) -> psutil.Process:
     return found[0]
 
 
-def _has(process: psutil.Process, words: tuple[str, ...]) -> bool:
+def command_of(process: psutil.Process) -> list[str]:
+    """Return the words of a process's command line, or none if it is gone."""
     try:
-        command = process.cmdline()
-    except psutil.NoSuchProcess:
-        return False
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def _has(process: psutil.Process, words: tuple[str, ...]) -> bool:
+    command = command_of(process)
     return "trainers.process.keeper" not in command and all(
         any(part.endswith(word) for part in command) for word in words
     )
@@ -174,7 +179,7 @@ def serving(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         process.terminate()
         process.wait(20)
-    assert [survivor.cmdline() for survivor in processes_of(settings.home)] == []
+    assert [command for process in processes_of(settings.home) if (command := command_of(process))] == []
 
 
 def answers(settings: Settings) -> bool:

@@ -4,16 +4,14 @@ from fastapi import APIRouter, Depends
 
 from sweep_service.api.paging import Pages, Paging
 from sweep_service.api.problems import documented
-from sweep_service.api.sweep_routes import REFUSALS, Service, authorize, refuse_unknown_parameters
+from sweep_service.api.sweep_routes import REFUSALS, Service, authorize, check_parameters
 from sweep_service.errors import NotFound
 from sweep_service.schemas import Page
 from sweep_service.service import SweepService
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, ModelEntry, all_entries
 from trainers.config import CatalogName
 
-router = APIRouter(
-    prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=REFUSALS
-)
+router = APIRouter(prefix="/v1", dependencies=[Depends(authorize), Depends(check_parameters)], responses=REFUSALS)
 
 
 @router.get("/models")

@@ -53,21 +53,23 @@ def authorize(request: Request, bearer: Annotated[HTTPAuthorizationCredentials |
         raise Refusal(401, "UNAUTHENTICATED", detail, {"WWW-Authenticate": "Bearer"})
 
 
-def refuse_unknown_parameters(request: Request) -> None:
+def check_parameters(request: Request) -> None:
     """Refuse a query parameter that the route does not have, or that is given twice and takes one value.
 
     A misspelt `validate_only` would submit for real, and so would one that is true and false.
     """
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
-    names = {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "query"}
-    if unknown := sorted(set(request.query_params) - names):
-        takes = f"it takes {', '.join(sorted(names))}" if names else "it takes none"
-        errors = [ProblemError(parameter=name[:100], detail=f"there is no such parameter; {takes}") for name in unknown]
-        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
-    given = Counter(name for name, _ in request.query_params.multi_items())
-    several = {p["name"] for p in operation.get("parameters", []) if '"array"' in json.dumps(p.get("schema"))}
-    if repeated := sorted(name for name, times in given.items() if times > 1 and name not in several):
-        errors = [ProblemError(parameter=name, detail="it is given more than once; give it once") for name in repeated]
+    known = {
+        parameter["name"]: parameter for parameter in operation.get("parameters", []) if parameter["in"] == "query"
+    }
+    takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+    errors = list[ProblemError]()
+    for name, times in sorted(Counter(name for name, _ in request.query_params.multi_items()).items()):
+        if name not in known:
+            errors.append(ProblemError(parameter=name[:100], detail=f"there is no such parameter; {takes}"))
+        elif times > 1 and '"array"' not in json.dumps(known[name]["schema"]):
+            errors.append(ProblemError(parameter=name, detail="it is given more than once; give it once"))
+    if errors:
         raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
 
 
@@ -82,9 +84,7 @@ Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a
 TrialId = Annotated[str, StringConstraints(pattern=r"^trl_[0-9a-z]{1,36}$")]
 REFUSALS = documented(400, 401, 403, 422, 500, 503)
 """Refusals of every route under /v1: of unknown hosts, strangers, wrong parameters, or without a database."""
-router = APIRouter(
-    prefix="/v1", dependencies=[Depends(authorize), Depends(refuse_unknown_parameters)], responses=REFUSALS
-)
+router = APIRouter(prefix="/v1", dependencies=[Depends(authorize), Depends(check_parameters)], responses=REFUSALS)
 _SPEC_BODY = {
     "requestBody": {
         "required": True,

@@ -34,7 +34,7 @@ def check_spec(raw: object, cache: Path) -> SweepSpec:
     training = cast("Mapping[str, Any]", raw).get("training") if isinstance(raw, Mapping) else None
     config = _right_parts(training)
     if config is not None:
-        found += [*catalog_errors(config, training, cache), *_reward_errors(config)]
+        found += [*catalog_errors(config, training, cache), *_missing_reward(config)]
     raise InvalidSpec(list(dict.fromkeys(found)))
 
 
@@ -58,8 +58,8 @@ def _is_right(training: Mapping[str, Any]) -> bool:
     return True
 
 
-def _reward_errors(config: TrainingConfig) -> list[SpecError]:
-    """Refuse a reward that is not installed here; elsewhere it may be, so this alone refuses no spec."""
+def _missing_reward(config: TrainingConfig) -> list[SpecError]:
+    """Return that a reward is not installed here; elsewhere it may be, so this alone refuses no spec."""
     if isinstance(config.task, WordProblemsTask) and (complaint := unknown_reward(config.task.reward)):
         return [SpecError("/training/task/reward", complaint)]
     return []

@@ -34,28 +34,9 @@ _PLACE: Final = re.compile(r"#/[\w/?=&%.,:@+~-]{0,1000}")
 _LOCATIONS: Final = ("artifactlocation", "artifacturi", "defaultartifactroot")
 """Fields that name a place, without underscores and capitals: MLflow also takes `artifactLocation`."""
 _LOCATION_TAG: Final = "mlflow.artifactLocation"
-_REMOTE: Final = frozenset(
-    [
-        "mlflow-artifacts",
-        "runs",
-        "models",
-        "s3",
-        "gs",
-        "r2",
-        "b2",
-        "oss",
-        "wasb",
-        "wasbs",
-        "abfs",
-        "abfss",
-        "hdfs",
-        "viewfs",
-        "dbfs",
-        "http",
-        "https",
-        "ftp",
-        "sftp",
-    ]
+_REMOTE: Final = (
+    *("mlflow-artifacts", "runs", "models", "http", "https", "ftp", "sftp", "hdfs", "viewfs", "dbfs"),
+    *("s3", "gs", "r2", "b2", "oss", "wasb", "wasbs", "abfs", "abfss"),
 )
 """Schemes of places that are on no disk of this machine."""
 

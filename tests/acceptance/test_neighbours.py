@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pytest
 from sweep_service.auth import read_token
 from sweep_service.client import Client
 from sweep_service.settings import Settings
-from tests.sweep_stack import one_of, processes_of, serving, small_sweep, unused_port, wait_until
+from tests.sweep_stack import command_of, one_of, processes_of, serving, small_sweep, unused_port, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -76,12 +76,15 @@ def listens(port: int) -> bool:
 
 
 def listening_addresses(processes: Iterable[psutil.Process]) -> set[tuple[str, str]]:
-    return {
-        (process.name(), connection.laddr.ip)
-        for process in processes
-        for connection in process.net_connections()
-        if connection.status == psutil.CONN_LISTEN
-    }
+    addresses = set[tuple[str, str]]()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # Ray ends and starts workers at any moment
+            addresses |= {
+                (process.name(), connection.laddr.ip)
+                for connection in process.net_connections()
+                if connection.status == psutil.CONN_LISTEN
+            }
+    return addresses
 
 
 def reached_from_outside(listening: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -167,8 +170,7 @@ def test_no_secret_stands_where_others_look(served: Settings) -> None:
     secrets = [(served.home / name).read_text().strip() for name in ("token", "mlflow-token", "ray-token")]
 
     def look() -> str:
-        lines = [Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace") for pid in psutil.pids()]
-        return "\n".join(lines)
+        return "\n".join(word for process in psutil.process_iter() for word in command_of(process))
 
     processes = as_nobody(look)
     assert not [secret for secret in secrets if secret in processes]
@@ -181,7 +183,7 @@ def test_processes_of_one_trial_listen_for_nobody_else(served: Settings) -> None
     with Client(served.url, read_token(served.token_file)) as client:
         sweep = client.submit(small_sweep("two", training=training, resources=TWO_PROCESSES, probe="off"))
         wait_until("it trains", lambda: any(trial.step for trial in client.trials(sweep.id)), 120)
-        trainers = [process for process in processes_of(served.home) if "trainers" in process.cmdline()]
+        trainers = [process for process in processes_of(served.home) if "trainers" in command_of(process)]
         assert len(trainers) >= 3
         addresses = listening_addresses(trainers)
         client.cancel(sweep.id)

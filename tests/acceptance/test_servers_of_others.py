@@ -20,7 +20,7 @@ from sweep_service.processes.child_processes import start_kept, stop
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState
 from tests.postgres import AVAILABLE, postgres
-from tests.sweep_stack import processes_of, ray_head, serving, small_sweep, unused_port, wait_until
+from tests.sweep_stack import command_of, processes_of, ray_head, serving, small_sweep, unused_port, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -83,7 +83,7 @@ def test_serve_uses_the_servers_that_were_there(settings: Settings, monkeypatch:
             monkeypatch.setenv("SWEEPS_MLFLOW_URL", mlflow.replace("//", f"//{user}:{password}@"))
         settings = Settings()
         with serving(settings), Client(settings.url, read_token(settings.token_file)) as client:
-            names = {name for process in processes_of(settings.home) for name in process.cmdline()}
+            names = {name for process in processes_of(settings.home) for name in command_of(process)}
             assert not [name for name in names if ("ray" in name and "start" in name) or name == "mlflow"]
             sweep = client.submit(small_sweep("theirs", resources={"max_parallel": 1}))
             assert client.wait(sweep.id, 150).state is SweepState.SUCCEEDED
@@ -99,7 +99,7 @@ def test_serve_uses_the_servers_that_were_there(settings: Settings, monkeypatch:
 
             wait_until("MLflow shows the sweep", copied)
             assert httpx.post(search, json=query).status_code == 401
-            arguments = [word for process in psutil.process_iter() for word in _words(process)]
+            arguments = [word for process in psutil.process_iter() for word in command_of(process)]
             seen = {
                 "doctor": doctor,
                 "show": _run("show", sweep.id),
@@ -127,10 +127,3 @@ def test_serve_uses_the_servers_that_were_there(settings: Settings, monkeypatch:
 def _run(*arguments: str) -> str:
     ran = subprocess.run([sys.executable, "-m", "sweep_service", *arguments], capture_output=True, text=True)
     return ran.stdout + ran.stderr if "--json" not in arguments else ran.stdout
-
-
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []

@@ -17,7 +17,7 @@ from sweep_service.client import Client
 from sweep_service.serve import Stack, free_port
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState
-from tests.sweep_stack import SMALL_TRAINING, processes_of, wait_until
+from tests.sweep_stack import SMALL_TRAINING, command_of, processes_of, wait_until
 
 KEYS = ("entropy", "reward/mean", "eval/avg_at_k")
 DRAWN = """() => Object.fromEntries([...document.querySelectorAll('.chart')].map((chart) => {
@@ -82,7 +82,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     home = tmp_path_factory.mktemp("s") / "h"
     with Stack(Settings(home=home, port=free_port()), cpus=2, gpus=0, say=lambda _: None) as running:
         yield running
-    assert [process.cmdline() for process in processes_of(home)] == []
+    assert [command for process in processes_of(home) if (command := command_of(process))] == []
 
 
 @pytest.fixture

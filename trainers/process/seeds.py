@@ -46,6 +46,6 @@ def _first_derivation(parent: int, stream: Stream, place: int) -> int:
 
 
 DERIVATION: Final = 2
-"""How new runs derive seeds. A checkpoint holds its number, and a run goes on as it began."""
+"""The number of the derivation that new runs use. A checkpoint holds it, and a run goes on as it began."""
 
 DERIVATIONS: Final[dict[int, Callable[[int, Stream, int], int]]] = {1: _first_derivation, DERIVATION: derived_seed}

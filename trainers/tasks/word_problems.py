@@ -61,8 +61,8 @@ class WordProblems:
                 self._refuse_unreadable([row for rows in datasets for row in rows])
         with faults.noted():
             self._reward = make_reward(config.reward, config.correct_from)
-        if faults and hasattr(self, "_reward"):
-            self._reward.close()
+            if faults:
+                self._reward.close()
         faults.raise_all()
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:

@@ -83,8 +83,8 @@ def _overview(report: Report) -> Figure:
     _collapse_zone(entropy, report)
     _draw_curves(entropy, report, "entropy", styles)
     entropy.set_ylim(bottom=0)
-    by_name = {"pass@": "eval/pass_at_k", "mean ": "eval/reward_mean"}
-    _draw_curves(accuracy, report, by_name.get(report.objective[:5], "eval/avg_at_k"), styles)
+    by_name = {"pass": "eval/pass_at_k", "mean reward": "eval/reward_mean"}
+    _draw_curves(accuracy, report, by_name.get(report.objective.partition("@")[0], "eval/avg_at_k"), styles)
     _draw_seeds(below.subplots(), report, seeds, styles)
     _draw_legend(above, named, styles, columns)
     lead = f"{report.sweep.name}: {'interim. ' if report.interim else ''}"

@@ -136,6 +136,15 @@ def test_a_misspelt_parameter_is_refused_and_nothing_is_done(served: Served) -> 
     assert served.http.get("/v1/sweeps").json()["items"] == []
 
 
+def test_a_parameter_that_takes_one_value_is_given_once(served: Served) -> None:
+    body = problem(served.http.post("/v1/sweeps?validate_only=true&validate_only=false&foo=1", json=SPEC))
+    told = {error["parameter"]: error["detail"] for error in body["errors"]}
+    assert told.keys() == {"validate_only", "foo"}
+    assert told["validate_only"] == "it is given more than once; give it once"
+    assert served.http.get("/v1/sweeps").json()["items"] == []
+    assert served.http.get("/v1/sweeps?label=team=a&label=goal=b").status_code == 200
+
+
 @pytest.mark.parametrize("key", ["", "a b", "ä", "x" * 256])
 def test_an_idempotency_key_is_printable_and_short(shared: Served, key: str) -> None:
     answer = shared.http.post("/v1/sweeps", json=SPEC, headers={b"Idempotency-Key": key.encode()})

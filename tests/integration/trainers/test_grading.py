@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.sweep_stack import wait_until
+from tests.sweep_stack import command_of, wait_until
 from trainers.errors import GraderError
 from trainers.grading import GraderPool, GradingCounts, Verdict, grader_process
 from trainers.grading.grader_process import GraderProcess
@@ -43,7 +43,7 @@ def script(tmp_path: Path, text: str) -> partial[GraderProcess]:
 
 
 def children() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "trainers.grading" in child.cmdline()]
+    return [child for child in psutil.Process().children() if "trainers.grading" in command_of(child)]
 
 
 def wait_until_busy(child: psutil.Process) -> None:
