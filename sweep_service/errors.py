@@ -14,6 +14,7 @@ Exception
 │   ├── SpecFileError       cli       a spec's file that is missing or is not valid YAML
 │   ├── AddressInUse        api       an address that another program listens on
 │   ├── NotPrivate          processes a folder of ours that is somebody else's, or open to others
+│   ├── StrangerListens     processes another user's program at an address where a server of ours should be
 │   ├── CannotStart         serve     something that stops `sweeps serve` before or while it starts
 │   └── ClientError         client    what only a client can meet; it also raises the errors above, as if it were local
 │       ├── Unreachable               no server answers at that address

@@ -57,6 +57,10 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = 8080
     url: str = Field(default="", description="Where clients find the API; default: http://host:port.")
+    trusted_users: str = Field(
+        default="",
+        description="Further users of this machine, by name or number, to whose servers secrets are sent: ann,999",
+    )
     public_hosts: str = Field(
         default="", description="Further names by which people reach the API: sweeps.lab,sweeps.example.org"
     )
@@ -135,6 +139,11 @@ class Settings(BaseSettings):
         values = self.model_dump(mode="json", exclude_none=True, exclude={"hub_token_file"})
         values["mlflow_login"] = self.mlflow_login.get_secret_value()
         return {f"SWEEPS_{name.upper()}": str(value) for name, value in values.items() if value != ""}
+
+    @property
+    def trusted(self) -> list[str]:
+        """The users that `trusted_users` names."""
+        return [name.strip() for name in self.trusted_users.split(",") if name.strip()]
 
     @property
     def mlflow_links(self) -> str:

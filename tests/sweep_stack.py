@@ -18,10 +18,10 @@ from sweep_service.intake.spec_check import parse_spec
 from sweep_service.processes.child_processes import start, start_kept, stop
 from sweep_service.processes.ray_head import (
     client_environment,
-    ensure_ray_token,
     head_command,
     head_environment,
     is_ready,
+    new_ray_token,
 )
 from sweep_service.serve import free_port
 from sweep_service.settings import Settings
@@ -84,7 +84,7 @@ def wait_until(what: str, happened: Callable[[], bool], timeout_s: float = 60) -
 def ray_head(home: Path, cpus: int, gpus: int) -> Iterator[dict[str, str]]:
     """Run a Ray head of its own; yield the variables that its drivers need, `SWEEPS_RAY_ADDRESS` among them."""
     port, token, log = unused_port(), home / "ray-token", home / "ray.log"
-    ensure_ray_token(token)
+    new_ray_token(token)
     environment = os.environ | head_environment(token, unused_port())
     with tempfile.TemporaryDirectory(prefix="sweeps-ray-", ignore_cleanup_errors=True) as short:  # holds sockets
         keeper = start_kept(head_command(port, Path(short), cpus, gpus), environment, log)

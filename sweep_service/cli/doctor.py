@@ -25,6 +25,7 @@ from sweep_service.cli.output import print_json, say, stdout
 from sweep_service.client import Client
 from sweep_service.errors import ServiceError
 from sweep_service.processes.child_processes import run_to_end
+from sweep_service.processes.port_owners import StrangerListens, check_port
 from sweep_service.processes.private_folders import open_paths
 from sweep_service.processes.ray_head import client_environment
 from sweep_service.settings import Settings
@@ -133,7 +134,8 @@ def _privacy(settings: Settings) -> Findings:
 def _api(settings: Settings) -> Findings:
     url = settings.url
     try:
-        with Client(url, read_token(settings.token_file), timeout_s=5, patience_s=0) as client:
+        token, trusted = read_token(settings.token_file), settings.trusted
+        with Client(url, token, timeout_s=5, patience_s=0, trusted_users=trusted) as client:
             client.check_ready()
             next(client.sweeps(), None)
     except ServiceError as error:
@@ -182,8 +184,8 @@ def _ray(settings: Settings) -> Findings:
         return
     host, _, port = settings.ray_address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except (OSError, ValueError) as error:
+        check_port(host, int(port), settings.trusted)
+    except (OSError, ValueError, StrangerListens) as error:
         yield "ray head", "error", f"{settings.ray_address} does not answer ({error}); no trial can start"
         return
     yield "ray head", "ok", f"{settings.ray_address} answers"

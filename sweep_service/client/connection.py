@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +23,7 @@ from sweep_service.errors import (
     ReportFailed,
     SpecError,
 )
+from sweep_service.processes.port_owners import checked_connections
 from sweep_service.schemas import Problem
 from sweep_service.settings import Settings
 
@@ -53,7 +54,9 @@ class Connection:
     submission carries a key that names it.
     """
 
-    def __init__(self, url: str, token: str, timeout_s: float, patience_s: float) -> None:
+    def __init__(
+        self, url: str, token: str, timeout_s: float, patience_s: float, trusted_users: Sequence[str] = ()
+    ) -> None:
         self.url, self.patience_s = url.rstrip("/"), patience_s
         parts = urlsplit(url)
         self._http = httpx.Client(
@@ -62,6 +65,7 @@ class Connection:
             timeout=httpx.Timeout(timeout_s, connect=5),
             verify=parts.scheme == "https",  # certificates take time to load, and plain HTTP needs none
             trust_env=not is_loopback(parts.hostname or ""),  # no proxy leads to this machine
+            event_hooks={"request": [checked_connections(trusted_users)]},
         )
 
     def close(self) -> None:

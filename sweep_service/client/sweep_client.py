@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from sweep_service.auth import read_token
 from sweep_service.client.connection import Connection, Patience, find_url, read_messages
-from sweep_service.client.errors import TooLate
+from sweep_service.client.errors import TooLate, Unreachable
 from sweep_service.errors import NotFound, NotReady
 from sweep_service.schemas import (
     Best,
@@ -56,10 +56,19 @@ class Client:
         token: bearer token of the server.
         timeout_s: seconds to wait for one answer.
         patience_s: seconds to go on asking a server that is away or overloaded.
+        trusted_users: users, beside our own and root, whose server on this machine may be sent the token.
     """
 
-    def __init__(self, url: str, token: str, *, timeout_s: float = 60, patience_s: float = 10) -> None:
-        self._connection = Connection(url, token, timeout_s, patience_s)
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout_s: float = 60,
+        patience_s: float = 10,
+        trusted_users: Sequence[str] = (),
+    ) -> None:
+        self._connection = Connection(url, token, timeout_s, patience_s, trusted_users)
 
     @classmethod
     def from_env(cls, *, patience_s: float = 10) -> Self:
@@ -68,7 +77,8 @@ class Client:
         Raises: TokenError, if there is no token file.
         """
         settings = Settings()
-        return cls(find_url(settings), read_token(settings.token_file), patience_s=patience_s)
+        token, trusted = read_token(settings.token_file), settings.trusted
+        return cls(find_url(settings), token, patience_s=patience_s, trusted_users=trusted)
 
     @property
     def url(self) -> str:
@@ -335,7 +345,14 @@ class Client:
     def _ask(
         self, method: str, path: str, kind: type[Answer], params: Mapping[str, Any] | None = None, **sent: Any
     ) -> Answer:
-        return kind.model_validate_json(self._connection.request(method, path, params, **sent).content)
+        content = self._connection.request(method, path, params, **sent).content
+        try:
+            return kind.model_validate_json(content)
+        except ValidationError as error:
+            raise Unreachable(
+                f"{self.url} answers, but not as the API of this version does: another version runs there, or another "
+                f"program; {path} gave {content[:60]!r}"
+            ) from error
 
     def _page(
         self, path: str, kind: type[Answer], params: Mapping[str, Any], size: int, token: str | None

@@ -58,13 +58,16 @@ def without_client_server(ray_params: Any, _head: bool) -> None:
     ray_params.ray_client_server_port = None
 
 
-def ensure_ray_token(path: Path) -> None:
-    """Make Ray's token file, readable by its owner only, if there is none."""
-    if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32))
+def new_ray_token(path: Path) -> None:
+    """Make a new token for Ray, readable by its owner only. Each head gets its own.
+
+    A head that finds its port taken sends its token there; it has ended then, and opens nothing.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_hex(32))
 
 
 def is_ready(log: Path) -> bool:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -11,6 +10,7 @@ import ray
 from ray._private.worker import global_worker
 
 from sweep_service.auth import is_loopback
+from sweep_service.processes.port_owners import StrangerListens, check_port
 from sweep_service.runner.lease import process_behind
 from sweep_service.settings import Settings
 from sweep_service.sweep.spec import Resources
@@ -21,14 +21,15 @@ COUNT_EVERY_S: Final = 5.0
 def connect(settings: Settings, sweep_id: str) -> int | None:
     """Connect to Ray as this sweep's own job; return the pid of this host's raylet if it can be told.
 
-    Raises: ConnectionError, if nobody listens there: Ray itself would try for minutes, then abort the process.
+    Raises: ConnectionError, if nobody listens there, for whom Ray itself would try for minutes, then abort the process;
+        or if a stranger does, who would be sent the token.
     """
     host, _, port = settings.ray_address.rpartition(":")
     if not host:
         raise ValueError(f"SWEEPS_RAY_ADDRESS must be host:port of a Ray head, not {settings.ray_address!r}")
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except OSError as error:
+        check_port(host, int(port), settings.trusted)
+    except (OSError, StrangerListens) as error:
         raise ConnectionError(f"no Ray at {settings.ray_address}: {error}") from error
     if is_loopback(host):
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # or Ray replaces a loopback address by another

@@ -1,23 +1,32 @@
 """The four services of the stack: the command that starts each, and the check that it is ready."""
 
-import http.client
 import os
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+import httpx
+
 from sweep_service.auth import ensure_token
 from sweep_service.processes.child_processes import start_kept, stop
-from sweep_service.processes.ray_head import client_environment, head_command, head_environment, is_ready, short_enough
+from sweep_service.processes.port_owners import check_port
+from sweep_service.processes.ray_head import (
+    client_environment,
+    head_command,
+    head_environment,
+    is_ready,
+    new_ray_token,
+    short_enough,
+)
 from sweep_service.serve.checks import free_port
 from sweep_service.settings import Settings, without_hub_tokens
+from sweep_service.tracking.credentials import sign_in
 
 LOG_BYTES: Final = 1_000_000
 """Number of bytes of an earlier log that are kept at each start."""
@@ -38,6 +47,8 @@ class Service:
     environment: dict[str, str]
     log: Path
     ready: Callable[[], bool]
+    prepare: Callable[[], None] = lambda: None
+    """Called before each start."""
     process: subprocess.Popen[bytes] | None = None
     _started_at: float = 0.0
     _failures: int = 0
@@ -48,6 +59,7 @@ class Service:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.log.write_bytes(self.log.read_bytes()[-LOG_BYTES:] if keep_log and self.log.exists() else b"")
         self.stop(0)
+        self.prepare()
         self.process = start_kept(self.command, self.environment, self.log)
         self._started_at, self._restart_at = time.monotonic(), None
 
@@ -101,9 +113,17 @@ def services(
 
 def _ray(settings: Settings, common: dict[str, str], temp_dir: Path, cpus: int | None, gpus: int | None) -> Service:
     log = settings.home / "logs" / "ray.log"
-    command = head_command(_port(settings.ray_address), temp_dir, cpus or _cores(), _gpus() if gpus is None else gpus)
-    environment = common | head_environment(settings.home / "ray-token", free_port())
-    return Service("ray", command, environment, log, lambda: is_ready(log))
+    port, token_file = _port(settings.ray_address), settings.home / "ray-token"
+    command = head_command(port, temp_dir, cpus or _cores(), _gpus() if gpus is None else gpus)
+    environment = common | head_environment(token_file, free_port())
+
+    def ready() -> bool:
+        if not is_ready(log):
+            return False
+        check_port("127.0.0.1", port)
+        return True
+
+    return Service("ray", command, environment, log, ready, lambda: new_ray_token(token_file))
 
 
 def _mlflow(settings: Settings, common: dict[str, str]) -> Service:
@@ -111,10 +131,10 @@ def _mlflow(settings: Settings, common: dict[str, str]) -> Service:
     home.mkdir(exist_ok=True)
     _upgrade_mlflow(home, common)
     assert settings.mlflow_token_file is not None
-    secret = {"Authorization": f"Bearer {ensure_token(settings.mlflow_token_file)}"}
+    ensure_token(settings.mlflow_token_file)
     command = [*_PYTHON_MODULE, *_mlflow_arguments(home, _port(settings.mlflow_url))]
     environment = common | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    return Service("mlflow", command, environment, log, _probe(f"{settings.mlflow_url}/health", secret))
+    return Service("mlflow", command, environment, log, _probe(f"{settings.mlflow_url}/health", sign_in(settings)))
 
 
 def _port(address: str) -> int:
@@ -156,14 +176,17 @@ def _upgrade_mlflow(home: Path, environment: dict[str, str]) -> None:
     mark.write_text(version)
 
 
-def _probe(url: str, headers: Mapping[str, str] | None = None) -> Callable[[], bool]:
-    request = urllib.request.Request(url, headers=dict(headers or {}))
+def _probe(url: str, auth: httpx.Auth | None = None) -> Callable[[], bool]:
+    """Return what tells whether a service answers.
+
+    Raises, when called: StrangerListens, if the address is somebody else's.
+    """
 
     def answers() -> bool:
         try:
-            with urllib.request.urlopen(request, timeout=1) as answer:
-                return answer.status == 200
-        except (OSError, http.client.HTTPException):  # a port of the ephemeral range may even be connected to itself
+            with httpx.Client(auth=auth, timeout=1, verify=False, trust_env=False) as client:  # plain HTTP
+                return client.get(url).status_code == 200
+        except httpx.TransportError:  # a port of the ephemeral range may even be connected to itself
             return False
 
     return answers

@@ -13,7 +13,6 @@ from typing import IO, Final, Self
 from sweep_service.auth import read_token, server_token, sign_in_key
 from sweep_service.errors import ServiceError
 from sweep_service.processes.child_processes import log_tail
-from sweep_service.processes.ray_head import ensure_ray_token
 from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
 from sweep_service.serve.services import Service, ray_folder, services
 from sweep_service.settings import Settings
@@ -97,7 +96,6 @@ class Stack:
             token_file = settings.home / "mlflow-token"
             addresses |= {"mlflow_url": url, "mlflow_public_url": url, "mlflow_token_file": token_file}
         if not settings.ray_address:
-            ensure_ray_token(settings.home / "ray-token")
             folder = ray_folder(settings)
             self._ray_note.write_text(str(folder))
             addresses |= {"ray_address": f"127.0.0.1:{free_port(settings.port + 2)}"}

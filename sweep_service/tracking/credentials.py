@@ -2,13 +2,14 @@
 
 import os
 import ssl
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Final
 
 import httpx
 
 from sweep_service.auth import read_token
+from sweep_service.processes.port_owners import checked_connections
 from sweep_service.settings import Settings
 
 VARIABLES: Final = (
@@ -21,13 +22,19 @@ CA_VARIABLE: Final = "MLFLOW_TRACKING_SERVER_CERT_PATH"
 
 
 class BearerToken(httpx.Auth):
-    """Sends a bearer token with every request."""
+    """Sends a bearer token with every request.
 
-    def __init__(self, token: str) -> None:
-        self._value = f"Bearer {token}"
+    Args:
+        check: called with each request before; None for none.
+    """
+
+    def __init__(self, token: str, check: Callable[[httpx.Request], None] | None = None) -> None:
+        self._value, self._check = f"Bearer {token}", check
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
         """Add the token to a request."""
+        if self._check is not None:
+            self._check(request)
         request.headers["Authorization"] = self._value
         yield request
 
@@ -38,7 +45,7 @@ def sign_in(settings: Settings, environment: Mapping[str, str] = os.environ) -> 
     Raises: TokenError, if the file of our door's secret cannot be read; OSError, for a file of MLflow's variables.
     """
     if settings.mlflow_token_file is not None:
-        return BearerToken(read_token(settings.mlflow_token_file))
+        return BearerToken(read_token(settings.mlflow_token_file), checked_connections(settings.trusted))
     token, username, password = (_value(name, environment) for name in VARIABLES)
     if token:
         return BearerToken(token)

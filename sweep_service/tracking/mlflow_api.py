@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import httpx
 
+from sweep_service.processes.port_owners import StrangerListens
 from sweep_service.tracking.tracker import MetricPoint, RunStatus, Tracker, TrackerAway, TrackerGone, TrackerRefused
 
 T = TypeVar("T")
@@ -113,6 +114,8 @@ class MlflowApi(Tracker):
     def _call(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         try:
             response = self._http.request(method, path, **arguments)
+        except StrangerListens as error:
+            raise TrackerAway(str(error)) from error
         except httpx.TransportError as error:
             raise TrackerAway(f"{self._http.base_url}: {error or type(error).__name__}") from error
         if response.is_success:

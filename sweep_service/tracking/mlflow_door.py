@@ -63,7 +63,7 @@ class Door:
 
     def __init__(self, app: ASGIApp, secret: str, status_page: str) -> None:
         self._app, self._secret, self._status_page = app, secret, status_page.rstrip("/")
-        self._tickets = Tickets(secret)
+        self._tickets = Tickets(secret, time.time())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""

@@ -23,10 +23,13 @@ def new_ticket(secret: str, now: float) -> str:
 
 
 class Tickets:
-    """Remembers the tickets that were used, as long as they are good. One process must take all tickets."""
+    """Remembers the tickets that were used, as long as they are good. One process must take all tickets.
 
-    def __init__(self, secret: str) -> None:
-        self._secret = secret
+    Those that were made before its start it does not take: a process before it may have.
+    """
+
+    def __init__(self, secret: str, now: float) -> None:
+        self._secret, self._begun = secret, now
         self._used: dict[str, float] = {}
 
     def take(self, ticket: str, now: float) -> bool:
@@ -36,7 +39,7 @@ class Tickets:
             return False
         self._used = {content: until for content, until in self._used.items() if until > now}
         until = float(content.partition(".")[0])
-        if until <= now or content in self._used:
+        if until <= now or until - TICKET_S < int(self._begun) or content in self._used:
             return False
         self._used[content] = until
         return True

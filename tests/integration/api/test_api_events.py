@@ -85,6 +85,7 @@ def test_a_silent_stream_sends_pings(served: Served, monkeypatch: pytest.MonkeyP
 
 
 def test_streams_are_limited(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert event_stream.MAX_STREAMS <= 100  # each asks the database twice a second
     monkeypatch.setattr(event_stream, "MAX_STREAMS", 1)
     sweep_id = served.service.submit(SPEC)[0].id
     open_stream = lines(served, sweep_id)

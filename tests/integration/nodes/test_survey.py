@@ -15,9 +15,9 @@ from sweep_service.processes.child_processes import start_kept, stop
 from sweep_service.processes.ray_head import (
     OBJECT_STORE_BYTES,
     client_environment,
-    ensure_ray_token,
     head_environment,
     is_ready,
+    new_ray_token,
 )
 from tests.sweep_stack import unused_port, wait_until
 
@@ -67,7 +67,7 @@ def test_each_node_is_asked_and_one_that_sees_another_storage_is_told(tmp_path: 
     for node in ("first", "second"):
         (tmp_path / node / "storage").mkdir(parents=True)
     (tmp_path / "cache").mkdir()
-    ensure_ray_token(tmp_path / "ray-token")
+    new_ray_token(tmp_path / "ray-token")
     head = f"127.0.0.2:{unused_port()}"  # Ray takes 127.0.0.1 for a cluster of one machine
     with tempfile.TemporaryDirectory(prefix="sweeps-ray-", ignore_cleanup_errors=True) as short:  # holds sockets
         begins = ("--head", f"--port={head.partition(':')[2]}", f"--temp-dir={short}", "--include-dashboard=false")

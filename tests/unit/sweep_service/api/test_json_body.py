@@ -1,12 +1,15 @@
 """Hostile JSON never gets past the door, and what gets past is JSON again."""
 
+import asyncio
 import json
 
 import pytest
+from fastapi import Request
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Message, Scope
 
-from sweep_service.api.json_body import parse
+from sweep_service.api.json_body import MAX_BYTES, json_body, parse
 from sweep_service.api.problems import Refusal
 from sweep_service.intake.document_size import MAX_DEPTH
 
@@ -49,3 +52,27 @@ def test_nesting_is_limited(opening: str) -> None:
 def test_a_number_too_long_for_python_is_refused() -> None:
     with pytest.raises(Refusal):
         parse(b"1" * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-length": "2"}, None),
+        ({}, 411),
+        ({"content-length": "2", "transfer-encoding": "chunked"}, 411),
+        ({"content-length": str(MAX_BYTES + 1)}, 413),
+        ({"content-length": "2", "content-type": "text/plain"}, 415),
+    ],
+)
+def test_a_body_comes_whole_and_small(headers: dict[str, str], status: int | None) -> None:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    raw = {"content-type": "application/json", **headers}
+    scope: Scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in raw.items()]}
+    if status is None:
+        assert asyncio.run(json_body(Request(scope, receive))) == {}
+        return
+    with pytest.raises(Refusal) as refusal:
+        asyncio.run(json_body(Request(scope, receive)))
+    assert refusal.value.status == status

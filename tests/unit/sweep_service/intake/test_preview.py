@@ -45,6 +45,21 @@ def test_few_plans_wait_for_the_prompts_of_others(tmp_path: Path, spec: SweepSpe
     assert said == {"no prompts are shown: reading data and tokenizer took longer than 0 s"}
 
 
+def test_a_trainer_that_reads_gets_no_secret(tmp_path: Path, spec: SweepSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = list[dict[str, str]]()
+
+    def refuse(*_: object, env: dict[str, str], **__: object) -> None:
+        given.append(env)
+        raise OSError("no process")
+
+    monkeypatch.setattr(preview.subprocess, "Popen", refuse)
+    for name in ("SWEEPS_DATABASE_URL", "MLFLOW_TRACKING_PASSWORD", "RAY_AUTH_TOKEN_PATH", "HF_TOKEN"):
+        monkeypatch.setenv(name, "secret")
+    with pytest.raises(OSError, match="no process"):
+        preview.with_prompts(make_plan(spec, None), spec, tmp_path)
+    assert "secret" not in given[0].values()
+
+
 def test_a_trainer_that_reads_has_a_limit_of_memory(
     tmp_path: Path, spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:

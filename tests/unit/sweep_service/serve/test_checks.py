@@ -59,6 +59,10 @@ def test_what_was_open_to_others_is_shut_before_anything_starts(tmp_path: Path) 
     (home / "mlflow").mkdir(parents=True)
     (home / "sweeps.db").touch(mode=0o644)
     (home / "mlflow" / "mlflow.db").touch(mode=0o644)
+    (home / "mlflow" / "artifacts" / "1").mkdir(parents=True)
+    (home / "mlflow" / "artifacts" / "file").touch()
+    for path in (home / "mlflow").rglob("*"):
+        path.chmod(0o777)
     (home / "link").symlink_to("/etc/passwd")
     for folder in (home, home / "mlflow"):
         folder.chmod(0o755)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx
@@ -110,7 +110,8 @@ async def test_tickets_that_are_old_forged_or_cut_are_refused() -> None:
         "\u1234",
     ):
         assert (await Browser().sign_in(ticket)).status_code == 401, ticket
-    tickets = Tickets(SECRET)
+    assert not Tickets(SECRET, now + 1).take(good, now + 1)  # it may have been used before this process began
+    tickets = Tickets(SECRET, now)
     assert [tickets.take(good, now), tickets.take(good, now), tickets.take(good, now + 2 * TICKET_S)] == [
         True,
         False,
@@ -168,9 +169,12 @@ async def test_the_cookie_counts_for_mlflows_own_pages_only(method: str, headers
     ],
 )
 async def test_nobody_makes_mlflow_keep_or_read_files_elsewhere(content: Any) -> None:
-    for kind in ("application/json", "text/plain"):  # MLflow reads JSON whatever it is called
+    for method, kind in (
+        ("POST", "application/json"),
+        ("PATCH", "text/plain"),
+    ):  # MLflow reads JSON whatever it is called
         headers = {"Authorization": f"Bearer {SECRET}", "Content-Type": kind}
-        answer = await Browser().ask(CREATE, "POST", headers, content=json.dumps(content))
+        answer = await Browser().ask(CREATE, method, headers, content=json.dumps(content))
         assert answer.status_code == 400
         assert "own disk" in answer.json()["message"]
 
@@ -197,3 +201,19 @@ async def test_people_without_a_cookie_are_led_to_the_status_page() -> None:
     answer = await Browser().ask("/", headers={"Accept": "text/html,*/*"})
     assert answer.status_code == 401
     assert 'href="http://127.0.0.1:8080/mlflow/"' in answer.text
+
+
+async def test_a_body_that_the_door_reads_is_bounded() -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(65):
+            yield bytes(1 << 20)
+
+    answer = await Browser().ask(CREATE, "POST", {"Authorization": f"Bearer {SECRET}"}, content=endless())
+    assert answer.status_code == 413
+
+
+async def test_a_ticket_is_good_for_a_minute() -> None:
+    now = time.time()
+    ticket = new_ticket(SECRET, now)
+    assert not Tickets(SECRET, now).take(ticket, now + 61)
+    assert Tickets(SECRET, now).take(ticket, now + 55)
