@@ -7,6 +7,7 @@ Exception
 │   ├── Conflict                      a request that the present state does not allow
 │   │   ├── IdempotencyKeyReused      the same key with another request
 │   │   └── ReportFailed              asked for a report that could not be built
+│   ├── DatabaseAway        store     a database that cannot be reached, or that does not let us in
 │   ├── StaleEpoch                    a runner that lost its lease tried to write
 │   ├── NotReady                      asked for something that does not exist yet, such as a report
 │   ├── TokenError          auth      no token where one is needed, or one that cannot be used

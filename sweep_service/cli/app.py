@@ -76,6 +76,8 @@ def main() -> None:
     except ServiceError as error:
         print_error(error)
         sys.exit(exit_code(error))
+    except KeyboardInterrupt:  # before the command had a way of its own to end
+        sys.exit(ExitCode.INTERRUPTED)
     except ValidationError as error:
         if error.title != Settings.__name__:
             raise

@@ -1,5 +1,6 @@
 """Checks before anything starts. Each failure is one sentence that says what to do."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -44,9 +45,11 @@ def preflight(settings: Settings) -> None:
         try:
             probe.bind((settings.host, settings.port))
         except OSError as error:
+            nowhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+            busy = "stop what uses it, or set SWEEPS_PORT to another one"
+            remedy = "set SWEEPS_HOST to an address of this machine" if nowhere else busy
             raise CannotStart(
-                f"port {settings.port} on {settings.host} cannot be used ({error.strerror}); "
-                "stop what uses it, or set SWEEPS_PORT to another one"
+                f"port {settings.port} on {settings.host} cannot be used ({error.strerror}); {remedy}"
             ) from error
 
 

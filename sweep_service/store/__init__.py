@@ -5,6 +5,9 @@ a `Fence`; once another runner has taken the sweep over they raise `StaleEpoch` 
 event that tells of it are written in one transaction.
 """
 
+from sqlalchemy.exc import OperationalError
+
+from sweep_service.errors import ServiceError
 from sweep_service.store.base import Fence
 from sweep_service.store.curve_rows import CurveRows
 from sweep_service.store.database import open_engine, schema_versions, upgrade
@@ -15,15 +18,30 @@ from sweep_service.store.report_rows import ReportRows
 from sweep_service.store.sweep_rows import SweepRows
 from sweep_service.store.trial_rows import TrialRows
 
-__all__ = ["Fence", "KeptReport", "Store", "open_store", "schema_versions"]
+__all__ = ["DatabaseAway", "Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 
 
 class Store(SweepRows, TrialRows, CurveRows, ProjectionRows, ReportRows, ProbeRows):
     """The store of all tables."""
 
 
+class DatabaseAway(ServiceError):
+    """The database cannot be reached, or does not let us in."""
+
+
 def open_store(url: str) -> Store:
-    """Open the database and bring its schema up to date."""
+    """Open the database and bring its schema up to date.
+
+    Raises: DatabaseAway, if it cannot be reached or does not let us in.
+    """
     engine = open_engine(url)
-    upgrade(engine)
+    try:
+        upgrade(engine)
+    except OperationalError as error:
+        engine.dispose()
+        reason = (str(error.orig).strip().splitlines() or ["no reason given"])[0]
+        raise DatabaseAway(
+            f"the database {engine.url.render_as_string()} cannot be used: {reason}; see that it runs, and that "
+            "SWEEPS_DATABASE_URL has its address, user and password"
+        ) from error
     return Store(engine)

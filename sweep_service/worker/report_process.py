@@ -25,7 +25,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from sweep_service.processes.child_processes import die_with_parent
 from sweep_service.settings import Settings
-from sweep_service.store import open_store
+from sweep_service.store import DatabaseAway, open_store
 from trainers.process.lifeline import ORPHANED_EXIT_CODE
 
 _NICE: Final = 10
@@ -68,7 +68,7 @@ def _answer(settings: Settings, sweep_id: str, *, interim: bool) -> Mapping[str,
         put = store.put_interim_report if interim else store.put_report
         put(sweep_id, *build_report(store, sweep_id, settings), page_script())
         store.close()
-    except (InterfaceError, OperationalError) as error:
+    except (DatabaseAway, InterfaceError, OperationalError) as error:
         return {"away": str(error)}
     except Exception as error:  # noqa: BLE001 the worker is told, whatever it was
         traceback.print_exc()

@@ -24,6 +24,12 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     assert free_port(port) == port
 
 
+@pytest.mark.parametrize("host", ["nosuch.host.invalid", "192.0.2.1"])
+def test_a_host_that_is_not_here(tmp_path: Path, host: str) -> None:
+    with pytest.raises(CannotStart, match="set SWEEPS_HOST to an address of this machine"):
+        preflight(Settings(home=tmp_path, host=host))
+
+
 def test_a_home_that_cannot_be_written() -> None:
     with pytest.raises(CannotStart, match=r"the data folder /proc/nowhere cannot be written .*set SWEEPS_HOME"):
         preflight(Settings(home=Path("/proc/nowhere"), port=free_port()))

@@ -169,10 +169,8 @@ async def test_the_cookie_counts_for_mlflows_own_pages_only(method: str, headers
     ],
 )
 async def test_nobody_makes_mlflow_keep_or_read_files_elsewhere(content: Any) -> None:
-    for method, kind in (
-        ("POST", "application/json"),
-        ("PATCH", "text/plain"),
-    ):  # MLflow reads JSON whatever it is called
+    # MLflow reads JSON whatever it is called
+    for method, kind in (("POST", "application/json"), ("POST", "text/plain"), ("PATCH", "application/json")):
         headers = {"Authorization": f"Bearer {SECRET}", "Content-Type": kind}
         answer = await Browser().ask(CREATE, method, headers, content=json.dumps(content))
         assert answer.status_code == 400
