@@ -15,4 +15,4 @@ def test_a_database_that_is_away_is_named_without_its_password() -> None:
 
 def test_a_database_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(DatabaseAway, match="unable to open database file"):
-        open_store(f"sqlite:///{tmp_path / 'absent' / 'sweeps.db'}")
+        open_store(f"sqlite:///{tmp_path}")
