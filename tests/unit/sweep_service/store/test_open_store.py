@@ -13,6 +13,6 @@ def test_a_database_that_is_away_is_named_without_its_password() -> None:
     assert "PASSWORD" not in str(refusal.value)
 
 
-def test_a_database_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_database_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     with pytest.raises(DatabaseAway, match="unable to open database file"):
         open_store(f"sqlite:///{tmp_path}")
