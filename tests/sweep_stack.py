@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import tempfile
@@ -180,6 +181,11 @@ def serving(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
         process.terminate()
         process.wait(20)
     assert [command for process in processes_of(settings.home) if (command := command_of(process))] == []
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def answers(settings: Settings) -> bool:

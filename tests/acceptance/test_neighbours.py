@@ -5,26 +5,21 @@ import ipaddress
 import json
 import os
 import pwd
-import re
-import selectors
-import signal
-import socket
 import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from sweep_service.auth import ensure_token, read_token
+from sweep_service.auth import read_token
 from sweep_service.client import Client
-from sweep_service.processes.port_owners import StrangerListens
 from sweep_service.settings import Settings
-from tests.sweep_stack import command_of, one_of, processes_of, serving, small_sweep, unused_port, wait_until
+from tests.sweep_stack import command_of, listens, one_of, processes_of, serving, small_sweep, unused_port, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -64,68 +59,6 @@ def as_nobody(look: Callable[[], Any]) -> Any:
     return answer
 
 
-@contextmanager
-def squatting(ports: Callable[[], set[int]]) -> Iterator[bytearray]:
-    """Listen as `nobody` on each of the ports as soon as it is known; afterwards the yielded bytes are what came."""
-    if os.geteuid() != 0:
-        pytest.skip("ONLY ROOT CAN BECOME ANOTHER USER: what neighbours can do was not tested")
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        os.setgroups([])
-        os.setgid(pwd.getpwnam("nobody").pw_gid)
-        os.setuid(pwd.getpwnam("nobody").pw_uid)
-        squat(ports, writing)
-    os.close(writing)
-    came = bytearray()
-    try:
-        yield came
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        with os.fdopen(reading, "rb") as pipe:
-            came += pipe.read()
-
-
-def squat(ports: Callable[[], set[int]], writing: int) -> None:
-    """Pass on what comes to these ports, for ever; to who speaks HTTP/2 say hello as gRPC servers do."""
-    sockets, taken = selectors.DefaultSelector(), set[int]()
-    while True:
-        for port in ports() - taken:
-            listener = socket.socket()
-            try:
-                listener.bind(("127.0.0.1", port))
-                listener.listen()
-                taken.add(port)
-                sockets.register(listener, selectors.EVENT_READ, "listener")
-            except OSError:
-                listener.close()
-        for key, _ in sockets.select(0.001):
-            connection: Any = key.fileobj
-            if key.data == "listener":
-                accepted, _ = connection.accept()
-                accepted.sendall(bytes(3) + b"\x04" + bytes(5))  # an empty SETTINGS frame
-                sockets.register(accepted, selectors.EVENT_READ, "connection")
-                continue
-            try:
-                data = connection.recv(65536)
-            except OSError:
-                data = b""
-            os.write(writing, data)
-            if not data:
-                sockets.unregister(connection)
-                connection.close()
-
-
-def announced_ports() -> set[int]:
-    """Ports in the command lines of all processes of this machine."""
-    found = set[int]()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            found |= {int(port) for port in re.findall(rb"--port[=\0](\d+)", path.read_bytes())}
-    return found
-
-
 def asked(port: int, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None) -> int:
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
         connection.request(method, path, body, headers or {})
@@ -134,11 +67,6 @@ def asked(port: int, method: str, path: str, body: str | None = None, headers: d
 
 def mlflow_port(settings: Settings) -> int:
     return int(json.loads((settings.home / "address.json").read_text())["mlflow_url"].rpartition(":")[2])
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def listening_addresses(processes: Iterable[psutil.Process]) -> set[tuple[str, str]]:
@@ -260,40 +188,3 @@ def test_processes_of_one_trial_listen_for_nobody_else(served: Settings) -> None
 def test_every_port_of_ours_is_on_loopback(served: Settings) -> None:
     assert one_of(served.home, "sweep_service", "api")
     assert reached_from_outside(listening_addresses(processes_of(served.home))) == []
-
-
-def test_a_neighbour_at_our_port_gets_no_token(settings: Settings) -> None:
-    token = ensure_token(settings.token_file)
-    with squatting(lambda: {settings.port}) as came:
-        wait_until("the neighbour listens", lambda: listens(settings.port))
-        with (
-            Client(settings.url, token, patience_s=0) as client,
-            pytest.raises(StrangerListens, match="nobody listens"),
-        ):
-            client.check_ready()
-        trusting = Client(settings.url, token, timeout_s=1, patience_s=0, trusted_users=["nobody"])
-        with trusting as client, suppress(Exception):
-            client.check_ready()
-    assert came.count(token.encode()) == 1  # of the client that trusts
-
-
-@pytest.mark.timeout(600)
-def test_a_neighbour_who_takes_ports_as_soon_as_they_are_announced_gets_no_secret(settings: Settings) -> None:
-    mlflow_token, ray_token = settings.home / "mlflow-token", settings.home / "ray-token"
-    seen = set[str]()
-    with squatting(announced_ports) as came:
-        for _ in range(3):
-            serve = subprocess.Popen(
-                [sys.executable, "-m", "sweep_service", "serve"], stderr=subprocess.PIPE, text=True
-            )
-            try:
-                serve.wait(40)
-            except subprocess.TimeoutExpired:
-                serve.send_signal(signal.SIGINT)
-            said = serve.communicate()[1]
-            seen.add(ray_token.read_text())
-    assert read_token(mlflow_token).encode() not in came
-    assert len(seen) == 3  # a token that was sent to a stranger opens nothing: each head has its own
-    with serving(settings):
-        assert ray_token.read_bytes() not in came
-        assert read_token(mlflow_token).encode() not in came, said
