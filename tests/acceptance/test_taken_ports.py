@@ -25,11 +25,11 @@ pytestmark = pytest.mark.long
 
 
 @contextmanager
-def squatting(ports: Callable[[], set[int]]) -> Iterator[bytearray]:
-    """Listen as `nobody` on each of the ports as soon as it is known; afterwards the yielded bytes are what came."""
+def squatting(ports: Callable[[], set[int]], came: Path) -> Iterator[None]:
+    """Listen as `nobody` on each of the ports as soon as it is known, and write what comes into a file."""
     if os.geteuid() != 0:
         pytest.skip("ONLY ROOT CAN BECOME ANOTHER USER: what neighbours can do was not tested")
-    reading, writing = os.pipe()
+    writing = os.open(came, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
     child = os.fork()
     if not child:
         os.setgroups([])
@@ -37,14 +37,11 @@ def squatting(ports: Callable[[], set[int]]) -> Iterator[bytearray]:
         os.setuid(pwd.getpwnam("nobody").pw_uid)
         squat(ports, writing)
     os.close(writing)
-    came = bytearray()
     try:
-        yield came
+        yield
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        with os.fdopen(reading, "rb") as pipe:
-            came += pipe.read()
 
 
 def squat(ports: Callable[[], set[int]], writing: int) -> None:
@@ -86,9 +83,9 @@ def announced_ports() -> set[int]:
     return found
 
 
-def test_a_neighbour_at_our_port_gets_no_token(settings: Settings) -> None:
-    token = ensure_token(settings.token_file)
-    with squatting(lambda: {settings.port}) as came:
+def test_a_neighbour_at_our_port_gets_no_token(settings: Settings, tmp_path: Path) -> None:
+    token, came = ensure_token(settings.token_file), tmp_path / "came"
+    with squatting(lambda: {settings.port}, came):
         wait_until("the neighbour listens", lambda: listens(settings.port))
         with (
             Client(settings.url, token, patience_s=0) as client,
@@ -98,14 +95,18 @@ def test_a_neighbour_at_our_port_gets_no_token(settings: Settings) -> None:
         trusting = Client(settings.url, token, timeout_s=1, patience_s=0, trusted_users=["nobody"])
         with trusting as client, suppress(Exception):
             client.check_ready()
-    assert came.count(token.encode()) == 1  # of the client that trusts
+        wait_until("the client that trusts is heard", lambda: token in came.read_text("latin-1"))
+    assert came.read_text("latin-1").count(token) == 1
 
 
 @pytest.mark.timeout(600)
-def test_a_neighbour_who_takes_ports_as_soon_as_they_are_announced_gets_no_secret(settings: Settings) -> None:
+def test_a_neighbour_who_takes_ports_as_soon_as_they_are_announced_gets_no_secret(
+    settings: Settings, tmp_path: Path
+) -> None:
+    came = tmp_path / "came"
     mlflow_token, ray_token = settings.home / "mlflow-token", settings.home / "ray-token"
     seen = set[str]()
-    with squatting(announced_ports) as came:
+    with squatting(announced_ports, came):
         for _ in range(3):
             serve = subprocess.Popen(
                 [sys.executable, "-m", "sweep_service", "serve"], stderr=subprocess.PIPE, text=True
@@ -116,8 +117,8 @@ def test_a_neighbour_who_takes_ports_as_soon_as_they_are_announced_gets_no_secre
                 serve.send_signal(signal.SIGINT)
             said = serve.communicate()[1]
             seen.add(ray_token.read_text())
-    assert read_token(mlflow_token).encode() not in came
+    assert read_token(mlflow_token).encode() not in came.read_bytes()
     assert len(seen) == 3  # a token that was sent to a stranger opens nothing: each head has its own
     with serving(settings):
-        assert ray_token.read_bytes() not in came
-        assert read_token(mlflow_token).encode() not in came, said
+        assert ray_token.read_bytes() not in came.read_bytes()
+        assert read_token(mlflow_token).encode() not in came.read_bytes(), said
