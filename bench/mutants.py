@@ -51,6 +51,7 @@ TESTS: Final = ("tests/unit/trainers", "tests/contract", "tests/integration/trai
 LEFT_OUT: Final = ("test_sharding.py", "test_several_processes.py", "test_processes.py", "test_trainer_kills.py")
 """Tests of other processes, whose coverage is not seen and which take minutes."""
 LIMIT_S: Final = 60.0
+_LONGEST_STATEMENT: Final = 12
 WORKERS: Final = 2
 WANTED: Final = 0.9
 _OPERATORS: Final = [(kind, make) for kind, make in mutation_operators if make.__name__ != "operator_string"]
@@ -87,6 +88,12 @@ class Covered(NamedTuple):
     tests: Mapping[tuple[str, int], frozenset[str]]
     seconds: Mapping[str, float]
 
+    def of(self, mutant: Mutant) -> list[str]:
+        """Return the tests that run a mutant's line, or the first line of its statement, the quickest first."""
+        lines = ((mutant.path, mutant.line - back) for back in range(_LONGEST_STATEMENT))
+        found = next((tests for line in lines if (tests := self.tests.get(line))), frozenset[str]())
+        return sorted(found, key=lambda test: self.seconds.get(test, 1.0))
+
 
 # which tests run which line
 
@@ -96,7 +103,7 @@ def measure_coverage(folder: Path) -> Covered:
     log, settings = folder / "coverage.log", folder / "coveragerc"
     settings.write_text(f"[run]\nsource = trainers\ndata_file = {folder / 'coverage'}\n")
     options = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report=", "--durations=0", "-vv"]
-    left_out = [f"--ignore-glob=*/{name}" for name in LEFT_OUT]
+    left_out = ["-m", "not long", *(f"--ignore-glob=*/{name}" for name in LEFT_OUT)]
     with log.open("wb") as out:
         command = [*_PYTEST, "-n", str(WORKERS), "--dist", "loadfile", *options, *left_out, *TESTS]
         code = subprocess.run(
@@ -108,7 +115,10 @@ def measure_coverage(folder: Path) -> Covered:
 
 
 def _tests_of_lines(path: Path) -> dict[tuple[str, int], frozenset[str]]:
-    """Return the tests by file and line. What a shared fixture runs counts for every test of its file."""
+    """Return the tests by file and line. What a shared fixture runs counts for every test of its file.
+
+    Tests of a line that is run while its module is imported are all tests of the module.
+    """
     data = coverage.CoverageData(str(path))
     data.read()
     contexts = {context.rpartition("|")[0] for context in data.measured_contexts() if context}
@@ -117,11 +127,15 @@ def _tests_of_lines(path: Path) -> dict[tuple[str, int], frozenset[str]]:
         of_file.setdefault(test.partition("::")[0], set()).add(test)
     tests = dict[tuple[str, int], frozenset[str]]()
     for file in data.measured_files():
-        for line, names in data.contexts_by_lineno(file).items():
+        module, of_module = str(Path(file).relative_to(ROOT)), set[str]()
+        lines = data.contexts_by_lineno(file)
+        for line, names in lines.items():
             found = set[str]()
             for test, _, phase in (name.rpartition("|") for name in names if name):
                 found |= of_file[test.partition("::")[0]] if phase == "setup" else {test}
-            tests[str(Path(file).relative_to(ROOT)), line] = frozenset(found)
+            tests[module, line] = frozenset(found)
+            of_module |= found
+        tests |= {(module, line): frozenset(of_module) for line, names in lines.items() if "" in names}
     return tests
 
 
@@ -204,7 +218,7 @@ def judge(mutant: Mutant, covered: Covered, copy: Path) -> Result:
     path, began = copy / mutant.path, time.monotonic()
     source = path.read_text(encoding="utf-8")
     planted = mutated(source, mutant)
-    tests = sorted(covered.tests.get((mutant.path, mutant.line), ()), key=lambda test: covered.seconds.get(test, 1.0))
+    tests = covered.of(mutant)
     try:
         path.write_text(planted, encoding="utf-8")
         seen_by = _first_failure(tests, copy)

@@ -24,7 +24,7 @@ NUMBER = int(os.environ.get("DRAWN_SPECS", "2"))
 MOST_UPDATES, MOST_TOKENS = 240, 4_000_000
 """Of all trials together."""
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300 + 600 * NUMBER)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300 + 1200 * NUMBER)]
 
 
 def runs_here(raw: dict[str, Any]) -> bool:
@@ -46,7 +46,7 @@ def test_drawn_specs_go_to_a_report(settings: Settings) -> None:
     with serving(settings), Client(settings.url, read_token(settings.token_file)) as client:
         for raw in drawn:
             began = time.monotonic()
-            sweep = client.wait(client.submit(raw).id, 600)
+            sweep = client.wait(client.submit(raw).id, 1200)
             assert (sweep.state, sweep.message) == (SweepState.SUCCEEDED, None), raw
             report = Report.model_validate_json(client.report(sweep.id, "json", timeout_s=60))
             training = raw["training"]
