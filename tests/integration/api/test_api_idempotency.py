@@ -39,13 +39,13 @@ def test_without_a_key_the_same_spec_is_another_sweep(served: Served) -> None:
 
 def test_a_race_of_the_same_submission_stores_one_sweep(served: Served) -> None:
     answers: list[httpx.Response] = []
-    barrier = threading.Barrier(24)
+    barrier = threading.Barrier(12)
 
     def submit() -> None:
         barrier.wait()
         answers.append(served.http.post("/v1/sweeps", json=SPEC, headers=KEY))
 
-    threads = [threading.Thread(target=submit) for _ in range(24)]
+    threads = [threading.Thread(target=submit) for _ in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -14,6 +14,8 @@ from sweep_service.sweep.endings import AttemptOutcome, Ending, TrialState
 from sweep_service.sweep.records import SweepState
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
 
+pytestmark = pytest.mark.long
+
 ENDLESS = SMALL_TRAINING | {"steps": 960_000}
 LIMIT_S = 4.0
 """Short: what is shown does not depend on whether a trainer has begun by then."""
@@ -43,7 +45,6 @@ def test_a_trial_is_stopped_at_its_limit_and_has_failed(tmp_path: Path, store: S
     assert not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts)
 
 
-@pytest.mark.long
 def test_only_so_many_trials_begin_as_the_gpu_hours_bear(tmp_path: Path, store: Store, ray: Mapping[str, str]) -> None:
     settings = Settings(home=tmp_path)
     raw = small_sweep(

@@ -16,6 +16,8 @@ from sweep_service.worker.reports import build_report
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim, wait_until
 from trainers.config import with_params
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
@@ -65,7 +67,6 @@ def test_a_sweep_that_only_probes_runs_no_trial_and_has_its_report(settings: Set
     assert not list(folder.glob("step-*"))
 
 
-@pytest.mark.long
 def test_a_sweep_of_the_same_shape_goes_by_it_and_runs(
     settings: Settings, store: Store, ray: Mapping[str, str], only: str
 ) -> None:
@@ -78,7 +79,6 @@ def test_a_sweep_of_the_same_shape_goes_by_it_and_runs(
     assert SweepService(store, settings).probe(fence.sweep_id).sweep_id == only
 
 
-@pytest.mark.long
 def test_a_sweep_whose_probe_runs_out_of_memory_ends_with_what_helps(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
@@ -109,7 +109,6 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
         return False
 
 
-@pytest.mark.long
 def test_a_sweep_whose_trials_pass_the_budget_at_full_length_begins_none(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
@@ -124,7 +123,6 @@ def test_a_sweep_whose_trials_pass_the_budget_at_full_length_begins_none(
     assert store.list_attempts(sweep.id) == []
 
 
-@pytest.mark.long
 def test_cancelling_ends_a_probe(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
     training = with_params(SMALL_TRAINING, {"model.warm_start_steps": 50000})
     fence = submit_and_claim(store, small_sweep("cancelled", training=training, probe="only"))

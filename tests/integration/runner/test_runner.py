@@ -57,6 +57,7 @@ def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
     }
 
 
+@pytest.mark.long
 def test_cancel_ends_the_trainers_within_seconds(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
     raw = small_sweep("cancelled", training=SMALL_TRAINING | {"steps": 96000})
     fence = submit_and_claim(store, raw)

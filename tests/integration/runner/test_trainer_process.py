@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sweep_service.processes.child_processes import started_at
 from sweep_service.runner.trainer_launch import Preloaded, Running, Spawned
 from sweep_service.runner.trainer_process import Job, Trainer
@@ -36,6 +38,7 @@ def test_a_configuration_that_cannot_run_has_failed_with_its_reason(tmp_path: Pa
     trainer.stop()
 
 
+@pytest.mark.long
 def test_a_trainer_that_somebody_tells_to_stop_is_lost(tmp_path: Path) -> None:
     trainer = Trainer(job(tmp_path, steps=96000), spawn)
     events = tmp_path / "run" / "events.jsonl"
@@ -68,6 +71,7 @@ def values_of(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.long
 def test_forked_runs_equal_a_spawned_one(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("spawned", "forked", "forked-again")]
     for folder in folders:

@@ -56,6 +56,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
+@pytest.mark.long
 def test_sigterm_saves_and_the_rest_equals_a_run_never_stopped(start: Start, tmp_path: Path) -> None:
     process = start(tmp_path / "run")
     wait_until(lambda: steps_done(tmp_path / "run") >= 5)

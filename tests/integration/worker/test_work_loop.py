@@ -45,6 +45,7 @@ def test_a_sweep_whose_runner_fails_again_and_again_is_given_up(tmp_path: Path) 
     store.close()
 
 
+@pytest.mark.long
 def test_a_sweep_waits_while_there_is_no_ray_and_can_be_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
