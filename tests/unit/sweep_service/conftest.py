@@ -1,10 +1,12 @@
-"""The store on each database: SQLite, and in `make test-all` PostgreSQL."""
+"""The store on each database: SQLite, and in `make test-all` PostgreSQL; and a port that a neighbour has taken."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sweep_service.processes import port_owners
 from sweep_service.store import Store, open_store
 from tests.postgres import AVAILABLE, emptied, postgres
 
@@ -32,3 +34,15 @@ def store(database_url: str) -> Iterator[Store]:
     store = open_store(database_url)
     yield store
     store.close()
+
+
+@pytest.fixture
+def strangers_port(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A port that is listened on, by user 65533 if one believes the kernel's table."""
+    table = tmp_path_factory.mktemp("kernel") / "tcp"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        queues = "00000000:00000000 00:00000000 00000000"
+        table.write_text(f"HEAD\n 0: 00000000:{port:04X} 00000000:0000 0A {queues} 65533 0 1 1 0 100 0 0 10 0\n")
+        monkeypatch.setattr(port_owners, "_TABLES", (table,))
+        yield port

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from sweep_service.processes.port_owners import StrangerListens
 from sweep_service.serve.services import services
 from sweep_service.settings import Settings
 
@@ -35,3 +36,24 @@ def test_each_head_of_ray_has_a_token_of_its_own(settings: Settings, tmp_path: P
         tokens.add((tmp_path / "ray-token").read_text())
     assert len(tokens) == 3
     assert (tmp_path / "ray-token").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_head_is_not_ready_while_a_stranger_has_its_port(
+    settings: Settings, tmp_path: Path, strangers_port: int
+) -> None:
+    settings = settings.model_copy(update={"ray_address": f"127.0.0.1:{strangers_port}"})
+    (ray, *_) = services(settings, tmp_path / "ray", False, 1, 0)
+    ray.log.parent.mkdir()
+    ray.log.write_text("Ray runtime started.")
+    with pytest.raises(StrangerListens):
+        ray.ready()
+
+
+def test_no_variable_of_the_user_opens_ray_or_lets_mlflow_run_jobs(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "true")
+    started = {service.name: service.environment for service in services(settings, tmp_path / "ray", True, 1, 0)}
+    assert {environment["RAY_AUTH_MODE"] for environment in started.values()} == {"token"}
+    assert started["mlflow"]["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] == "false"

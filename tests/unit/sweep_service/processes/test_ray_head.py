@@ -1,0 +1,12 @@
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+from sweep_service.processes.ray_head import head_environment
+
+
+def test_a_head_starts_no_client_server() -> None:
+    module, _, name = head_environment(Path("token"), 1)["RAY_START_HOOK"].rpartition(".")
+    params = SimpleNamespace(ray_client_server_port=10001)
+    getattr(import_module(module), name)(params, True)
+    assert params.ray_client_server_port is None
