@@ -21,8 +21,14 @@ def make_private(folder: Path) -> list[Path]:
     """Make a folder that only its owner may enter, or take others' rights on it and on what lies in it.
 
     Returns: what was open to others until now.
-    Raises: NotPrivate, if it is somebody else's, or a symbolic link of somebody else's; OSError.
+    Raises: NotPrivate, if it is somebody else's, or if a symbolic link of somebody else's leads there; OSError.
     """
+    for link in _links(folder):
+        if (owner := link.lstat().st_uid) not in (os.geteuid(), 0):
+            raise NotPrivate(
+                f"{link} is a symbolic link of user {owner}, who may lead it anywhere; "
+                "set SWEEPS_HOME to a folder of your own"
+            )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if (owner := folder.stat().st_uid) != os.geteuid():
         raise NotPrivate(f"{folder} belongs to user {owner}, not to you; set SWEEPS_HOME to a folder of your own")
@@ -30,6 +36,17 @@ def make_private(folder: Path) -> list[Path]:
     for path in mended:
         path.chmod(stat.S_IMODE(path.stat().st_mode) & ~UMASK)
     return mended
+
+
+def _links(folder: Path) -> list[Path]:
+    """Return the symbolic links through which one comes to a folder: itself, its parents, and where these lead."""
+    links, paths = list[Path](), [folder.absolute()]
+    for path in paths:
+        for place in (path, *path.parents):
+            if place.is_symlink() and place not in links:
+                links.append(place)
+                paths.append(place.parent / place.readlink())
+    return links
 
 
 def open_paths(folder: Path) -> Iterator[Path]:
