@@ -80,7 +80,7 @@ def _train(request: dict[str, Any], lifeline: int) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        from trainers.__main__ import main as train
+        from trainers.command_line import main as train
 
         code = train([*request["arguments"], "--parent-fd", str(lifeline)])
     except SystemExit as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from tests.proof.trl_comparison import PARITIES, compared
-from trainers.__main__ import main as command
+from trainers.command_line import main as command
 
 UPDATES = 10
 

@@ -14,7 +14,7 @@ HEAVY = ("datasets", "mlflow", "optuna", "pandas", "plotly", "ray", "torch", "tr
     [
         "sweep_service.api",
         "sweep_service.client",
-        "sweep_service.cli",
+        "sweep_service.cli.app",
         "sweep_service.sweep.spec",
         "trainers.config",
         "trainers.tasks.word_problems",

@@ -8,10 +8,29 @@ nothing. The pipe is written in C, at once, even if a library puts a handler of 
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Final
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def interruptible_imports() -> Generator[None]:
+    """Let SIGINT end the process without a word while a command imports what it needs, which takes a second.
+
+    Python's own handler would print a traceback. It is back afterwards, when the command can handle KeyboardInterrupt.
+    A SIGINT that is ignored, as in a script's background, stays ignored.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def signal_pipe(*numbers: signal.Signals) -> int:

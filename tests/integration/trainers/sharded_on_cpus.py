@@ -8,7 +8,7 @@ from typing import Any
 
 from accelerate import DistributedType, PartialState
 
-from trainers.__main__ import main
+from trainers.command_line import main
 
 _initialize = PartialState.__init__
 

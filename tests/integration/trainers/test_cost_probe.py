@@ -88,7 +88,7 @@ def test_two_processes_measure_together_on_the_command_line(cache: Path, tmp_pat
 _LIMITED = """
 import json, os, re, resource, sys
 from pathlib import Path
-from trainers.__main__ import main
+from trainers.command_line import main
 import trainers.cost.cost_probe
 for name, mib, arguments in json.loads(sys.argv[1]):
     if not (pid := os.fork()):

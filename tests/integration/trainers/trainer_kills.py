@@ -18,7 +18,7 @@ import torch
 import trainers.evaluation.evaluate
 import trainers.policy.checkpoints
 import trainers.training.train
-from trainers.__main__ import main
+from trainers.command_line import main
 from trainers.process.environment import ENVIRONMENT
 from trainers.training.policy_trainer import PolicyTrainer
 

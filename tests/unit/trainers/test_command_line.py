@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sweep_service.settings import Settings
-from trainers.__main__ import _parser, load_config, main
 from trainers.benchmarks.__main__ import _parser as benchmarks_parser
+from trainers.command_line import _parser, load_config, main
 from trainers.config import TrainingConfig
 from trainers.errors import ConfigError
 
@@ -163,5 +163,7 @@ def test_help_teaches_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_configuration_is_checked_without_torch() -> None:
-    code = "import sys, trainers.__main__; sys.exit(int(bool({'torch', 'transformers', 'trl'} & sys.modules.keys())))"
+    code = (
+        "import sys, trainers.command_line; sys.exit(int(bool({'torch', 'transformers', 'trl'} & sys.modules.keys())))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.__main__ import main
+from trainers.command_line import main
 from trainers.yaml_text import MAX_CHARACTERS, YamlError, read_yaml, write_yaml
 
 

@@ -14,7 +14,7 @@ from sweep_service.sweep.records import Checkpoint, Config, Role, Stage, Trial, 
 from sweep_service.worker.reports import gather
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
-from trainers.__main__ import load_config
+from trainers.command_line import load_config
 
 
 def card(inputs: ReportInputs) -> BestConfig:

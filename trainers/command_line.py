@@ -1,0 +1,296 @@
+"""Command line: one training run.
+
+python -m trainers CONFIG.yaml [dotted=value ...]
+"""
+
+import argparse
+import gc
+import json
+import os
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from trainers.config import TrainingConfig, with_params
+from trainers.config.complaints import complaints, settings_of
+from trainers.errors import CheckpointError, ConfigError
+from trainers.policy.checkpoints import newest
+from trainers.process.environment import ENVIRONMENT, EXIT_CODES, UMASK, default_cache
+from trainers.process.events import EVENTS_FILE, EventWriter, NoEvents, append_event, read_events
+from trainers.process.launch import launch
+from trainers.process.lifeline import StopSignal, follow_parent
+from trainers.rollouts.rollout_server import hide_server_gpus
+from trainers.training.out_of_memory import OUT_OF_MEMORY, is_out_of_memory, message, phase_of
+from trainers.yaml_text import YamlError, read_yaml, read_yaml_file
+
+_ANOTHERS_END_S: Final = 1.0
+_EPILOG: Final = """\
+what a run writes, below DIR:
+  events.jsonl   one JSON object a line: started, progress, data, step, evaluation, samples, checkpoint, finished,
+                 failed; with --probe: cost
+  step-N/        the newest checkpoints: a Hugging Face model (or LoRA adapter) with all that is needed to go on exactly
+  best-N/        with keep_best=true: the model of the best evaluation so far
+
+exit codes:
+  0 finished   1 unexpected error   2 bad configuration   3 diverged   4 stopped by a signal, after a checkpoint
+  5 the owner named by --parent-fd is gone   130 interrupted a second time
+
+examples:
+  python -m trainers run.yaml                                  an empty run.yaml is the default run
+  python -m trainers run.yaml loss.beta1=0.3 seed=7            change settings by their dotted names
+  python -m trainers run.yaml loss.name=grpo --output runs/ppo
+  python -m trainers run.yaml --resume                         start, or go on from the newest checkpoint: after a
+                                                               SIGTERM, a crash or a kill the same command continues
+  python -m trainers run.yaml --resume-from runs/run/step-240 --output runs/run-2
+  python -m trainers run.yaml --probe --output runs/probe      what the run will cost, and whether it fits the memory
+  python -m trainers run.yaml --preview                        three prompts as the model reads them; reads no weights
+  python -m trainers run.yaml --evaluate runs/run/step-480     evaluate a model as the run did after its last step
+  python -m trainers run.yaml --processes 2                    two processes train one policy, each on its GPU
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    os.umask(UMASK)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_intermixed_args(arguments)
+    output: Path = options.output or Path("runs") / options.config.stem
+    try:
+        if options.parent_fd is not None:
+            follow_parent(options.parent_fd)
+    except OSError as error:
+        return _refused(f"--parent-fd {options.parent_fd} cannot be used: {error}")
+    if options.processes < 1 or (options.processes > 1 and "RANK" in os.environ):
+        return _refused(
+            f"--processes {options.processes}: give 1 or more, and none below torchrun, which starts its own"
+        )
+    if options.processes > 1:
+        return launch(arguments, options.processes)
+    if options.evaluate is not None:
+        return _evaluate(options)
+    if options.preview:
+        return _preview(options)
+    begins = options.resume_from is None and not options.resume
+    try:
+        if options.output is not None:
+            output.mkdir(parents=True, exist_ok=True)
+        if begins and _first_process():
+            if _holds_run(output):  # we must not write into its record
+                return _refused(f"--output: {output} already holds a run; continue it with --resume, or name another")
+            (output / EVENTS_FILE).unlink(missing_ok=True)
+    except OSError as error:
+        return _refused(f"--output {output} cannot be used: {error}")
+    try:
+        options.cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return _refused(f"--cache {options.cache} cannot be used: {error}")
+    try:
+        config = load_config(options.config, options.setting)
+    except ConfigError as error:
+        if options.output is not None and _first_process():
+            with EventWriter(output / EVENTS_FILE) as events:
+                events.write("failed", code="BAD_CONFIG", message=str(error))
+        return _refused(str(error))
+    resume_from = newest(output) if options.resume else options.resume_from
+    model_only, probe = options.model_only_at_end, options.probe
+    code = _run(config, output, options.cache, resume_from, model_only=model_only, probe=probe)
+    if probe and code == EXIT_CODES["SUCCEEDED"] and _first_process():
+        figures = next(event["figures"] for event in read_events(output / EVENTS_FILE) if event["type"] == "cost")
+        sys.stdout.write("".join(f"{name:24} {value}\n" for name, value in figures.items()))
+    return code
+
+
+def _refused(message: str) -> int:
+    sys.stderr.write(f"{message}\n")
+    return EXIT_CODES["BAD_CONFIG"]
+
+
+def _holds_run(output: Path) -> bool:
+    """Say whether this folder holds a run, other than one that was refused before its first update."""
+    try:
+        lines = (output / EVENTS_FILE).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return False
+    refused = bool(lines) and '"code":"BAD_CONFIG"' in lines[-1]
+    return not refused or newest(output) is not None or any('"type":"step"' in line for line in lines)
+
+
+def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
+    """Read a configuration and apply `dotted=value` settings, whose values are YAML.
+
+    Raises: ConfigError, naming everything that is wrong.
+    """
+    try:
+        content: Any = read_yaml_file(file) or {}
+    except YamlError as error:
+        raise ConfigError(str(error)) from error
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{file}: expected settings as `name: value`, found {type(content).__name__}")
+    try:
+        raw = with_params(cast("dict[str, Any]", content), _params(settings))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    try:
+        return TrainingConfig.model_validate(raw)
+    except ValidationError as error:
+        problems = complaints(error, raw, settings_of(TrainingConfig))
+        places = (".".join(map(str, problem.path)) or "configuration" for problem in problems)
+        sentences = (f"{place}: {problem.sentence}" for place, problem in zip(places, problems, strict=True))
+        raise ConfigError(*sentences) from error
+
+
+def _params(settings: Sequence[str]) -> dict[str, Any]:
+    params: dict[str, Any] = {}
+    problems: list[str] = []
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not all(part.isidentifier() for part in name.split(".")):
+            problems.append(f"{setting}: expected dotted=value, such as loss.beta1=0.3")
+            continue
+        try:
+            params[name] = read_yaml(value, setting)
+        except YamlError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError(*problems)
+    return params
+
+
+def _prepare_imports() -> None:
+    os.environ.update(ENVIRONMENT)
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # more gain a small policy nothing and cost its neighbours
+    # TRL 1.16 uses names that transformers changed
+    warnings.filterwarnings("ignore", message=r"`\w*gradient_checkpointing\w*` is", category=FutureWarning)
+
+
+def _preview(options: argparse.Namespace) -> int:
+    """Print the prompts that a run would read; with --json, also what is wrong with the run."""
+    _prepare_imports()
+    from trainers.training.preview import preview, text
+
+    try:
+        shown = preview(load_config(options.config, options.setting), options.cache)
+    except ConfigError as error:
+        if options.json:
+            sys.stdout.write(json.dumps({"problems": error.problems}) + "\n")
+        return _refused(str(error))
+    sys.stdout.write(shown.model_dump_json() + "\n" if options.json else text(shown))
+    return EXIT_CODES["SUCCEEDED"]
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    """Print the metrics of a model folder."""
+    try:
+        config = load_config(options.config, options.setting)
+        _prepare_imports()
+        from transformers.utils import logging
+
+        from trainers.training.evaluate_model import evaluate_model
+
+        logging.disable_progress_bar()
+        evaluation = evaluate_model(config, options.evaluate, options.cache)
+    except (CheckpointError, ConfigError) as error:
+        return _refused(str(error))
+    if _first_process():
+        facts = {"model": str(options.evaluate), "seed": config.seed, "step": config.steps}
+        lines = [f"{name:24} {value}" for name, value in {**facts, **evaluation.metrics}.items()]
+        sys.stdout.write(json.dumps({**facts, "metrics": evaluation.metrics}) if options.json else "\n".join(lines))
+        sys.stdout.write("\n")
+    return EXIT_CODES["SUCCEEDED"]
+
+
+def _run(
+    config: TrainingConfig, output: Path, cache: Path, resume_from: Path | None, *, model_only: bool, probe: bool
+) -> int:
+    stop = StopSignal()
+    stop.install()
+    _prepare_imports()
+    with EventWriter(output / EVENTS_FILE) if _first_process() else NoEvents() as events:
+        try:
+            hide_server_gpus(config.rollout.engine)
+            from transformers.utils import logging
+
+            from trainers.cost.cost_probe import measure_cost  # imports torch, transformers and trl: seconds
+            from trainers.training.train import train
+
+            logging.disable_progress_bar()
+            gc.freeze()  # what was imported stays; collections during training need not look at it
+
+            if probe:
+                outcome = measure_cost(config, output, events, cache=cache, stopping=lambda: stop.requested)
+            else:
+                outcome = train(
+                    config,
+                    output,
+                    events,
+                    cache=cache,
+                    resume_from=resume_from,
+                    stopping=lambda: stop.requested,
+                    model_only=model_only,
+                )
+        except (CheckpointError, ConfigError) as error:
+            events.write("failed", code="BAD_CONFIG", message=str(error))
+            return _refused(str(error))
+        except Exception as error:  # noqa: BLE001 the process's boundary: whatever it was, the record says so
+            if is_out_of_memory(error):  # each process records its own, since the others only see it end
+                advice = message(phase_of(error), config, str(error))
+                append_event(output / EVENTS_FILE, "failed", code=OUT_OF_MEMORY, message=advice)
+                traceback.print_exc()
+                return EXIT_CODES["FAILED"]
+            if "RANK" in os.environ:  # if this only follows from another's end, whoever started both now ends this one
+                time.sleep(_ANOTHERS_END_S)
+            events.write("failed", code="FAILED", message=f"{type(error).__name__}: {error}")
+            traceback.print_exc()
+            return EXIT_CODES["FAILED"]
+    if outcome == "STOPPED" and _first_process():
+        sys.stderr.write("\nstopped by a signal; the same command goes on with --resume\n")
+    return EXIT_CODES[outcome]
+
+
+def _first_process() -> bool:
+    """Tell whether this process is the one that keeps the record, of those that train together."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _parser() -> argparse.ArgumentParser:
+    cache = default_cache()
+    parser = argparse.ArgumentParser(
+        "python -m trainers",
+        description="Train one policy with reinforcement learning, as a YAML file describes (trainers/config).",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("config", type=Path, metavar="CONFIG.yaml", help="the run; what it does not name has a default")
+    parser.add_argument("setting", nargs="*", metavar="dotted=value", help="overrides, read as YAML")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where the run is written (default: runs/CONFIG)")
+    resuming = parser.add_mutually_exclusive_group()
+    resuming.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --output, if any")
+    resuming.add_argument(
+        "--probe", action="store_true", help="cost probe: measure time and memory of three updates; keep no model"
+    )
+    resuming.add_argument("--resume-from", type=Path, metavar="CHECKPOINT", help="continue from this step-N folder")
+    parser.add_argument(
+        "--model-only-at-end", action="store_true", help="keep of the last step its model alone, without optimizer"
+    )
+    parser.add_argument(
+        "--evaluate", type=Path, metavar="FOLDER", help="train nothing; print how this model does after the last step"
+    )
+    parser.add_argument(
+        "--preview", action="store_true", help="train nothing; print three prompts as read, and what data is left out"
+    )
+    parser.add_argument("--json", action="store_true", help="with --evaluate or --preview: print JSON")
+    parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help=f"models, data ({cache})")
+    parser.add_argument(
+        "--processes", type=int, default=1, metavar="N", help="processes that train the policy together"
+    )
+    parser.add_argument("--parent-fd", type=int, metavar="N", help="exit when this inherited pipe reaches its end")
+    return parser
