@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from sweep_service.report import ReportInputs
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.trial_health import trial_health
 from sweep_service.settings import Settings
 from sweep_service.store import open_store

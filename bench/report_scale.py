@@ -175,7 +175,10 @@ def measure(url: str, sweep_id: str, folder: Path) -> dict[str, float]:
         clock.append(time.perf_counter())
         seconds[f"{part} s"] = clock[-1] - clock[-2]
 
-    from sweep_service.report import build, render_html, render_markdown, report_json
+    from sweep_service.report import report_json
+    from sweep_service.report.build import build
+    from sweep_service.report.render.html import render_html
+    from sweep_service.report.render.markdown import render_markdown
     from sweep_service.worker.reports import gather
 
     took("import")

@@ -20,7 +20,7 @@ import report_scale
 from sqlalchemy import func, select, update
 
 from sweep_service.api.server import listen, make_server
-from sweep_service.report import page_script
+from sweep_service.report.render.html import page_script
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store, tables

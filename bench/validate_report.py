@@ -23,7 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta
 
-from sweep_service.report import Report, ReportInputs, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Outcome
 from sweep_service.report.statistics.critical_values import lower_critical
 from sweep_service.runner.stages import next_records

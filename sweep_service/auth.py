@@ -5,7 +5,10 @@ import hmac
 import ipaddress
 import os
 import secrets
+import socket
 import stat
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sweep_service.errors import ServiceError
@@ -72,17 +75,33 @@ def server_token(path: Path, host: str) -> str:
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine reaches that address."""
-    if host == "localhost":
+    name = host.lower().rstrip(".")
+    if name in ("localhost", "ip6-localhost", "ip6-loopback"):
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(name)
     except ValueError:
+        with suppress(OSError):  # 127.1 and 2130706433 are addresses too
+            return ipaddress.IPv4Address(socket.inet_aton(name)).is_loopback
         return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def same(secret: str, token: str) -> bool:
     """Compare two secrets in a time that does not depend on where they differ."""
     return hmac.compare_digest(secret.encode(), token.encode())
+
+
+def cookie(headers: Sequence[str], name: str) -> str:
+    """Return the value of one of our cookies, or an empty string.
+
+    It is taken as it stands: Python's own parser, which undoes quoting, takes quadratic time for some headers.
+
+    Args:
+        headers: the values of the request's Cookie headers.
+    """
+    pairs = (pair.strip().partition("=") for header in headers for pair in header.split(";"))
+    return next((value for key, _, value in pairs if key == name), "")
 
 
 def sign_in_key(token: str) -> str:

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sweep_service.api.json_body import read_body
 from sweep_service.api.problems import Refusal
 from sweep_service.api.sweep_routes import Label, Service, SweepId, get_report, label_pairs
-from sweep_service.auth import read_token
+from sweep_service.auth import cookie, read_token
 from sweep_service.errors import Conflict, NotFound, ReportFailed
 from sweep_service.pages.live_sweeps import LiveSweeps
 from sweep_service.pages.rendering import HEADERS, POLICY, render, static_file
@@ -57,8 +57,8 @@ def _own_place(address: str) -> str:
 
 
 def _signed_in(request: Request) -> bool:
-    cookie = request.cookies.get(cookie_name(request.url.port), "")
-    return is_valid(cookie, request.app.state.token, time.time())
+    shown = cookie(request.headers.getlist("cookie"), cookie_name(request.url.port))
+    return is_valid(shown, request.app.state.token, time.time())
 
 
 def signed_in_for_page(request: Request) -> None:

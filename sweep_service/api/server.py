@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from sweep_service.api.app import create_app
+from sweep_service.api.connections import BACKLOG, Connection
 from sweep_service.api.event_stream import Streams
 from sweep_service.auth import server_token
 from sweep_service.errors import ServiceError
@@ -61,7 +62,8 @@ def make_server(service: SweepService, token: str) -> Server:
     app = create_app(service, token)
     config = uvicorn.Config(
         app,
-        http="h11",  # which refuses a head of more than 64 KiB; the faster parser takes any
+        http=Connection,  # of h11, which refuses a head of more than 64 KiB; the faster parser takes any
+        backlog=BACKLOG,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -86,5 +88,5 @@ def listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}. "
             "Is another server running? Set SWEEPS_PORT to a free port, or stop that one"
         ) from error
-    listener.listen(2048)
+    listener.listen(BACKLOG)
     return listener

@@ -38,21 +38,22 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(f"{template}.html.j2").render(values)
 
 
-@cache
 def static_file(name: str) -> tuple[bytes, str] | None:
     """Return a file's content and its type; None if there is no such file."""
-    if name not in _TYPES:
-        return None
+    return (_content(name), _TYPES[name]) if name in _TYPES else None
+
+
+@cache
+def _content(name: str) -> bytes:
+    """Return the content of one of `_TYPES`; other names, which strangers may make up without end, are not kept."""
     folder = files("plotly") / "package_data" if name.startswith("plotly") else _HERE / "static"
-    return (folder / name).read_bytes(), _TYPES[name]
+    return (folder / name).read_bytes()
 
 
 @cache
 def _static_url(name: str) -> str:
     """Return a file's address, which changes with its content, so that browsers may cache it for good."""
-    file = static_file(name)
-    assert file is not None
-    return f"/static/{name}?v={hashlib.sha256(file[0]).hexdigest()[:12]}"
+    return f"/static/{name}?v={hashlib.sha256(_content(name)).hexdigest()[:12]}"
 
 
 @cache

@@ -41,11 +41,14 @@ def check_connection(connection: socket.socket, trusted: Sequence[str] = ()) -> 
         trusted: names or numbers of further users.
     Raises: StrangerListens.
     """
-    peer = ipaddress.ip_address(connection.getpeername()[0].partition("%")[0])
+    peer, own = (_address(name[0]) for name in (connection.getpeername(), connection.getsockname()))
     port, own_port = connection.getpeername()[1], connection.getsockname()[1]
-    if not peer.is_loopback:
+    if peer != own and not peer.is_loopback:  # what this machine sends to an address of its own has that at both ends
         return
-    uids = {one.uid for one in _sockets() if one.port == port and _is_other_end(one, peer, own_port)}
+    sockets = [one for one in _sockets() if one.port == port]
+    ends = [one for one in sockets if not one.listens and one.address == peer and one.other_port == own_port]
+    # A connection that nobody has taken yet is shown as root's; the socket that listens says whose it will be.
+    uids = {one.uid for one in [*ends, *_listeners(sockets, peer)]}
     if strangers := uids - _uids(trusted):
         names = ", ".join(sorted(map(_name, strangers)))
         raise StrangerListens(
@@ -82,11 +85,16 @@ def checked_connections(trusted: Sequence[str] = ()) -> Callable[[Any], None]:
     return hook
 
 
-def _is_other_end(one: _Socket, peer: Address, own_port: int) -> bool:
-    if one.listens:
-        return one.address == peer or one.address.is_unspecified
-    # A connection that nobody has taken yet is shown as root's; the socket that listens says whose it will be.
-    return one.address == peer and one.other_port == own_port
+def _listeners(sockets: Sequence[_Socket], peer: Address) -> list[_Socket]:
+    """Return those of a port's sockets that may get a connection to `peer`: the kernel prefers the most exact address.
+
+    A socket on `::` comes last for IPv4, and may not take IPv4 at all.
+    """
+    any_of_family = ipaddress.ip_address("0.0.0.0" if peer.version == 4 else "::")
+    for address in (peer, any_of_family, ipaddress.IPv6Address("::")):
+        if found := [one for one in sockets if one.listens and one.address == address]:
+            return found
+    return []
 
 
 def _sockets() -> Iterator[_Socket]:
@@ -105,9 +113,16 @@ def _parsed(text: str) -> tuple[Address, int]:
     """Read an address as the kernel writes it: words of four bytes, each in the order of this machine."""
     words, port = text.split(":")
     raw = b"".join(bytes.fromhex(words[start : start + 8])[::-1] for start in range(0, len(words), 8))
-    address = ipaddress.ip_address(raw)
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address, int(port, 16)
+    return _unmapped(ipaddress.ip_address(raw)), int(port, 16)
+
+
+def _address(text: str) -> Address:
+    return _unmapped(ipaddress.ip_address(text.partition("%")[0]))
+
+
+def _unmapped(address: Address) -> Address:
+    """Return the IPv4 address that stands in an IPv6 one."""
+    return (address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None) or address
 
 
 def _uids(trusted: Sequence[str]) -> set[int]:

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sweep_service.auth import read_token, same
+from sweep_service.auth import cookie, read_token, same
 from sweep_service.tracking.tickets import SIGN_IN, Tickets, signature
 
 TOKEN_VARIABLE: Final = "SWEEPS_MLFLOW_TOKEN_FILE"
@@ -34,6 +34,11 @@ _PLACE: Final = re.compile(r"#/[\w/?=&%.,:@+~-]{0,1000}")
 _LOCATIONS: Final = ("artifactlocation", "artifacturi", "defaultartifactroot")
 """Fields that name a place, without underscores and capitals: MLflow also takes `artifactLocation`."""
 _LOCATION_TAG: Final = "mlflow.artifactLocation"
+_METHODS: Final = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+"""In capitals alone: MLflow reads `post` as POST."""
+_FILE: Final = re.compile(r"/(api|ajax-api)/2\.0/mlflow-artifacts/artifacts/")
+"""Paths to which files come by PUT."""
+_ASSISTANT: Final = re.compile(r"/assistant(/|$)")
 _REMOTE: Final = (
     *("mlflow-artifacts", "runs", "models", "http", "https", "ftp", "sftp", "hdfs", "viewfs", "dbfs"),
     *("s3", "gs", "r2", "b2", "oss", "wasb", "wasbs", "abfs", "abfss"),
@@ -84,14 +89,18 @@ class Door:
             return await self._sign_in(request)
         if not self._has_token(request.headers) and not self._has_cookie(request):
             return self._unauthenticated(request)
-        if request.method not in ("POST", "PATCH"):  # files come by PUT
+        if request.method not in _METHODS:
+            return PlainTextResponse(f"there is no method {request.method[:20]}", 405, {"Allow": ", ".join(_METHODS)})
+        if _ASSISTANT.search(request.url.path):
+            return PlainTextResponse("MLflow's assistant, which works on the server's own disk, is not served", 404)
+        is_file = request.method == "PUT" and _FILE.match(request.url.path)
+        if request.method in ("GET", "HEAD", "OPTIONS") or is_file:
             return request.receive
         body = await _body(request, _MAX_BODY_BYTES)
         if body is None:
             return PlainTextResponse("the body is too large", 413)
-        if location := _local_location(body):
-            detail = f"{location[:200]!r} is a place on the server's own disk; leave it out, and MLflow keeps the files"
-            return Response(json.dumps({"error_code": "INVALID_PARAMETER_VALUE", "message": detail}), 400)
+        if complaint := _complaint(body):
+            return Response(json.dumps({"error_code": "INVALID_PARAMETER_VALUE", "message": complaint}), 400)
         return _replayed(body, request.receive)
 
     def _has_token(self, headers: Headers) -> bool:
@@ -100,7 +109,8 @@ class Door:
 
     def _has_cookie(self, request: Request) -> bool:
         """Whether the request carries our cookie, and no other page than MLflow's own sent it."""
-        issued, _, signed = request.cookies.get(_cookie_name(request), "").partition(".")
+        shown = cookie(request.headers.getlist("cookie"), _cookie_name(request))
+        issued, _, signed = shown.partition(".")
         if not same(signed, signature(self._secret, f"cookie {issued}")):
             return False
         if not 0 <= time.time() - int(issued) + 60 <= COOKIE_S:
@@ -163,8 +173,8 @@ def _replayed(body: bytes, then: Receive) -> Receive:
     return receive
 
 
-def _local_location(body: bytes) -> str | None:
-    """Return a place on this machine's disk in which a request asks MLflow to keep or read files; None without one.
+def _complaint(body: bytes) -> str | None:
+    """Say that a request asks MLflow to keep or read files on this machine's disk; None if it does not.
 
     MLflow reads and writes wherever it is told to, with its owner's rights.
     """
@@ -172,10 +182,15 @@ def _local_location(body: bytes) -> str | None:
         content = json.loads(body)
         while isinstance(content, str):  # old clients encode it twice, and MLflow takes that
             content = json.loads(content)
-    except (ValueError, RecursionError):
-        return None  # MLflow refuses it
+    except RecursionError:
+        return "the body is too deep"
+    except ValueError:  # it is no JSON for MLflow either, but may be a trace in another form
+        return f"the body names a place, {_LOCATION_TAG}" if _LOCATION_TAG.encode() in body else None
     source = [content.get("source")] if isinstance(content, dict) else []  # of a model's version
-    return next((place for place in [*source, *_locations(content)] if _is_local(place)), None)
+    location = next((place for place in [*source, *_locations(content)] if _is_local(place)), None)
+    if location is None:
+        return None
+    return f"{location[:200]!r} is a place on the server's own disk; leave it out, and MLflow keeps the files"
 
 
 def _locations(content: Any) -> Iterator[Any]:

@@ -62,7 +62,7 @@ def _answer(settings: Settings, sweep_id: str, *, interim: bool) -> Mapping[str,
     """Build and keep a report, and say what has become of it."""
     try:
         store = open_store(settings.database_url)
-        from sweep_service.report import page_script  # brings plotly, scipy and matplotlib: seconds
+        from sweep_service.report.render.html import page_script  # brings plotly, scipy and matplotlib: seconds
         from sweep_service.worker.reports import build_report
 
         put = store.put_interim_report if interim else store.put_report

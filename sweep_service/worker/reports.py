@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Final
 
 import trainers
-from sweep_service.report import CURVE_KEYS, ReportInputs, build, render_csv, render_html, render_markdown, report_json
+from sweep_service.report import report_json
+from sweep_service.report.build import build
 from sweep_service.report.facts.provenance import data_parts
+from sweep_service.report.facts.report_inputs import CURVE_KEYS, ReportInputs
+from sweep_service.report.render.csv import render_csv
+from sweep_service.report.render.html import render_html
+from sweep_service.report.render.markdown import render_markdown
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.records import Config, Stage, Trial, TrialState

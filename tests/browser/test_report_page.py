@@ -5,8 +5,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from sweep_service.report import Report, build, render_html
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.render.csv import render_csv
+from sweep_service.report.render.html import render_html
 from tests.browser.conftest import Open
 from tests.unit.sweep_service.report.report_parts import ALL, hostile_report, with_every_part, with_many_trials
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs

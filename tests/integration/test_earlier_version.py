@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from sweep_service.report import build, report_json
+from sweep_service.report import report_json
+from sweep_service.report.build import build
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from sweep_service.sweep.records import SweepState, TrialState

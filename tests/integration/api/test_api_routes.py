@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sweep_service.report import REPORT_VERSION, build
+from sweep_service.report import REPORT_VERSION
+from sweep_service.report.build import build
 from sweep_service.runner.stages import next_records
 from sweep_service.settings import Settings
 from sweep_service.store.database import open_engine

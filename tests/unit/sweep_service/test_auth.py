@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from sweep_service.auth import TokenError, ensure_token, is_loopback, open_to_others, read_token, same, server_token
+import sweep_service
+from sweep_service.auth import (
+    TokenError,
+    cookie,
+    ensure_token,
+    is_loopback,
+    open_to_others,
+    read_token,
+    same,
+    server_token,
+)
 from sweep_service.settings import Settings
 
 
@@ -78,3 +88,23 @@ def test_a_childs_settings_name_no_token_of_the_hub(tmp_path: Path) -> None:
     settings = Settings.model_validate({"home": tmp_path, "hub_token_file": tmp_path / "token"})
     assert settings.hub_token_file == tmp_path / "token"
     assert not [name for name in settings.environment() if "HUB" in name]
+
+
+@pytest.mark.parametrize(
+    ("headers", "value"),
+    [
+        ([], ""),
+        (["sweeps_80=1.ab"], "1.ab"),
+        (["x=1; sweeps_80=1.ab;y=2"], "1.ab"),
+        (["x=1", "sweeps_80=2"], "2"),
+        (["sweeps_8080=1; xsweeps_80=2; sweeps_80"], ""),
+        (['sweeps_80="a\\"b"'], '"a\\"b"'),  # nothing is undone
+    ],
+)
+def test_a_cookie_is_taken_as_it_stands(headers: list[str], value: str) -> None:
+    assert cookie(headers, "sweeps_80") == value
+
+
+def test_nobody_uses_the_parser_of_cookies_that_takes_quadratic_time() -> None:
+    package = Path(sweep_service.__file__).parent
+    assert not [path for path in package.rglob("*.py") if ".cookies" in path.read_text()]

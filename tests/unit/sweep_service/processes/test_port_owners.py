@@ -21,6 +21,20 @@ def listener() -> Iterator[socket.socket]:
         yield server
 
 
+class Connection(socket.socket):
+    """A connection with these addresses at its ends, to port 80."""
+
+    def __init__(self, peer: str, own: str) -> None:
+        super().__init__()
+        self.peer, self.own = peer, own
+
+    def getpeername(self) -> tuple[str, int]:
+        return self.peer, 80
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.own, 50000
+
+
 def row(local: str, other: str, state: str, uid: int) -> str:
     return f"   0: {local} {other} {state} 00000000:00000000 00:00000000 00000000 {uid} 0 1 1 0 100 0 0 10 0"
 
@@ -59,6 +73,9 @@ def test_a_server_of_our_own_is_trusted(listener: socket.socket) -> None:
         ([("listen", "00000000000000000000000000000000", 65534)], True),
         ([("listen", "0900007F", 65534), ("listen", "0100007F", os.getuid())], False),  # at another address
         ([("listen", "0100007F", 0)], False),
+        ([("listen", "00000000000000000000000000000000", 65534), ("listen", "0100007F", os.getuid())], False),
+        ([("listen", "00000000000000000000000000000000", 65534), ("listen", "00000000", os.getuid())], False),
+        ([("listen", "00000000", 65534), ("listen", "00000000000000000000000000000000", os.getuid())], True),
         ([], False),  # forwarded by the kernel, as root has told it
         ([("taken", "0100007F", 65534)], True),  # by who has stopped to listen since
         ([("taken", "0100007F", 65534), ("listen", "0100007F", os.getuid())], True),
@@ -85,6 +102,34 @@ def test_a_stranger_is_known_by_what_the_kernel_shows(
             check_connection(connection, ["65534"])
         else:
             check_connection(connection)
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("192.0.2.2", "020200C0"),
+        ("::1", "00000000000000000000000001000000"),
+        ("fe80::1%eth0", "000080FE000000000000000001000000"),
+        ("::ffff:127.0.0.1", "0000000000000000FFFF00000100007F"),
+    ],
+)
+def test_every_address_of_this_machine_is_checked(
+    peer: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown(monkeypatch, tmp_path, row(place(80, address), place(0, "00000000"), "0A", 65534))
+    with Connection(peer, peer) as connection, pytest.raises(StrangerListens):
+        check_connection(connection)
+    with Connection("192.0.2.9", "192.0.2.2") as connection:  # to another machine
+        check_connection(connection)
+
+
+def test_the_kernels_table_of_ipv6_is_read() -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        port = server.getsockname()[1]
+        found = [one for one in port_owners._sockets() if one.port == port and one.listens]
+    assert [(str(one.address), one.uid) for one in found] == [("::1", os.getuid())]
 
 
 def test_a_trusted_user_that_does_not_exist_is_named(listener: socket.socket) -> None:

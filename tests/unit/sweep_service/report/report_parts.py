@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.model import (
     BestConfig,
     BudgetComparison,

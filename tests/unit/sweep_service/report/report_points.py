@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep_service.report import ReportInputs
 from sweep_service.report.build import _facts
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.sweep.plan import add_config, first_records, make_trials
 from sweep_service.sweep.records import Config, DesiredState, Role, Stage, Sweep, SweepState, Trial, TrialState

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep_service.report import ReportInputs
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.sweep.objective import choose, selection_objectives, trial_objective
 from sweep_service.sweep.plan import confirm_records, first_records
 from sweep_service.sweep.records import Config, Curve, DesiredState, Sweep, SweepState, Trial, TrialState

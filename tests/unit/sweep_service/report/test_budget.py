@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from sweep_service.report import build, render_html
+from sweep_service.report.build import build
 from sweep_service.report.model import Caution, Report
+from sweep_service.report.render.html import render_html
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState
 from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs

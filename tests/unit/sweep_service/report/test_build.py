@@ -4,8 +4,11 @@ from typing import Any
 import pytest
 import yaml
 
-from sweep_service.report import Report, build, render_html, render_markdown, report_json
+from sweep_service.report import Report, report_json
+from sweep_service.report.build import build
 from sweep_service.report.model import Outcome
+from sweep_service.report.render.html import render_html
+from sweep_service.report.render.markdown import render_markdown
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState, TrialWarning
 from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs
 from trainers.config import TrainingConfig

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from sweep_service.report import Report, ReportInputs, build, report_json
+from sweep_service.report import Report, report_json
+from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.schema import schema_text
 from sweep_service.sweep.records import SweepState, TrialState
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from sqlalchemy import func, select
 
-from sweep_service.report import Report, build, page_script
+from sweep_service.report import Report
+from sweep_service.report.build import build
+from sweep_service.report.render.html import page_script
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState

@@ -28,8 +28,9 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 class Browser:
     """Asks the door as programs and browsers do."""
 
-    def __init__(self) -> None:
+    def __init__(self, scheme: str = "http") -> None:
         self.door = Door(echo, SECRET, "http://127.0.0.1:8080")
+        self.url = f"{scheme}://127.0.0.1:5000"
         self.cookies = dict[str, str]()
 
     async def ask(
@@ -38,7 +39,7 @@ class Browser:
         cookies = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         carried = {"Cookie": cookies} if cookies else {}
         transport = httpx.ASGITransport(app=self.door)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:5000") as client:
+        async with httpx.AsyncClient(transport=transport, base_url=self.url) as client:
             answer = await client.request(method, path, headers={**carried, **(headers or {})}, **sent)
         self.cookies |= dict(answer.cookies)
         return answer
@@ -163,6 +164,8 @@ async def test_the_cookie_counts_for_mlflows_own_pages_only(method: str, headers
         {"name": "x", "artifactLocation": "/etc"},
         '{"name": "x", "artifact_location": "/etc"}',
         {"name": "x", "source": "/etc"},
+        {"artifact_uri": "/etc"},
+        {"default_artifact_root": "/etc"},
         {"key": "mlflow.artifactLocation", "value": "file:///etc"},
         {"trace": {"tags": [{"key": "mlflow.artifactLocation", "value": "/etc"}]}},
         {"trace": {"trace_info": {"tags": {"mlflow.artifactLocation": "etc"}}}},
@@ -170,7 +173,8 @@ async def test_the_cookie_counts_for_mlflows_own_pages_only(method: str, headers
 )
 async def test_nobody_makes_mlflow_keep_or_read_files_elsewhere(content: Any) -> None:
     # MLflow reads JSON whatever it is called
-    for method, kind in (("POST", "application/json"), ("POST", "text/plain"), ("PATCH", "application/json")):
+    methods = [(method, "application/json") for method in ("POST", "PATCH", "PUT", "DELETE")]
+    for method, kind in (*methods, ("POST", "text/plain")):
         headers = {"Authorization": f"Bearer {SECRET}", "Content-Type": kind}
         answer = await Browser().ask(CREATE, method, headers, content=json.dumps(content))
         assert answer.status_code == 400
@@ -215,3 +219,53 @@ async def test_a_ticket_is_good_for_a_minute() -> None:
     ticket = new_ticket(SECRET, now)
     assert not Tickets(SECRET, now).take(ticket, now + 61)
     assert Tickets(SECRET, now).take(ticket, now + 55)
+
+
+async def sent(scope: Mapping[str, Any], body: bytes = b"") -> list[Any]:
+    """Ask the door below httpx, which makes methods capital; return the messages of its answer."""
+    answer = list[Any]()
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        answer.append(message)
+
+    headers = [(b"host", b"127.0.0.1:5000"), (b"authorization", f"Bearer {SECRET}".encode())]
+    common = {"type": "http", "scheme": "http", "path": CREATE, "query_string": b"", "headers": headers}
+    await Browser().door({**common, **scope}, receive, send)
+    return answer
+
+
+@pytest.mark.parametrize("method", ["post", "Patch", "PROPFIND", ""])
+async def test_methods_that_mlflow_may_read_otherwise_are_refused(method: str) -> None:
+    assert (await sent({"method": method}, b'{"artifact_location": "/etc"}'))[0]["status"] == 405
+
+
+async def test_web_sockets_are_closed_unasked() -> None:
+    assert await sent({"type": "websocket"}) == [{"type": "websocket.close", "code": 1008}]
+
+
+async def test_a_body_that_the_door_cannot_read_is_refused() -> None:
+    signed = {"Authorization": f"Bearer {SECRET}"}
+    deep = '{"artifact_location": "/etc", "z": ' + "[" * 5000 + "]" * 5000 + "}"
+    for body in (deep, b"\x0a\x10mlflow.artifactLocation\x12\x04/etc"):
+        assert (await Browser().ask(CREATE, "POST", signed, content=body)).status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/ajax-api/3.0/mlflow/assistant/config", "/x/mlflow/assistant"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "POST"])
+async def test_mlflows_assistant_is_not_served(path: str, method: str) -> None:
+    assert (await Browser().ask(path, method, {"Authorization": f"Bearer {SECRET}"})).status_code == 404
+
+
+async def test_files_come_by_put_and_are_not_looked_into() -> None:
+    path = "/api/2.0/mlflow-artifacts/artifacts/1/2/artifacts/model.json"
+    answer = await Browser().ask(path, "PUT", {"Authorization": f"Bearer {SECRET}"}, json={"artifact_uri": "/etc"})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_cookie_of_https_travels_by_https_alone(scheme: str) -> None:
+    answer = await Browser(scheme).sign_in(new_ticket(SECRET, time.time()))
+    assert ("secure" in answer.headers["set-cookie"].lower().split("; ")) == (scheme == "https")

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.report import REPORT_VERSION, build, report_json
+from sweep_service.report import REPORT_VERSION, report_json
+from sweep_service.report.build import build
 from sweep_service.store.projection_rows import Chunk
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.plan import first_records

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.entropy_by_beta import entropy_figures
 from sweep_service.report.figures.figure_style import NUM_COLOURS, Figure

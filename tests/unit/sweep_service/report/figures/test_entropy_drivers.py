@@ -2,7 +2,8 @@
 
 import pytest
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.entropy_drivers import driver_figures
 from sweep_service.report.figures.figure_style import REGION_COLOURS, REGION_NAMES, Figure

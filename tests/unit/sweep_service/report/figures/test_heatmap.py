@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.figure_style import Figure
 from sweep_service.report.figures.heatmap import heatmap_figures

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles, sections
 from sweep_service.report.figures.metric_curves import curve_figures
 from tests.unit.sweep_service.report.figure_checks import by_id, check, hostile

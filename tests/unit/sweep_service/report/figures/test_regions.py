@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.regions import region_figures
 from sweep_service.sweep.records import Role

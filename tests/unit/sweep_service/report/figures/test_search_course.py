@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.search_course import search_figures
 from tests.unit.sweep_service.report.figure_checks import check, hostile

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.seed_dots import MOST_ROWS, seed_figure, wrapped
 from sweep_service.sweep.records import Role

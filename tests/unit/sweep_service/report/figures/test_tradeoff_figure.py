@@ -2,7 +2,8 @@
 
 import pytest
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.figure_style import Figure
 from sweep_service.report.figures.tradeoff_figure import tradeoff_figures

@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from sweep_service.report import ReportInputs, build
+from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import BestConfig
 from sweep_service.settings import Settings
 from sweep_service.store import Store

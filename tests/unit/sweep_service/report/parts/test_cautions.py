@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sweep_service.report import ReportInputs, build
-from sweep_service.report.facts.report_inputs import CURVE_KEYS
+from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import CURVE_KEYS, ReportInputs
 from sweep_service.report.model import Caution, Outcome, Report
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState, TrialWarning
 from sweep_service.sweep.series import Values

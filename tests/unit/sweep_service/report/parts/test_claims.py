@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sweep_service.report import ReportInputs, build
+from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Claim, Holds
 from sweep_service.sweep.records import Config, Role, Trial, TrialState
 from sweep_service.sweep.series import Values

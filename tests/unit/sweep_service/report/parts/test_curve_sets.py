@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sweep_service.report import build
+from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.trial_health import trial_health
 from sweep_service.report.parts.curve_sets import FEWEST_POINTS, MOST_POINTS, curve_sets, prominent

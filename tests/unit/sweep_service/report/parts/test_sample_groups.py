@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from sweep_service.report import ReportInputs, build
+from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.parts.sample_groups import MOST
 from sweep_service.sweep.records import Sample, Stage, Trial
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs

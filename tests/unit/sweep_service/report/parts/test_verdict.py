@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from sweep_service.report import ReportInputs, build
+from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Holds, Outcome, SeedValue, StageResult
 from sweep_service.report.parts.best_config import pick
 from sweep_service.report.render.markdown import render_markdown

@@ -8,7 +8,8 @@ import yaml
 
 from sweep_service.cli.export_best import choose_trial
 from sweep_service.errors import ServiceError
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.render.model_card import Exported, model_card, trial_yaml
 from sweep_service.schemas import TrialView
 from sweep_service.sweep.records import Stage, TrialState

@@ -9,7 +9,8 @@ from xml.sax.saxutils import unescape
 
 import pytest
 
-from sweep_service.report import Report, build
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.render.picture import literal, render_picture
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from sweep_service.report import Report, build, render_html, render_markdown
+from sweep_service.report import Report
+from sweep_service.report.build import build
 from sweep_service.report.model import Importance, Outcome
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render.csv import Table, inert, render_csv
 from sweep_service.report.render.embedding import embedded
-from sweep_service.report.render.html import _scale
+from sweep_service.report.render.html import _scale, render_html
+from sweep_service.report.render.markdown import render_markdown
 from sweep_service.report.render.views import deltas, reference
 from sweep_service.sweep.records import Stage, SweepState
 from tests.unit.sweep_service.report.report_parts import CANARIES, hostile_report, with_every_part
