@@ -3,8 +3,8 @@ from sweep_service.pages.rendering import static_file
 
 
 def test_names_that_strangers_make_up_are_not_kept() -> None:
-    assert static_file("style.css") is not None
+    assert static_file("page.css") is not None
     kept = rendering._content.cache_info().currsize
-    for name in ("x", "../style.css", "style.css/", "", *(f"{number}.css" for number in range(1000))):
+    for name in ("x", "../page.css", "page.css/", "", *(f"{number}.css" for number in range(1000))):
         assert static_file(name) is None
     assert rendering._content.cache_info().currsize == kept
