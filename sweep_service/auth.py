@@ -93,9 +93,9 @@ def same(secret: str, token: str) -> bool:
 
 
 def cookie(headers: Sequence[str], name: str) -> str:
-    """Return the value of one of our cookies, or an empty string.
+    """Return the value of one of our cookies as it stands, or an empty string.
 
-    It is taken as it stands: Python's own parser, which undoes quoting, takes quadratic time for some headers.
+    Python's own parser, which undoes quoting, takes quadratic time for some headers.
 
     Args:
         headers: the values of the request's Cookie headers.

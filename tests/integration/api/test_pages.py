@@ -499,3 +499,10 @@ def test_thinning_keeps_small_sweeps_whole_and_large_ones_light() -> None:
     assert page_curves.thinning(240, 17) == 1
     assert page_curves.thinning(1000, 17) == 5
     assert page_curves.thinning(1000, 1000) == 25
+
+
+@pytest.mark.parametrize("path", ["/livez", "/session", "/login", "/v1/sweeps", "/static/page.css", "/nowhere"])
+def test_cookies_that_python_parses_for_ever_hold_nobody_up(shared: Served, path: str) -> None:
+    headers = {"Cookie": 'a="' + "\\" * 60_000 + '"; b=1'}
+    answer = httpx.get(f"{shared.url}{path}", headers=headers, timeout=10)  # it takes a minute on some machines
+    assert answer.status_code < 500
