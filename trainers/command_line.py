@@ -246,8 +246,10 @@ def _run(
                 append_event(output / EVENTS_FILE, "failed", code=OUT_OF_MEMORY, message=advice)
                 traceback.print_exc()
                 return EXIT_CODES["FAILED"]
-            if "RANK" in os.environ:  # if this only follows from another's end, whoever started both now ends this one
-                time.sleep(_ANOTHERS_END_S)
+            if "RANK" in os.environ:
+                if stop.requested:  # another has stopped first, and this is how we hear of it
+                    return EXIT_CODES["STOPPED"]
+                time.sleep(_ANOTHERS_END_S)  # if it follows from another's end, whoever started both now ends this one
             events.write("failed", code="FAILED", message=f"{type(error).__name__}: {error}")
             traceback.print_exc()
             return EXIT_CODES["FAILED"]

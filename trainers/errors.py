@@ -69,7 +69,7 @@ class CheckpointError(TrainerError):
 
 
 class DivergedError(TrainerError):
-    """Training left the finite numbers; the weights are those of `last_good_step`."""
+    """Training left the finite numbers in the update after `last_good_step`, of which no checkpoint is written."""
 
     def __init__(self, last_good_step: int, what: str) -> None:
         super().__init__(last_good_step, what)

@@ -20,6 +20,7 @@ from trainers.config.model_config import (
     PretrainedModel,
     TinyPolicy,
 )
+from trainers.config.nearest import divisors, multiples, nearest
 from trainers.config.sampling_config import DynamicSampling, EvaluationConfig, RolloutConfig
 from trainers.config.task_config import CountdownTask, ExpressionsTask, TaskConfig, WordProblemsTask
 from trainers.losses import AdvantageParams, AggregationParams, CEGPPOParams, LossConfig, TermsParams
@@ -85,7 +86,8 @@ class TrainingConfig(Frozen):
         if minibatch % self.device_batch:
             reasons.append(
                 f"device_batch {self.device_batch} does not divide the minibatch of {minibatch} sequences "
-                f"({rollout.prompts_per_minibatch} prompts x {rollout.completions_per_prompt} completions)"
+                f"({rollout.prompts_per_minibatch} prompts x {rollout.completions_per_prompt} completions); "
+                f"{nearest('device_batch', self.device_batch, divisors(minibatch))}"
             )
         if rollout.updates_per_rollout == 1:
             reasons.append(
@@ -97,10 +99,10 @@ class TrainingConfig(Frozen):
                 f"rollout.top_p {rollout.top_p:g}: completions would be drawn from a distribution that is cut, while "
                 "log-probabilities and ratios are of the whole one; set it to 1 (evaluation.top_p may be less)"
             )
-        if self.steps % rollout.updates_per_rollout:
+        if self.steps % (updates := rollout.updates_per_rollout):
             reasons.append(
-                f"steps {self.steps} is not a multiple of the {rollout.updates_per_rollout} updates per rollout; "
-                "the last rollout would be paid for and not used"
+                f"steps {self.steps} is not a multiple of the {updates} updates per rollout, so the last rollout would "
+                f"be paid for and not used; {nearest('steps', self.steps, multiples(updates, self.steps, updates))}"
             )
         if (fixed := self.loss.fixed_aggregation) and self.aggregation.mode not in (None, fixed):
             reasons.append(

@@ -1,11 +1,15 @@
 """The policy that is trained, its optimizer, and the precision and memory of the updates."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from trainers.config.base import CatalogName, Frozen
+from trainers.config.nearest import nearest
 from trainers.losses.base import MAX_STEPS
+
+_NARROWEST: Final = 8
+_WIDEST: Final = 1024
 
 
 class LoRAConfig(Frozen):
@@ -22,7 +26,7 @@ class TinyPolicy(Frozen):
     """A Qwen2 policy made from scratch and warm-started by supervised training; built once, cached by content."""
 
     name: Literal["tiny_qwen2"] = "tiny_qwen2"
-    hidden_size: int = Field(default=64, ge=8, le=1024)
+    hidden_size: int = Field(default=64, ge=_NARROWEST, le=_WIDEST)
     num_layers: int = Field(default=2, ge=1, le=16)
     num_heads: int = Field(default=4, ge=1, le=16)
     warm_start_steps: int = Field(default=2400, ge=1, le=100_000, description="Supervised steps.")
@@ -31,8 +35,12 @@ class TinyPolicy(Frozen):
 
     @model_validator(mode="after")
     def _heads(self) -> Self:
-        if self.hidden_size % (2 * self.num_heads):
-            raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of 2 x num_heads {self.num_heads}")
+        if self.hidden_size % (step := 2 * self.num_heads):
+            works = [size for size in range(step, _WIDEST + 1, step) if size >= _NARROWEST]
+            raise ValueError(
+                f"model.hidden_size {self.hidden_size} is not a multiple of 2 x model.num_heads {self.num_heads}; "
+                f"{nearest('model.hidden_size', self.hidden_size, works)}"
+            )
         return self
 
 

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from trainers.config.base import Frozen
 from trainers.config.engine_config import EngineConfig, TransformersEngine
+from trainers.config.nearest import divisors, multiples, nearest
 from trainers.losses import OverlongParams
 from trainers.losses.base import MAX_STEPS
 
@@ -59,10 +60,7 @@ class RolloutConfig(Frozen):
     def _divides(self) -> Self:
         reasons = list[str]()
         if self.prompts_per_rollout % self.prompts_per_minibatch:
-            reasons.append(
-                f"prompts_per_rollout {self.prompts_per_rollout} is not a multiple of "
-                f"prompts_per_minibatch {self.prompts_per_minibatch}"
-            )
+            reasons.append(self._uneven())
         sampling = self.dynamic_sampling
         if sampling and sampling.prompts_per_round * sampling.max_rounds < self.prompts_per_rollout:
             reasons.append(
@@ -77,6 +75,13 @@ class RolloutConfig(Frozen):
         if reasons:
             raise ValueError("; ".join(reasons))
         return self
+
+    def _uneven(self) -> str:
+        """Say which sizes divide, with two updates per rollout or more."""
+        whole, part = "rollout.prompts_per_rollout", "rollout.prompts_per_minibatch"
+        size, share = self.prompts_per_rollout, self.prompts_per_minibatch
+        remedies = [nearest(whole, size, multiples(share, size, 2 * share)), nearest(part, share, divisors(size)[:-1])]
+        return f"{whole} {size} is not a multiple of {part} {share}; {', or '.join(filter(None, remedies))}"
 
 
 class EvaluationConfig(Frozen):
@@ -108,5 +113,9 @@ class EvaluationConfig(Frozen):
     @model_validator(mode="after")
     def _pass_k(self) -> Self:
         if self.pass_k > self.samples_per_problem:
-            raise ValueError(f"pass_k {self.pass_k} exceeds samples_per_problem {self.samples_per_problem}")
+            raise ValueError(
+                f"evaluation.pass_k {self.pass_k} exceeds evaluation.samples_per_problem {self.samples_per_problem}; "
+                f"set evaluation.pass_k to {self.samples_per_problem} or less, or evaluation.samples_per_problem to "
+                f"{self.pass_k} or more"
+            )
         return self

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from trainers.config import PretrainedModel, TrainingConfig, VLLMEngine
+from trainers.config.nearest import divisors, nearest
 
 
 class Refusal(NamedTuple):
@@ -43,7 +44,7 @@ def _minibatch(config: TrainingConfig, processes: int) -> list[Refusal]:
             f"device_batch {batch} does not divide the {share} sequences that each of {processes} processes has of a "
             "minibatch"
         )
-        return [Refusal("device_batch", f"{reason}; {_use('device_batch', batch, _divisors(share))}")]
+        return [Refusal("device_batch", f"{reason}; {_use('device_batch', batch, divisors(share))}")]
     return []
 
 
@@ -87,18 +88,8 @@ def _copies(config: TrainingConfig, processes: int) -> list[Refusal]:
     if not isinstance(engine, VLLMEngine) or engine.mode == "server" or processes % engine.tensor_parallel == 0:
         return []
     reason = f"{name} {engine.tensor_parallel}: {processes} processes cannot form groups of so many"
-    return [Refusal(name, f"{reason}; {_use(name, engine.tensor_parallel, _divisors(processes))}")]
-
-
-def _divisors(number: int) -> list[int]:
-    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
-    return sorted({*small, *(number // divisor for divisor in small)})
+    return [Refusal(name, f"{reason}; {_use(name, engine.tensor_parallel, divisors(processes))}")]
 
 
 def _use(name: str, value: int, working: Iterable[int]) -> str:
-    """Name the nearest of the working values on either side."""
-    values = list(working)
-    nearest = [*[n for n in values if n < value][-1:], *[n for n in values if n > value][:1]]
-    if not nearest:
-        return "use fewer processes"
-    return f"set {name} to {' or '.join(map(str, nearest))}"
+    return nearest(name, value, working) or "use fewer processes"

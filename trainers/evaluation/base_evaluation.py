@@ -11,7 +11,7 @@ from trainers.evaluation.evaluate import Evaluation
 from trainers.process.durable import write_whole
 from trainers.process.locks import locked
 
-_LIBRARIES: Final = ("torch", "transformers", "trl", "math-verify")
+_LIBRARIES: Final = ("torch", "transformers", "trl", "math-verify", "sweep-service")
 
 
 def base_evaluation(

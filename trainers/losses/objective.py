@@ -65,7 +65,7 @@ class Objective(NamedTuple):
     entropy: Tensor | None
     positive_nll: Tensor | None
     output: LossOutput
-    penalty: Tensor | None = None
+    penalty: Tensor | None
 
 
 def objective(

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from trainers.config import TrainingConfig
+from trainers.config import EvaluationConfig, TrainingConfig
 from trainers.errors import CheckpointError
 from trainers.process.durable import move_whole
 
@@ -65,7 +65,7 @@ def publish(unfinished: Path, output: Path, step: int, keep: int) -> Path:
     """
     target = checkpoint_folder(output.resolve(), step)
     _give_name(unfinished, target)
-    others = sorted(set(steps_saved(output)) - {step})  # newer ones, too, after resuming from an older checkpoint
+    others = sorted(set(steps_saved(output)) - {step})
     for stale in others[: max(0, len(others) - keep + 1)]:
         _remove(checkpoint_folder(output, stale), output / UNFINISHED)
     return target
@@ -89,36 +89,63 @@ class Best(NamedTuple):
 
 
 def publish_best(unfinished: Path, output: Path, config: TrainingConfig, step: int, value: float) -> Path:
-    """Give a finished model folder the name `best-N` and remove the one before; return its absolute path."""
+    """Give a finished model folder the name `best-N` and remove all others, also one of the same step.
+
+    Returns: its absolute path.
+    """
     content = {"config": config.model_dump(mode="json"), "step": step, "value": value}
     (unfinished / BEST_FILE).write_text(json.dumps(content), encoding="utf-8")
     target = output.resolve() / f"best-{step}"
-    _give_name(unfinished, target)
+    if target.exists():  # of the same step, evaluated otherwise or not as good
+        _remove(target, output / UNFINISHED)
+    move_whole(unfinished, target)
     for entry in output.glob("best-*"):
         if _BEST_NAME.fullmatch(entry.name) and entry.name != target.name:
             _remove(entry, output / UNFINISHED)
     return target
 
 
-def find_best(output: Path) -> Best | None:
-    """Return the best model in a run's folder; after a crash there may be two."""
-    models = list[Best]()
-    for path in output.glob(f"best-*/{BEST_FILE}"):
-        if _BEST_NAME.fullmatch(path.parent.name):
-            content = json.loads(path.read_text(encoding="utf-8"))
-            models.append(Best(path.parent, content["step"], content["value"]))
-    return max(models, key=lambda best: (best.value, -best.step), default=None)
+def find_best(output: Path, evaluation: EvaluationConfig | None = None) -> Best | None:
+    """Return the best model in a run's folder; after a crash there may be two.
+
+    Args:
+        evaluation: only models that were evaluated so; None: however they were.
+    """
+    return _best_of(_comparable(_models(output), evaluation))
 
 
-def carry_best(source: Path, output: Path) -> None:
-    """Copy the best model of a resumed run into the folder in which it resumes."""
-    best = find_best(source)
-    if best is None or source.resolve() == output.resolve():
+def carry_best(checkpoint: Path, output: Path, evaluation: EvaluationConfig) -> None:
+    """Copy the best model that a resumed run had at `checkpoint` into the folder in which it resumes.
+
+    A model of a later step is not of this run, and one that was evaluated otherwise cannot be compared with its own.
+    """
+    if checkpoint.parent.resolve() == output.resolve():
+        return
+    step = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8"))["state"]["step"]
+    models = [best for best in _models(checkpoint.parent) if best.step <= step]
+    if (best := _best_of(_comparable(models, evaluation))) is None:
         return
     unfinished = output / UNFINISHED / best.path.name
     shutil.rmtree(unfinished, ignore_errors=True)
     shutil.copytree(best.path, unfinished)
     _give_name(unfinished, output / best.path.name)
+
+
+def _models(output: Path) -> list[Best]:
+    models = list[Best]()
+    for path in output.glob(f"best-*/{BEST_FILE}"):
+        if _BEST_NAME.fullmatch(path.parent.name):
+            content = json.loads(path.read_text(encoding="utf-8"))
+            models.append(Best(path.parent, content["step"], content["value"]))
+    return models
+
+
+def _comparable(models: list[Best], evaluation: EvaluationConfig | None) -> list[Best]:
+    return [best for best in models if evaluation is None or run_config(best.path).evaluation == evaluation]
+
+
+def _best_of(models: list[Best]) -> Best | None:
+    return max(models, key=lambda best: (best.value, -best.step), default=None)
 
 
 def run_config(folder: Path) -> TrainingConfig:
@@ -149,6 +176,19 @@ def newest(output: Path) -> Path | None:
 def checkpoint_folder(output: Path, step: int) -> Path:
     """Return the path that the checkpoint of a step has, or would have."""
     return output / f"step-{step}"
+
+
+def refuse_later(output: Path, checkpoint: Path, step: int) -> None:
+    """Refuse to go on from a checkpoint of `step` where later ones are, which would be taken for those of this run.
+
+    Raises: CheckpointError.
+    """
+    if later := sorted(saved for saved in steps_saved(output) if saved > step):
+        names = ", ".join(f"step-{saved}" for saved in later)
+        raise CheckpointError(
+            f"{checkpoint} cannot be continued in {output}, which holds later checkpoints ({names}); name another "
+            "--output, or go on from the newest with --resume"
+        )
 
 
 def _remove(checkpoint: Path, unfinished: Path) -> None:

@@ -121,7 +121,10 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "reward/mean": Metric("1", "mean reward, as judged: without the penalty on long completions"),
         "reward/std": Metric("1", "standard deviation of these rewards"),
         "reward/correct_share": Metric(_COMPLETIONS, "right ones, of those that were judged"),
-        "group/zero_spread_share": Metric(_GROUPS, "groups whose rewards are all equal: no gradient"),
+        "group/zero_spread_share": Metric(
+            _GROUPS,
+            "groups whose rewards, as judged, are all equal: no gradient, unless rollout.overlong makes them differ",
+        ),
         "group/all_right_share": Metric(_GROUPS, "groups whose judged completions are all right"),
         "group/all_wrong_share": Metric(_GROUPS, "groups whose judged completions are all wrong"),
         "group/distinct_answers": Metric("answers", "different answers found in a group, mean over groups"),
@@ -160,7 +163,7 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
             "s", "sampling, rewards and old log-probabilities; 0 on updates that reuse a rollout"
         ),
         "time/update_s": Metric("s", "forward, backward and optimizer"),
-        "time/step_s": Metric("s", "both"),
+        "time/step_s": Metric("s", "both, and measuring the frozen completions after a rollout's last update"),
         "tokens/per_second": Metric("tokens/s", "tokens/step divided by time/step_s"),
         "memory/peak_mib": Metric(
             "MiB", "largest memory so far: PyTorch's on CUDA, the process's resident memory else"
@@ -191,7 +194,10 @@ EVALUATION_METRICS: Final[dict[str, Metric]] = {
     "eval/distinct_answers": Metric("answers", "different answers among a problem's samples, mean over problems"),
     # over all samples
     "eval/length_mean": Metric("tokens", "mean completion length, end token included"),
-    "eval/truncated_share": Metric("share of completions", "completions cut at rollout.max_completion_tokens"),
+    "eval/truncated_share": Metric(
+        "share of completions",
+        "completions cut at evaluation.max_completion_tokens, or, where it is null, at rollout.max_completion_tokens",
+    ),
     "eval/failed_share": Metric("share of completions", "completions on which the judge itself failed"),
     "eval/problems": Metric("problems", "validation problems, none of them trained on"),
 }

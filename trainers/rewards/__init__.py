@@ -3,9 +3,12 @@
 A package adds a reward with an entry point of the group `sweeps.rewards`; docs/tasks.md has a complete one.
 """
 
+import hashlib
+import importlib.util
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from math import isfinite
+from pathlib import Path
 from typing import Final
 
 from trainers.errors import ConfigError, GraderError
@@ -96,8 +99,7 @@ def make_reward(name: str, correct_from: float | None = None) -> Reward:
 
     Raises: ConfigError, if there is no reward of this name or more than one, or if it cannot be loaded.
     """
-    ours = [EntryPoint(name, REWARDS[name], GROUP)] if name in REWARDS else []
-    entries = [*ours, *entry_points(group=GROUP, name=name)]
+    entries = _entries(name)
     if complaint := unknown_reward(name):
         raise ConfigError(complaint)
     if len(entries) > 1:
@@ -113,8 +115,39 @@ def make_reward(name: str, correct_from: float | None = None) -> Reward:
         ) from error
 
 
+def reward_code(name: str) -> list[str]:
+    """Return what names the code of a reward: its package with the version, and the digest of its Python files.
+
+    Evaluations that are kept follow from it: another version of a package judges otherwise under the same name. Ours
+    have the version alone, which the libraries' versions hold.
+    """
+    found = list[str]()
+    for entry in _entries(name):
+        if entry.dist is not None:
+            digest = hashlib.sha256()
+            for path in _sources(entry.module.partition(".")[0]):
+                digest.update(path.read_bytes())
+            found.append(f"{entry.dist.name} {entry.dist.version} {digest.hexdigest()}")
+    return found
+
+
+def _sources(module: str) -> list[Path]:
+    """Return the Python files of a module or package, in order."""
+    spec = importlib.util.find_spec(module)
+    if spec is None:
+        return []
+    if places := spec.submodule_search_locations:
+        return sorted(path for place in places for path in Path(place).rglob("*.py"))
+    return [Path(spec.origin)] if spec.origin else []
+
+
+def _entries(name: str) -> list[EntryPoint]:
+    ours = [EntryPoint(name, REWARDS[name], GROUP)] if name in REWARDS else []
+    return [*ours, *entry_points(group=GROUP, name=name)]
+
+
 def _package(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else "this package"
 
 
-__all__ = ["GROUP", "REWARDS", "CheckedReward", "Reward", "known_names", "make_reward", "unknown_reward"]
+__all__ = ["GROUP", "REWARDS", "CheckedReward", "Reward", "known_names", "make_reward", "reward_code", "unknown_reward"]

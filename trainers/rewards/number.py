@@ -1,6 +1,7 @@
 r"""Reward "number": the number in the last `\boxed{}`, or else the last number of the text, has the right value."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
@@ -8,12 +9,14 @@ from typing import Final
 from trainers.errors import GraderError
 from trainers.rewards.final_answer import LONG, last_boxed, looks_worked
 from trainers.tasks.base import Completion, Judgement, Problem
+from trainers.tasks.unicode_forms import says_by_form
 
 # 7  -7  1,234.50  .5  3/4; the sign only where it cannot be a minus between two terms
 _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)}])[-+])?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?"
 )
 _MORE_THAN_A_NUMBER: Final = re.compile(r"\\(?!(?:[$%,;: ]|text|mathrm))|[!^]")  # \sqrt{4}, \frac12, 5!, 2^{n}
+_PI: Final = "\N{GREEK SMALL LETTER PI}"
 _MINUS: Final = str.maketrans({"\N{MINUS SIGN}": "-"})
 _LONGEST: Final = 100  # characters
 
@@ -21,7 +24,8 @@ _LONGEST: Final = 100  # characters
 class NumberReward:
     r"""1 for the right value, exactly, else 0.
 
-    For plain numbers: a box with several numbers, a root, a power or another LaTeX command has no value here.
+    For plain numbers: a box with several numbers, a root, a power or another LaTeX command has no value here. Nor has
+    one with such a character of Unicode: √16, 3², 1½, ±4, 2π.
     """
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
@@ -38,8 +42,16 @@ class NumberReward:
 def value_of(text: str) -> Fraction | None:
     r"""Return the value of the text's only number: `\$18`, `18\text{ m}` and `x=18` have one, `\sqrt{18}` has none."""
     text = text.translate(_MINUS).replace(r"\!", "").replace("{,}", ",")  # 1,\!000 and 1{,}000
-    numbers = [] if _MORE_THAN_A_NUMBER.search(text) else _NUMBER.findall(text)
+    more = _MORE_THAN_A_NUMBER.search(text) or any(map(_is_mathematical, text))
+    numbers = [] if more else _NUMBER.findall(text)
     return _value(numbers[0]) if len(numbers) == 1 else None
+
+
+def _is_mathematical(character: str) -> bool:
+    """Tell whether a character is what LaTeX has a command for: √, ±, ², ½, π."""
+    if character.isascii():
+        return False
+    return character == _PI or says_by_form(character) or unicodedata.category(character) == "Sm"
 
 
 def no_number(problem: str, answer: str) -> str:

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trainers.config import RolloutConfig
 from trainers.losses import AdvantageParams, AggregationParams, Totals, group_advantages, overlong_penalty
-from trainers.tasks.base import Completion, Judgement, Problem, prompt_at
+from trainers.tasks.base import Completion, Judgement, Task, prompt_at
 
 
 class Sample(NamedTuple):
@@ -47,9 +47,9 @@ class PromptStream:
         return [prompt_at(place, self._problems, self._seed) for place in places]
 
 
-def problems_digest(problems: Sequence[Problem]) -> str:
-    """Return a digest that is the same for the same problems in the same order."""
-    return hashlib.sha256(json.dumps(problems).encode()).hexdigest()
+def problems_digest(task: Task) -> str:
+    """Return a digest that is the same for the same problems, to train and to validate on, in the same order."""
+    return hashlib.sha256(json.dumps([*task.training, *task.validation]).encode()).hexdigest()
 
 
 class Collected(NamedTuple):

@@ -5,6 +5,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
 from trainers.errors import ConfigError
+from trainers.rewards import reward_code
 from trainers.tasks.base import Problem, Task, by_length
 from trainers.tasks.data_record import DataRecord, Problems, Reason, Tokens
 from trainers.tasks.prompts import chat_prompt, is_chat, misplaced_tokens, token_ids
@@ -48,9 +49,9 @@ class PromptedProblems:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The task's recipe, with the problems as they are asked."""
+        """The task's recipe, with the problems as they are asked and the code that judges answers."""
         digests = {"training": self.record.training.sha256, "validation": self.record.validation.sha256}
-        return {**self._task.recipe, "asked": digests}
+        return {**self._task.recipe, "asked": digests, "reward": reward_code(self._task.config.reward)}
 
     def _asked(self, part: str, problems: Sequence[Problem]) -> list[Problem]:
         config = self._task.config

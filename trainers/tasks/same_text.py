@@ -1,15 +1,20 @@
 r"""Compares problems regardless of their layout.
 
-Layout is: case, white space, compatibility characters of Unicode, punctuation outside numbers, quotation marks, `$`,
-braces, and LaTeX that only sets type, such as \left, \dfrac for \frac, or \,. Another wording, other names or numbers,
-a translation, or x² for x^2 make another problem.
+Layout is: case, white space, compatibility forms of Unicode but for superscripts, subscripts, fractions and circles,
+punctuation outside numbers, quotation marks, `$`, braces, and LaTeX that only sets type, such as \left, \dfrac for
+\frac, or \,. Another wording, other names or numbers, a prime, a translation, or x² for x^2 make another problem.
 """
 
 import re
-import unicodedata
 from typing import Final
 
-_TOKENS: Final = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|\\[a-z]+|\\.|\S", re.DOTALL)
+from trainers.tasks.unicode_forms import without_layout
+
+_TOKENS: Final = re.compile(r"(?:(?<![\w.])\.)?\d+(?:[.,]\d+)*|[^\W\d_]+|\\[a-z]+|\\.|\S", re.DOTALL)
+_APOSTROPHE: Final = "['\N{RIGHT SINGLE QUOTATION MARK}]"
+_PRIMES: Final = re.compile(  # f', x'' after a letter alone, unless it is quoted, and sin'(x) before a parenthesis
+    rf"(?:(?<=[^\W\d_])(?<![^\W\d_]{{2}})(?<!\B{_APOSTROPHE}.){_APOSTROPHE}+)|(?:(?<=[\w)}}\]]){_APOSTROPHE}+(?=\())"
+)
 _LAYOUT: Final = {
     *".,;:?\"'`${}",
     *"\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}",
@@ -25,5 +30,6 @@ _ALIKE: Final = {"\\dfrac": "\\frac", "\\tfrac": "\\frac", "\N{MINUS SIGN}": "-"
 
 def same_text(problem: str) -> str:
     """Return the one form of all texts of the same problem."""
-    tokens = _TOKENS.finditer(unicodedata.normalize("NFKC", problem).casefold())
+    text = _PRIMES.sub(lambda primes: "\N{PRIME}" * len(primes[0]), without_layout(problem).casefold())
+    tokens = _TOKENS.finditer(text)
     return " ".join(_ALIKE.get(token[0], token[0]) for token in tokens if token[0] not in _LAYOUT)

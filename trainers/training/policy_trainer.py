@@ -64,7 +64,7 @@ class PolicyTrainer(SamplingTrainer):
         self._batches_per_rollout: int = self.args.steps_per_generation
         self._prompts = PromptStream(len(task.training), config.seed, self._rank, self._processes)
         self._stats, self._window_loss = StepStats(), torch.zeros(())
-        self._step_started = self._generation_s = 0.0
+        self._step_started = self._generation_s = self._frozen_s = 0.0
         self._frozen = FrozenCompletions()
         self._inert = InertBetas(config)
         self._engine_unseen = True
@@ -79,7 +79,7 @@ class PolicyTrainer(SamplingTrainer):
                 f"the checkpoint was written by {saved} process(es), each of which keeps its part of the rollout, and "
                 f"this run has {self._processes}; start {saved}"
             )
-        self._problems = rollouts.problems_digest([*self._task.training, *self._task.validation])
+        self._problems = rollouts.problems_digest(self._task)
         if state.get("problems", self._problems) != self._problems:
             raise CheckpointError(
                 "the checkpoint was made with other problems than the task has now; bring back the file they were read "
@@ -159,7 +159,7 @@ class PolicyTrainer(SamplingTrainer):
     def _keep_best(self, step: int, value: float | None) -> None:
         """Keep the weights if no evaluation so far was as good. Every process takes part in saving them."""
         output, first = self._folders.output, self.accelerator.is_main_process
-        best = checkpoints.find_best(output) if first else None
+        best = checkpoints.find_best(output, self._config.evaluation) if first else None
         better = first and value is not None and (best is None or value > best.value)
         if not self.any_process(better):
             return
@@ -173,7 +173,7 @@ class PolicyTrainer(SamplingTrainer):
     def run(self, resume_from: Path | None) -> None:
         """Train to the end, or until asked to stop; `interrupted` is true after a stop in the middle of sampling."""
         if self._config.keep_best and resume_from is not None and self.accelerator.is_main_process:
-            checkpoints.carry_best(resume_from.parent, self._folders.output)
+            checkpoints.carry_best(resume_from, self._folders.output, self._config.evaluation)
         try:
             self.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
         except SamplingInterruptedError:
@@ -252,19 +252,7 @@ class PolicyTrainer(SamplingTrainer):
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         logprobs_BT, entropy_BT = self._logprobs(model, inputs)
-        seed = loss_seed(self._config.seed, self._step, self._rank)
-        batch = TokenBatch(
-            logprobs_BT,
-            inputs["old_logprobs"],
-            inputs["advantages"].unsqueeze(1).expand_as(logprobs_BT),
-            inputs["completion_mask"],
-            entropy_BT=entropy_BT,
-            old_entropy_BT=inputs["old_entropy"],
-            correct_B=inputs["correct"],
-            active_B=inputs["active"],
-            sampling_weight_BT=inputs.get("sampling_weight"),
-            generator=torch.Generator(self.accelerator.device).manual_seed(seed),
-        )
+        batch = self._token_batch(inputs, logprobs_BT, entropy_BT)
         if self._step % self._batches_per_rollout < self.args.gradient_accumulation_steps:
             self._check_on_policy(batch)
         config, params = self._config, self._config.loss.at(self.state.global_step)
@@ -280,6 +268,22 @@ class PolicyTrainer(SamplingTrainer):
         self._stats.add(batch, result, gradient_BT, bounds=(params.low, params.high))
         self._window_loss = result.loss.detach() + self._window_loss
         return result.loss
+
+    def _token_batch(self, inputs: Mapping[str, Tensor], logprobs_BT: Tensor, entropy_BT: Tensor) -> TokenBatch:
+        """Join what the rollout says of the tokens with what the present policy says."""
+        seed = loss_seed(self._config.seed, self._step, self._rank)
+        return TokenBatch(
+            logprobs_BT,
+            inputs["old_logprobs"],
+            inputs["advantages"].unsqueeze(1).expand_as(logprobs_BT),
+            inputs["completion_mask"],
+            entropy_BT=entropy_BT,
+            old_entropy_BT=inputs["old_entropy"],
+            correct_B=inputs["correct"],
+            active_B=inputs["active"],
+            sampling_weight_BT=inputs.get("sampling_weight"),
+            generator=torch.Generator(self.accelerator.device).manual_seed(seed),
+        )
 
     def _check_on_policy(self, batch: TokenBatch) -> None:
         """Raise in every process if the ratio of an unchanged policy differs from 1 in any of them.
@@ -334,10 +338,11 @@ class PolicyTrainer(SamplingTrainer):
 
     def _times(self, metrics: Mapping[str, float | None]) -> dict[str, float | None]:
         step_s, generation_s = time.perf_counter() - self._step_started, self._generation_s
-        self._step_started = self._generation_s = 0.0
+        update_s = step_s - generation_s - self._frozen_s
+        self._step_started = self._generation_s = self._frozen_s = 0.0
         return {
             "time/generation_s": generation_s,
-            "time/update_s": step_s - generation_s,
+            "time/update_s": update_s,
             "time/step_s": step_s,
             "tokens/per_second": (metrics["tokens/step"] or 0.0) / step_s,
             "memory/peak_mib": max(gather_object([_memory_peak_since_start_mib()])),
@@ -369,7 +374,9 @@ class PolicyTrainer(SamplingTrainer):
 
     def measure_frozen_completions(self) -> None:
         """Measure the policy on the frozen completions, for the record of this update."""
+        started = time.perf_counter()
         self._frozen.measure(self._forward)
+        self._frozen_s += time.perf_counter() - started
 
 
 def _memory_peak_since_start_mib() -> float:

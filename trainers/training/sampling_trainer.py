@@ -310,21 +310,10 @@ class SamplingTrainer(GRPOTrainer):
 
     def _initial_evaluation(self) -> Evaluation:
         """Evaluate the initial model once for all runs that start from it."""
-        config = self._config
-        key = {
-            "model": model_digest(self._folders.model),
-            "weights": getattr(config.model, "weights_dtype", None),
-            "task": [config.task.model_dump(mode="json"), self._task.recipe],
-            "evaluation": config.evaluation.model_dump(mode="json", exclude={"every_steps", "probe_completions"}),
-            "longest": config.evaluation.max_completion_tokens or config.rollout.max_completion_tokens,
-            "seed_derivation": self._seed_derivation,
-            "compute": config.compute.model_dump(mode="json"),
-        }
-        if isinstance(config.rollout.engine, VLLMEngine):
-            key["engine"] = [config.rollout.engine.model_dump(mode="json"), vllm_version()]
+        digest, recipe = model_digest(self._folders.model), self._task.recipe
+        key = initial_evaluation_key(self._config, digest, recipe, self._seed_derivation, self._processes)
         compute, cache = partial(self._evaluation, BASE_EVALUATION_SEED), self._folders.cache
         if self._processes > 1:
-            key["processes"] = self._processes
             return shared(partial(base_evaluation, cache, key), compute)
         return base_evaluation(cache, key, compute, self._interrupt_if_asked)
 
@@ -372,6 +361,29 @@ class SamplingTrainer(GRPOTrainer):
         finally:
             self.generation_config, self.generation_kwargs = config, kwargs
             self.model.train(training)
+
+
+def initial_evaluation_key(
+    config: TrainingConfig, model: str, recipe: Mapping[str, Any], seed_derivation: int, processes: int
+) -> dict[str, Any]:
+    """Return all that an initial model's evaluation follows from, as JSON; no setting of training is in it.
+
+    Args:
+        model: digest of the model's folder.
+        recipe: that of the task, with its problems as they are asked.
+    """
+    engine, evaluation = config.rollout.engine, config.evaluation
+    return {
+        "model": model,
+        "weights": getattr(config.model, "weights_dtype", None),
+        "task": [config.task.model_dump(mode="json"), recipe],
+        "evaluation": evaluation.model_dump(mode="json", exclude={"every_steps", "probe_completions"}),
+        "longest": evaluation.max_completion_tokens or config.rollout.max_completion_tokens,
+        "seed_derivation": seed_derivation,
+        "compute": config.compute.model_dump(mode="json"),
+        **({"engine": [engine.model_dump(mode="json"), vllm_version()]} if isinstance(engine, VLLMEngine) else {}),
+        **({"processes": processes} if processes > 1 else {}),
+    }
 
 
 def _unused_reward(**_: Any) -> list[float | None]:

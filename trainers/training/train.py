@@ -10,7 +10,7 @@ from typing import Final
 
 from trainers.config import TinyPolicy, TrainingConfig
 from trainers.errors import DivergedError, StoppedError
-from trainers.policy.checkpoints import UNFINISHED, read_state
+from trainers.policy.checkpoints import UNFINISHED, read_state, refuse_later
 from trainers.policy.load_policy import load_tokenizer, pretrained_folder
 from trainers.policy.warm_start import warm_started
 from trainers.process.events import EventWriter
@@ -49,11 +49,13 @@ def train(
             sampling, and ends.
         model_only: keep nothing but the model of the last step: no optimizer, no older checkpoints.
         make: makes the trainer; takes PolicyTrainer's arguments.
-    Raises: CheckpointError, if `resume_from` cannot be continued; ConfigError, if the configuration does not fit the
-        model, data or machine.
+    Raises: CheckpointError, if `resume_from` cannot be continued, or not in `output`; ConfigError, if the configuration
+        does not fit the model, data or machine.
     """
     state = {} if resume_from is None else read_state(resume_from, config)
     first_step = int(state.get("step", 0))
+    if resume_from is not None:
+        refuse_later(output, resume_from, first_step)
     events.write(
         "started",
         config=config.model_dump(mode="json"),

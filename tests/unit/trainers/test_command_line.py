@@ -1,15 +1,22 @@
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from sweep_service.settings import Settings
+from tests.kept_signals import kept_signals
+from tests.waiting import wait_until
 from trainers.benchmarks.__main__ import _parser as benchmarks_parser
 from trainers.command_line import _parser, load_config, main
 from trainers.config import TrainingConfig
 from trainers.errors import ConfigError
+from trainers.training import train
 
 BENCHMARK = ["--model", "model", "--benchmark", "gsm8k", "--output", "out"]
 
@@ -33,6 +40,19 @@ def test_settings_change_a_file_and_are_read_as_yaml(config_file: Path) -> None:
     assert config.optimizer.learning_rate == 1e-4
 
 
+def test_a_process_that_was_told_to_stop_and_lost_the_others_has_stopped(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_the_others(*_: object, stopping: Callable[[], bool], **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until("it is told", stopping)
+        raise RuntimeError("Connection closed by peer")
+
+    monkeypatch.setattr(train, "train", lose_the_others)
+    with patch.dict(os.environ, RANK="1"), kept_signals():
+        assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 4
+
+
 def test_an_empty_file_is_the_default_run(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").touch()
     assert load_config(tmp_path / "empty.yaml", []) == TrainingConfig()
@@ -49,7 +69,7 @@ def test_every_error_is_told_at_once(config_file: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["steps=81"], "steps 81 is not a multiple of the 8 updates per rollout"),
+        (["steps=81"], "steps 81 is not a multiple of the 8 updates per rollout.*; set steps to 80 or 88"),
         (["rollout.prompts_per_minibatch=32"], "keeps every ratio at 1"),
         (["seed"], "seed: expected dotted=value"),
         (["seed.deep=1"], "seed is a value, not a group of settings"),

@@ -1,9 +1,11 @@
 import json
 import threading
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENT_S
 from trainers.evaluation.base_evaluation import base_evaluation
 from trainers.evaluation.evaluate import Evaluation
 
@@ -55,12 +57,12 @@ def test_those_who_need_the_same_evaluation_wait_for_the_first(tmp_path: Path) -
 
     def compute() -> Evaluation:
         computing.set()
-        assert waiting.wait(20)
+        assert waiting.wait(PATIENT_S)
         return EVALUATION
 
     first = threading.Thread(target=lambda: results.append(base_evaluation(tmp_path, {}, compute)))
     first.start()
-    assert computing.wait(20)
+    assert computing.wait(PATIENT_S)
     never = Counted()
     results.append(base_evaluation(tmp_path, {}, never, waiting.set))
     first.join()
@@ -74,3 +76,14 @@ def test_the_key_is_stored_with_the_libraries_it_was_computed_with(tmp_path: Pat
     key = json.loads(json.loads(file.read_text())["key"])
     assert key["model"] == "a"
     assert "torch" in key["versions"]
+
+
+@pytest.mark.parametrize("library", ["torch", "transformers", "trl", "math-verify", "sweep-service"])
+def test_another_version_of_a_library_that_samples_or_judges_computes_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    compute, real = Counted(), metadata.version
+    base_evaluation(tmp_path, {"model": "a"}, compute)
+    monkeypatch.setattr(f"{base_evaluation.__module__}.version", lambda name: "0" if name == library else real(name))
+    base_evaluation(tmp_path, {"model": "a"}, compute)
+    assert compute.calls == 2

@@ -19,6 +19,8 @@ from trainers.policy.checkpoints import (
     write_state,
 )
 
+EVALUATION = TrainingConfig().evaluation
+
 
 def publish_step(output: Path, step: int, config: TrainingConfig | None = None, kept: int = 2) -> Path:
     unfinished = output / ".unfinished" / f"checkpoint-{step}"
@@ -108,11 +110,12 @@ def test_a_checkpoint_past_the_end_of_the_run_is_refused(tmp_path: Path) -> None
         read_state(path, TrainingConfig(steps=8))
 
 
-def keep(output: Path, step: int, value: float) -> Path:
+def keep(output: Path, step: int, value: float, **evaluation: float) -> Path:
     unfinished = output / ".unfinished" / f"best-{step}"
     unfinished.mkdir(parents=True)
     (unfinished / "weights").write_text(f"weights of {step}", encoding="utf-8")
-    return publish_best(unfinished, output, TrainingConfig(seed=3), step, value)
+    config = TrainingConfig.model_validate({"seed": 3, "evaluation": evaluation})
+    return publish_best(unfinished, output, config, step, value)
 
 
 def test_of_the_best_models_one_is_kept_and_checkpoints_are_untouched(tmp_path: Path) -> None:
@@ -140,15 +143,47 @@ def test_after_a_crash_between_two_best_models_the_better_one_is_found(tmp_path:
 def test_the_best_model_goes_along_when_a_run_goes_on_elsewhere(tmp_path: Path) -> None:
     before, after = tmp_path / "1", tmp_path / "2"
     after.mkdir()
-    carry_best(before, after)
+    checkpoint = publish_step(before, 8)
+    carry_best(checkpoint, after, EVALUATION)
     assert find_best(after) is None
     keep(before, 8, 0.25)
-    carry_best(before, after)
-    carry_best(after, after)
+    carry_best(checkpoint, after, EVALUATION)
+    carry_best(publish_step(after, 16), after, EVALUATION)
     best = find_best(after)
+    assert best is not None
     assert best == (after / "best-8", 8, 0.25)
     assert (best.path / "weights").read_text(encoding="utf-8") == "weights of 8"
     assert (before / "best-8").is_dir()
+
+
+def test_a_best_model_of_a_later_step_or_of_another_evaluation_does_not_go_along(tmp_path: Path) -> None:
+    before, after = tmp_path / "1", tmp_path / "2"
+    after.mkdir()
+    checkpoint = publish_step(before, 8)
+    keep(before, 16, 0.25)
+    carry_best(checkpoint, after, EVALUATION)
+    keep(before, 8, 0.25, temperature=0.5)
+    carry_best(checkpoint, after, EVALUATION)
+    assert find_best(after) is None
+
+
+def test_of_two_models_after_a_crash_the_one_that_the_run_had_goes_along(tmp_path: Path) -> None:
+    before, after = tmp_path / "1", tmp_path / "2"
+    after.mkdir()
+    first = keep(before, 8, 0.25)
+    first.rename(tmp_path / "elsewhere")
+    keep(before, 16, 0.5)
+    (tmp_path / "elsewhere").rename(first)
+    carry_best(publish_step(before, 8), after, EVALUATION)
+    assert find_best(after) == (after / "best-8", 8, 0.25)
+
+
+def test_a_best_model_of_another_evaluation_is_no_rival_and_makes_way(tmp_path: Path) -> None:
+    keep(tmp_path, 8, 0.75, temperature=0.5)
+    assert find_best(tmp_path, EVALUATION) is None
+    path = keep(tmp_path, 8, 0.25)
+    assert find_best(tmp_path) == find_best(tmp_path, EVALUATION) == (path, 8, 0.25)
+    assert {entry.name for entry in tmp_path.glob("best-*")} == {"best-8"}
 
 
 def test_a_model_alone_ends_its_run_and_cannot_be_trained_on(tmp_path: Path) -> None:

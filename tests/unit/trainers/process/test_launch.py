@@ -4,7 +4,6 @@ import signal
 import socket
 import stat
 import subprocess
-import time
 
 import pytest
 
@@ -45,9 +44,7 @@ def test_all_that_end_well_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("first", ["kill -KILL $$", "kill -TERM $$", "exit 1"])
 def test_a_killed_or_failed_process_ends_the_others_at_once(monkeypatch: pytest.MonkeyPatch, first: str) -> None:
-    started = time.monotonic()
-    assert len(ended(monkeypatch, "sleep 60", first, "sleep 60")) == 1
-    assert time.monotonic() - started < 30
+    assert len(ended(monkeypatch, "sleep 6000", first, "sleep 6000")) == 1
 
 
 def test_others_may_end_by_themselves_after_an_outcome_that_all_of_them_have(monkeypatch: pytest.MonkeyPatch) -> None:

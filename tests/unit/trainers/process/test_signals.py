@@ -11,6 +11,7 @@ from types import FrameType
 import pytest
 
 from tests.kept_signals import kept_signals
+from tests.waiting import PATIENT_S
 from trainers.process.lifeline import StopSignal
 from trainers.process.signals import hear_stop_signals, signal_pipe
 
@@ -26,7 +27,7 @@ def test_a_signal_is_heard_while_the_main_thread_holds_the_lock_of_what_it_sets(
     hear_stop_signals(lambda _: stopped.set())
     with stopped._cond:  # pyright: ignore[reportAttributeAccessIssue]  # as inside Event.wait
         signal.raise_signal(signal.SIGTERM)
-    assert stopped.wait(10)
+    assert stopped.wait(PATIENT_S)
 
 
 def test_every_signal_is_heard_by_its_number_and_no_other() -> None:
@@ -42,7 +43,7 @@ def test_every_signal_is_heard_by_its_number_and_no_other() -> None:
     for _ in range(100):
         for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT):
             signal.raise_signal(number)
-    assert all_there.wait(10)
+    assert all_there.wait(PATIENT_S)
     assert heard == [signal.SIGTERM, signal.SIGINT] * 100
 
 
@@ -55,7 +56,7 @@ def test_a_signal_is_heard_though_a_library_has_put_its_own_handler_there() -> N
 
     signal.signal(signal.SIGTERM, librarys)
     signal.raise_signal(signal.SIGTERM)
-    assert heard.wait(10)
+    assert heard.wait(PATIENT_S)
     assert called == [signal.SIGTERM]
 
 
@@ -89,5 +90,5 @@ def test_a_second_interrupt_ends_a_training_at_once_wherever_it_is() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.3)
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 128 + signal.SIGINT
+    assert process.wait(PATIENT_S) == 128 + signal.SIGINT
     assert process.communicate()[1] == b"\ninterrupted\n"

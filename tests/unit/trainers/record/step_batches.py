@@ -70,7 +70,7 @@ def random_step(
         output = type(output)(output.loss_BT, output.regions, output.ratio_BT, selected_BT=selected_BT)
     (token_gradient_BT,) = torch.autograd.grad(output.loss_BT.sum(), logprobs_BT, retain_graph=True)
     loss = token_mean(output.loss_BT, mask_BT)
-    objective = Objective(loss, loss.detach() / 2, None, None, output)
+    objective = Objective(loss, loss.detach() / 2, None, None, output, None)
     if optional:
         penalty, entropy, positive_nll = normal()[0, :3]
         objective = objective._replace(penalty=penalty, entropy=entropy, positive_nll=positive_nll)

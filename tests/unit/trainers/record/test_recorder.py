@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from trainers.evaluation.evaluate import Evaluation
 from trainers.process.events import EventWriter, read_events
 from trainers.record.recorder import Recorder
 
@@ -27,3 +28,14 @@ def test_tokens_and_evaluations_count_on_from_a_checkpoint(tmp_path: Path) -> No
     assert finished["summary"]["tokens/total"] == 15
     assert finished["summary"]["eval/avg_at_k"] == 0.3
     assert finished["summary"]["eval/avg_at_k_last3"] == pytest.approx(0.2)
+
+
+def test_the_summary_averages_the_last_three_evaluations(tmp_path: Path) -> None:
+    with EventWriter(tmp_path / "events.jsonl") as events:
+        recorder = Recorder(events, total_steps=8, first_step=0, state={})
+        for step, value in enumerate((0.9, 0.1, None, 0.2, 0.6)):
+            recorder.evaluation(step, Evaluation({"eval/avg_at_k": value}, []))
+        recorder.finished("SUCCEEDED", 8)
+    (finished,) = [event for event in read_events(tmp_path / "events.jsonl") if event["type"] == "finished"]
+    assert finished["summary"]["eval/avg_at_k"] == 0.6
+    assert finished["summary"]["eval/avg_at_k_last3"] == pytest.approx(0.3)

@@ -41,12 +41,12 @@ def test_a_reward_need_not_be_one_to_be_of_a_right_completion() -> None:
 
 
 def test_groups_are_counted_by_their_judged_completions() -> None:
-    metrics = rollout_stats([MIXED, RIGHT, WRONG, WRONG], 10, ONE_PROCESS)
-    assert metrics["group/zero_spread_share"] == 3 / 4
-    assert metrics["group/all_right_share"] == 1 / 4
-    assert metrics["group/all_wrong_share"] == 2 / 4
-    assert metrics["group/distinct_answers"] == (2 + 1 + 0 + 0) / 4
-    assert metrics["sampling/groups_generated"] == 2.5
+    metrics = rollout_stats([MIXED, RIGHT, WRONG, WRONG, WRONG], 10, ONE_PROCESS)
+    assert metrics["group/zero_spread_share"] == 4 / 5
+    assert metrics["group/all_right_share"] == 1 / 5
+    assert metrics["group/all_wrong_share"] == 3 / 5
+    assert metrics["group/distinct_answers"] == (2 + 1 + 0 + 0 + 0) / 5
+    assert metrics["sampling/groups_generated"] == 2
 
 
 def test_a_group_without_a_reward_is_neither_right_nor_wrong_and_has_no_spread() -> None:

@@ -69,7 +69,8 @@ def test_a_box_at_the_end_is_the_last(text: str, content: str) -> None:
     [
         ("Blue", r"\boxed{blue}", "blue"),
         ("blue whale", "First a thought.\nBlue  Whale.\n", "blue whale"),
-        ("2", "\N{SUPERSCRIPT TWO}", "2"),
+        ("2", "\N{FULLWIDTH DIGIT TWO}", "2"),
+        ("3²", r"\boxed{3²}", "3²"),
         ("12", "no\n12", "12"),
         ("12", r"\boxed{12} is the answer", "12"),
     ],
@@ -82,6 +83,12 @@ def test_exact_takes_the_same_text(right: str, text: str, answer: str) -> None:
 def test_exact_takes_no_other_text(text: str) -> None:
     judgement = judged(ExactReward(), "12", text)
     assert (judgement.reward, judgement.correct) == (0.0, False)
+
+
+@pytest.mark.parametrize(("right", "text"), [("3²", "32"), ("x₁", "x1"), ("1½", "11\N{FRACTION SLASH}2"), ("3①", "31")])
+def test_exact_does_not_take_a_superscript_for_a_digit(right: str, text: str) -> None:
+    assert not judged(ExactReward(), right, rf"\boxed{{{text}}}").correct
+    assert not judged(ExactReward(), text, rf"\boxed{{{right}}}").correct
 
 
 def test_a_line_that_was_cut_is_no_answer_but_a_whole_box_is() -> None:
@@ -118,6 +125,17 @@ def test_nothing_is_not_the_right_answer_where_that_has_no_letters() -> None:
         (r"2\pi", None),
         ("2^n", None),
         ("5!", None),
+        ("√16", None),
+        ("∛8", None),
+        ("3²", None),
+        ("2ⁿ", None),
+        ("52₈", None),
+        ("1½", None),
+        ("3½", None),
+        ("±4", None),
+        ("2π", None),
+        ("18 €", 18),
+        ("45°", 45),
         (r"\$18", 18),
         (r"18\text{ coins}", 18),
         (r"18\,\mathrm{m}", 18),

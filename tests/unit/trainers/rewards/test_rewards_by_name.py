@@ -4,9 +4,11 @@ import pytest
 
 from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
-from trainers.rewards import known_names, make_reward
+from trainers.rewards import known_names, make_reward, reward_code
 from trainers.rewards.exact import ExactReward
 from trainers.tasks import Completion, make_task
+from trainers.tasks.prompted_problems import PromptedProblems
+from trainers.tasks.word_problems import WordProblems
 
 PACKAGE = """
 from trainers.tasks.base import Judgement
@@ -86,3 +88,38 @@ def test_our_names_are_found_without_any_package() -> None:
     reward = make_reward("exact")
     assert isinstance(reward._reward, ExactReward)
     reward.close()
+
+
+def test_another_version_or_other_code_of_a_package_is_other_code_of_its_reward(site: Path) -> None:
+    install(site, "edited_answers", "short = edited_answers:Short")
+    (first,) = reward_code("short")
+    assert first.startswith("edited_answers 1 ")
+    assert reward_code("short") == [first]
+    (site / "edited_answers.py").write_text(PACKAGE.replace("1 / (1", "2 / (1"))
+    (edited,) = reward_code("short")
+    assert edited != first
+    metadata = site / "edited_answers-1.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("Version: 1", "Version: 2"))
+    assert reward_code("short")[0].startswith("edited_answers 2 ")
+    assert reward_code("math") == []  # the version of this package tells
+
+
+@pytest.mark.parametrize("first", [["__init__"], []], ids=["a package", "a namespace package"])
+def test_every_file_of_a_package_is_its_code(site: Path, first: list[str]) -> None:
+    package = f"answers{len(first)}"
+    install(site, "short_answers", f"short = {package}.short:Short")
+    (site / package).mkdir()
+    for name in (*first, "short", "helper"):
+        (site / package / f"{name}.py").write_text(PACKAGE)
+    before = reward_code("short")
+    (site / package / "helper.py").write_text("")
+    assert reward_code("short") != before
+
+
+def test_problems_as_they_are_asked_name_the_code_that_judges_them(site: Path) -> None:
+    install(site, "asked_answers", "short = asked_answers:Short")
+    task = WordProblems(WordProblemsTask(reward="short"), site)
+    before = PromptedProblems(task, task.tokenizer()).recipe
+    (site / "asked_answers.py").write_text(PACKAGE + "\n")
+    assert PromptedProblems(task, task.tokenizer()).recipe != before
+    task.close()

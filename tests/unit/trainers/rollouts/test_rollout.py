@@ -149,7 +149,7 @@ def test_denominators_share_a_rollout_out_over_updates_and_processes() -> None:
 
 
 def test_what_a_rollout_cannot_be_is_refused_all_at_once() -> None:
-    with pytest.raises(ValueError, match="prompts_per_rollout 5 is not a multiple") as caught:
+    with pytest.raises(ValueError, match=r"rollout\.prompts_per_rollout 5 is not a multiple") as caught:
         RolloutConfig(
             prompts_per_rollout=5,
             prompts_per_minibatch=2,

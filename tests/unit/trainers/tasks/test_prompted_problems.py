@@ -1,3 +1,4 @@
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,16 @@ def test_a_task_made_by_code_is_recorded_too() -> None:
     assert (record.training.problems, record.validation.problems) == (79, 19)
     assert record.training == Problems.of(make_task(ExpressionsTask(), Path("no-cache")).training)
     assert record.sources == ()
+
+
+def test_options_reach_the_chat_template(tmp_path: Path) -> None:
+    data = {"template": "chat", "template_options": {"enable_thinking": False}}
+    found = asked(tmp_path, rows(20), chats.chatml_tokenizer(), data=data)
+    assert found.training[0].prompt.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+
+
+@pytest.mark.parametrize("part", ["training", "validation"])
+def test_the_recipe_depends_on_the_problems_of_both_sets(part: str) -> None:
+    other = copy(SHORT)
+    other.record = SHORT.record.model_copy(update={part: Problems.of([("1+1=", "2")])})
+    assert other.recipe != SHORT.recipe

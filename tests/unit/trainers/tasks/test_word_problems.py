@@ -390,3 +390,12 @@ def test_a_range_that_no_row_is_in_is_refused_with_the_values_there_are(tmp_path
 def test_a_range_that_means_nothing_is_refused(bounds: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         WordProblemsTask.model_validate({"data": {"ref": "sums", "filter": {"level": bounds}}})
+
+
+def test_a_completion_is_right_from_the_reward_that_the_configuration_says() -> None:
+    problem, wrong = SHOP.training[0], Completion("no number", 2, truncated=False)
+    lenient = WordProblems(WordProblemsTask(reward="number", correct_from=0.0), Path("absent"))
+    judged = [
+        (judgement.reward, judgement.correct) for one in (SHOP, lenient) for judgement in one.judge([problem], [wrong])
+    ]
+    assert judged == [(0.0, False), (0.0, True)]

@@ -1,0 +1,22 @@
+"""Trainers without a model: each test gives one the few attributes that the method it calls looks at."""
+
+from typing import Any
+
+from trainers.config import TrainingConfig, with_params
+from trainers.process.seeds import DERIVATION
+
+
+def config(**settings: Any) -> TrainingConfig:
+    """Return the default configuration with these settings; in their names `__` stands for a dot."""
+    return TrainingConfig.model_validate(
+        with_params({}, {name.replace("__", "."): value for name, value in settings.items()})
+    )
+
+
+def bare(trainer: type[Any], settings: TrainingConfig, **attributes: Any) -> Any:
+    """Return a trainer of one process that was not initialized and has these attributes, or methods, only."""
+    made = trainer.__new__(trainer)
+    common = {"_config": settings, "_seed_derivation": DERIVATION, "_rank": 0, "_processes": 1, "vllm_generation": None}
+    for name, value in {**common, **attributes}.items():
+        setattr(made, name, value)
+    return made
