@@ -38,7 +38,7 @@ bench: $(READY) ## Time an optimizer step beside TRL's, the math grader, large r
 	@$(QUIET) $(VENV)/bin/python bench/report_scale.py
 	@$(QUIET) $(VENV)/bin/python bench/report_store.py
 
-mutants: $(READY) ## Plant 100 small mistakes in the trainer and count those that a test sees; some 40 minutes
+mutants: $(READY) ## Plant 100 small mistakes in the trainer and count those that a test sees; up to an hour
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement bench/mutants.lock
 	@$(QUIET) $(VENV)/bin/python bench/mutants.py
 
