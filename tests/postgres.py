@@ -13,7 +13,8 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import create_engine, text
 
-from tests.sweep_stack import unused_port, wait_until
+from tests.sweep_stack import unused_port
+from tests.waiting import PATIENT_S, wait_until
 
 GIVEN_URL = os.environ.get("SWEEPS_TEST_POSTGRES_URL", "")
 
@@ -55,12 +56,12 @@ def postgres() -> Iterator[str]:
             server = subprocess.Popen(serve, user=user, cwd=home, stdout=log, stderr=log)
         try:
             place = f"sweeps:{password}@127.0.0.1:{port}/postgres"
-            wait_until("PostgreSQL answers", lambda: server.poll() is not None or _answers(f"postgresql://{place}"), 30)
+            wait_until("PostgreSQL answers", lambda: server.poll() is not None or _answers(f"postgresql://{place}"))
             assert server.poll() is None, (home / "log").read_text()
             yield f"postgresql+psycopg://{place}"
         finally:
             server.terminate()
-            server.wait(30)
+            server.wait(PATIENT_S)
 
 
 def emptied(url: str) -> str:

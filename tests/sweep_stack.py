@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import DesiredState, Sweep, SweepState, new_id
+from tests.waiting import PATIENT_S, wait_until
 
 SMALL_TRAINING: dict[str, Any] = {
     "steps": 16,
@@ -67,18 +68,6 @@ def unused_port() -> int:
         if port not in _PORTS and free_port(port) == port:
             _PORTS.add(port)
             return port
-
-
-def wait_until(what: str, happened: Callable[[], bool], timeout_s: float = 60) -> None:
-    """Poll until it has happened.
-
-    Raises: TimeoutError.
-    """
-    deadline = time.monotonic() + timeout_s
-    while not happened():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -174,12 +163,12 @@ def serving(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
     with (settings.home.parent / "serve.log").open("ab") as log:
         process = subprocess.Popen([sys.executable, "-m", "sweep_service", "serve"], stdout=log, stderr=log)
     try:
-        wait_until("serve is up", lambda: process.poll() is not None or answers(settings), 90)
+        wait_until("serve is up", lambda: process.poll() is not None or answers(settings))
         assert process.poll() is None, (settings.home.parent / "serve.log").read_text()
         yield process
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENT_S)
     assert [command for process in processes_of(settings.home) if (command := command_of(process))] == []
 
 

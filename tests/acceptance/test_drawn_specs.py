@@ -19,6 +19,7 @@ from sweep_service.sweep.plan import make_plan
 from sweep_service.sweep.records import SweepState
 from tests.plausible_specs import plausible_specs
 from tests.sweep_stack import serving
+from tests.waiting import PATIENT_S
 
 NUMBER = int(os.environ.get("DRAWN_SPECS", "2"))
 MOST_UPDATES, MOST_TOKENS = 240, 4_000_000
@@ -48,7 +49,7 @@ def test_drawn_specs_go_to_a_report(settings: Settings) -> None:
             began = time.monotonic()
             sweep = client.wait(client.submit(raw).id, 1200)
             assert (sweep.state, sweep.message) == (SweepState.SUCCEEDED, None), raw
-            report = Report.model_validate_json(client.report(sweep.id, "json", timeout_s=60))
+            report = Report.model_validate_json(client.report(sweep.id, "json", timeout_s=PATIENT_S))
             training = raw["training"]
             what = f"{raw['name']}: {training['loss']['name']}, {training['task']['name']}, {raw['search']['strategy']}"
             ended = f"{len(report.trials)} trials, {report.verdict.outcome.value}"

@@ -12,17 +12,18 @@ from sweep_service.client import Client
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from sweep_service.sweep.records import AttemptOutcome, Sweep, SweepState, TrialState
-from tests.sweep_stack import SMALL_TRAINING, answers, one_of, processes_of, serving, small_sweep, wait_until
+from tests.sweep_stack import SMALL_TRAINING, answers, one_of, processes_of, serving, small_sweep
+from tests.waiting import PATIENT_S, wait_until
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
-STEPS = 160
+STEPS = 240
 """Some seconds of training: long enough to be hit in the middle."""
 
 
 def kill_a_trainer(store: Store, sweep_id: str) -> None:
     """Kill a trainer in the middle of its run, and wait until its attempt has crashed."""
-    wait_until("a trial trains", lambda: training(store, sweep_id), 120)
+    wait_until("a trial trains", lambda: training(store, sweep_id))
     by_trial = {attempt.trial_id: attempt for attempt in store.list_attempts(sweep_id, running_only=True)}
     (trial, *_) = (trial for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]) if trial.step)
     attempt = by_trial[trial.id]
@@ -39,7 +40,7 @@ def kill_a_trainer(store: Store, sweep_id: str) -> None:
 
 def kill_and_wait(settings: Settings, store: Store, sweep_id: str, words: list[str], told_by: str) -> None:
     """Kill a process in the middle of a trial, and wait for the event that tells that somebody went on from there."""
-    wait_until("a trial trains", lambda: training(store, sweep_id), 120)
+    wait_until("a trial trains", lambda: training(store, sweep_id))
     victim, before = one_of(settings.home, *words), last_event(store, sweep_id)
     victim.kill()
     wait_until(f"{words} is noticed", lambda: events_since(store, sweep_id, told_by, before) > 0)
@@ -64,6 +65,10 @@ def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
     raw = small_sweep("kills", training=training_config, seeds={"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}})
     store = open_store(settings.database_url)
     with serving(settings) as serve:
+        api = one_of(settings.home, "sweep_service", "api")
+        api.kill()
+        api.wait(PATIENT_S)
+        wait_until("the API is back", lambda: answers(settings))
         with Client(settings.url, read_token(settings.token_file)) as client:
             sweep = client.submit(raw)
         kill_a_trainer(store, sweep.id)
@@ -71,15 +76,14 @@ def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
         kill_and_wait(settings, store, sweep.id, ["sweep_service", "worker"], "sweep.claimed")
         kill_and_wait(settings, store, sweep.id, ["raylet/raylet"], "sweep.claimed")
         one_of(settings.home, "sweep_service", "api").kill()
-        wait_until("the API is back", lambda: answers(settings))
-        wait_until("a trial trains", lambda: training(store, sweep.id), 120)
+        wait_until("a trial trains", lambda: training(store, sweep.id))
         everything = processes_of(settings.home)
         serve.kill()
         serve.wait()
-        wait_until("nothing survives serve", lambda: not any(alive(process) for process in everything), 15)
+        wait_until("nothing survives serve", lambda: not any(alive(process) for process in everything))
         assert processes_of(settings.home) == []
     with serving(settings):  # the same command
-        wait_until("the sweep has ended", lambda: store.get_sweep(sweep.id).state.is_over, 400)
+        wait_until("the sweep has ended", lambda: store.get_sweep(sweep.id).state.is_over)
     check(store, store.get_sweep(sweep.id))
     store.close()
 

@@ -19,7 +19,8 @@ import pytest
 from sweep_service.auth import read_token
 from sweep_service.client import Client
 from sweep_service.settings import Settings
-from tests.sweep_stack import command_of, listens, one_of, processes_of, serving, small_sweep, unused_port, wait_until
+from tests.sweep_stack import command_of, listens, one_of, processes_of, serving, small_sweep, unused_port
+from tests.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -60,7 +61,7 @@ def as_nobody(look: Callable[[], Any]) -> Any:
 
 
 def asked(port: int, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None) -> int:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENT_S)) as connection:
         connection.request(method, path, body, headers or {})
         return connection.getresponse().status
 
@@ -176,7 +177,7 @@ def test_processes_of_one_trial_listen_for_nobody_else(served: Settings) -> None
     training = {**small_sweep("x")["training"], "steps": 960_000, "device_batch": 4}
     with Client(served.url, read_token(served.token_file)) as client:
         sweep = client.submit(small_sweep("two", training=training, resources=TWO_PROCESSES, probe="off"))
-        wait_until("it trains", lambda: any(trial.step for trial in client.trials(sweep.id)), 120)
+        wait_until("it trains", lambda: any(trial.step for trial in client.trials(sweep.id)))
         trainers = [process for process in processes_of(served.home) if "trainers" in command_of(process)]
         assert len(trainers) >= 3
         addresses = listening_addresses(trainers)

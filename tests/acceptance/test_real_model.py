@@ -18,6 +18,7 @@ from sweep_service.report import Report
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState, TrialState
 from tests.sweep_stack import serving
+from tests.waiting import PATIENT_S
 
 STEPS = 12
 SWEEPS = {"qwen-full": ("qwen", None, 1, 3), "llama-lora-two": ("llama", {"rank": 4, "alpha": 8}, 2, 1)}
@@ -26,7 +27,7 @@ SWEEPS = {"qwen-full": ("qwen", None, 1, 3), "llama-lora-two": ("llama", {"rank"
 
 def run(*command: str) -> str:
     """Run a command as a user types it; return what it prints."""
-    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=240)
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=PATIENT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -88,7 +89,7 @@ def spec(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600)
 def test_from_model_folders_to_reports_and_exported_models(settings: Settings, tmp_path: Path) -> None:
     for name in ("qwen2-tiny", "llama-tiny"):
         folder = save_random_model(SIZES[name], tmp_path / name, likely="123", end_share=0.4)
@@ -102,7 +103,7 @@ def test_from_model_folders_to_reports_and_exported_models(settings: Settings, t
             sweep = client.wait(sweep_id, 400)
             assert (sweep.state, sweep.message) == (SweepState.SUCCEEDED, None), name
             assert {trial.state for trial in client.trials(sweep_id)} == {TrialState.SUCCEEDED}, name
-            report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=60))
+            report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=PATIENT_S))
             outcomes = ("BETTER", "TIED", "WORSE") if SWEEPS[name][3] > 1 else ("INSUFFICIENT",)
             assert report.verdict.outcome in outcomes, report.verdict.sentence
             check_export(client, settings, sweep_id, tmp_path / f"{name}-best", SWEEPS[name])

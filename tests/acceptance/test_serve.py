@@ -10,6 +10,7 @@ from sweep_service.report import Report
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState, TrialState
 from tests.sweep_stack import serving, small_sweep, unused_port
+from tests.waiting import PATIENT_S
 
 
 def test_a_sweep_gets_its_report_and_a_second_serve_of_the_same_home_says_so(settings: Settings) -> None:
@@ -19,7 +20,7 @@ def test_a_sweep_gets_its_report_and_a_second_serve_of_the_same_home_says_so(set
         second = subprocess.run([sys.executable, "-m", "sweep_service", "serve"], capture_output=True, text=True)
         sweep = client.wait(sweep_id, 150)
         trials = list(client.trials(sweep_id))
-        report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=60))
+        report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=PATIENT_S))
     assert second.returncode == 1
     assert second.stderr.count("\n") == 1
     assert f"uses {settings.home}" in second.stderr

@@ -20,7 +20,8 @@ from sweep_service.processes.child_processes import start_kept, stop
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState
 from tests.postgres import AVAILABLE, postgres
-from tests.sweep_stack import command_of, processes_of, ray_head, serving, small_sweep, unused_port, wait_until
+from tests.sweep_stack import command_of, processes_of, ray_head, serving, small_sweep, unused_port
+from tests.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -53,7 +54,7 @@ def mlflow_with_passwords(home: Path) -> Iterator[str]:
             return keeper.poll() is not None
 
     try:
-        wait_until("MLflow answers", answers, 90)
+        wait_until("MLflow answers", answers)
         assert keeper.poll() is None, log.read_text()[-3000:]
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -89,7 +90,7 @@ def test_serve_uses_the_servers_that_were_there(settings: Settings, monkeypatch:
             assert client.wait(sweep.id, 150).state is SweepState.SUCCEEDED
             doctor = _run("doctor", "--json")
             verdicts = {finding["name"]: finding["verdict"] for finding in json.loads(doctor)}
-            report = client.report(sweep.id, "html", timeout_s=60)
+            report = client.report(sweep.id, "html", timeout_s=PATIENT_S)
             search, query = f"{mlflow}/api/2.0/mlflow/experiments/search", {"max_results": 10}
             experiments = []
 
@@ -106,7 +107,7 @@ def test_serve_uses_the_servers_that_were_there(settings: Settings, monkeypatch:
                 "show as JSON": _run("show", sweep.id, "--json"),
                 "events": json.dumps([event.model_dump(mode="json") for event in client.events(sweep.id)]),
                 "report": report.decode(),
-                "report as JSON": client.report(sweep.id, "json", timeout_s=60).decode(),
+                "report as JSON": client.report(sweep.id, "json", timeout_s=PATIENT_S).decode(),
                 "processes": "\n".join(arguments),
             }
             headers = {"Authorization": f"Bearer {read_token(settings.token_file)}"}

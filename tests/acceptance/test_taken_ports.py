@@ -19,7 +19,8 @@ from sweep_service.auth import ensure_token, read_token
 from sweep_service.client import Client
 from sweep_service.processes.port_owners import StrangerListens
 from sweep_service.settings import Settings
-from tests.sweep_stack import listens, serving, wait_until
+from tests.sweep_stack import listens, serving
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long
 
@@ -99,7 +100,7 @@ def test_a_neighbour_at_our_port_gets_no_token(settings: Settings, tmp_path: Pat
     assert came.read_text("latin-1").count(token) == 1
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600)
 def test_a_neighbour_who_takes_ports_as_soon_as_they_are_announced_gets_no_secret(
     settings: Settings, tmp_path: Path
 ) -> None:

@@ -17,7 +17,8 @@ from sweep_service.client import Client
 from sweep_service.serve import Stack, free_port
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState
-from tests.sweep_stack import SMALL_TRAINING, command_of, processes_of, wait_until
+from tests.sweep_stack import SMALL_TRAINING, command_of, processes_of
+from tests.waiting import wait_until
 
 KEYS = ("entropy", "reward/mean", "eval/avg_at_k")
 DRAWN = """() => Object.fromEntries([...document.querySelectorAll('.chart')].map((chart) => {
@@ -193,19 +194,19 @@ def test_curves_have_no_gap_after_a_cut_connection(
     expect(heading).to_contain_text("RUNNING", timeout=90_000)
     expect(page.locator("#connection")).to_have_text("Live")
 
-    wait_until("curves are drawn", lambda: opened.count() > 20, 120)
+    wait_until("curves are drawn", lambda: opened.count() > 20)
     before = opened.count()
-    wait_until("curves grow", lambda: opened.count() > before, 60)
+    wait_until("curves grow", lambda: opened.count() > before)
     assert opened.errors == []
 
     relay.cut()
     expect(page.locator("#connection")).to_contain_text("trying again", timeout=30_000)
     before, had = len(list(client.events(sweep.id))), opened.count()
-    wait_until("the sweep goes on unseen", lambda: len(list(client.events(sweep.id))) > before + 3, 60)
+    wait_until("the sweep goes on unseen", lambda: len(list(client.events(sweep.id))) > before + 3)
     assert opened.count() == had
     relay.join()
     expect(page.locator("#connection")).to_have_text("Live", timeout=30_000)
-    wait_until("curves grow again", lambda: opened.count() > had, 30)
+    wait_until("curves grow again", lambda: opened.count() > had)
 
     expect(heading).to_contain_text("SUCCEEDED", timeout=180_000)
     expect(page.get_by_role("link", name="Report", exact=True)).to_be_visible()
@@ -229,7 +230,7 @@ def test_cancelling_asks_first_and_then_stops_the_sweep(
     page = opened.page
     heading = page.get_by_role("heading", name="unwanted", exact=False).first
     expect(heading).to_contain_text("RUNNING", timeout=90_000)
-    wait_until("curves are drawn", lambda: opened.count() > 5, 120)
+    wait_until("curves are drawn", lambda: opened.count() > 5)
     button = page.get_by_role("button", name="Yes, cancel the sweep")
     expect(button).to_be_hidden()
     page.get_by_text("Cancel this sweep…").press("Enter")

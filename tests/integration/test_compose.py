@@ -25,6 +25,7 @@ import yaml
 from ray.util import get_node_ip_address
 
 from tests.sweep_stack import unused_port
+from tests.waiting import PATIENT_S
 
 pytestmark = pytest.mark.long
 
@@ -108,7 +109,7 @@ class Installation:
     def run(self, name: str, command: list[str]) -> subprocess.CompletedProcess[str]:
         """Run a command to its end as the service would."""
         return subprocess.run(
-            command, env=self.environment(name), cwd=self.home, capture_output=True, text=True, timeout=120
+            command, env=self.environment(name), cwd=self.home, capture_output=True, text=True, timeout=PATIENT_S
         )
 
     def start(self, *names: str) -> None:
@@ -127,11 +128,11 @@ class Installation:
                 )
         for name in names:
             if COMPOSE["services"][name]["healthcheck"].get("disable"):
-                assert self.processes.pop(name).wait(60) == 0, self.log(name).read_text()
+                assert self.processes.pop(name).wait(PATIENT_S) == 0, self.log(name).read_text()
             else:
                 self.wait_until_healthy(name)
 
-    def wait_until_healthy(self, name: str, timeout_s: float = 90) -> None:
+    def wait_until_healthy(self, name: str, timeout_s: float = PATIENT_S) -> None:
         """Wait until a service has joined Ray, if it does that, and its health check passes."""
         deadline = time.monotonic() + timeout_s
         check = [self.here(part) for part in COMPOSE["services"][name]["healthcheck"]["test"][1:]]
@@ -154,7 +155,7 @@ class Installation:
         for process in reversed(self.processes.values()):
             process.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(45)
+                process.wait(PATIENT_S)
         self.processes.clear()
         left = self.living()
         for process in left:
@@ -220,7 +221,7 @@ def test_ray_wants_its_token(installation: Installation) -> None:
     environment = installation.environment("ray-head") | {
         "RAY_AUTH_TOKEN_PATH": str(installation.secrets / "api_token")
     }
-    refused = subprocess.run(check, env=environment, capture_output=True, timeout=60)
+    refused = subprocess.run(check, env=environment, capture_output=True, timeout=PATIENT_S)
     assert refused.returncode != 0
 
 

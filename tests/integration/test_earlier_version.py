@@ -69,6 +69,7 @@ def test_its_report_is_served_and_built_anew_with_the_same_values(store: Store) 
         assert without_build(anew) == without_build(kept)
 
 
+@pytest.mark.long
 def test_a_run_goes_on_from_its_checkpoint_to_the_last_bit(earlier_run: Run, tmp_path: Path) -> None:
     (started,) = earlier_run.of("started")
     config = TrainingConfig.model_validate(started["config"])

@@ -23,11 +23,12 @@ from sweep_service.sweep.records import SweepState
 from tests.integration.trainers.tiny_models import save_tiny_model
 from tests.integration.trainers.trainer_runs import SMALL
 from tests.stored_sweeps import submit
-from tests.sweep_stack import SMALL_TRAINING, processes_of, small_sweep, submit_and_claim, unused_port, wait_until
+from tests.sweep_stack import SMALL_TRAINING, processes_of, small_sweep, submit_and_claim, unused_port
+from tests.waiting import PATIENT_S, wait_until
 
 SIGNALS, STORM_S = 25, 1.0
 """Number of signals of a storm, and within how many seconds they come."""
-LEFT_BEHIND_S = 5.0
+LEFT_BEHIND_S = 60.0
 """Seconds after its own end within which all that a process has started is gone, too."""
 BY_SIGNALS = (128 + signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTERM)
 
@@ -174,8 +175,6 @@ class Subject:
     """A process at which storms are sent."""
 
     start: Callable[[Place], "subprocess.Popen[bytes]"]
-    deadline_s: float
-    """Seconds from the first signal within which it is gone, on a busy machine."""
     latest_s: float
     """The latest moment after its start at which a storm begins: by then it works."""
     needs_ray: bool = False
@@ -184,20 +183,20 @@ class Subject:
 
 
 SUBJECTS: Mapping[str, Subject] = {
-    "serve": Subject(serve, 20, 40, end=(0,)),
-    "api": Subject(api, 10, 5, end=(0,)),
-    "worker": Subject(worker, 15, 25, needs_ray=True, end=(0,)),
-    "runner": Subject(runner, 5, 20, needs_ray=True, end=(-signal.SIGABRT,)),  # Ray aborts on a second SIGTERM
-    "report": Subject(report, 2, 8),
-    "trainer": Subject(trainer, 30, 15, end=(4,)),
-    "launcher": Subject(launcher, 90, 20, end=(4,)),
-    "probe": Subject(probe, 30, 15, end=(4,)),
-    "preview": Subject(preview, 5, 3),
-    "benchmark": Subject(benchmark, 30, 12, end=(4,)),
-    "grader": Subject(grader, 5, 3),
-    "rollout server": Subject(rollout_server, 5, 1, end=(0,)),
-    "preloaded": Subject(preloaded, 5, 12),
-    "MLflow's door": Subject(mlflow_door, 20, 15, end=(0,)),
+    "serve": Subject(serve, 40, end=(0,)),
+    "api": Subject(api, 5, end=(0,)),
+    "worker": Subject(worker, 25, needs_ray=True, end=(0,)),
+    "runner": Subject(runner, 20, needs_ray=True, end=(-signal.SIGABRT,)),  # Ray aborts on a second SIGTERM
+    "report": Subject(report, 8),
+    "trainer": Subject(trainer, 15, end=(4,)),
+    "launcher": Subject(launcher, 20, end=(4,)),
+    "probe": Subject(probe, 15, end=(4,)),
+    "preview": Subject(preview, 3),
+    "benchmark": Subject(benchmark, 12, end=(4,)),
+    "grader": Subject(grader, 3),
+    "rollout server": Subject(rollout_server, 1, end=(0,)),
+    "preloaded": Subject(preloaded, 12),
+    "MLflow's door": Subject(mlflow_door, 15, end=(0,)),
 }
 QUICK = ("api", "rollout server")
 """Subjects of `make test`, one storm each; `make test-all` has several at each subject."""
@@ -231,7 +230,7 @@ def survive(subject: Subject, place: Place, moment_s: float, rng: random.Random)
         time.sleep(moment_s)
         assert process.poll() is None, f"it ended by itself: {_log(place)}"
         began = storm(process, rng)
-        code = process.wait(max(0.1, began + subject.deadline_s - time.monotonic()))
+        code = process.wait(PATIENT_S)
         took = time.monotonic() - began
         wait_until("nothing is left", lambda: not _left(place), LEFT_BEHIND_S)
     finally:
@@ -279,7 +278,7 @@ def test_a_storm(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_storms(request: pytest.FixtureRequest, tmp_path: Path, name: str) -> None:
     subject, rng = SUBJECTS[name], random.Random(f"{name} {STORMS}")
@@ -289,5 +288,5 @@ def test_storms(request: pytest.FixtureRequest, tmp_path: Path, name: str) -> No
         moment_s = rng.uniform(0, subject.latest_s)
         place = place_of(tmp_path, str(number), ray)
         ends.append(survive(subject, place, moment_s, rng))
-    gone = f"gone after {min(ends):.2f} to {max(ends):.2f} s, {subject.deadline_s:g} allowed"
+    gone = f"gone after {min(ends):.2f} to {max(ends):.2f} s"
     print(f"{name}: {STORMS} storms of up to {SIGNALS} signals; {gone}")

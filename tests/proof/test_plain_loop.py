@@ -97,7 +97,7 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-OF_EACH_KIND = {"grpo", "clip_cov", "ce_gppo with a schedule and both terms"}
+OF_EACH_KIND = {"grpo", "ce_gppo with a schedule and both terms"}
 """The rest differs from these in the formula alone, which other tests compare too; `make test-all` runs it."""
 
 

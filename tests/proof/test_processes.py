@@ -20,6 +20,7 @@ from tests.proof.plain_losses import Rule
 from tests.proof.process import UPDATES
 from tests.proof.runs import TINY, largest_gap, optimization, policy_folder, tiny_config, weights_of
 from tests.proof.trl_comparison import PARITIES
+from tests.waiting import PATIENT_S
 from trainers.config import with_params
 from trainers.policy.load_policy import load_policy
 from trainers.process.events import read_events
@@ -58,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
         for rank in range(PROCESSES)
     ]
     try:
-        errors = [process.communicate(timeout=200)[1] for process in processes]
+        errors = [process.communicate(timeout=PATIENT_S)[1] for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -13,7 +13,9 @@ TOLERANCE = 1e-12
 UPDATES = 10
 
 
-@pytest.mark.parametrize("accumulated", [1, 2, 4])
+@pytest.mark.parametrize(
+    "accumulated", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(4, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("name", PARITIES)
 def test_loss_and_gradient_are_trls(name: str, accumulated: int, tmp_path: Path, cache: Path) -> None:
     trainer, config = compared(name, tmp_path, cache, device_batch=16 // accumulated, steps=UPDATES)

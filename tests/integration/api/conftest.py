@@ -21,6 +21,7 @@ from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from tests.integration.api.played_sweep import SPEC, finish, play
+from tests.waiting import PATIENT_S
 
 
 @dataclass
@@ -50,10 +51,11 @@ def serving(home: Path, port: int = 0, **changes: str) -> Generator[Served]:
     server = make_server(service, token)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False) as http:
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=PATIENT_S, trust_env=False) as http:
         yield Served(url, token, service, http)
         server.stop()
-        thread.join(10)
+        thread.join(PATIENT_S)
         assert not thread.is_alive(), "the server did not stop"
     store.close()
 

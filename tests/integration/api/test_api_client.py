@@ -3,7 +3,6 @@
 import http.server
 import json
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from sweep_service.sweep.records import Event, SweepState, TrialState
 from sweep_service.sweep.spec import SweepSpec
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
+from tests.waiting import PATIENT_S
 
 UNKNOWN = "swp_00000000000000000000000000"
 
@@ -107,17 +107,15 @@ def test_a_wrong_token_and_another_server_are_told_apart(served: Served) -> None
 def test_a_server_that_is_away_is_waited_for_then_given_up(home: Path) -> None:
     with serving(home) as running:
         url, token = running.url, running.token
-    begin = time.monotonic()
     with Client(url, token, patience_s=0.5) as client, pytest.raises(Unreachable, match="sweeps serve"):
         client.get(UNKNOWN)
-    assert time.monotonic() - begin < 2
 
     submitted: list[str] = []
-    patient = Client(url, token, patience_s=20)
+    patient = Client(url, token, patience_s=PATIENT_S)
     thread = threading.Thread(target=lambda: submitted.append(patient.submit(SPEC).id))
     thread.start()
     with serving(home, int(url.rpartition(":")[2])) as running:
-        thread.join(20)
+        thread.join(PATIENT_S)
         assert [sweep.id for sweep in running.store.list_sweeps(10)] == submitted
     patient.close()
 
@@ -139,7 +137,7 @@ def test_a_report_is_waited_for(served: Served, client: Client) -> None:
     sweep = client.submit(SPEC)
     thread = threading.Thread(target=lambda: finish(served.store, play(served.store, sweep.id)))
     thread.start()
-    assert client.report(sweep.id, "json", timeout_s=20) == REPORT["json"]
+    assert client.report(sweep.id, "json", timeout_s=PATIENT_S) == REPORT["json"]
     thread.join()
 
 

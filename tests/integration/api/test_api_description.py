@@ -13,7 +13,7 @@ from trainers.catalog.add_from_disk import add_local_model
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_whatever_is_asked_the_answer_is_one_that_the_description_allows(served: Served, tmp_path: Path) -> None:
     ended = served.service.submit(SPEC)[0].id
     finish(served.store, play(served.store, ended))

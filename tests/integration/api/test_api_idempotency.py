@@ -3,6 +3,7 @@
 import threading
 
 import httpx
+import pytest
 
 from tests.integration.api.conftest import Served
 from tests.integration.api.played_sweep import SPEC
@@ -37,6 +38,7 @@ def test_without_a_key_the_same_spec_is_another_sweep(served: Served) -> None:
     assert len(ids) == 2
 
 
+@pytest.mark.long
 def test_a_race_of_the_same_submission_stores_one_sweep(served: Served) -> None:
     answers: list[httpx.Response] = []
     barrier = threading.Barrier(12)

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from tests.integration.api.conftest import Served, Sweeps, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
 from tests.integration.trainers.tiny_models import save_tiny_model
 from tests.stored_sweeps import ingest, warning_event
+from tests.waiting import PATIENT_S
 from trainers.config import TrainingConfig
 from trainers.policy.checkpoints import write_state
 
@@ -162,7 +164,7 @@ def test_the_report_of_a_running_sweep_says_that_it_is_an_interim_one(
     served.store.put_interim_report(sweep_id, "one", {"md": b"so far"})
     ran = sweeps("report", "--format", "md")
     assert (ran.code, ran.out) == (0, "so far")
-    assert "interim report, 0 s old: the sweep goes on" in ran.err
+    assert re.search(r"interim report, \d+ s old: the sweep goes on", ran.err)
     assert sweeps("report", "--format", "md", "--final", "--timeout", "0").code == 6
 
 
@@ -414,7 +416,7 @@ def test_a_terminal_gets_live_bars_and_ctrl_c_detaches(served: Served, sweeps: S
         watch.send_signal(signal.SIGINT)
         while b"detached" not in shown:
             shown += os.read(ours, 65536)
-        assert watch.wait(10) == 130
+        assert watch.wait(PATIENT_S) == 130
     os.close(ours)
     assert served.store.get_sweep(sweep_id).desired_state == "RUN"
 
@@ -430,6 +432,7 @@ def test_doctor_tells_what_is_wrong(served: Served, sweeps: Sweeps, home: Path) 
     assert "chmod 600" in ran.out
 
 
+@pytest.mark.long
 def test_the_api_process_starts_refuses_and_stops(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sweep_service", "api"]
     environment = os.environ | {"SWEEPS_HOME": str(tmp_path)}
@@ -449,6 +452,7 @@ def test_the_api_process_starts_refuses_and_stops(tmp_path: Path) -> None:
     assert len(token) > 40
 
 
+@pytest.mark.long
 def test_the_api_process_ends_when_asked(tmp_path: Path) -> None:
     with serving(tmp_path / "other") as other:  # to have a port that is free a moment later
         url = other.url
@@ -457,16 +461,17 @@ def test_the_api_process_ends_when_asked(tmp_path: Path) -> None:
         with Client(url, "no token", patience_s=60) as client:
             client.check_ready()
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENT_S)
 
 
+@pytest.mark.long
 def test_the_client_example_runs(served: Served, sweeps: Sweeps, spec: str, home: Path) -> None:
     example = Path(__file__).parents[3] / "examples" / "client.py"
     with subprocess.Popen([sys.executable, str(example), spec], stdout=subprocess.PIPE, text=True) as run:
         while not (stored := served.store.list_sweeps(1)):
             assert run.poll() is None
         finish(served.store, play(served.store, stored[0].id))
-        out, _ = run.communicate(timeout=60)
+        out, _ = run.communicate(timeout=PATIENT_S)
     assert run.returncode == 0
     assert "SUCCEEDED: {'loss.beta1': 0.0, 'loss.beta2': 1.0} has eval/avg_at_k" in out
     assert (home / "report.html").read_bytes() == REPORT["html"]

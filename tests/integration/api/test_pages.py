@@ -14,13 +14,14 @@ from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, VERDICT, claim, finish, play, record
+from tests.waiting import PATIENT_S
 
 CANARY = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}"
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=alert(2)&gt;&#34;&#39;{{7*7}}"
 
 
 def anybody(served: Served) -> httpx.Client:
-    return httpx.Client(base_url=served.url, headers={"Origin": served.url}, timeout=30, trust_env=False)
+    return httpx.Client(base_url=served.url, headers={"Origin": served.url}, timeout=PATIENT_S, trust_env=False)
 
 
 def sign_in(http: httpx.Client, given: str, **fields: str) -> httpx.Response:
@@ -301,7 +302,7 @@ def test_a_page_names_no_winner_without_the_verdict(visitor: httpx.Client, serve
     between = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
     assert "Leads so far:" in between
     assert "TIED <span" in between
-    assert "by an interim report, 0 s old" in between
+    assert re.search(r"by an interim report, \d+ s old", between)
     finish(served.store, fence)
     after = visitor.get(f"/sweeps/{sweep_id}").text
     assert "Leads" not in after
@@ -504,5 +505,5 @@ def test_thinning_keeps_small_sweeps_whole_and_large_ones_light() -> None:
 @pytest.mark.parametrize("path", ["/livez", "/session", "/login", "/v1/sweeps", "/static/page.css", "/nowhere"])
 def test_cookies_that_python_parses_for_ever_hold_nobody_up(shared: Served, path: str) -> None:
     headers = {"Cookie": 'a="' + "\\" * 60_000 + '"; b=1'}
-    answer = httpx.get(f"{shared.url}{path}", headers=headers, timeout=10)  # it takes a minute on some machines
+    answer = httpx.get(f"{shared.url}{path}", headers=headers, timeout=20)  # it takes a minute on some machines
     assert answer.status_code < 500

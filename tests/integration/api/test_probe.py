@@ -19,6 +19,7 @@ from sweep_service.sweep.records import CostProbe, ProbeState, SweepState
 from tests.integration.api.conftest import Served
 from tests.integration.api.played_sweep import SPEC, claim, finish
 from tests.unit.sweep_service.sweep.test_cost import FIGURES
+from tests.waiting import PATIENT_S
 from trainers.config import TrainingConfig
 from trainers.training.out_of_memory import message
 
@@ -63,7 +64,7 @@ def sweeps(
     thread.start()
     with pytest.raises(SystemExit) as ended:
         main()
-    thread.join(10)
+    thread.join(PATIENT_S)
     return int(ended.value.code or 0)
 
 

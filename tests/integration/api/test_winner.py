@@ -97,7 +97,7 @@ def test_the_command_line_names_no_winner_without_its_verdict(sweeps: Sweeps, pl
     assert json.loads(sweeps("watch", sweep_id, "--json").out)["verdict"]["sentence"] == VERDICT["sentence"]
 
 
-@pytest.mark.parametrize("level", [0.0, 0.7])
+@pytest.mark.parametrize("level", [0.0, pytest.param(0.7, marks=pytest.mark.long)])
 def test_configs_that_are_all_equal_have_no_best_one(
     served: Served, sweeps: Sweeps, played: Callable[..., str], level: float
 ) -> None:

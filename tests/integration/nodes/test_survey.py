@@ -19,7 +19,8 @@ from sweep_service.processes.ray_head import (
     is_ready,
     new_ray_token,
 )
-from tests.sweep_stack import unused_port, wait_until
+from tests.sweep_stack import unused_port
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long
 

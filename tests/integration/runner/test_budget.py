@@ -13,6 +13,7 @@ from sweep_service.sweep.budget import gpu_hours
 from sweep_service.sweep.endings import AttemptOutcome, Ending, TrialState
 from sweep_service.sweep.records import SweepState
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
+from tests.waiting import PATIENT_S
 
 pytestmark = pytest.mark.long
 
@@ -33,7 +34,7 @@ def test_a_trial_is_stopped_at_its_limit_and_has_failed(tmp_path: Path, store: S
     raw = small_sweep("stopped", training=ENDLESS, budget=budget, resources=resources)
     fence = submit_and_claim(store, raw)
     with runner(settings, fence, ray) as process:
-        assert process.wait(120) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+        assert process.wait(PATIENT_S) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
     assert store.get_sweep(fence.sweep_id).state is SweepState.FINALIZING
     for trial in store.list_trials(fence.sweep_id):
         assert (trial.state, trial.attempts) == (TrialState.FAILED, 1)
@@ -57,7 +58,7 @@ def test_only_so_many_trials_begin_as_the_gpu_hours_bear(tmp_path: Path, store: 
     )
     fence = submit_and_claim(store, raw)
     with runner(settings, fence, ray) as process:
-        assert process.wait(120) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+        assert process.wait(PATIENT_S) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
     sweep, trials = store.get_sweep(fence.sweep_id), store.list_trials(fence.sweep_id)
     assert sweep.state is SweepState.FINALIZING
     assert [trial.state for trial in trials] == [TrialState.FAILED] * 2 + [TrialState.CANCELLED] * 4

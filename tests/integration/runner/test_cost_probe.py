@@ -13,7 +13,8 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
 from sweep_service.sweep.records import ProbeState, SweepState, TrialState
 from sweep_service.worker.reports import build_report
-from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim, wait_until
+from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
+from tests.waiting import PATIENT_S, wait_until
 from trainers.config import with_params
 
 pytestmark = pytest.mark.long
@@ -34,7 +35,7 @@ def store(settings: Settings) -> Iterator[Store]:
 def run(settings: Settings, store: Store, ray: Mapping[str, str], **changes: Any) -> Fence:
     fence = submit_and_claim(store, small_sweep("probed", **changes))
     with runner(settings, fence, ray) as process:
-        assert process.wait(150) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+        assert process.wait(PATIENT_S) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
     sweep = store.get_sweep(fence.sweep_id)
     if sweep.state is SweepState.FINALIZING:  # as a worker does, else the next one to claim a sweep gets this one
         store.set_sweep_state(fence, SweepState.SUCCEEDED, sweep.message)
@@ -94,7 +95,7 @@ def test_a_sweep_whose_probe_runs_out_of_memory_ends_with_what_helps(
         (trainer,) = (p for p in psutil.process_iter() if _works_in(p, folder))
         limit = trainer.memory_info().vms + (200 << 20)
         trainer.rlimit(resource.RLIMIT_AS, (limit, limit))
-        assert process.wait(100) == 0
+        assert process.wait(PATIENT_S) == 0
     sweep = store.get_sweep(fence.sweep_id)
     assert sweep.state is SweepState.FAILED
     assert (sweep.message or "").startswith("the probe failed: out of memory while sampling completions; what helps: ")
@@ -129,7 +130,7 @@ def test_cancelling_ends_a_probe(settings: Settings, store: Store, ray: Mapping[
     with runner(settings, fence, ray) as process:
         wait_until("the probe works", lambda: "probe.progress" in told(store, fence.sweep_id))
         store.request_cancel(fence.sweep_id)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENT_S) == 0
     assert store.get_sweep(fence.sweep_id).state is SweepState.CANCELLED
     probe = store.last_probe(fence.sweep_id)
     assert probe is not None

@@ -13,7 +13,7 @@ from sweep_service.processes.child_processes import stop
 from sweep_service.runner import deadline
 from sweep_service.runner.deadline import Deadline
 from sweep_service.runner.trainer_process import Job, Trainer
-from tests.sweep_stack import wait_until
+from tests.waiting import wait_until
 
 STUBBORN = (
     "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"

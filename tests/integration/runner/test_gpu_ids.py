@@ -9,7 +9,8 @@ import pytest
 
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
-from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim, wait_until
+from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
+from tests.waiting import wait_until
 
 
 @pytest.mark.long
@@ -25,7 +26,7 @@ def test_trials_of_one_two_and_half_a_gpu(tmp_path: Path, ray: Mapping[str, str]
             fence = submit_and_claim(store, raw)
             sweeps[gpus] = fence.sweep_id
             running.enter_context(runner(settings, fence, ray))
-        wait_until("all four trainers run", lambda: sum(len(trainers(store, s)) for s in sweeps.values()) == 4, 90)
+        wait_until("all four trainers run", lambda: sum(len(trainers(store, s)) for s in sweeps.values()) == 4)
         seen = {gpus: [gpus_of(pid) for pid in trainers(store, sweep_id)] for gpus, sweep_id in sweeps.items()}
     (one,), (two,), halves = seen[1], seen[2], seen[0.5]
     assert (len(one), len(two), [len(half) for half in halves]) == (1, 2, [1, 1])

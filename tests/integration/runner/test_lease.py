@@ -11,7 +11,7 @@ import pytest
 from sweep_service.runner import lease
 from sweep_service.store import open_store
 from tests.stored_sweeps import start, submit
-from tests.sweep_stack import wait_until
+from tests.waiting import wait_until
 
 # A process that holds the lease, with times cut short. Its loop moves while the file `moves` exists.
 HOLDER = """

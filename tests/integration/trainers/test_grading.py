@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.sweep_stack import command_of, wait_until
+from tests.sweep_stack import command_of
+from tests.waiting import PATIENT_S, wait_until
 from trainers.errors import GraderError
 from trainers.grading import GraderPool, GradingCounts, Verdict, grader_process
 from trainers.grading.grader_process import GraderProcess
@@ -26,7 +27,6 @@ from trainers.tasks.base import Completion, Judgement, Problem
 RIGHT, WRONG, LATE = Verdict(equal=True), Verdict(equal=False), Verdict(equal=False, timed_out=True)
 HALF = (r"\frac{1}{2}", "0.5")
 TOWER = "9^{9^{9^{9}}}"
-PATIENT_S = 300.0
 
 
 def script(tmp_path: Path, text: str) -> partial[GraderProcess]:
@@ -215,7 +215,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path, answer: str, number: signa
         if answer == TOWER:
             wait_until_busy(child)
         parent.send_signal(number)
-        assert parent.wait(60) == -number
+        assert parent.wait(PATIENT_S) == -number
         wait_until("the child is gone", lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
     finally:
         assert parent.stdout is not None
@@ -233,7 +233,7 @@ def test_the_lifeline_alone_ends_a_child() -> None:
         assert json.loads(child.stdout.readline()) == {"ready": True}
         assert child.poll() is None
         os.close(writer)
-        assert child.wait(60) == 5
+        assert child.wait(PATIENT_S) == 5
 
 
 def test_a_child_can_be_asked_by_hand_and_loads_nothing_of_the_trainer() -> None:
@@ -246,7 +246,7 @@ def test_a_child_can_be_asked_by_hand_and_loads_nothing_of_the_trainer() -> None
     ]
     lines = [{"id": 7, "gold": HALF[0], "answer": HALF[1]}, {"id": "b", "gold": "", "answer": "5"}]
     asked = "".join(json.dumps(line) + "\n" for line in lines)
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=PATIENT_S, check=True)
     assert [json.loads(line) for line in done.stdout.splitlines()] == [
         {"ready": True},
         {"id": 7, "equal": True},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweep_service.processes.child_processes import is_alive, start, start_kept, started_at, stop, terminate, this_host
-from tests.sweep_stack import wait_until
+from tests.waiting import PATIENT_S, wait_until
 
 # A program, a child that leaves its session, and an orphaned grandchild; each writes its pid.
 FAMILY = """
@@ -69,13 +69,13 @@ def test_the_end_of_the_lifeline_ends_all_that_the_keeper_keeps(tmp_path: Path) 
     below = [pid_in(tmp_path / name) for name in ("program", "orphan")]
     assert keeper.stdin is not None
     keeper.stdin.close()
-    assert keeper.wait(10) == 5
+    assert keeper.wait(PATIENT_S) == 5
     assert [started_at(pid) for pid in below] == [None, None]
 
 
 def test_a_program_that_ends_leaves_nothing_behind(tmp_path: Path) -> None:
     keeper = family(tmp_path, "leave")
-    assert keeper.wait(10) == 7
+    assert keeper.wait(PATIENT_S) == 7
     assert started_at(pid_in(tmp_path / "orphan")) is None
     stop(keeper, 1)
 
@@ -85,6 +85,6 @@ def test_the_keeper_passes_sigterm_on_and_dies_with_its_program(tmp_path: Path, 
     keeper = family(tmp_path, "stay")
     program, orphan = pid_in(tmp_path / "program"), pid_in(tmp_path / "orphan")
     os.kill(keeper.pid if number == signal.SIGTERM else program, number)
-    assert keeper.wait(10) == 128 + number
+    assert keeper.wait(PATIENT_S) == 128 + number
     assert [started_at(program), started_at(orphan)] == [None, None]
     stop(keeper, 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.sweep_stack import wait_until
+from tests.waiting import wait_until
 from trainers.config import TransformersEngine, VLLMEngine
 from trainers.errors import ConfigError, EngineError
 from trainers.rollouts.rollout_server import (

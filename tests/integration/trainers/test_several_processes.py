@@ -21,7 +21,8 @@ from sweep_service.store import Store, open_store
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.worker.reports import build_report
 from tests.integration.trainers.trainer_runs import SMALL, run_so_far
-from tests.sweep_stack import SMALL_TRAINING, ray_head, runner, small_sweep, submit_and_claim, wait_until
+from tests.sweep_stack import SMALL_TRAINING, ray_head, runner, small_sweep, submit_and_claim
+from tests.waiting import PATIENT_S, wait_until
 from trainers.config import TrainingConfig, with_params
 
 pytestmark = pytest.mark.long
@@ -57,7 +58,7 @@ def trained(job: Job) -> Iterator[tuple[Trainer, list[psutil.Process]]]:
 
     trainer = Trainer(job, start)
     try:
-        wait_until("it trains", lambda: run_so_far(Path(job.directory)).steps_done > 0 or trainer.wait(0), 150)
+        wait_until("it trains", lambda: run_so_far(Path(job.directory)).steps_done > 0 or trainer.wait(0))
         assert trainer.pid is not None
         ranks = psutil.Process(trainer.pid).children()
         assert len(ranks) == 2, (Path(job.directory) / "stderr.log").read_text()
@@ -73,7 +74,7 @@ def gone(processes: list[psutil.Process]) -> bool:
 def test_a_killed_process_is_a_crash_and_takes_the_other_with_it(cache: Path, tmp_path: Path) -> None:
     with trained(job(tmp_path, cache, steps=96000)) as (trainer, ranks):
         ranks[1].kill()
-        assert trainer.wait(10)
+        assert trainer.wait(PATIENT_S)
         assert gone(ranks)
         assert trainer.end.ending is Ending.KILLED
         assert "signal 9" in (trainer.end.message or "")
@@ -84,8 +85,8 @@ def test_the_recorded_process_ends_all(cache: Path, tmp_path: Path) -> None:
     with trained(job(tmp_path, cache, steps=96000)) as (trainer, ranks):
         assert trainer.pid is not None
         os.kill(trainer.pid, signal.SIGKILL)
-        assert trainer.wait(5)
-        wait_until("its processes end", lambda: gone(ranks), 5)
+        assert trainer.wait(PATIENT_S)
+        wait_until("its processes end", lambda: gone(ranks))
         assert trainer.end.ending is Ending.KILLED
 
 
@@ -93,7 +94,7 @@ def test_sigterm_saves_once_for_all(cache: Path, tmp_path: Path) -> None:
     with trained(job(tmp_path, cache, steps=96000)) as (trainer, ranks):
         assert trainer.pid is not None
         os.kill(trainer.pid, signal.SIGTERM)
-        assert trainer.wait(20)
+        assert trainer.wait(PATIENT_S)
         assert gone(ranks)
         assert trainer.end.ending is Ending.LOST
         record = run_so_far(tmp_path)
@@ -129,7 +130,7 @@ def test_a_sweep_of_trials_of_two_processes_is_what_torchrun_makes_by_hand(
             (launcher,) = running(store, fence.sweep_id)
             wait_until("two processes train", lambda: len(launcher.children()) == 2)
             assert {rank.environ()["OMP_NUM_THREADS"] for rank in launcher.children()} == {"1"}
-            assert process.wait(150) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+            assert process.wait(PATIENT_S) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
         (trial,), (config,) = store.list_trials(fence.sweep_id), store.list_configs(fence.sweep_id)
         assert trial.state is TrialState.SUCCEEDED
         (attempt,) = store.list_attempts(fence.sweep_id)
@@ -139,7 +140,7 @@ def test_a_sweep_of_trials_of_two_processes_is_what_torchrun_makes_by_hand(
     written.write_text(json.dumps(config.training | {"seed": trial.seed}))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "trainers"]
     command += [str(written), "--output", str(tmp_path / "by-hand"), "--cache", str(settings.cache)]
-    done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=PATIENT_S, check=False)
     assert done.returncode == 0, done.stderr.decode()
     by_hand = run_so_far(tmp_path / "by-hand")
     assert len(by_hand.metrics()) == 16
@@ -165,7 +166,7 @@ def test_processes_end_with_their_actor_their_runner_and_their_raylet(tmp_path: 
         def families() -> list[list[psutil.Process]]:
             return [[launcher, *launcher.children(recursive=True)] for launcher in running(store, sweep_id)]
 
-        wait_until("they run", lambda: [len(family) >= 3 for family in families()] == [True] * trials, 120)
+        wait_until("they run", lambda: [len(family) >= 3 for family in families()] == [True] * trials)
         return families()
 
     with contextlib.closing(open_store(settings.database_url)) as store, contextlib.ExitStack() as stack:
@@ -177,10 +178,10 @@ def test_processes_end_with_their_actor_their_runner_and_their_raylet(tmp_path: 
         actors = [family[0].parent() for family in (first, second, third)]
         assert None not in actors
         actors[0].kill()
-        wait_until("an actor's processes end", lambda: gone(first), 5)
+        wait_until("an actor's processes end", lambda: gone(first))
         assert not gone(second)
         driver.kill()
-        wait_until("a runner's processes end", lambda: gone(second), 10)
+        wait_until("a runner's processes end", lambda: gone(second))
         assert not gone(third)
         actors[2].parent().kill()
-        wait_until("a raylet's processes end", lambda: gone(third), 5)
+        wait_until("a raylet's processes end", lambda: gone(third))

@@ -12,6 +12,7 @@ import yaml
 from transformers import AutoModelForCausalLM
 
 from tests.integration.trainers.trainer_runs import SMALL, Run, run_so_far
+from tests.waiting import PATIENT_S
 from trainers.config import with_params
 from trainers.process.launch import meeting_place, process_environment
 
@@ -34,7 +35,7 @@ def two(*arguments: str) -> list[str]:
             for rank in range(2)
         ]
         try:
-            said = [process.communicate(timeout=120) for process in processes]
+            said = [process.communicate(timeout=PATIENT_S) for process in processes]
         finally:
             for process in processes:
                 process.kill()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.integration.trainers.step_stats_process import LEARNING_RATE, SHARES, groups, step
 from tests.unit.trainers.record.step_batches import rows_of
+from tests.waiting import PATIENT_S
 from trainers.record.rollout_stats import rollout_stats
 from trainers.record.step_stats import StepStats
 
@@ -40,7 +41,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         for rank in range(size)
     ]
     try:
-        errors = [process.communicate(timeout=120)[1] for process in processes]
+        errors = [process.communicate(timeout=PATIENT_S)[1] for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENT_S
+
 SCRIPT = """
 import hashlib, json, random, sys
 from pathlib import Path
@@ -26,7 +28,7 @@ def digests(hash_seed: int, threads: str) -> list[str]:
     command = [sys.executable, "-c", SCRIPT]
     root = Path(__file__).parents[3]
     return subprocess.run(
-        command, env=environment, cwd=root, check=True, capture_output=True, text=True, timeout=120
+        command, env=environment, cwd=root, check=True, capture_output=True, text=True, timeout=PATIENT_S
     ).stdout.split()
 
 

@@ -16,6 +16,8 @@ from trainers.config import TrainingConfig, WordProblemsTask
 from trainers.errors import CheckpointError
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, SUMMARY_METRICS
 
+LATER = [pytest.mark.long, pytest.mark.wires]
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -201,13 +203,18 @@ def without_schedule(metrics: dict[str, float | None]) -> dict[str, float | None
     "params",
     [
         {"model__lora": {"rank": 4}},
-        {"compute__autocast": "bfloat16"},
+        pytest.param({"compute__autocast": "bfloat16"}, marks=LATER),
         {"loss": {"name": "clip_cov", "selected_share": 0.2, "covariance_low": 0.0, "covariance_high": 9.0}},
-        {"terms": {"entropy_bonus": {"target": 1.5, "coefficient": 0.01}, "positive_nll": 0.1}},
-        {
-            "rollout__dynamic_sampling": {"prompts_per_round": 6, "max_rounds": 3},
-            "aggregation": {"denominator": "active"},
-        },
+        pytest.param(
+            {"terms": {"entropy_bonus": {"target": 1.5, "coefficient": 0.01}, "positive_nll": 0.1}}, marks=LATER
+        ),
+        pytest.param(
+            {
+                "rollout__dynamic_sampling": {"prompts_per_round": 6, "max_rounds": 3},
+                "aggregation": {"denominator": "active"},
+            },
+            marks=LATER,
+        ),
     ],
     ids=["lora", "autocast", "clip_cov", "terms", "dynamic_sampling"],
 )
@@ -220,9 +227,9 @@ def test_every_kind_of_run_resumes_bit_for_bit_in_the_middle_of_a_rollout(
     run(config, output, cache, stopping=lambda: run_so_far(output).steps_done >= 5)
     rest = run(config, tmp_path / "rest", cache, resume_from=output / "step-6")
     assert rest.metrics() == whole.metrics(after=6)
-    assert all(
-        math.isfinite(step["grad_norm"] or math.nan) and (step["reward/std"] or 0) >= 0 for step in whole.metrics()
-    )
+    norms = [step["grad_norm"] for step in whole.metrics()]
+    assert all(norm is not None and math.isfinite(norm) for norm in norms)
+    assert all((step["reward/std"] or 0) >= 0 for step in whole.metrics())
 
 
 def test_gradient_checkpointing_changes_no_number(straight: Run, cache: Path, tmp_path: Path) -> None:
@@ -247,6 +254,7 @@ def test_a_policy_that_is_not_finite_ends_as_diverged(cache: Path, tmp_path: Pat
     diverged = run(small_config(), tmp_path / "run", broken)
     assert diverged.outcome == diverged.events[-1]["outcome"] == "DIVERGED"
     assert diverged.events[-1]["step"] == 0
+    assert list(diverged.output.glob("step-*")) == []
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(straight: Run, cache: Path, tmp_path: Path) -> None:

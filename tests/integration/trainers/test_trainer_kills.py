@@ -13,6 +13,7 @@ import yaml
 from safetensors.torch import load_file
 
 from tests.integration.trainers.trainer_runs import SMALL, Run
+from tests.waiting import PATIENT_S
 from trainers.config import with_params
 from trainers.process.events import read_events
 
@@ -38,7 +39,7 @@ def run_until_done(folder: Path, cache: Path, planted: list[Moment | None]) -> t
     (folder / "moments.json").write_text(json.dumps(planted))
     command = [sys.executable, "-m", "tests.integration.trainers.trainer_kills", str(folder / "moments.json")]
     command += [str(folder / "run.yaml"), "--resume", "--output", str(folder / "run"), "--cache", str(cache)]
-    done = subprocess.run(command, capture_output=True, timeout=200, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=PATIENT_S, check=False)
     assert done.returncode == 0, done.stderr.decode()
     events = read_events(folder / "run" / "events.jsonl")
     return Run(events[-1].get("outcome", ""), events, folder / "run"), json.loads(done.stdout)

@@ -28,7 +28,7 @@ from trainers.training import policy_trainer
 from trainers.training.policy_trainer import PolicyTrainer
 from trainers.training.train import train
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.wires]
 
 EVALUATION = {"temperature": 0.6, "top_p": 0.9, "max_completion_tokens": 7, "probe_completions": 4}
 

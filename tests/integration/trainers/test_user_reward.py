@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.trainers.trainer_runs import run, small_config
+from tests.waiting import PATIENT_S
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "tasks.md"
 
@@ -19,7 +20,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, content in re.findall(r"```\w+\n# (\S+)\n(.*?)```", DOCUMENT.read_text(), re.DOTALL):
         (package / name).write_text(content)
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(site)]
-    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(package)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(package)], check=True, timeout=PATIENT_S)
     monkeypatch.syspath_prepend(site)
     return site
 

@@ -151,6 +151,8 @@ def test_settings_of_training_and_evaluation_reach_the_engine(vllm: StandIn, mod
     assert {name: engine.settings[name] for name in expected} == expected
 
 
+@pytest.mark.long
+@pytest.mark.wires
 def test_a_run_is_repeated_by_its_seed_whatever_is_evaluated(vllm: StandIn, model: Path, tmp_path: Path) -> None:
     first = Run(config_of(), model, tmp_path / "a").metrics()
     assert Run(config_of(evaluation__every_steps=2), model, tmp_path / "b").metrics() == first
@@ -168,6 +170,8 @@ def test_runs_of_other_seeds_draw_other_numbers(vllm: StandIn, model: Path, tmp_
     assert len(set(drawn)) == len(drawn) - 1 == 5
 
 
+@pytest.mark.long
+@pytest.mark.wires
 def test_a_run_stopped_while_sampling_goes_on_as_if_it_had_not_been(vllm: StandIn, model: Path, tmp_path: Path) -> None:
     whole = Run(config_of(), model, tmp_path / "whole").metrics()
     stop = False

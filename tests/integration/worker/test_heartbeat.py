@@ -14,7 +14,7 @@ from sweep_service.processes.child_processes import stop, this_host
 from sweep_service.settings import Settings
 from sweep_service.worker import heartbeat
 from sweep_service.worker.heartbeat import Heartbeat, complaint
-from tests.sweep_stack import wait_until
+from tests.waiting import wait_until
 
 
 def test_a_worker_is_alive_while_its_loop_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,9 +60,9 @@ def test_the_check_of_a_real_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert (found := check()).returncode == 0, found.stderr
         worker.send_signal(signal.SIGSTOP)
         monkeypatch.setattr(heartbeat, "DEAD_AFTER_S", 6.0)
-        wait_until("it counts as stuck", lambda: "is stuck" in (complaint(settings) or ""), 15)
+        wait_until("it counts as stuck", lambda: "is stuck" in (complaint(settings) or ""))
         worker.send_signal(signal.SIGCONT)
-        wait_until("it goes on", lambda: complaint(settings) is None, 15)
+        wait_until("it goes on", lambda: complaint(settings) is None)
     finally:
         stop(worker, 10)
     assert worker.returncode == 0

@@ -80,6 +80,7 @@ def test_a_report_is_built_from_the_store_and_kept(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.long
 def test_the_same_rows_give_the_same_bytes_in_whatever_order_they_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

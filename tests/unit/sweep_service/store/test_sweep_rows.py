@@ -24,6 +24,7 @@ from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import DesiredState, SweepState
 from tests import stored_sweeps as sweeps
+from tests.waiting import PATIENT_S
 from trainers.config import TrainingConfig
 
 LEASE_S = 3600
@@ -43,7 +44,7 @@ def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
     barrier = threading.Barrier(count)
 
     def begin(index: int) -> Any:
-        barrier.wait(10)
+        barrier.wait(PATIENT_S)
         return work(index)
 
     with ThreadPoolExecutor(count) as pool:

@@ -137,6 +137,7 @@ def test_epsilon_has_the_panels_if_beta2_is_fixed() -> None:
     assert [mark["text"] for mark in figure["layout"]["annotations"]] == ["<b>ε = 0.1</b>", "<b>ε = 0.2</b>"]
 
 
+@pytest.mark.long
 def test_many_values_share_panels_and_every_config_is_in_one() -> None:
     space = {"loss.beta1": [0.0, 1.0], "loss.beta2": [round(0.05 * step, 2) for step in range(14)]}
     report = build(sweep_inputs({"space": space}))

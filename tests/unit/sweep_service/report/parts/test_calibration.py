@@ -25,7 +25,9 @@ RUNS = 120
 ROWS = {f"{row.name}, {'differences' if row.differ else 'none'}": row for row in target_rows() if row.seeds == 4}
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if "recorded" in name else name for name in ROWS]
+)
 def test_better_is_rarely_false_and_intervals_cover(name: str) -> None:
     found = tally(ROWS[name], run_batch(ROWS[name], 0, 0, RUNS))
     # 120 runs have a standard error of 2 points at 95 %

@@ -162,6 +162,7 @@ def test_means_that_are_drawn_against_each_other_have_common_steps_and_a_band_ar
     assert np.mean([value or 0 for value in entropy.configs[0].mean]) == pytest.approx(1 + 41 / 2000, rel=0.01)
 
 
+@pytest.mark.long
 def test_of_many_configs_those_that_anyone_will_ask_for_are_drawn_in_full() -> None:
     betas = [round(0.02 * i, 2) for i in range(30)]
     report = build(sweep_inputs({"space": {"loss.beta1": betas, "loss.beta2": [1.0, 0.5]}}))

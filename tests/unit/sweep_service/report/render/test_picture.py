@@ -41,6 +41,7 @@ def test_equal_reports_give_equal_bytes(confirmed: Report) -> None:
     assert render_picture(confirmed, "svg") == render_picture(confirmed.model_copy(), "svg")
 
 
+@pytest.mark.long
 def test_bytes_do_not_depend_on_what_the_process_has_drawn(confirmed: Report) -> None:
     script = (
         "import hashlib, sys; from sweep_service.report.model import Report;"
@@ -88,6 +89,7 @@ def test_an_exploratory_sweep_shows_tune_seeds() -> None:
     assert "Every tune seed (nothing was confirmed)" in _comments(render_picture(build(inputs), "svg"))
 
 
+@pytest.mark.long
 def test_of_many_configs_the_best_are_drawn() -> None:
     space = {"loss.beta1": [i / 5 for i in range(5)], "loss.beta2": [i / 5 for i in range(5)]}
     spec = {"space": space, "seeds": {"tune": [0]}, "training": {"loss": {"name": "ce_gppo"}, "steps": 40}}
@@ -116,6 +118,7 @@ def test_letters_that_the_font_lacks_become_squares() -> None:
     assert literal("abcdef", 4) == "abc…"
 
 
+@pytest.mark.long
 def test_threads_that_draw_at_once_draw_the_same(confirmed: Report) -> None:
     """Matplotlib's settings belong to the process, so drawings wait for each other."""
     with ThreadPoolExecutor(3) as threads:
