@@ -31,8 +31,10 @@ from trainers.process.signals import hear_stop_signals
 MAX_RUNNERS: Final = 4
 """Number of sweeps that one worker runs at a time, sharing Ray's slots, besides one that is being cancelled."""
 MAX_FAILURES: Final = 3
-"""Number of runners in a row that may fail without progress before their sweep is given up."""
-LONGEST_BACKOFF_S: Final = 30.0
+"""Number of runners in a row that must fail without progress before their sweep is given up."""
+PATIENCE_S: Final = 300.0
+"""Seconds for which they must have failed, too: what ails a machine for seconds costs no sweep."""
+LONGEST_BACKOFF_S: Final = 60.0
 _TICK_S: Final = 0.2
 _CLAIM_EVERY_S: Final = 0.5
 _STOP_GRACE_S: Final = 2.0
@@ -54,6 +56,19 @@ class _Runner:
 
 
 @dataclass
+class _Failures:
+    """Runners of one sweep that have failed in a row, without progress between them."""
+
+    count: int = 0
+    since: float = field(default_factory=time.monotonic)
+    """The time of the first, in seconds."""
+
+    @property
+    def is_hopeless(self) -> bool:
+        return self.count >= MAX_FAILURES and time.monotonic() - self.since >= PATIENCE_S
+
+
+@dataclass
 class Worker:
     """Keeps runners alive from the main thread, which must outlive them, because they end when it ends.
 
@@ -64,7 +79,7 @@ class Worker:
     store: Store
     settings: Settings
     _runners: dict[str, _Runner] = field(default_factory=dict[str, "_Runner"])
-    _failures: dict[str, int] = field(default_factory=dict[str, int])
+    _failures: dict[str, _Failures] = field(default_factory=dict[str, _Failures])
 
     def __post_init__(self) -> None:
         self._reports = ReportBuilder(self.store, self.settings)
@@ -140,12 +155,19 @@ class Worker:
             return
         if self._progress(sweep.id) > runner.progress:
             self._failures.pop(sweep.id, None)
-        failures = self._failures[sweep.id] = self._failures.get(sweep.id, 0) + (code != NO_RAY_EXIT_CODE)
-        log.warning("the runner of %s ended with code %s; failures in a row: %d", sweep.id, code, failures)
-        if failures >= MAX_FAILURES:
-            self._give_up(runner.fence, f"its runner failed {failures} times in a row: {log_tail(runner.log)}")
-        elif failures > 1 or code == NO_RAY_EXIT_CODE:
-            self.store.renew_lease(runner.fence, min(LONGEST_BACKOFF_S, 2.0**failures))  # claimed again after that
+        failures = self._failures.get(sweep.id, _Failures())
+        if code != NO_RAY_EXIT_CODE:
+            failures.count += 1
+            self._failures[sweep.id] = failures
+        log.warning("the runner of %s ended with code %s; failures in a row: %d", sweep.id, code, failures.count)
+        if failures.is_hopeless:
+            message = (
+                f"its runner failed {failures.count} times in a row without progress, the last with exit code {code}"
+            )
+            self._give_up(runner.fence, f"{message}: {log_tail(runner.log)}")
+        elif failures.count > 1 or code == NO_RAY_EXIT_CODE:
+            pause_s = min(LONGEST_BACKOFF_S, 2.0**failures.count)
+            self.store.renew_lease(runner.fence, pause_s)  # claimed again after that
         else:
             self.store.release_lease(runner.fence)
 

@@ -56,7 +56,9 @@ def last_event(store: Store, sweep_id: str) -> int:
 
 
 def training(store: Store, sweep_id: str) -> bool:
-    """Whether a trial is under way that has recorded an update."""
+    """Whether a trial is under way that has recorded an update; what has ended would never be again."""
+    sweep = store.get_sweep(sweep_id)
+    assert not sweep.state.is_over, (sweep.state, sweep.message)
     return any(trial.step for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]))
 
 

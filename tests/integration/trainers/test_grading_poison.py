@@ -9,7 +9,7 @@ from trainers.grading.grader_process import MEMORY_KEPT_BYTES
 @pytest.mark.long
 def test_poison_costs_its_time_and_leaves_nothing_behind() -> None:
     asked = questions(5 * len(POISON), poison_share=0.2)
-    cost = judge(asked, deadline_s=0.5)
+    cost = judge(asked, deadline_s=3.0)  # the first right answer that a new child judges may need half a second
     assert set(cost.seconds) == {*POISON, "honest"}
     assert cost.wrong == []
     assert cost.left == 0

@@ -31,7 +31,10 @@ from tests.waiting import PATIENT_S, wait_until
 
 
 @pytest.mark.long
-def test_a_sweep_whose_runner_fails_again_and_again_is_given_up(tmp_path: Path) -> None:
+def test_a_sweep_whose_runner_fails_again_and_again_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.worker.work_loop.PATIENCE_S", 0)
     settings = Settings(home=tmp_path)  # names no Ray
     store = open_store(settings.database_url)
     sweep = submit(store)
@@ -39,10 +42,22 @@ def test_a_sweep_whose_runner_fails_again_and_again_is_given_up(tmp_path: Path) 
     Worker(store, settings).run(stopped)
     failed = store.get_sweep(sweep.id)
     assert failed.state is SweepState.FAILED
-    assert "its runner failed 3 times in a row" in (failed.message or "")
+    assert "its runner failed 3 times in a row without progress, the last with exit code 1" in (failed.message or "")
     assert "SWEEPS_RAY_ADDRESS must be host:port" in (failed.message or "")
     assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.CANCELLED}
     assert Report.model_validate_json(store.get_report(sweep.id, "json")).verdict.outcome is Outcome.INSUFFICIENT
+    store.close()
+
+
+@pytest.mark.long
+def test_three_failures_within_seconds_do_not_end_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweep_service.worker.work_loop.LONGEST_BACKOFF_S", 0.1)
+    settings = Settings(home=tmp_path)  # names no Ray
+    store = open_store(settings.database_url)
+    sweep = submit(store)
+    Worker(store, settings).run(_stop_when(lambda: store.get_sweep(sweep.id).epoch > 4))
+    assert not store.get_sweep(sweep.id).state.is_over
+    assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.PENDING}
     store.close()
 
 
@@ -51,6 +66,7 @@ def test_a_sweep_waits_while_there_is_no_ray_and_can_be_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sweep_service.worker.work_loop.MAX_FAILURES", 1)
+    monkeypatch.setattr("sweep_service.worker.work_loop.PATIENCE_S", 0)
     settings = Settings(home=tmp_path, ray_address="127.0.0.1:9")
     store = open_store(settings.database_url)
     sweep = submit(store)
