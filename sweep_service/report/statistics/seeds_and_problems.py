@@ -1,0 +1,156 @@
+"""The difference of two configs on problems, with an error that counts both the training seeds and the problems.
+
+Model of a difference on one benchmark: d(seed, problem) = mean + seed + problem + rest. Both configs ran on the same
+seeds and the same problems. For other seeds and other problems the mean of S x P differences has the variance
+var(seed)/S + var(problem)/P + var(rest)/(S P). Two parts estimate it: the variance over seeds of the means over
+problems, divided by S, which contains the rest, and what the variance over problems has beyond the rest, divided by P.
+
+Means over several benchmarks share the training seeds: a seed that is lucky on one tends to be lucky on the others. So
+the part of the seeds is computed from each seed's weighted mean over benchmarks, never benchmark by benchmark; the part
+of the problems, centred within each benchmark, adds up.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweep_service.report.statistics.critical_values import CONFIDENCE, Floats, student_critical
+
+
+@dataclass(frozen=True)
+class ProblemError:
+    """The part of a difference's error that other problems of the same kind would change."""
+
+    variance: float
+    """Variance of the difference; 0 where problems differ no more than the rest of the model explains."""
+    df: float
+    """Its degrees of freedom: problems minus 1 for one benchmark."""
+    num_problems: int
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """Mean over seeds and problems of (one config minus another), with the two parts of its error."""
+
+    difference: float
+    num_seeds: int
+    num_problems: int
+    seed_variance: float | None
+    """Variance of the difference over training seeds, the rest of the model included; None for one seed."""
+    seed_df: int
+    problem_variance: float | None
+    """Variance over problems beyond that; None where a benchmark has a single problem, and for one seed."""
+    problem_df: float
+
+    @property
+    def standard_error(self) -> float | None:
+        """Standard error for other seeds and other problems; None where a part of it is unknown."""
+        if self.seed_variance is None or self.problem_variance is None:
+            return None
+        return math.sqrt(self.seed_variance + self.problem_variance)
+
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
+        """Return the bounds of the difference; None where a part of the error is unknown, or all values are equal."""
+        if not self.standard_error or self.seed_variance is None or self.problem_variance is None:
+            return None
+        half = combined_width(
+            student_critical(self.seed_df, confidence) * math.sqrt(self.seed_variance),
+            student_critical(self.problem_df, confidence) * math.sqrt(self.problem_variance),
+        )
+        return self.difference - half, self.difference + half
+
+
+def combined_width(seeds: float, problems: float) -> float:
+    """Return half the width of an interval from the halves that its two parts would have alone (Howe's rule).
+
+    Each part keeps its own degrees of freedom, so the interval is never narrower than with one part alone. One number
+    of degrees of freedom for the sum (Satterthwaite) covers less with 3 seeds: docs/statistics.md.
+    """
+    return math.hypot(seeds, problems)
+
+
+def paired_difference(
+    config_BSP: Sequence[Floats], other_BSP: Sequence[Floats], weights_B: Sequence[float] | None = None
+) -> PairedDifference | None:
+    """Compare two configs on the seeds and problems that both have.
+
+    A seed without any value on one of the benchmarks is left out everywhere, since it cannot be paired; then a problem
+    without a value on one of the seeds left is left out.
+
+    Args:
+        config_BSP: the config's share of right samples, an array (seeds, problems) for each benchmark; NaN where no
+            sample was judged. All benchmarks have the same seeds in the same order.
+        other_BSP: those of the config to subtract, in the same shapes and orders.
+        weights_B: what each benchmark counts; equal weights unless given. They are divided by their sum.
+    Returns: None if no seed is left, or no problem of some benchmark.
+    Raises: ValueError, if shapes or weights do not fit.
+    """
+    deltas_BSP = [_deltas(one, other) for one, other in zip(config_BSP, other_BSP, strict=True)]
+    shares_B = _shares(len(deltas_BSP), weights_B)
+    if len({deltas_SP.shape[0] for deltas_SP in deltas_BSP}) > 1:
+        raise ValueError(f"benchmarks with unlike numbers of seeds: {[deltas.shape for deltas in deltas_BSP]}")
+    paired_S = np.all([(~np.isnan(deltas_SP)).any(axis=1) for deltas_SP in deltas_BSP], axis=0)
+    whole_BSP = [_whole(deltas_SP[paired_S]) for deltas_SP in deltas_BSP]
+    if not paired_S.any() or any(not deltas_SP.size for deltas_SP in whole_BSP):
+        return None
+    means_S = np.sum([share * deltas.mean(axis=1) for share, deltas in zip(shares_B, whole_BSP, strict=True)], axis=0)
+    seeds = len(means_S)
+    problems = problem_error(whole_BSP, shares_B)
+    return PairedDifference(
+        difference=float(means_S.mean()),
+        num_seeds=seeds,
+        num_problems=sum(deltas.shape[1] for deltas in whole_BSP),
+        seed_variance=float(means_S.var(ddof=1)) / seeds if seeds > 1 else None,
+        seed_df=seeds - 1,
+        problem_variance=None if problems is None else problems.variance,
+        problem_df=0.0 if problems is None else problems.df,
+    )
+
+
+def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0,)) -> ProblemError | None:
+    """Estimate the part of the problems from differences without missing values.
+
+    The variance of problems' means over seeds also contains the rest of the model. What the rest adds is subtracted,
+    because the part of the seeds has it already; below zero the estimate is 0.
+
+    Args:
+        deltas_BSP: differences, an array (seeds, problems) for each benchmark.
+        shares_B: what each benchmark counts; they sum to 1.
+    Returns: None with fewer than two seeds, or two problems of each benchmark.
+    """
+    total, rest, squares = 0.0, 0.0, 0.0
+    for share, deltas_SP in zip(shares_B, deltas_BSP, strict=True):
+        seeds, problems = deltas_SP.shape
+        if seeds < 2 or problems < 2:
+            return None
+        means_P, means_S = deltas_SP.mean(axis=0), deltas_SP.mean(axis=1)
+        left_SP = deltas_SP - means_P - means_S[:, None] + means_P.mean()
+        part = share**2 * float(means_P.var(ddof=1)) / problems
+        total, squares = total + part, squares + part**2 / (problems - 1)
+        rest += share**2 * float((left_SP**2).sum()) / ((seeds - 1) * (problems - 1) * seeds * problems)
+    num_problems = sum(deltas.shape[1] for deltas in deltas_BSP)
+    df = total**2 / squares if squares else float(num_problems - len(deltas_BSP))
+    return ProblemError(max(total - rest, 0.0), df, num_problems)
+
+
+def _deltas(one_SP: Floats, other_SP: Floats) -> Floats:
+    one, other = np.asarray(one_SP, dtype=float), np.asarray(other_SP, dtype=float)
+    if one.ndim != 2 or one.shape != other.shape:
+        raise ValueError(
+            f"values of two configs have shapes {one.shape} and {other.shape}; both need (seeds, problems)"
+        )
+    return one - other
+
+
+def _shares(benchmarks: int, weights_B: Sequence[float] | None) -> list[float]:
+    weights = [1.0] * benchmarks if weights_B is None else [float(weight) for weight in weights_B]
+    if not weights or len(weights) != benchmarks or min(weights) < 0 or sum(weights) <= 0:
+        raise ValueError(f"weights {weights} for {benchmarks} benchmarks: give each one that is not negative")
+    return [weight / sum(weights) for weight in weights]
+
+
+def _whole(deltas_SP: Floats) -> Floats:
+    """Leave out the problems that lack a value on a seed."""
+    return deltas_SP[:, ~np.isnan(deltas_SP).any(axis=0)]

@@ -1,0 +1,137 @@
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+
+from sweep_service.report.statistics.seeds_and_problems import PairedDifference, paired_difference
+
+Floats = npt.NDArray[np.float64]
+
+TABLE = np.array([[0.9, 0.2, 0.5, 0.4], [0.7, 0.1, 0.6, 0.2], [0.8, 0.4, 0.7, 0.3]])
+"""Shares of right samples of 4 problems on 3 seeds."""
+OTHER = np.array([[0.5, 0.3, 0.2, 0.4], [0.6, 0.1, 0.1, 0.3], [0.5, 0.2, 0.4, 0.5]])
+
+
+def compare(*benchmarks: Floats, weights: list[float] | None = None) -> PairedDifference:
+    """Compare with a config that is never right, so that the differences are these values."""
+    found = paired_difference(benchmarks, [np.zeros_like(values) for values in benchmarks], weights)
+    assert found is not None
+    return found
+
+
+def test_both_parts_agree_with_the_table_of_an_analysis_of_variance() -> None:
+    """The mean squares are summed up cell by cell, and the parts follow from their expectations."""
+    d = TABLE - OTHER
+    seeds, problems = d.shape
+    grand = sum(d.flat) / d.size
+    of_seeds = sum(problems * (sum(row) / problems - grand) ** 2 for row in d) / (seeds - 1)
+    of_problems = sum(seeds * (sum(column) / seeds - grand) ** 2 for column in d.T) / (problems - 1)
+    of_rest = sum(
+        (d[s, p] - sum(d[s]) / problems - sum(d[:, p]) / seeds + grand) ** 2
+        for s in range(seeds)
+        for p in range(problems)
+    ) / ((seeds - 1) * (problems - 1))
+    found = paired_difference([TABLE], [OTHER])
+    assert found is not None
+    assert found.difference == pytest.approx(grand)
+    assert found.seed_variance == pytest.approx(of_seeds / d.size)
+    assert found.problem_variance == pytest.approx((of_problems - of_rest) / d.size)
+    assert (found.num_seeds, found.num_problems, found.seed_df) == (3, 4, 2)
+    assert found.problem_df == pytest.approx(3)
+    assert found.standard_error == pytest.approx(math.sqrt((of_seeds + of_problems - of_rest) / d.size))
+
+
+def test_problems_that_are_all_alike_leave_students_interval_over_seeds() -> None:
+    values = np.repeat([[0.3], [0.5], [0.4], [0.7]], 6, axis=1)
+    found = compare(values).interval()
+    expected = stats.ttest_1samp(values[:, 0], 0).confidence_interval(0.95)
+    assert found == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_seeds_that_are_all_alike_leave_students_interval_over_problems() -> None:
+    values = np.repeat([[0.3, 0.5, 0.1, 0.7, 0.2]], 4, axis=0)
+    found = compare(values).interval()
+    expected = stats.ttest_1samp(values[0], 0).confidence_interval(0.95)
+    assert found == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_a_missing_cell_leaves_its_problem_out_and_a_missing_row_its_seed() -> None:
+    holed = TABLE.copy()
+    holed[1, 2] = math.nan
+    assert compare(holed) == compare(np.delete(TABLE, 2, axis=1))
+    gone = TABLE.copy()
+    gone[1] = math.nan
+    assert compare(gone, OTHER) == compare(np.delete(TABLE, 1, axis=0), np.delete(OTHER, 1, axis=0))
+    empty = np.full_like(TABLE, math.nan)
+    assert paired_difference([empty], [TABLE]) is None
+    scattered = np.where(np.eye(3, 4, dtype=bool) | (np.arange(4) == 3), math.nan, TABLE)
+    assert paired_difference([scattered], [TABLE]) is None
+
+
+def test_what_the_data_do_not_determine_is_none() -> None:
+    one_seed, one_problem = compare(TABLE[:1]), compare(TABLE[:, :1])
+    assert (one_seed.seed_variance, one_seed.standard_error, one_seed.interval()) == (None, None, None)
+    assert (one_problem.problem_variance, one_problem.standard_error, one_problem.interval()) == (None, None, None)
+    assert compare(np.full((3, 4), 0.5)).interval() is None
+
+
+def test_weights_count_as_shares() -> None:
+    twice = compare(TABLE, OTHER, weights=[2, 2])
+    assert twice == compare(TABLE, OTHER)
+    assert twice.difference == pytest.approx((TABLE.mean() + OTHER.mean()) / 2)
+    assert compare(TABLE, OTHER, weights=[1, 0]).standard_error == pytest.approx(compare(TABLE).standard_error)
+
+
+@pytest.mark.parametrize(
+    ("config", "other", "weights", "message"),
+    [
+        ([TABLE], [OTHER[:2]], None, r"shapes \(3, 4\) and \(2, 4\)"),
+        ([TABLE[0]], [OTHER[0]], None, "seeds, problems"),
+        ([TABLE, TABLE[:2]], [OTHER, OTHER[:2]], None, "unlike numbers of seeds"),
+        ([TABLE], [OTHER], [1.0, 2.0], r"weights \[1.0, 2.0\] for 1 benchmarks"),
+        ([TABLE], [OTHER], [0.0], "for 1 benchmarks"),
+        ([TABLE, TABLE], [OTHER, OTHER], [2.0, -1.0], "not negative"),
+        ([], [], None, "for 0 benchmarks"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    config: list[Floats], other: list[Floats], weights: list[float] | None, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        paired_difference(config, other, weights)
+
+
+def drawn(random: np.random.Generator, seeds: int, problems: int, sds: tuple[float, float, float]) -> Floats:
+    """Draw differences around zero; the standard deviations are those of seeds, problems and the rest."""
+    of_seed, of_problem, of_rest = sds
+    return (
+        random.normal(0, of_seed, (seeds, 1))
+        + random.normal(0, of_problem, (1, problems))
+        + random.normal(0, of_rest, (seeds, problems))
+    )
+
+
+@pytest.mark.parametrize("seeds", [3, 6])
+@pytest.mark.parametrize("problems", [8, 100])
+@pytest.mark.parametrize(
+    "sds", [(0.02, 0.1, 0.15), (0.05, 0.02, 0.2), (0.0, 0.1, 0.1), (0.05, 0.0, 0.1)], ids=lambda sds: f"sds {sds}"
+)
+def test_intervals_contain_the_truth(seeds: int, problems: int, sds: tuple[float, float, float]) -> None:
+    random = np.random.default_rng(5)
+    intervals = [compare(drawn(random, seeds, problems, sds)).interval() for _ in range(1500)]
+    covered = [interval is not None and interval[0] <= 0 <= interval[1] for interval in intervals]
+    assert np.mean(covered) > 0.93
+
+
+def test_a_seed_that_is_lucky_on_every_benchmark_counts_once() -> None:
+    """Seed effects that four benchmarks share do not average out, as they would if each had seeds of its own."""
+    random = np.random.default_rng(6)
+    covered = []
+    for _ in range(1500):
+        shared = random.normal(0, 0.05, (4, 1))
+        found = compare(*(shared + drawn(random, 4, problems, (0.0, 0.05, 0.1)) for problems in (15, 30, 30, 60)))
+        low, high = found.interval() or (0.0, 0.0)
+        covered.append(low <= 0 <= high)
+    assert 0.93 < np.mean(covered) < 0.985
