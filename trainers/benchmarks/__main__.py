@@ -28,7 +28,7 @@ _EPILOG: Final = """\
 benchmarks (problems, samples of each, longest completion):
 {catalog}
 
-  arithmetic comes with this package. The others, and your own, are added to the cache before, by
+  arithmetic and expressions come with this package. The others, and your own, are added to the cache before, by
   `sweeps benchmarks add NAME`, or from a file by `python -m trainers.benchmarks convert NAME FILE`.
 
 what is written, below DIR/NAME:
@@ -45,7 +45,7 @@ examples:
   python -m trainers.benchmarks convert gsm8k grade_school_math/data/test.jsonl
 """
 
-_PROMPT_HELP: Final = "auto: through the tokenizer's chat template if it has one"
+_PROMPT_HELP: Final = "auto: through the tokenizer's chat template if it has one and the benchmark is not plain"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -122,7 +122,9 @@ def _parser() -> argparse.ArgumentParser:
     sampling.add_argument("--prompt-suffix", metavar="TEXT", help="text after every problem")
     sampling.add_argument("--dtype", choices=["float32", "bfloat16"], help="bfloat16 on a GPU, float32 on a CPU")
     judging = parser.add_argument_group("judging")
-    judging.add_argument("--reward", default="math", metavar="NAME", help=f"math; known: {', '.join(known_names())}")
+    judging.add_argument(
+        "--reward", metavar="NAME", help=f"usually math, else the benchmark's own; known: {', '.join(known_names())}"
+    )
     machine = parser.add_argument_group("machine")
     machine.add_argument("--batch", default="32", metavar="N", help="completions sampled at a time (32); less memory")
     _add_cache(machine)

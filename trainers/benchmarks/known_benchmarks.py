@@ -38,6 +38,10 @@ class Benchmark(NamedTuple):
     top_p: float = 0.95
     prompt_suffix: str = REASONING_SUFFIX
     """Text after every problem."""
+    chat: bool = True
+    """Whether prompts go through the chat template of a tokenizer that has one."""
+    reward: str = "math"
+    """Name in trainers.rewards of what judges completions."""
 
 
 _CE_GPPO: Final = ("Kwai-Klear/CE-GPPO", "10558fe017ac776773fd7f29753d8353a11c0813")
@@ -68,6 +72,18 @@ KNOWN_BENCHMARKS: Final[Mapping[str, Benchmark]] = {
         256,
         None,
         prompt_suffix="\nPut the answer within \\boxed{}.\n",
+    ),
+    "expressions": Benchmark(
+        "Sums and differences of a given value, as the tiny policy writes them",
+        24,
+        8,
+        16,
+        None,
+        temperature=1.0,
+        top_p=1.0,
+        prompt_suffix="",
+        chat=False,
+        reward="expression",
     ),
 }
 

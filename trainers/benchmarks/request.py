@@ -67,12 +67,12 @@ def _sampling(name: str, options: argparse.Namespace) -> BenchmarkSampling:
     faults = list[str]()
     if options.prompt == "chat" and not template:
         faults.append(f"--prompt chat: the tokenizer in {options.model} has no chat template; use plain")
-    if options.reward not in known_names():
+    if options.reward is not None and options.reward not in known_names():
         faults.append(f"--reward: there is no {options.reward!r}; known are {', '.join(known_names())}")
-    settings = {
-        field: value for field, value in usual(name)._asdict().items() if field in BenchmarkSampling.model_fields
-    }
-    other = {"chat": options.prompt != "plain" and template, "dtype": "bfloat16" if device() == "cuda" else "float32"}
+    benchmark = usual(name)
+    settings = {field: value for field, value in benchmark._asdict().items() if field in BenchmarkSampling.model_fields}
+    chat = options.prompt == "chat" or (options.prompt == "auto" and benchmark.chat)
+    other = {"chat": chat and template, "dtype": "bfloat16" if device() == "cuda" else "float32"}
     try:
         sampling = BenchmarkSampling.model_validate({**settings, **other, **options_by_field})
     except ValidationError as error:

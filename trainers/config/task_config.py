@@ -7,6 +7,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from trainers.config.base import CatalogName, Frozen
 from trainers.config.data_config import DataConfig, HeldOutData
 
+BenchmarkNames = Annotated[
+    tuple[CatalogName, ...],
+    Field(max_length=100, description="Benchmarks whose problems are neither trained nor validated on."),
+]
+
 
 class ExpressionsTask(Frozen):
     """Write an arithmetic expression with a given value: the prompt is `N=`, the reward 1 if the answer has value N."""
@@ -17,6 +22,7 @@ class ExpressionsTask(Frozen):
     validation_every: int = Field(
         default=5, ge=2, le=1000, description="Every so many numbers one is for validation only."
     )
+    apart_from: BenchmarkNames = ()
 
     @model_validator(mode="after")
     def _range(self) -> Self:
@@ -66,7 +72,8 @@ class WordProblemsTask(Frozen):
         default=DataConfig(), description="What to read, or its name alone; shop-sums comes with the package."
     )
     reward: CatalogName = Field(
-        default="math", description="exact, number, math, or the reward of an installed package: see docs/tasks.md."
+        default="math",
+        description="exact, number, math, expression, or the reward of an installed package: see docs/tasks.md.",
     )
     correct_from: float | None = Field(
         default=None,
@@ -91,9 +98,7 @@ class WordProblemsTask(Frozen):
         le=1_000_000,
         description="Without validation: every so many problems one is kept from training for it.",
     )
-    apart_from: tuple[CatalogName, ...] = Field(
-        default=(), max_length=100, description="Benchmarks whose problems are neither trained nor validated on."
-    )
+    apart_from: BenchmarkNames = ()
 
 
 TaskConfig = ExpressionsTask | CountdownTask | WordProblemsTask

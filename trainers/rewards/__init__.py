@@ -18,6 +18,7 @@ GROUP: Final = "sweeps.rewards"
 
 REWARDS: Final = {
     "exact": "trainers.rewards.exact:ExactReward",
+    "expression": "trainers.rewards.expression:ExpressionReward",
     "math": "trainers.rewards.math:MathReward",
     "number": "trainers.rewards.number:NumberReward",
 }

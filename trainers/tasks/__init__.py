@@ -15,7 +15,7 @@ def make_task(config: TaskConfig, cache: Path) -> Task:
         case ExpressionsTask():
             from trainers.tasks.expressions import Expressions
 
-            return Expressions(config)
+            return Expressions(config, cache)
         case CountdownTask():
             from trainers.tasks.countdown import Countdown
 

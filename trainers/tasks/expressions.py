@@ -4,21 +4,22 @@ Many answers are right, so a policy has entropy to lose. Imports no torch.
 """
 
 import random
-import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trainers.config import ExpressionsTask
+from trainers.errors import ConfigError
+from trainers.rewards.expression import ExpressionReward
 from trainers.tasks.base import Completion, Judgement, Problem
+from trainers.tasks.benchmark_texts import benchmark_texts
+from trainers.tasks.same_text import same_text
 from trainers.tasks.tokenizers import character_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 _CHARACTERS: Final = "0123456789+-="
-_EXPRESSION: Final = re.compile(r"[0-9]{1,3}(?:[+-][0-9]{1,3}){1,3}")
-_TERM: Final = re.compile(r"[+-]?[0-9]+")
-_LEADING_ZEROS: Final = re.compile(r"\b0+(?=[0-9])")
 _LARGEST_SUBTRAHEND: Final = 99
 
 
@@ -26,23 +27,31 @@ class Expressions:
     """The task, over the numbers that its configuration names.
 
     Every `validation_every`-th number is a validation problem and is not trained on with rewards; the supervised warm
-    start sees all numbers.
+    start sees all numbers but those of `apart_from`, which are in no part of the task.
+
+    Raises: ConfigError, if a benchmark is missing or leaves no number to train or to validate on.
     """
 
-    def __init__(self, config: ExpressionsTask) -> None:
+    def __init__(self, config: ExpressionsTask, cache: Path) -> None:
         numbers = range(config.smallest, config.largest + 1)
-        self._numbers = numbers
         held_out = set(numbers[config.validation_every - 1 :: config.validation_every])
-        self.training = [_problem(number) for number in numbers if number not in held_out]
-        self.validation = [_problem(number) for number in numbers if number in held_out]
+        texts = benchmark_texts(config.apart_from, cache)
+        apart = {number for number in numbers if texts and same_text(_problem(number).prompt) in texts}
+        self._range, self._apart = numbers, sorted(apart)
+        self._taught = [number for number in numbers if number not in apart]
+        self.training = [_problem(number) for number in self._taught if number not in held_out]
+        self.validation = [_problem(number) for number in self._taught if number in held_out]
+        for part, problems in {"training": self.training, "validation": self.validation}.items():
+            if not problems:
+                raise ConfigError(
+                    f"task.apart_from {', '.join(config.apart_from)}: no number of {config.smallest}..{config.largest} "
+                    f"is left for {part}; widen task.smallest and task.largest"
+                )
+        self._reward = ExpressionReward()
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
-        """Reward 1 if the whole completion is an expression of two to four terms with the right value, else 0.
-
-        An answer is the expression itself without leading zeros, not its value: the right ones differ, and how many
-        different ones a policy still finds is what training may cost. `3+4` and `4+3` are two answers.
-        """
-        return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
+        """Judge each completion of the problem beside it, by the reward `expression`."""
+        return self._reward.judge(problems, completions)
 
     def tokenizer(self) -> "PreTrainedTokenizerFast":
         """Make a tokenizer with one token a character of prompts and expressions."""
@@ -50,7 +59,7 @@ class Expressions:
 
     def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
         """Draw a random prompt and a random right answer: 40 % sums of two, 30 % differences, 30 % sums of three."""
-        number = random_numbers.choice(self._numbers)
+        number = random_numbers.choice(self._taught)
         kind = random_numbers.random()
         if kind < 0.4:
             first = random_numbers.randint(0, number)
@@ -65,26 +74,12 @@ class Expressions:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The range of numbers that the task is about."""
-        return {"task": "expressions", "smallest": self._numbers[0], "largest": self._numbers[-1]}
+        """The range of numbers that the task is about, and those of it that it keeps apart, if there are any."""
+        apart = {"apart_from": self._apart} if self._apart else {}
+        return {"task": "expressions", "smallest": self._range[0], "largest": self._range[-1], **apart}
 
     def close(self) -> None:
         """Do nothing: no process is kept running."""
-
-
-def value_of(expression: str) -> int | None:
-    """Return the value of an expression of two to four terms of at most three digits; None for any other text."""
-    if not _EXPRESSION.fullmatch(expression):
-        return None
-    return sum(int(term) for term in _TERM.findall(expression))
-
-
-def _judged(problem: Problem, completion: Completion) -> Judgement:
-    value = None if completion.truncated else value_of(completion.text)
-    if value is None:
-        return Judgement(reward=0.0, correct=False)
-    correct = value == int(problem.answer)
-    return Judgement(float(correct), correct, answer=_LEADING_ZEROS.sub("", completion.text))
 
 
 def _problem(number: int) -> Problem:

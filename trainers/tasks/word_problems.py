@@ -6,17 +6,17 @@ A policy made from scratch reads it through a byte-level tokenizer trained on th
 import hashlib
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trainers.catalog.entries import BenchmarkEntry, entry_folder, read_entry, shipped_file
 from trainers.config import DataConfig, WordProblemsTask
 from trainers.errors import ConfigError, Faults
 from trainers.rewards import make_reward
 from trainers.rewards.number import no_number, remedy, value_of
 from trainers.tasks.base import Completion, Judgement, Problem, by_length
+from trainers.tasks.benchmark_texts import benchmark_texts
 from trainers.tasks.data_record import Reason, Source
 from trainers.tasks.dataset_rows import ProblemRow, read_dataset
 from trainers.tasks.same_text import same_text
@@ -46,7 +46,7 @@ class WordProblems:
         faults = Faults()
         benchmarks, datasets = set[str](), list[list[ProblemRow]]()
         with faults.noted():
-            benchmarks = _benchmarks(config.apart_from, cache)
+            benchmarks = benchmark_texts(config.apart_from, cache)
         for data, place in self._read_data():
             with faults.noted():
                 datasets.append(self._rows(data, place, cache, benchmarks))
@@ -175,23 +175,6 @@ def boxed(problem: Problem) -> str:
 def _alike(rows: Sequence[ProblemRow], texts: set[str]) -> list[bool]:
     """Tell of each row whether its problem is among these, up to layout."""
     return [same_text(row.problem) in texts for row in rows] if texts else [False] * len(rows)
-
-
-def _benchmarks(names: Iterable[str], cache: Path) -> set[str]:
-    """Read the problems of benchmarks of the catalog, in the form in which equal ones are equal."""
-    texts = set[str]()
-    for name in names:
-        path = shipped_file(BenchmarkEntry, name)
-        try:
-            if path is None:
-                read_entry(cache, BenchmarkEntry, name)
-                path = entry_folder(cache, BenchmarkEntry, name) / "problems.jsonl"
-            texts |= {same_text(json.loads(line)["problem"]) for line in path.read_bytes().splitlines() if line.strip()}
-        except ConfigError as error:
-            raise ConfigError(f"task.apart_from: {error}") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"task.apart_from {name}: {path} is damaged ({error}); add the benchmark anew") from error
-    return texts
 
 
 def _parted(rows: Sequence[ProblemRow], config: WordProblemsTask) -> tuple[list[ProblemRow], list[ProblemRow]]:

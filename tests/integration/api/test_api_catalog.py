@@ -26,7 +26,7 @@ def test_the_catalog_is_listed_in_pages(served: Served, client: Client, model: M
     for name in ("a", "z"):
         add_local_dataset(tmp_path / "rows.jsonl", served.service.settings.cache, name)
     assert [entry.name for entry in client.datasets()] == ["a", "shop-sums", "z"]
-    assert [(entry.name, entry.problems) for entry in client.benchmarks()] == [("arithmetic", 40)]
+    assert [(entry.name, entry.problems) for entry in client.benchmarks()] == [("arithmetic", 40), ("expressions", 24)]
     first = served.http.get("/v1/datasets", params={"page_size": 2}).json()
     assert [item["name"] for item in first["items"]] == ["a", "shop-sums"]
     rest = served.http.get("/v1/datasets", params={"page_size": 2, "page_token": first["next_page_token"]}).json()

@@ -146,7 +146,7 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path, capfd: pytest.
         "with `sweeps benchmarks add` aime24, from Kwai-Klear/CE-GPPO@10558fe",
         "--benchmark: nonsense is not in the catalog of benchmarks",
         "--prompt chat: the tokenizer",
-        "--reward: there is no 'magic'; known are exact, math, number",
+        "--reward: there is no 'magic'; known are exact, expression, math, number",
         "--samples: Input should be greater than or equal to 1 (got '0')",
         "--top-p: Input should be less than or equal to 1 (got '2')",
         "--seed: Input should be a valid integer",
@@ -243,6 +243,19 @@ def test_prompts_go_through_the_chat_template_if_there_is_one(model: Path, tmp_p
     assert main(_words(chatty, tmp_path)) == 0
     assert json.loads(_written(tmp_path)["job.json"])["sampling"]["chat"] is True
     assert model_digest(chatty) != model_digest(model)
+
+
+def test_a_plain_benchmark_is_asked_and_judged_in_its_own_way_whatever_the_model_brings(
+    model: Path, tmp_path: Path
+) -> None:
+    chatty = save_tiny_model(tmp_path / "chatty")
+    (chatty / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    assert (
+        main(["--model", str(chatty), "--benchmark", "expressions", "--output", str(tmp_path), "--samples", "1"]) == 0
+    )
+    sampling = json.loads((tmp_path / "expressions" / "job.json").read_bytes())["sampling"]
+    assert (sampling["chat"], sampling["reward"], sampling["prompt_suffix"]) == (False, "expression", "")
+    assert (sampling["samples"], sampling["max_tokens"], sampling["temperature"], sampling["top_p"]) == (1, 16, 1, 1)
 
 
 def test_sampling_stops_at_once_when_asked(model: Path) -> None:

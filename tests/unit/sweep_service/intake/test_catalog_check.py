@@ -96,7 +96,8 @@ CHAT = {"name": "pretrained", "model": "chat"}
         (
             spec(task={"apart_from": ["aime24"]}),
             "/training/task/apart_from",
-            "aime24 is not in the catalog of benchmarks (`sweeps benchmarks add` adds it); there are arithmetic",
+            "aime24 is not in the catalog of benchmarks (`sweeps benchmarks add` adds it); there are arithmetic, "
+            "expressions",
         ),
         (
             spec(data={"template": "chat"}),

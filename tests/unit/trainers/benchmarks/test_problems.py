@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from tests.unit.trainers.benchmarks.make_arithmetic import problems as arithmetic_problems
+from tests.unit.trainers.benchmarks.make_expressions import problems as expression_problems
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
 from trainers.benchmarks.problems import BenchmarkProblem, jsonl, read_problems
 from trainers.benchmarks.upstream import converted, read_upstream
 from trainers.catalog.entries import BenchmarkEntry, Origin, entry_folder
+from trainers.config import ExpressionsTask
 from trainers.errors import ConfigError
+from trainers.tasks import Problem, make_task
 
 
 def _numbered(count: int) -> list[BenchmarkProblem]:
@@ -38,8 +41,12 @@ def test_the_catalog_has_the_papers_settings() -> None:
         "amc23": (40, 32, 16384),
         "gsm8k": (1319, 4, 16384),
         "arithmetic": (40, 8, 256),
+        "expressions": (24, 8, 16),
     }
-    assert {(known.temperature, known.top_p) for known in KNOWN_BENCHMARKS.values()} == {(0.6, 0.95)}
+    published = [known for name, known in KNOWN_BENCHMARKS.items() if name != "expressions"]
+    assert {(known.temperature, known.top_p, known.chat, known.reward) for known in published} == {
+        (0.6, 0.95, True, "math")
+    }
 
 
 def test_the_shipped_benchmark_is_what_its_generator_writes_and_its_answers_are_right(tmp_path: Path) -> None:
@@ -58,6 +65,15 @@ def test_the_shipped_benchmark_is_what_its_generator_writes_and_its_answers_are_
             if (match := re.fullmatch(text, problem.problem))
         ]
         assert problem.answer == str(answer)
+
+
+def test_the_benchmark_of_expressions_asks_as_the_task_does(tmp_path: Path) -> None:
+    problems = read_problems("expressions", tmp_path).problems
+    assert problems == expression_problems()
+    task = make_task(ExpressionsTask(), tmp_path)
+    asked = {Problem(problem.problem, problem.answer) for problem in problems}
+    assert asked <= set(task.training)
+    assert len(asked) == 24
 
 
 def test_a_written_file_is_read_back_and_named_by_the_digest_of_its_bytes(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def install(site: Path, name: str, entries: str) -> None:
 
 def test_an_installed_package_judges_a_task(site: Path) -> None:
     install(site, "short_answers", "short = short_answers:Short")
-    assert known_names() == ["exact", "math", "number", "short"]
+    assert known_names() == ["exact", "expression", "math", "number", "short"]
     task = make_task(WordProblemsTask(reward="short"), site)
     problem = task.training[0]
     judgements = task.judge([problem] * 2, [Completion(problem.answer, 1, False), Completion("yes", 1, False)])
@@ -54,7 +54,7 @@ def test_an_installed_package_judges_a_task(site: Path) -> None:
 
 def test_an_unknown_name_is_refused_with_all_that_are_known(site: Path) -> None:
     install(site, "short_answers", "short = short_answers:Short")
-    with pytest.raises(ConfigError, match=r"no reward 'shrt' .* known are exact, math, number, short\."):
+    with pytest.raises(ConfigError, match=r"no reward 'shrt' .* known are exact, expression, math, number, short\."):
         make_task(WordProblemsTask(reward="shrt"), site)
 
 

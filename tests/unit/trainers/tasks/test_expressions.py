@@ -1,12 +1,18 @@
+import hashlib
 import random
+from pathlib import Path
 
 import pytest
 
+from tests.unit.trainers.tasks.chats import add_benchmark
 from trainers.config import ExpressionsTask
+from trainers.errors import ConfigError, GraderError
+from trainers.rewards.expression import value_of
 from trainers.tasks import Completion, Judgement, Problem
-from trainers.tasks.expressions import Expressions, value_of
+from trainers.tasks.expressions import Expressions
 
-TASK = Expressions(ExpressionsTask())
+CACHE = Path("absent")
+TASK = Expressions(ExpressionsTask(), CACHE)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +66,7 @@ def test_a_whole_right_answer_earns_one_and_everything_else_nothing(
 
 @pytest.mark.parametrize("config", [ExpressionsTask(), ExpressionsTask(smallest=0, largest=999)])
 def test_the_warm_start_is_taught_right_answers_only(config: ExpressionsTask) -> None:
-    task, random_numbers = Expressions(config), random.Random(0)
+    task, random_numbers = Expressions(config, CACHE), random.Random(0)
     examples = [task.worked_example(random_numbers) for _ in range(2000)]
     problems = [Problem(prompt, prompt[:-1]) for prompt, _ in examples]
     judgements = task.judge(problems, [Completion(answer, len(answer), truncated=False) for _, answer in examples])
@@ -80,3 +86,49 @@ def test_validation_problems_are_not_trained_on() -> None:
     assert not training & validation
     assert {int(problem.answer) for problem in training | validation} == set(range(2, 100))
     assert [problem.answer for problem in TASK.validation[:3]] == ["6", "11", "16"]
+
+
+def test_an_answer_that_is_not_a_whole_number_cannot_be_judged() -> None:
+    with pytest.raises(GraderError, match=r"answers to 'x=': '1/2' is not a whole number; choose another reward"):
+        TASK.judge([Problem("x=", "1/2")], [Completion("1+1", 3, truncated=False)])
+
+
+# apart from benchmarks
+
+
+def _numbers(task: Expressions) -> list[int]:
+    return [int(problem.answer) for problem in [*task.training, *task.validation]]
+
+
+def _taught(task: Expressions, draws: int) -> list[str]:
+    random_numbers = random.Random(0)
+    return ["".join(task.worked_example(random_numbers)) for _ in range(draws)]
+
+
+def test_numbers_of_benchmarks_are_in_no_part_of_the_task(tmp_path: Path) -> None:
+    add_benchmark(tmp_path, "own", ["7 =", "12=", "100=", "What is 9?"])
+    task = Expressions(ExpressionsTask(apart_from=("own",)), tmp_path)
+    assert sorted(_numbers(task)) == [number for number in range(2, 100) if number not in (7, 12)]
+    assert task.validation == TASK.validation
+    assert {int(text.partition("=")[0]) for text in _taught(task, 5000)} == set(_numbers(task))
+    assert task.recipe == TASK.recipe | {"apart_from": [7, 12]}
+
+
+def test_the_shipped_benchmark_leaves_all_validation_problems_and_most_of_training() -> None:
+    task = Expressions(ExpressionsTask(apart_from=("expressions",)), CACHE)
+    assert task.validation == TASK.validation
+    assert len(task.training) == len(TASK.training) - 24 == 55
+
+
+def test_without_benchmarks_the_warm_start_is_what_it_was_before_there_were_any() -> None:
+    assert TASK.recipe == {"task": "expressions", "smallest": 2, "largest": 99}
+    taught = hashlib.sha256("\n".join(_taught(TASK, 1000)).encode()).hexdigest()
+    assert taught.startswith("de756194c32c51dd")  # drawn by the version that knew no apart_from
+
+
+def test_benchmarks_that_are_missing_or_leave_nothing_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^task\.apart_from: aime24 is not in the catalog of benchmarks"):
+        Expressions(ExpressionsTask(apart_from=("aime24",)), tmp_path)
+    add_benchmark(tmp_path, "own", ["6=", "11="])
+    with pytest.raises(ConfigError, match=r"^task\.apart_from own: no number of 2\.\.12 is left for validation; widen"):
+        Expressions(ExpressionsTask(smallest=2, largest=12, apart_from=("own",)), tmp_path)
