@@ -12,6 +12,7 @@ from sweep_service.store.base import Fence
 from sweep_service.store.curve_rows import CurveRows
 from sweep_service.store.database import open_engine, schema_versions, upgrade
 from sweep_service.store.probe_rows import ProbeRows
+from sweep_service.store.problem_rows import ProblemRows
 from sweep_service.store.projection_rows import ProjectionRows
 from sweep_service.store.report_content import KeptReport
 from sweep_service.store.report_rows import ReportRows
@@ -21,7 +22,7 @@ from sweep_service.store.trial_rows import TrialRows
 __all__ = ["DatabaseAway", "Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 
 
-class Store(SweepRows, TrialRows, CurveRows, ProjectionRows, ReportRows, ProbeRows):
+class Store(SweepRows, TrialRows, CurveRows, ProblemRows, ProjectionRows, ReportRows, ProbeRows):
     """The store of all tables."""
 
 

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, and_, select, update
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import Fence, append_event
+from sweep_service.store.problem_rows import store_problem_counts, store_problem_names
 from sweep_service.sweep.records import Attempt
 
 
@@ -50,6 +51,10 @@ def store_event(connection: Connection, fence: Fence, attempt: Attempt, event: M
         case "evaluation":
             data = {"trial_id": trial_id, "step": event["step"], "metrics": event["metrics"]}
             append_event(connection, fence.sweep_id, "trial.evaluated", data)
+            if "problems" in event:  # trainers of earlier versions did not count
+                store_problem_counts(connection, trial_id, event["step"], event["problems"])
+        case "problems":
+            store_problem_names(connection, fence.sweep_id, event)
         case "samples":
             same = and_(t.samples.c.trial_id == trial_id, t.samples.c.step == event["step"])
             connection.execute(t.samples.delete().where(same))

@@ -145,6 +145,24 @@ samples = Table(
     Column("samples", JSON, nullable=False),
 )
 
+problem_sets = Table(
+    "problem_sets",
+    metadata,
+    Column("sweep_id", ForeignKey("sweeps.id"), primary_key=True),
+    Column("digest", String(64), primary_key=True),
+    Column("names", JSON, nullable=False),
+)
+
+problem_counts = Table(
+    "problem_counts",
+    metadata,
+    Column("trial_id", ForeignKey("trials.id"), primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("judged", JSON, nullable=False),
+    Column("right", JSON, nullable=False),
+)
+
 checkpoints = Table(
     "checkpoints",
     metadata,

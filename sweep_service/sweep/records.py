@@ -240,6 +240,19 @@ class Sample(Record):
     """Reward of the completion; None where the judge failed."""
 
 
+class ProblemCounts(Record):
+    """How often a trial's policy was right on each validation problem at one evaluation."""
+
+    trial_id: str
+    step: int
+    names: tuple[str, ...]
+    """Names of the problems, made from their content; judged and right are in their order."""
+    judged: tuple[int, ...]
+    """Number of judged samples of each problem; one on which the judge failed is missing."""
+    right: tuple[int, ...]
+    """Number of right ones among them."""
+
+
 class Checkpoint(Record):
     """A complete checkpoint of an attempt."""
 

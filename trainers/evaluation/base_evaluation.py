@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.process.durable import write_whole
 from trainers.process.locks import locked
 
@@ -37,13 +38,15 @@ def base_evaluation(
         if (stored := _read(path, full_key)) is not None:
             return stored
         evaluation = compute()
-        write_whole(path, json.dumps({"key": full_key, **evaluation._asdict()}, allow_nan=False))
+        content = evaluation._asdict() | {"problems": evaluation.problems._asdict()}
+        write_whole(path, json.dumps({"key": full_key, **content}, allow_nan=False))
         return evaluation
 
 
 def _read(path: Path, key: str) -> Evaluation | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return Evaluation(content["metrics"], content["samples"]) if content["key"] == key else None
+        problems = ProblemCounts(**content["problems"])
+        return Evaluation(content["metrics"], content["samples"], problems) if content["key"] == key else None
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None

@@ -5,14 +5,16 @@ from typing import Any, NamedTuple
 
 from trainers.config import EvaluationConfig
 from trainers.evaluation.estimates import Counts, average, average_pass_at_k, mean
+from trainers.evaluation.problem_counts import ProblemCounts, count_problems
 from trainers.tasks.base import Completion, Judgement, Problem
 
 
 class Evaluation(NamedTuple):
-    """Metrics named in `trainers.record.metrics.EVALUATION_METRICS` and a few completions to look at."""
+    """Metrics named in `trainers.record.metrics.EVALUATION_METRICS`, a few completions to look at, and the counts."""
 
     metrics: dict[str, float | None]
     samples: list[dict[str, Any]]
+    problems: ProblemCounts
 
 
 Sampler = Callable[[Sequence[Problem]], list[tuple[Completion, Judgement]]]
@@ -28,8 +30,9 @@ def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationCon
     repeated = [problem for problem in problems for _ in range(k)]
     pairs = sample(repeated)
     completions, judgements = [completion for completion, _ in pairs], [judgement for _, judgement in pairs]
+    groups = [judgements[start : start + k] for start in range(0, len(judgements), k)]
     metrics: dict[str, float | None] = {
-        **_scores([judgements[start : start + k] for start in range(0, len(judgements), k)], config.pass_k),
+        **_scores(groups, config.pass_k),
         "eval/length_mean": mean([completion.tokens for completion in completions]),
         "eval/truncated_share": mean([completion.truncated for completion in completions]),
         "eval/failed_share": mean([judgement.reward is None for judgement in judgements]),
@@ -43,6 +46,7 @@ def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationCon
             {"prompt": repeated[i].prompt, "completion": completions[i].text, "reward": judgements[i].reward}
             for i in sorted(shown)
         ],
+        count_problems(problems, groups),
     )
 
 

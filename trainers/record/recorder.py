@@ -25,6 +25,7 @@ class Recorder:
         self._tokens_total: float = state.get("tokens_total", 0)
         self._evaluations: list[float] = state.get("evaluations", [])
         self._latest: dict[str, float | None] = state.get("latest", {})
+        self._named_problems: str | None = None
 
     @property
     def state(self) -> dict[str, Any]:
@@ -45,11 +46,18 @@ class Recorder:
         self._bar.update()
 
     def evaluation(self, step: int, evaluation: Evaluation) -> None:
-        """Record an evaluation and the completions it shows."""
+        """Record an evaluation, what it counted problem by problem, and the completions it shows.
+
+        The problems' names come once before the first evaluation of this process.
+        """
         self._latest = evaluation.metrics
         if (value := evaluation.metrics["eval/avg_at_k"]) is not None:
             self._evaluations = [*self._evaluations, value][-_AVERAGED_EVALUATIONS:]
-        self.events.write("evaluation", step=step, metrics=evaluation.metrics)
+        problems = evaluation.problems
+        if self._named_problems != problems.digest:
+            self._named_problems = problems.digest
+            self.events.write("problems", digest=problems.digest, names=problems.names)
+        self.events.write("evaluation", step=step, metrics=evaluation.metrics, problems=problems.event)
         self.events.write("samples", step=step, samples=evaluation.samples)
 
     def finished(self, outcome: Outcome, step: int) -> None:

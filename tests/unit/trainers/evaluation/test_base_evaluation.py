@@ -8,8 +8,13 @@ import pytest
 from tests.waiting import PATIENT_S
 from trainers.evaluation.base_evaluation import base_evaluation
 from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.problem_counts import ProblemCounts
 
-EVALUATION = Evaluation({"eval/avg_at_k": 0.1 + 0.2, "eval/pass_at_k": None}, [{"prompt": "6=", "reward": None}])
+EVALUATION = Evaluation(
+    {"eval/avg_at_k": 0.1 + 0.2, "eval/pass_at_k": None},
+    [{"prompt": "6=", "reward": None}],
+    ProblemCounts(["a", "b"], [2, 1], [1, 0]),
+)
 
 
 class Counted:
@@ -86,4 +91,15 @@ def test_another_version_of_a_library_that_samples_or_judges_computes_anew(
     base_evaluation(tmp_path, {"model": "a"}, compute)
     monkeypatch.setattr(f"{base_evaluation.__module__}.version", lambda name: "0" if name == library else real(name))
     base_evaluation(tmp_path, {"model": "a"}, compute)
+    assert compute.calls == 2
+
+
+def test_an_evaluation_that_an_earlier_version_kept_without_counts_is_computed_again(tmp_path: Path) -> None:
+    compute = Counted()
+    base_evaluation(tmp_path, {}, compute)
+    (file,) = tmp_path.glob("evaluations/*.json")
+    content = json.loads(file.read_text())
+    del content["problems"]
+    file.write_text(json.dumps(content))
+    assert base_evaluation(tmp_path, {}, compute).problems == EVALUATION.problems
     assert compute.calls == 2

@@ -1,9 +1,11 @@
 from collections.abc import Sequence
+from hashlib import sha256
 
 import pytest
 
 from trainers.config import EvaluationConfig
 from trainers.evaluation.evaluate import evaluate
+from trainers.evaluation.problem_counts import problem_name
 from trainers.record.metrics import EVALUATION_METRICS
 from trainers.tasks.base import Completion, Judgement, Problem
 
@@ -59,6 +61,15 @@ def test_a_failed_judgement_is_missing_not_wrong() -> None:
     assert result.metrics["eval/failed_share"] == 3 / 8
     assert result.metrics["eval/avg_at_k_se"] is None  # one problem has a single judged sample
     assert result.samples[1]["reward"] is None
+    assert result.problems.judged == [1, 0, 2, 2]
+    assert result.problems.right == [1, 0, 2, 0]
+    assert result.problems.names == [problem_name(problem) for problem in PROBLEMS]
+
+
+def test_a_problem_is_named_by_its_content_and_sorted_by_its_prompt() -> None:
+    one, same, other = problem_name(PROBLEMS[0]), problem_name(Problem("6=", "6")), problem_name(Problem("6=", "7"))
+    assert one == same != other
+    assert one[:12] == other[:12] == sha256(b"6=").hexdigest()[:12]
 
 
 def test_an_evaluation_whose_judge_always_fails_has_no_score() -> None:

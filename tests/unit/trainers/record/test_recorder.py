@@ -3,8 +3,11 @@ from pathlib import Path
 import pytest
 
 from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.process.events import EventWriter, read_events
 from trainers.record.recorder import Recorder
+
+COUNTS = ProblemCounts(["a", "b"], [4, 4], [1, 3])
 
 
 def test_a_step_without_rewards_is_recorded(tmp_path: Path) -> None:
@@ -34,8 +37,22 @@ def test_the_summary_averages_the_last_three_evaluations(tmp_path: Path) -> None
     with EventWriter(tmp_path / "events.jsonl") as events:
         recorder = Recorder(events, total_steps=8, first_step=0, state={})
         for step, value in enumerate((0.9, 0.1, None, 0.2, 0.6)):
-            recorder.evaluation(step, Evaluation({"eval/avg_at_k": value}, []))
+            recorder.evaluation(step, Evaluation({"eval/avg_at_k": value}, [], COUNTS))
         recorder.finished("SUCCEEDED", 8)
     (finished,) = [event for event in read_events(tmp_path / "events.jsonl") if event["type"] == "finished"]
     assert finished["summary"]["eval/avg_at_k"] == 0.6
     assert finished["summary"]["eval/avg_at_k_last3"] == pytest.approx(0.3)
+
+
+def test_the_problems_are_named_once_by_each_process_and_counted_at_every_evaluation(tmp_path: Path) -> None:
+    failed = COUNTS._replace(judged=[4, 3])
+    for counts in ([COUNTS, failed], [COUNTS]):
+        with EventWriter(tmp_path / "events.jsonl") as events:
+            recorder = Recorder(events, total_steps=8, first_step=0, state={})
+            for step, counted in enumerate(counts):
+                recorder.evaluation(step, Evaluation({"eval/avg_at_k": 0.5}, [], counted))
+    events = [event for event in read_events(tmp_path / "events.jsonl") if event["type"] != "samples"]
+    assert [event["type"] for event in events] == ["problems", "evaluation", "evaluation", "problems", "evaluation"]
+    assert (events[0]["digest"], events[0]["names"]) == (COUNTS.digest, ["a", "b"])
+    assert events[1]["problems"] == {"digest": COUNTS.digest, "judged": 4, "right": [1, 3]}
+    assert events[2]["problems"] == {"digest": COUNTS.digest, "judged": [4, 3], "right": [1, 3]}

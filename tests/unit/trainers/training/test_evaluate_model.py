@@ -9,11 +9,12 @@ import pytest
 from tests.unit.trainers.training.bare_trainers import config
 from trainers.config import TrainingConfig
 from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.training import evaluate_model as module
 from trainers.training.evaluate_model import evaluate_model
 from trainers.training.sampling_trainer import Folders
 
-SCORE = Evaluation({"eval/avg_at_k": 0.5}, [])
+SCORE = Evaluation({"eval/avg_at_k": 0.5}, [], ProblemCounts([], [], []))
 
 
 class Told:
