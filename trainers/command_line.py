@@ -1,4 +1,4 @@
-"""Command line: one training run.
+"""Command line: one training run, or what is asked of its configuration or model instead.
 
 python -m trainers CONFIG.yaml [dotted=value ...]
 """
@@ -11,12 +11,14 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
+from trainers.benchmarks.measure_request import read_request
 from trainers.config import TrainingConfig, with_params
 from trainers.config.complaints import complaints, settings_of
 from trainers.errors import CheckpointError, ConfigError
@@ -29,11 +31,14 @@ from trainers.rollouts.rollout_server import hide_server_gpus
 from trainers.training.out_of_memory import OUT_OF_MEMORY, is_out_of_memory, message, phase_of
 from trainers.yaml_text import YamlError, read_yaml, read_yaml_file
 
+Work = Callable[..., str]
+"""Takes `events` and `stopping`, and returns the outcome, a key of `EXIT_CODES`."""
+
 _ANOTHERS_END_S: Final = 1.0
 _EPILOG: Final = """\
 what a run writes, below DIR:
   events.jsonl   one JSON object a line: started, progress, data, step, evaluation, samples, checkpoint, finished,
-                 failed; with --probe: cost
+                 failed; with --probe: cost; with --measure: benchmark
   step-N/        the newest checkpoints: a Hugging Face model (or LoRA adapter) with all that is needed to go on exactly
   best-N/        with keep_best=true: the model of the best evaluation so far
 
@@ -52,6 +57,8 @@ examples:
   python -m trainers run.yaml --preview                        three prompts as the model reads them; reads no weights
   python -m trainers run.yaml --evaluate runs/run/step-480     evaluate a model as the run did after its last step
   python -m trainers run.yaml --processes 2                    two processes train one policy, each on its GPU
+  python -m trainers run.yaml --measure request.json --output measured/run
+                                                               measure a model on benchmarks (docs/benchmarks.md)
 """
 
 
@@ -66,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             follow_parent(options.parent_fd)
     except OSError as error:
         return _refused(f"--parent-fd {options.parent_fd} cannot be used: {error}")
+    if options.measure is not None:
+        return _measure(options, output)
     if options.processes < 1 or (options.processes > 1 and "RANK" in os.environ):
         return _refused(
             f"--processes {options.processes}: give 1 or more, and none below torchrun, which starts its own"
@@ -97,10 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with EventWriter(output / EVENTS_FILE) as events:
                 events.write("failed", code="BAD_CONFIG", message=str(error))
         return _refused(str(error))
-    resume_from = newest(output) if options.resume else options.resume_from
-    model_only, probe = options.model_only_at_end, options.probe
-    code = _run(config, output, options.cache, resume_from, model_only=model_only, probe=probe)
-    if probe and code == EXIT_CODES["SUCCEEDED"] and _first_process():
+    code = _recorded(config, output, partial(_training, config, options, output))
+    if options.probe and code == EXIT_CODES["SUCCEEDED"] and _first_process():
         figures = next(event["figures"] for event in read_events(output / EVENTS_FILE) if event["type"] == "cost")
         sys.stdout.write("".join(f"{name:24} {value}\n" for name, value in figures.items()))
     return code
@@ -113,12 +120,21 @@ def _refused(message: str) -> int:
 
 def _holds_run(output: Path) -> bool:
     """Say whether this folder holds a run, other than one that was refused before its first update."""
-    try:
-        lines = (output / EVENTS_FILE).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return False
+    lines = _record(output)
     refused = bool(lines) and '"code":"BAD_CONFIG"' in lines[-1]
-    return not refused or newest(output) is not None or any('"type":"step"' in line for line in lines)
+    return bool(lines) and (not refused or _trained(output))
+
+
+def _trained(output: Path) -> bool:
+    """Say whether this folder holds a run that has made an update."""
+    return newest(output) is not None or any('"type":"step"' in line for line in _record(output))
+
+
+def _record(output: Path) -> list[str]:
+    try:
+        return (output / EVENTS_FILE).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
@@ -208,35 +224,61 @@ def _evaluate(options: argparse.Namespace) -> int:
     return EXIT_CODES["SUCCEEDED"]
 
 
-def _run(
-    config: TrainingConfig, output: Path, cache: Path, resume_from: Path | None, *, model_only: bool, probe: bool
-) -> int:
+def _measure(options: argparse.Namespace, output: Path) -> int:
+    """Measure a model on benchmarks; the record of an earlier attempt goes on."""
+    if options.processes != 1 or "RANK" in os.environ:
+        return _refused("--measure: one process measures a model; leave out --processes, and start it without torchrun")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if _trained(output):
+            return _refused(f"--output: {output} holds a training run; name another folder")
+        options.cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return _refused(f"--output {output} or --cache {options.cache} cannot be used: {error}")
+    try:
+        config, request = load_config(options.config, options.setting), read_request(options.measure)
+    except ConfigError as error:
+        with EventWriter(output / EVENTS_FILE) as events:
+            events.write("failed", code="BAD_CONFIG", message=str(error))
+        return _refused(str(error))
+
+    def measuring() -> Work:
+        from trainers.benchmarks.measure import measure_model
+
+        return partial(measure_model, config, request, output, cache=options.cache)
+
+    return _recorded(config, output, measuring)
+
+
+def _training(config: TrainingConfig, options: argparse.Namespace, output: Path) -> Work:
+    hide_server_gpus(config.rollout.engine)
+    from trainers.cost.cost_probe import measure_cost
+    from trainers.training.train import train
+
+    if options.probe:
+        return partial(measure_cost, config, output, cache=options.cache)
+    resume_from = newest(output) if options.resume else options.resume_from
+    model_only = options.model_only_at_end
+    return partial(train, config, output, cache=options.cache, resume_from=resume_from, model_only=model_only)
+
+
+def _recorded(config: TrainingConfig, output: Path, imported: Callable[[], Work]) -> int:
+    """Do work with a record, which gets its end, too; return the exit code.
+
+    Args:
+        imported: imports torch, transformers and trl, which takes seconds, and returns the work.
+    """
     stop = StopSignal()
     stop.install()
     _prepare_imports()
     with EventWriter(output / EVENTS_FILE) if _first_process() else NoEvents() as events:
         try:
-            hide_server_gpus(config.rollout.engine)
+            work = imported()
             from transformers.utils import logging
-
-            from trainers.cost.cost_probe import measure_cost  # imports torch, transformers and trl: seconds
-            from trainers.training.train import train
 
             logging.disable_progress_bar()
             gc.freeze()  # what was imported stays; collections during training need not look at it
-
-            if probe:
-                outcome = measure_cost(config, output, events, cache=cache, stopping=lambda: stop.requested)
-            else:
-                outcome = train(
-                    config,
-                    output,
-                    events,
-                    cache=cache,
-                    resume_from=resume_from,
-                    stopping=lambda: stop.requested,
-                    model_only=model_only,
-                )
+            outcome = work(events=events, stopping=lambda: stop.requested)
         except (CheckpointError, ConfigError) as error:
             events.write("failed", code="BAD_CONFIG", message=str(error))
             return _refused(str(error))
@@ -254,7 +296,7 @@ def _run(
             traceback.print_exc()
             return EXIT_CODES["FAILED"]
     if outcome == "STOPPED" and _first_process():
-        sys.stderr.write("\nstopped by a signal; the same command goes on with --resume\n")
+        sys.stderr.write("\nstopped by a signal; the same command goes on, of a training with --resume\n")
     return EXIT_CODES[outcome]
 
 
@@ -278,6 +320,9 @@ def _parser() -> argparse.ArgumentParser:
     resuming.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --output, if any")
     resuming.add_argument(
         "--probe", action="store_true", help="cost probe: measure time and memory of three updates; keep no model"
+    )
+    resuming.add_argument(
+        "--measure", type=Path, metavar="REQUEST.json", help="train nothing; measure a model on benchmarks, resumable"
     )
     resuming.add_argument("--resume-from", type=Path, metavar="CHECKPOINT", help="continue from this step-N folder")
     parser.add_argument(

@@ -8,14 +8,17 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from trainers.benchmarks.add_benchmark import add_file
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
+from trainers.benchmarks.model_reader import ModelReader
 from trainers.benchmarks.request import requested
-from trainers.benchmarks.run import run
+from trainers.benchmarks.result import summary
+from trainers.benchmarks.run import prepare, run
 from trainers.benchmarks.sampler import ModelSampler
 from trainers.catalog.entries import BenchmarkEntry, entry_folder
 from trainers.catalog.new_entry import Reporter
@@ -73,9 +76,11 @@ def _evaluate(words: Sequence[str]) -> int:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     batch, evaluations = requested(options)
     load = partial(ModelSampler, options.model, evaluations[0].job.sampling.dtype, lambda: stop.requested)
-    for line in run(evaluations, load, batch, lambda: stop.requested):
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
+    with ExitStack() as stack:
+        prepared = prepare(evaluations, partial(ModelReader, options.model), stack)
+        for evaluation, content in run(prepared, load, batch, lambda: stop.requested):
+            sys.stdout.write(f"{summary(evaluation.job.benchmark, content['scores'])}\n")
+            sys.stdout.flush()
     return EXIT_CODES["SUCCEEDED"]
 
 

@@ -38,6 +38,7 @@ class Job(Frozen):
     problems_sha256: str
     model_sha256: str
     sampling: BenchmarkSampling
+    engine: Literal["transformers", "vllm"] = Field(default="transformers", description="What samples.")
     device: str
     versions: Mapping[str, str]
 
@@ -56,13 +57,15 @@ def keep_job(folder: Path, job: Job) -> None:
         write_whole(path, json.dumps(now, indent=2) + "\n")
         return
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored: Any = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(stored, dict):  # folders of earlier versions name no engine
+            stored.setdefault("engine", Job.model_fields["engine"].default)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read ({error}); name another --output") from error
+        raise ConfigError(f"{path} cannot be read ({error}); remove {folder}, or name another folder") from error
     if differing := _differences(stored, now):
         raise ConfigError(
             *(f"{path}: {name} was {before!r}, now {after!r}" for name, before, after in differing),
-            f"--output: {folder} holds samples of another evaluation; name another folder, or ask for the same",
+            f"{folder} holds samples of another evaluation; name another folder, or ask for the same",
         )
 
 

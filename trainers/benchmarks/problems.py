@@ -71,7 +71,7 @@ def _located(name: str, cache: Path) -> tuple[Path, str]:
         entry = read_entry(cache, BenchmarkEntry, name)
     except ConfigError as error:
         source = f" {name}, from {KNOWN_BENCHMARKS[name].source}" if name in KNOWN_BENCHMARKS else ""
-        raise ConfigError(f"--benchmark: {error}{source}") from error
+        raise ConfigError(f"{error}{source}") from error
     return entry_folder(cache, BenchmarkEntry, name) / PROBLEMS_FILE, origin_text(entry.origin)
 
 

@@ -1,21 +1,21 @@
 """Turns the words of the command line into evaluations, or into one error that names everything wrong."""
 
 import argparse
-import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from trainers.benchmarks.job import BenchmarkSampling, Job
 from trainers.benchmarks.known_benchmarks import usual
-from trainers.benchmarks.problems import read_problems
+from trainers.benchmarks.problems import ProblemSet, read_problems
 from trainers.benchmarks.run import BenchmarkEvaluation, all_of
 from trainers.benchmarks.sampler import device, has_chat_template
 from trainers.errors import ConfigError
 from trainers.policy.model_folder import model_digest
+from trainers.process.environment import versions
 from trainers.rewards import known_names
 
 _LIBRARIES: Final = ("torch", "transformers", "tokenizers", "math-verify")
@@ -31,25 +31,46 @@ def requested(options: argparse.Namespace) -> tuple[int, list[BenchmarkEvaluatio
     checks += [partial(read_problems, name, options.cache) for name in names]
     checks += [partial(_sampling, name, options) for name in names]
     digest, batch, *details = all_of(checks)  # first the problems of each benchmark, then the sampling of each
-    versions = {"python": platform.python_version(), **{library: version(library) for library in _LIBRARIES}}
     evaluations = [
-        BenchmarkEvaluation(
-            Job(
-                benchmark=name,
-                problems=len(problems.problems),
-                problems_origin=problems.origin,
-                problems_sha256=problems.sha256,
-                model_sha256=digest,
-                sampling=sampling,
-                device=device(),
-                versions=versions,
-            ),
-            problems.problems,
-            options.output / name,
-        )
+        BenchmarkEvaluation(job_of(name, problems, digest, sampling), problems.problems, options.output / name)
         for name, problems, sampling in zip(names, details, details[len(names) :], strict=False)
     ]
     return batch, evaluations
+
+
+def job_of(
+    name: str, problems: ProblemSet, model_sha256: str, sampling: BenchmarkSampling, vllm: str | None = None
+) -> Job:
+    """Return the job of evaluating a model here and now.
+
+    Args:
+        vllm: version of vLLM, if it samples; None: Transformers does.
+    """
+    engine = {} if vllm is None else {"vllm": vllm}
+    return Job(
+        benchmark=name,
+        problems=len(problems.problems),
+        problems_origin=problems.origin,
+        problems_sha256=problems.sha256,
+        model_sha256=model_sha256,
+        sampling=sampling,
+        engine="transformers" if vllm is None else "vllm",
+        device=device(),
+        versions=versions(_LIBRARIES) | engine,
+    )
+
+
+def usual_sampling(name: str, model: Path, *, chat: bool | None = None) -> Mapping[str, Any]:
+    """Return the settings with which a benchmark is sampled from a model on this machine, all but the seed.
+
+    Args:
+        chat: whether prompts go through the chat template of a tokenizer that has one; None: as the benchmark says.
+    """
+    benchmark = usual(name)
+    settings = {field: value for field, value in benchmark._asdict().items() if field in BenchmarkSampling.model_fields}
+    wanted = benchmark.chat if chat is None else chat
+    dtype = "bfloat16" if device() == "cuda" else "float32"
+    return settings | {"chat": wanted and has_chat_template(model), "dtype": dtype}
 
 
 def _batch(text: str) -> int:
@@ -63,18 +84,14 @@ def _sampling(name: str, options: argparse.Namespace) -> BenchmarkSampling:
     options_by_field = {
         field: value for field in BenchmarkSampling.model_fields if (value := getattr(options, field, None)) is not None
     }
-    template = has_chat_template(options.model)
     faults = list[str]()
-    if options.prompt == "chat" and not template:
+    if options.prompt == "chat" and not has_chat_template(options.model):
         faults.append(f"--prompt chat: the tokenizer in {options.model} has no chat template; use plain")
     if options.reward is not None and options.reward not in known_names():
         faults.append(f"--reward: there is no {options.reward!r}; known are {', '.join(known_names())}")
-    benchmark = usual(name)
-    settings = {field: value for field, value in benchmark._asdict().items() if field in BenchmarkSampling.model_fields}
-    chat = options.prompt == "chat" or (options.prompt == "auto" and benchmark.chat)
-    other = {"chat": chat and template, "dtype": "bfloat16" if device() == "cuda" else "float32"}
+    settings = usual_sampling(name, options.model, chat={"chat": True, "plain": False}.get(options.prompt))
     try:
-        sampling = BenchmarkSampling.model_validate({**settings, **other, **options_by_field})
+        sampling = BenchmarkSampling.model_validate({**settings, **options_by_field})
     except ValidationError as error:
         faults += [
             f"--{'-'.join(str(fault['loc'][0]).split('_'))}: {fault['msg']} (got {fault['input']!r})"

@@ -1,7 +1,7 @@
 """Evaluates a model on benchmarks, and resumes where an earlier process ended, for whatever reason.
 
-Every batch is seeded by the place where it begins, so samples do not depend on interruptions. Imports no torch until a
-model is needed.
+Every completion has a seed from its place, and one that draws a batch together takes that of the batch's first: so
+samples do not depend on interruptions. Imports no torch until a model is needed.
 """
 
 import hashlib
@@ -10,23 +10,45 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from trainers.benchmarks.job import Job, keep_job
+from trainers.benchmarks.job import BenchmarkSampling, Job, keep_job
 from trainers.benchmarks.problems import BenchmarkProblem
-from trainers.benchmarks.result import RESULT_FILE, result, summary
-from trainers.benchmarks.sampler import ModelSampler
+from trainers.benchmarks.result import RESULT_FILE, result
 from trainers.benchmarks.samples import SAMPLES_FILE, BenchmarkSample, Place, SampleWriter, read_samples
-from trainers.errors import ConfigError, StoppedError
+from trainers.errors import ConfigError, Faults, StoppedError
 from trainers.process.durable import write_whole
 from trainers.process.locks import locked
 from trainers.process.progress import bar
 from trainers.rewards import make_reward
-from trainers.tasks.base import Problem
+from trainers.tasks.base import Completion, Problem
 
 T = TypeVar("T")
 
 _LOCK: Final = ".lock"
+
+
+class PromptReader(Protocol):
+    """A model's tokenizer and context."""
+
+    @property
+    def context(self) -> int | None:
+        """Largest number of tokens in a prompt and its completion together; None if the model does not say."""
+        ...
+
+    def prompt_ids(self, problem: str, sampling: BenchmarkSampling) -> list[int]:
+        """Return the token ids of a problem's prompt."""
+        ...
+
+
+class CompletionSampler(Protocol):
+    """A model that samples completions."""
+
+    def sample(
+        self, prompts: Sequence[Sequence[int]], sampling: BenchmarkSampling, seeds: Sequence[int]
+    ) -> list[Completion]:
+        """Sample one completion of each prompt, of which each has its seed. Raises: StoppedError, when asked to."""
+        ...
 
 
 class BenchmarkEvaluation(NamedTuple):
@@ -42,29 +64,80 @@ class BenchmarkEvaluation(NamedTuple):
         return [Place(problem.id, k) for problem in self.problems for k in range(self.job.sampling.samples)]
 
 
-def run(
+class Prepared(NamedTuple):
+    """An evaluation whose folder is held by this process."""
+
+    evaluation: BenchmarkEvaluation
+    writer: SampleWriter
+    prompts: Mapping[str, list[int]]
+    """Token ids of each problem's prompt, by the problem's id; none if all samples are there."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether samples are missing."""
+        return self.writer.done < len(self.evaluation.order)
+
+
+class Finished(NamedTuple):
+    """An evaluation whose samples are all there, and what `result.json` says of them."""
+
+    evaluation: BenchmarkEvaluation
+    result: dict[str, Any]
+
+
+def refuse_in_use(folder: Path) -> None:
+    """Refuse to wait for the process that writes to this folder. Raises: ConfigError."""
+    raise ConfigError(f"another process is writing to {folder}; wait for it, or name another folder")
+
+
+def prepare(
     evaluations: Sequence[BenchmarkEvaluation],
-    load: Callable[[], ModelSampler],
+    read: Callable[[], PromptReader],
+    stack: ExitStack,
+    while_waiting: Callable[[Path], None] = refuse_in_use,
+) -> list[Prepared]:
+    """Take hold of the folders of evaluations until `stack` is closed, and check what is in them and the prompts.
+
+    Args:
+        read: returns the model's reader; not called if no sample is missing.
+        while_waiting: called with a folder a few times a second while another process holds it; what it raises ends
+            the waiting.
+    Raises: ConfigError, with every reason: a folder holds something else or is in use, or prompts do not fit.
+    """
+    faults, writers = Faults(), dict[Path, SampleWriter]()
+    # in one order everywhere, so that no two processes that share several folders each hold what the other waits for
+    for evaluation in sorted(evaluations, key=lambda evaluation: evaluation.folder):
+        with faults.noted():
+            writers[evaluation.folder] = _opened(evaluation, stack, while_waiting)
+    unfinished = [e for e in evaluations if e.folder not in writers or writers[e.folder].done < len(e.order)]
+    prompts = dict[Path, dict[str, list[int]]]()
+    with faults.noted():
+        reader = read() if unfinished else None
+        prompts = dict(all_of(partial(_prompts, e, reader) for e in unfinished)) if reader else {}
+    faults.raise_all()
+    return [Prepared(e, writers[e.folder], prompts.get(e.folder, {})) for e in evaluations]
+
+
+def run(
+    evaluations: Sequence[Prepared],
+    load: Callable[[], CompletionSampler],
     batch: int,
     stopping: Callable[[], bool],
-) -> Iterator[str]:
-    """Make the samples that are missing and the results; yield each result as a line for people.
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> Iterator[Finished]:
+    """Make the samples that are missing and the results; yield each evaluation as soon as it has its result.
 
     Args:
         load: returns the model; not called if no sample is missing.
         batch: number of completions sampled at a time.
-    Raises: ConfigError, if a folder holds something else or is in use, or prompts do not fit; StoppedError, once
-        `stopping()` is true: what is sampled so far is kept.
+        progress: called with a benchmark's name and how many of its samples are there, of how many.
+    Raises: StoppedError, once `stopping()` is true: what is sampled so far is kept.
     """
-    with ExitStack() as stack:
-        writers = all_of(partial(_opened, evaluation, stack) for evaluation in evaluations)
-        unfinished = [e for e, writer in zip(evaluations, writers, strict=True) if writer.done < len(e.order)]
-        model = load() if unfinished else None
-        prompts = dict(all_of(partial(_prompts, e, model) for e in unfinished)) if model else {}
-        for evaluation, writer in zip(evaluations, writers, strict=True):
-            if model and evaluation in unfinished:
-                _sample(evaluation, model, prompts[evaluation.job.benchmark], batch, writer, stopping)
-            yield _finish(evaluation)
+    model = load() if any(prepared.unfinished for prepared in evaluations) else None
+    for prepared in evaluations:
+        if model and prepared.unfinished:
+            _sample(prepared, model, batch, stopping, progress)
+        yield _finish(prepared.evaluation)
 
 
 def all_of(calls: Iterable[Callable[[], T]]) -> list[T]:
@@ -72,63 +145,57 @@ def all_of(calls: Iterable[Callable[[], T]]) -> list[T]:
 
     Raises: ConfigError, with the problems of all calls that raised one, each once.
     """
-    results, problems = list[T](), dict[str, None]()
+    results, faults = list[T](), Faults()
     for call in calls:
-        try:
+        with faults.noted():
             results.append(call())
-        except ConfigError as error:
-            problems.update(dict.fromkeys(error.problems))
-    if problems:
-        raise ConfigError(*problems)
+    faults.raise_all()
     return results
 
 
-def _opened(evaluation: BenchmarkEvaluation, stack: ExitStack) -> SampleWriter:
+def _opened(evaluation: BenchmarkEvaluation, stack: ExitStack, while_waiting: Callable[[Path], None]) -> SampleWriter:
     folder = evaluation.folder
-
-    def refuse() -> None:
-        raise ConfigError(f"--output: another process is writing to {folder}; wait for it, or name another folder")
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"--output: {folder} cannot be made: {error.strerror}") from error
-    stack.enter_context(locked(folder / _LOCK, refuse))
+        raise ConfigError(f"{folder} cannot be made: {error.strerror}") from error
+    stack.enter_context(locked(folder / _LOCK, partial(while_waiting, folder)))
     keep_job(folder, evaluation.job)
     return stack.enter_context(SampleWriter(folder, evaluation.order))
 
 
-def _prompts(evaluation: BenchmarkEvaluation, model: ModelSampler) -> tuple[str, dict[str, list[int]]]:
-    """Return the benchmark's name, and the token ids of its prompts by problem."""
+def _prompts(evaluation: BenchmarkEvaluation, reader: PromptReader) -> tuple[Path, dict[str, list[int]]]:
+    """Return the evaluation's folder, and the token ids of its prompts by problem."""
     job = evaluation.job
-    prompts = {problem.id: model.prompt_ids(problem.problem, job.sampling) for problem in evaluation.problems}
-    longest, context = max(map(len, prompts.values())), model.context
+    prompts = {problem.id: reader.prompt_ids(problem.problem, job.sampling) for problem in evaluation.problems}
+    longest, context = max(map(len, prompts.values())), reader.context
     if context is not None and longest + job.sampling.max_tokens > context:
         raise ConfigError(
-            f"--max-tokens {job.sampling.max_tokens}: with the longest prompt of {job.benchmark}, {longest} tokens, it "
-            f"exceeds the model's context of {context}; use at most {context - longest}"
+            f"{job.benchmark}: a completion of {job.sampling.max_tokens} tokens after its longest prompt, {longest} "
+            f"tokens, exceeds the model's context of {context}; use at most {context - longest}"
         )
-    return job.benchmark, prompts
+    return evaluation.folder, prompts
 
 
 def _sample(
-    evaluation: BenchmarkEvaluation,
-    model: ModelSampler,
-    prompts: Mapping[str, list[int]],
+    prepared: Prepared,
+    model: CompletionSampler,
     batch: int,
-    writer: SampleWriter,
     stopping: Callable[[], bool],
+    progress: Callable[[str, int, int], None],
 ) -> None:
-    job, order = evaluation.job, evaluation.order
-    problems = {problem.id: Problem(problem.problem, problem.answer) for problem in evaluation.problems}
+    (job, *_), order, writer = prepared.evaluation, prepared.evaluation.order, prepared.writer
+    problems = {problem.id: Problem(problem.problem, problem.answer) for problem in prepared.evaluation.problems}
     reward = make_reward(job.sampling.reward)
     try:
         with bar(job.benchmark, len(order), writer.done) as shown:
+            progress(job.benchmark, writer.done, len(order))
             while writer.done < len(order):
                 if stopping():
                     raise StoppedError("stopped between batches")
                 places = order[writer.done : writer.done + batch]
-                completions = model.sample([prompts[p.problem] for p in places], job.sampling, _seed(job, places[0]))
+                seeds = [_seed(job, place) for place in places]
+                completions = model.sample([prepared.prompts[p.problem] for p in places], job.sampling, seeds)
                 judgements = reward.judge([problems[place.problem] for place in places], completions)
                 end = writer.done + len(places)
                 judged = zip(places, completions, judgements, strict=True)
@@ -136,14 +203,15 @@ def _sample(
                     [BenchmarkSample.of(place, end, completion, judgement) for place, completion, judgement in judged]
                 )
                 shown.update(len(places))
+                progress(job.benchmark, writer.done, len(order))
     finally:
         reward.close()
 
 
-def _finish(evaluation: BenchmarkEvaluation) -> str:
+def _finish(evaluation: BenchmarkEvaluation) -> Finished:
     content = result(evaluation.job, read_samples(evaluation.folder / SAMPLES_FILE))
     write_whole(evaluation.folder / RESULT_FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
-    return summary(evaluation.job.benchmark, content["scores"])
+    return Finished(evaluation, content)
 
 
 def _seed(job: Job, place: Place) -> int:

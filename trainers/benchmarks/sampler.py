@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from trainers.benchmarks.model_reader import ModelReader
 from trainers.errors import StoppedError
-from trainers.tasks.base import Completion
-from trainers.tasks.prompts import chat_prompt, end_tokens, token_ids
+from trainers.tasks.prompts import end_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from trainers.benchmarks.job import BenchmarkSampling
+    from trainers.tasks.base import Completion
 
 
-class ModelSampler:
+class ModelSampler(ModelReader):
     """A model and its tokenizer, loaded from safetensors without running code from the folder.
 
     Args:
@@ -31,32 +32,22 @@ class ModelSampler:
         from transformers import AutoModelForCausalLM
         from transformers.utils.logging import disable_progress_bar
 
-        from trainers.policy.load_policy import load_tokenizer
-
         disable_progress_bar()
+        super().__init__(folder)
         self._device = device()
         self._stopping = stopping
-        self._tokenizer = load_tokenizer(folder)
         self._model: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False
         )
         self._model.to(self._device).eval()
         self._own_ends: int | list[int] | None = self._model.generation_config.eos_token_id
 
-    @property
-    def context(self) -> int | None:
-        """Largest number of tokens in a prompt and its completion together; None if the model does not say."""
-        return getattr(self._model.config, "max_position_embeddings", None)
-
-    def prompt_ids(self, problem: str, sampling: BenchmarkSampling) -> list[int]:
-        """Return the token ids of a problem's prompt."""
-        text = problem + sampling.prompt_suffix
-        if sampling.chat:
-            text = chat_prompt(self._tokenizer, text, None, {})
-        return token_ids(self._tokenizer, [text], chat=sampling.chat)[0]
-
-    def sample(self, prompts: Sequence[Sequence[int]], sampling: BenchmarkSampling, seed: int) -> list[Completion]:
+    def sample(
+        self, prompts: Sequence[Sequence[int]], sampling: BenchmarkSampling, seeds: Sequence[int]
+    ) -> list[Completion]:
         """Sample one completion of each prompt; on a CPU the same arguments give the same completions.
+
+        All are drawn together, from the seed of the first one.
 
         Raises: StoppedError, if `stopping()` becomes true meanwhile.
         """
@@ -80,16 +71,11 @@ class ModelSampler:
             pad_token_id=self._tokenizer.pad_token_id,
         )
         padded: Any = self._tokenizer.pad({"input_ids": list(prompts)}, return_tensors="pt").to(self._device)
-        with own_random_state(seed):
+        with own_random_state(seeds[0]):
             ids_BT = self._model.generate(**padded, stopping_criteria=StoppingCriteriaList([stop]))
         if self._stopping():
             raise StoppedError("stopped while sampling")
-        return [self._completion(ids, ends) for ids in ids_BT[:, padded["input_ids"].shape[1] :].tolist()]
-
-    def _completion(self, ids: list[int], ends: list[int]) -> Completion:
-        end = next((place for place, token in enumerate(ids) if token in ends), None)
-        text: str = self._tokenizer.decode(ids[:end])
-        return Completion(text, len(ids) if end is None else end + 1, truncated=end is None)
+        return [self.completion(ids, ends) for ids in ids_BT[:, padded["input_ids"].shape[1] :].tolist()]
 
 
 def device() -> str:

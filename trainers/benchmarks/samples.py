@@ -89,7 +89,8 @@ def read_samples(path: Path) -> Iterator[BenchmarkSample]:
                     yield BenchmarkSample.model_validate_json(line)
                 except ValidationError as error:
                     raise ConfigError(
-                        f"{path}, line {number}: it is not a sample ({error}); name another --output"
+                        f"{path}, line {number}: it is not a sample ({error}); remove {path.parent}, or name "
+                        "another folder"
                     ) from error
 
 
@@ -100,7 +101,7 @@ def _keep_whole_batches(path: Path, order: Sequence[Place]) -> int:
         if (sample.problem, sample.sample) != place:
             raise ConfigError(
                 f"{path}, line {len(batch_ends) + 1}: sample {sample.sample} of {sample.problem}, "
-                f"expected {place.sample} of {place.problem}; name another --output"
+                f"expected {place.sample} of {place.problem}; remove {path.parent}, or name another folder"
             )
         batch_ends.append(sample.batch_end)
     whole_lines = sum(end <= len(batch_ends) for end in batch_ends)

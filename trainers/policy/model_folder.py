@@ -36,11 +36,17 @@ def model_digest(folder: Path) -> str:
         with file.open("rb") as content:
             digest.update(f"{file.name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
     if "adapter_config.json" in names:
-        digest.update(model_digest(_base(folder)).encode())
+        digest.update(model_digest(weights_folder(folder)).encode())
     return digest.hexdigest()
 
 
-def _base(folder: Path) -> Path:
+def weights_folder(folder: Path) -> Path:
+    """Return the folder of the whole model: this one, or of LoRA adapters their base.
+
+    Raises: ConfigError, if adapters name no base, or one that is not a whole model.
+    """
+    if not (folder / "adapter_config.json").exists():
+        return folder
     try:
         adapter: dict[str, Any] = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
         base = Path(str(adapter["base_model_name_or_path"]))

@@ -1,6 +1,9 @@
 """Environment variables, exit codes and default directories of every command of this package."""
 
 import os
+import platform
+from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -31,3 +34,8 @@ def default_cache() -> Path:
     """Return the directory of models and datasets: $SWEEPS_CACHE, else `CACHE` in $SWEEPS_HOME, else in `HOME`."""
     cache, home = os.environ.get("SWEEPS_CACHE"), os.environ.get("SWEEPS_HOME")
     return (Path(cache) if cache else Path(home or HOME) / CACHE).expanduser().absolute()
+
+
+def versions(libraries: Iterable[str]) -> dict[str, str]:
+    """Return the versions of Python and of these libraries, by name."""
+    return {"python": platform.python_version(), **{library: version(library) for library in libraries}}

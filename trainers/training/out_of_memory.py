@@ -22,6 +22,7 @@ _ERROR_TEXTS: Final = (
     "desired GPU memory utilization",  # vLLM: others hold what memory_share asks for
 )
 _FUNCTIONS: Final = {
+    "measurement": {"measure_model"},
     "checkpoint": {"_save_checkpoint", "publish_checkpoint", "_keep_best"},
     "evaluation": {"evaluate", "evaluation_after"},
     "sampling": {"_generate_single_turn", "_completed"},
@@ -30,6 +31,7 @@ _FUNCTIONS: Final = {
 }
 """Functions that run in each phase; a phase may contain a later one of these, as an evaluation contains sampling."""
 _WORDS: Final = {
+    "measurement": "while measuring the model on benchmarks",
     "loading": "while loading the model",
     "sampling": "while sampling completions",
     "scoring": "in a forward pass over completions",
@@ -83,6 +85,9 @@ def _remedies(phase: str, config: TrainingConfig) -> list[str]:
     smaller = ["LoRA adapters (model.lora)"] if config.model.lora is None else []
     sharding = ["compute.sharding fsdp or zero3 on several GPUs (resources.gpus)"] if compute.sharding == "none" else []
     match phase:
+        case "measurement":
+            fewer = "fewer completions at a time (batch in the request)"
+            return [*(share or [fewer]), "shorter completions (longest in the request)"]
         case "loading":
             return [*share, *sharding, *smaller, "a smaller model"]
         case "sampling" if vllm:

@@ -1,10 +1,8 @@
 """One training run, from configuration to outcome."""
 
 import os
-import platform
 import shutil
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +11,7 @@ from trainers.errors import DivergedError, StoppedError
 from trainers.policy.checkpoints import UNFINISHED, read_state, refuse_later
 from trainers.policy.load_policy import load_tokenizer, pretrained_folder
 from trainers.policy.warm_start import warm_started
+from trainers.process.environment import versions
 from trainers.process.events import EventWriter
 from trainers.process.parallel import process_state
 from trainers.record.recorder import Outcome, Recorder
@@ -59,7 +58,7 @@ def train(
     events.write(
         "started",
         config=config.model_dump(mode="json"),
-        versions={"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}},
+        versions=versions(_LIBRARIES),
         resumed_from_step=None if resume_from is None else first_step,
         pid=os.getpid(),
     )

@@ -65,7 +65,7 @@ def _texts(
     model: ModelSampler, problems: Sequence[str], sampling: BenchmarkSampling = SAMPLING, seed: int = 0
 ) -> list[str]:
     prompts = [model.prompt_ids(problem, sampling) for problem in problems]
-    return [completion.text for completion in model.sample(prompts, sampling, seed)]
+    return [completion.text for completion in model.sample(prompts, sampling, [seed] * len(prompts))]
 
 
 def test_an_evaluation_says_what_its_samples_add_up_to(
@@ -142,9 +142,9 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path, capfd: pytest.
     for refusal in (
         f"{tmp_path}: not a Hugging Face model (config.json and *.safetensors)",
         "--batch: expected a whole number from 1 (got 'none')",
-        f"--benchmark: aime24 is not in the catalog of benchmarks (in {tmp_path}/benchmarks there are: none); add it "
+        f"aime24 is not in the catalog of benchmarks (in {tmp_path}/benchmarks there are: none); add it "
         "with `sweeps benchmarks add` aime24, from Kwai-Klear/CE-GPPO@10558fe",
-        "--benchmark: nonsense is not in the catalog of benchmarks",
+        "nonsense is not in the catalog of benchmarks",
         "--prompt chat: the tokenizer",
         "--reward: there is no 'magic'; known are exact, expression, math, number",
         "--samples: Input should be greater than or equal to 1 (got '0')",
@@ -224,7 +224,7 @@ def test_a_completion_ends_at_any_of_the_models_end_tokens(tmp_path: Path) -> No
     (folder / "generation_config.json").write_text(json.dumps({**settings, "eos_token_id": [1, 3]}))  # <end> and 0
     sampler = _sampler(folder)
     short = SAMPLING.model_copy(update={"max_tokens": 3})
-    completions = sampler.sample([sampler.prompt_ids("1", short)] * 200, short, 0)
+    completions = sampler.sample([sampler.prompt_ids("1", short)] * 200, short, [0] * 200)
     assert not [completion for completion in completions if "0" in completion.text or "<end>" in completion.text]
     assert {completion.truncated for completion in completions} == {True, False}
     assert all(completion.tokens == 3 for completion in completions if completion.truncated)
@@ -264,7 +264,7 @@ def test_sampling_stops_at_once_when_asked(model: Path) -> None:
     asked = iter(range(100))
     sampler = _sampler(model, lambda: next(asked) >= 3)
     with pytest.raises(StoppedError):
-        sampler.sample([sampler.prompt_ids("1", SAMPLING)], SAMPLING.model_copy(update={"max_tokens": 200}), 0)
+        sampler.sample([sampler.prompt_ids("1", SAMPLING)], SAMPLING.model_copy(update={"max_tokens": 200}), [0])
     assert next(asked) < 10
 
 

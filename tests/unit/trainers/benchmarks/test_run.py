@@ -1,6 +1,7 @@
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ import pytest
 
 from trainers.benchmarks.job import BenchmarkSampling, Job
 from trainers.benchmarks.problems import BenchmarkProblem
-from trainers.benchmarks.result import result
-from trainers.benchmarks.run import BenchmarkEvaluation, run
+from trainers.benchmarks.result import result, summary
+from trainers.benchmarks.run import BenchmarkEvaluation, Finished, prepare, run
 from trainers.benchmarks.samples import BenchmarkSample, Place
 from trainers.errors import ConfigError, StoppedError
 from trainers.process.locks import locked
@@ -28,12 +29,14 @@ class Dice:
     def prompt_ids(self, problem: str, sampling: BenchmarkSampling) -> list[int]:
         return [ord(character) for character in problem + sampling.prompt_suffix]
 
-    def sample(self, prompts: Sequence[Sequence[int]], sampling: BenchmarkSampling, seed: int) -> list[Completion]:
+    def sample(
+        self, prompts: Sequence[Sequence[int]], sampling: BenchmarkSampling, seeds: Sequence[int]
+    ) -> list[Completion]:
         if not self._left:
             raise StoppedError("stopped while sampling")
         self._left -= 1
         self.rolled += len(prompts)
-        die = random.Random(seed)
+        die = random.Random(seeds[0])
         return [Completion(str(die.randint(0, 5)), die.randint(1, 9), truncated=False) for _ in prompts]
 
 
@@ -62,8 +65,14 @@ def _evaluation(folder: Path, name: str = "arithmetic", **changed: Any) -> Bench
     return BenchmarkEvaluation(job, PROBLEMS, folder / name)
 
 
-def _run(evaluations: Sequence[BenchmarkEvaluation], model: Dice, batch: int = BATCH) -> list[str]:
-    return list(run(evaluations, lambda: model, batch, lambda: False))  # pyright: ignore[reportArgumentType]
+def _run(
+    evaluations: Sequence[BenchmarkEvaluation],
+    model: Dice,
+    batch: int = BATCH,
+    stopping: Callable[[], bool] = lambda: False,
+) -> list[Finished]:
+    with ExitStack() as stack:
+        return list(run(prepare(evaluations, lambda: model, stack), lambda: model, batch, stopping))
 
 
 def _written(folder: Path) -> tuple[bytes, bytes]:
@@ -74,10 +83,12 @@ def _written(folder: Path) -> tuple[bytes, bytes]:
 def whole(tmp_path: Path) -> tuple[bytes, bytes]:
     """Samples and result of an evaluation that nothing interrupted."""
     model = Dice()
-    (line,) = _run([_evaluation(tmp_path / "whole")], model)
+    (finished,) = _run([_evaluation(tmp_path / "whole")], model)
     assert model.rolled == 15
-    assert line.startswith("arithmetic: avg@3 0.")
-    return _written(tmp_path / "whole")
+    assert summary("arithmetic", finished.result["scores"]).startswith("arithmetic: avg@3 0.")
+    written = _written(tmp_path / "whole")
+    assert json.loads(written[1]) == finished.result
+    return written
 
 
 def test_batches_of_one_seed_differ_and_another_seed_gives_other_samples(
@@ -120,7 +131,9 @@ def test_a_finished_evaluation_needs_no_model(tmp_path: Path) -> None:
     _run([_evaluation(tmp_path)], Dice())
     before = _written(tmp_path)
     (tmp_path / "arithmetic" / "result.json").unlink()
-    list(run([_evaluation(tmp_path)], lambda: pytest.fail("loaded a model"), BATCH, lambda: False))
+    with ExitStack() as stack:
+        prepared = prepare([_evaluation(tmp_path)], lambda: pytest.fail("read a model"), stack)
+        list(run(prepared, lambda: pytest.fail("loaded a model"), BATCH, lambda: False))
     assert _written(tmp_path) == before
 
 
@@ -136,21 +149,21 @@ def test_another_batch_size_goes_on_where_the_first_stopped(tmp_path: Path, whol
 def test_stopping_keeps_what_is_sampled(tmp_path: Path) -> None:
     asked = iter([False, False, True])
     with pytest.raises(StoppedError):
-        list(run([_evaluation(tmp_path)], Dice, BATCH, lambda: next(asked)))  # pyright: ignore[reportArgumentType]
+        _run([_evaluation(tmp_path)], Dice(), stopping=lambda: next(asked))
     assert (tmp_path / "arithmetic" / "samples.jsonl").read_bytes().count(b"\n") == 2 * BATCH
     assert not (tmp_path / "arithmetic" / "result.json").exists()
 
 
 def test_an_evaluation_that_sampled_nothing_can_be_changed(tmp_path: Path) -> None:
     with pytest.raises(StoppedError):
-        list(run([_evaluation(tmp_path, seed=2)], Dice, BATCH, lambda: True))  # pyright: ignore[reportArgumentType]
+        _run([_evaluation(tmp_path, seed=2)], Dice(), stopping=lambda: True)
     _run([_evaluation(tmp_path)], Dice())
     assert json.loads((tmp_path / "arithmetic" / "job.json").read_bytes())["sampling"]["seed"] == 1
 
 
 def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=f"^--output: {tmp_path}/file/arithmetic cannot be made: Not a directory$"):
+    with pytest.raises(ConfigError, match=f"^{tmp_path}/file/arithmetic cannot be made: Not a directory$"):
         _run([_evaluation(tmp_path / "file")], Dice())
 
 
@@ -158,7 +171,10 @@ def test_samples_of_another_evaluation_are_not_added_to(tmp_path: Path) -> None:
     _run([_evaluation(tmp_path), _evaluation(tmp_path, "gsm8k")], Dice())
     with pytest.raises(ConfigError) as refusal:
         _run([_evaluation(tmp_path, temperature=1, seed=2), _evaluation(tmp_path, "gsm8k", samples=4)], Dice())
-    assert [problem.split(": ", 1)[1] for problem in refusal.value.problems] == [
+    assert [
+        problem.removeprefix(f"{tmp_path}/arithmetic/job.json: ").removeprefix(f"{tmp_path}/gsm8k/job.json: ")
+        for problem in refusal.value.problems
+    ] == [
         "sampling.temperature was 0.6, now 1.0",
         "sampling.seed was 1, now 2",
         f"{tmp_path}/arithmetic holds samples of another evaluation; name another folder, or ask for the same",

@@ -42,7 +42,7 @@ def sampler(model: Model) -> ModelSampler:
 
 def test_every_setting_of_the_sampling_reaches_the_model() -> None:
     model = Model()
-    sampler(model).sample([[65], [66, 67]], SAMPLING, seed=1)
+    sampler(model).sample([[65], [66, 67]], SAMPLING, seeds=[1, 2])
     used: Any = model.generation_config
     assert (used.do_sample, used.temperature, used.top_p, used.top_k) == (True, 0.7, 0.9, 0)
     assert used.max_new_tokens == 5
@@ -51,6 +51,6 @@ def test_every_setting_of_the_sampling_reaches_the_model() -> None:
 
 
 def test_completions_follow_from_the_seed() -> None:
-    drawn = [sampler(Model()).sample([[65]] * 8, SAMPLING, seed) for seed in (1, 1, 2)]
+    drawn = [sampler(Model()).sample([[65]] * 8, SAMPLING, [seed] * 8) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1]
     assert drawn[0] != drawn[2]

@@ -1,0 +1,234 @@
+"""Measures one model on benchmarks under one loaded copy of it, with a record like a training run's.
+
+The samples are those of `python -m trainers.benchmarks` on the exported model.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from trainers.benchmarks.job import BenchmarkSampling, Job
+from trainers.benchmarks.measure_request import BenchmarkRequest, MeasureRequest
+from trainers.benchmarks.model_reader import ModelReader
+from trainers.benchmarks.problems import read_problems
+from trainers.benchmarks.request import job_of, usual_sampling
+from trainers.benchmarks.run import BenchmarkEvaluation, Finished, Prepared, prepare, run
+from trainers.benchmarks.sampler import ModelSampler
+from trainers.benchmarks.samples import SAMPLES_FILE, read_samples
+from trainers.config import TinyPolicy, TrainingConfig
+from trainers.errors import CheckpointError, ConfigError, Faults, StoppedError
+from trainers.export import export
+from trainers.policy.load_policy import pretrained_folder
+from trainers.policy.model_folder import model_digest
+from trainers.policy.warm_start import warm_started
+from trainers.process.environment import versions
+from trainers.process.events import EventWriter
+from trainers.process.progress import Announcer
+from trainers.record.recorder import Outcome
+from trainers.rewards import known_names, reward_code
+from trainers.tasks import make_task
+
+SHARED: Final = "measurements"
+"""Folder in the cache of the samples of initial models."""
+_SCRATCH: Final = ".measured"
+_BATCH: Final = 32
+_SHOWN: Final = 4
+_LIBRARIES: Final = ("torch", "transformers")
+
+
+def measure_model(
+    config: TrainingConfig,
+    request: MeasureRequest,
+    output: Path,
+    events: EventWriter,
+    *,
+    cache: Path,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """Sample and judge what is missing of the benchmarks of `request`, and record each result.
+
+    Whatever ended an earlier process, the same call goes on; on a CPU the samples are the same as without interruption.
+
+    Args:
+        output: folder of the record; a checkpoint's exported model lies below it meanwhile.
+        cache: folder of models, data, and the shared samples of initial models.
+        stopping: polled; once it is true the measurement ends and keeps what is sampled.
+    Raises: ConfigError, with every reason why the model cannot be measured so.
+    """
+    events.write(
+        "started",
+        config=config.model_dump(mode="json"),
+        versions=versions(_LIBRARIES),
+        measure=request.model_dump(mode="json"),
+        pid=os.getpid(),
+    )
+    scratch = output / _SCRATCH
+    shutil.rmtree(scratch, ignore_errors=True)  # left by a process that was killed
+    scratch.mkdir(parents=True)
+    outcome: Outcome = "SUCCEEDED"
+    try:
+        _measure(config, request, scratch, events, cache, stopping)
+    except StoppedError:
+        outcome = "STOPPED"
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    events.write("finished", outcome=outcome)
+    return outcome
+
+
+def _measure(
+    config: TrainingConfig,
+    request: MeasureRequest,
+    scratch: Path,
+    events: EventWriter,
+    cache: Path,
+    stopping: Callable[[], bool],
+) -> None:
+    faults, folder, digest = Faults(), scratch / "model", ""
+    with faults.noted():
+        folder = _model_folder(config, request, folder, events, cache, stopping)
+        digest = model_digest(folder)
+    evaluations = list[BenchmarkEvaluation]()
+    for benchmark in request.benchmarks:
+        with faults.noted():
+            evaluations.append(_evaluation(benchmark, request, folder, digest, cache))
+    if not digest:
+        faults.raise_all()
+    with ExitStack() as stack:
+        prepared = list[Prepared]()
+        with faults.noted():
+            waiting = _Waiting(events, stopping)
+            prepared = prepare(evaluations, partial(ModelReader, folder), stack, waiting.announce)
+        faults.raise_all()
+        load = partial(_loaded, folder, evaluations[0].job.sampling.dtype, stopping)
+        progress = _Progress(events)
+        for finished in run(prepared, load, request.batch or _BATCH, stopping, progress.announce):
+            events.write("benchmark", **_recorded(finished))
+
+
+def _model_folder(
+    config: TrainingConfig,
+    request: MeasureRequest,
+    exported: Path,
+    events: EventWriter,
+    cache: Path,
+    stopping: Callable[[], bool],
+) -> Path:
+    """Return the folder of the model, which for a checkpoint is made as `exported`.
+
+    Raises: ConfigError; StoppedError.
+    """
+    if request.model is not None:
+        Announcer(events, "reading the checkpoint", 1).announce(0)
+        try:
+            export(request.model, exported)
+        except CheckpointError as error:
+            raise ConfigError(str(error)) from error
+        return exported
+    if not isinstance(config.model, TinyPolicy):
+        return pretrained_folder(config.model, cache)
+    task = make_task(config.task, cache)
+    try:
+        return warm_started(config.model, task, cache, events, stopping)
+    finally:
+        task.close()
+
+
+def _loaded(folder: Path, dtype: str, stopping: Callable[[], bool]) -> ModelSampler:
+    if stopping():
+        raise StoppedError("stopped before the model was loaded")
+    return ModelSampler(folder, dtype, stopping)
+
+
+def _evaluation(
+    benchmark: BenchmarkRequest, request: MeasureRequest, model: Path, digest: str, cache: Path
+) -> BenchmarkEvaluation:
+    problems = read_problems(benchmark.name, cache)
+    if benchmark.reward is not None and benchmark.reward not in known_names():
+        raise ConfigError(
+            f"benchmarks.{benchmark.name}.reward: there is no {benchmark.reward!r}; known are "
+            + ", ".join(known_names())
+        )
+    usual = usual_sampling(benchmark.name, model)
+    sampling = BenchmarkSampling.model_validate({**usual, **benchmark.changes, "seed": request.seed})
+    job = job_of(benchmark.name, problems, digest, sampling)
+    folder = _shared_folder(job, request, cache) if request.results is None else request.results / benchmark.name
+    return BenchmarkEvaluation(job, problems.problems, folder)
+
+
+def _shared_folder(job: Job, request: MeasureRequest, cache: Path) -> Path:
+    """Return the folder in the cache of this job's samples, named by all that they and their judgements follow from."""
+    key = {
+        "job": job.model_dump(mode="json"),
+        "batch": request.batch or _BATCH,
+        "reward": reward_code(job.sampling.reward),
+        "version": version("sweep-service"),
+    }
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    return cache / SHARED / f"{job.benchmark}-{digest[:32]}"
+
+
+def _recorded(finished: Finished) -> dict[str, Any]:
+    """Return the fields of the event of a finished benchmark."""
+    evaluation, content = finished
+    return {
+        "name": evaluation.job.benchmark,
+        "model_sha256": evaluation.job.model_sha256,
+        "result": content,
+        "shown": _shown(evaluation),
+    }
+
+
+def _shown(evaluation: BenchmarkEvaluation) -> list[dict[str, Any]]:
+    """Return a few samples for people, of problems that are spread over the benchmark."""
+    suffix = evaluation.job.sampling.prompt_suffix
+    prompts = {problem.id: problem.problem + suffix for problem in evaluation.problems}
+    places = _spread(evaluation.order)
+    samples = read_samples(evaluation.folder / SAMPLES_FILE)
+    return [
+        {
+            "prompt": prompts[sample.problem],
+            "completion": sample.completion,
+            "reward": sample.reward,
+            "correct": sample.correct,
+        }
+        for place, sample in enumerate(samples)
+        if place in places
+    ]
+
+
+def _spread(order: Sequence[object]) -> set[int]:
+    return {place * len(order) // _SHOWN for place in range(_SHOWN)}
+
+
+class _Progress:
+    """Announces how many samples of each benchmark there are."""
+
+    def __init__(self, events: EventWriter) -> None:
+        self._events = events
+        self._announcers = dict[str, Announcer]()
+
+    def announce(self, name: str, done: int, total: int) -> None:
+        if name not in self._announcers:
+            self._announcers[name] = Announcer(self._events, name, total)
+        self._announcers[name].announce(done)
+
+
+class _Waiting:
+    """Announces that another process holds a folder, which it samples for both, or which it is about to leave."""
+
+    def __init__(self, events: EventWriter, stopping: Callable[[], bool]) -> None:
+        self._stopping = stopping
+        self._announcer = Announcer(events, "waiting for another process that measures the same", 1)
+
+    def announce(self, folder: Path) -> None:
+        if self._stopping():
+            raise StoppedError(f"stopped while another process wrote to {folder}")
+        self._announcer.announce(0)
