@@ -25,7 +25,7 @@ from sqlalchemy import event
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.objective import choose, config_objectives, trial_objectives
+from sweep_service.sweep.objective import choose, config_objectives, objective_metrics, trial_objectives
 from sweep_service.sweep.plan import confirm_records, first_records
 from sweep_service.sweep.records import Attempt, Config, DesiredState, Stage, Sweep, SweepState, Trial
 from sweep_service.sweep.spec import SweepSpec
@@ -62,7 +62,7 @@ def generate(url: str, raw: Mapping[str, Any] = SPEC) -> None:
     fence = Fence(SWEEP, claimed.epoch)
     store.set_sweep_state(fence, SweepState.RUNNING)
     train(store, fence, configs, trials)
-    values = trial_objectives(store.list_trials(SWEEP), store.curves(SWEEP, [spec.objective.metric]), spec.objective)
+    values = trial_objectives(store.list_trials(SWEEP), store.curves(SWEEP, objective_metrics(spec)), spec)
     chosen = choose(configs, config_objectives(store.list_trials(SWEEP), values, Stage.TUNE), 4)
     changed, more = confirm_records(spec, SWEEP, configs, chosen, len(trials))
     store.add_configs(fence, changed, more)

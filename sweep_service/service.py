@@ -29,7 +29,7 @@ from sweep_service.sweep.budget import GpuHours, gpu_hours
 from sweep_service.sweep.cost import costliest, measured, probe_shape
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.links import curves_link, run_link
-from sweep_service.sweep.objective import config_objectives, leader, trial_objectives
+from sweep_service.sweep.objective import config_objectives, leader, objective_metrics, trial_objectives
 from sweep_service.sweep.plan import SweepPlan, first_records, make_plan
 from sweep_service.sweep.records import (
     Curve,
@@ -126,10 +126,8 @@ class SweepService:
         """Return trials by number, each with its objective and its newest checkpoint."""
         sweep = self.store.get_sweep(sweep_id)
         trials = self.store.list_trials(sweep_id, after, limit, states)
-        objective = sweep.spec.objective
-        values = trial_objectives(
-            trials, self.store.curves(sweep_id, [objective.metric], [trial.id for trial in trials]), objective
-        )
+        curves = self.store.curves(sweep_id, objective_metrics(sweep.spec), [trial.id for trial in trials])
+        values = trial_objectives(trials, curves, sweep.spec)
         checkpoints = {
             checkpoint.trial_id: CheckpointView(**dict(checkpoint))
             for checkpoint in self.store.newest_checkpoints(sweep_id)
@@ -177,8 +175,8 @@ class SweepService:
 
     def _objectives(self, sweep: Sweep) -> tuple[list[Trial], dict[str, float | None]]:
         trials = self.store.list_trials(sweep.id)
-        objective = sweep.spec.objective
-        return trials, trial_objectives(trials, self.store.curves(sweep.id, [objective.metric]), objective)
+        curves = self.store.curves(sweep.id, objective_metrics(sweep.spec))
+        return trials, trial_objectives(trials, curves, sweep.spec)
 
     def config_curves(self, sweep_id: str, keys: Sequence[str]) -> list[ConfigCurve]:
         """Return metrics of every config over its steps: mean and range over seeds, tune and confirm apart."""
@@ -215,7 +213,9 @@ class SweepService:
         compared: list[Results] = []
         for sweep_id in sweep_ids:
             sweep = self.store.get_sweep(sweep_id)
-            trials, objectives = self._objectives(sweep)
+            trials, metric = self.store.list_trials(sweep_id), sweep.spec.objective.metric
+            # over all validation problems, because a seed may be in one stage here and in the other there
+            objectives = trial_objectives(trials, self.store.curves(sweep_id, [metric]), sweep.spec)
             values: dict[str, dict[int, float]] = {}
             for trial in trials:
                 if (value := objectives[trial.id]) is not None:

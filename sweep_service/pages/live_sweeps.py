@@ -17,6 +17,7 @@ from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Sna
 from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
 from sweep_service.sweep.labels import probe_phase
+from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import make_plan
 from sweep_service.sweep.records import Config, Event, Trial
 
@@ -44,7 +45,8 @@ class LiveSweep:
         self._trials: dict[str, Trial] = {}
         configs = max(len(self._configs), plan.configs if plan else 0)
         self._steps = max((config.training["steps"] for config in self._configs), default=sweep.spec.base.steps)
-        self._keys = (ENTROPY, REWARD, sweep.spec.objective.metric)
+        self._charts = (ENTROPY, REWARD, sweep.spec.objective.metric)
+        self._keys = tuple(dict.fromkeys([*self._charts, *objective_metrics(sweep.spec)]))
         self._curves = MeanCurves(thinning(self._steps, configs))
         self._chunk, self._behind = 0, False
         self._seq = max(0, self._store.last_event(sweep_id) - _EVENTS_BACK)
@@ -74,7 +76,7 @@ class LiveSweep:
             if self._drawn[0] != self._chunk:
                 lines = [
                     {"config": config_id, "stage": stage, "key": key, **points._asdict()}
-                    for (config_id, stage, key), points in self._curves.lines().items()
+                    for (config_id, stage, key), points in self._curves.lines(self._charts).items()
                 ]
                 self._drawn = self._chunk, to_json({"chunk": self._chunk, "lines": lines})
             return self._drawn[1]

@@ -1,7 +1,7 @@
 """A sweep's curves as the page draws them: for each config and stage a line, the thinned mean over its seeds."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -57,10 +57,10 @@ class MeanCurves:
             seeds[trial.id][list(steps)] = [math.nan if value is None else value for value in values]
             self._points.pop(line, None)
 
-    def lines(self) -> dict[Line, LinePoints]:
-        """Return every line's points; those of lines without new values are not computed again."""
+    def lines(self, keys: Container[str]) -> dict[Line, LinePoints]:
+        """Return the points of these metrics' lines; those of lines without new values are not computed again."""
         for line, seeds in self._values.items():
-            if line not in self._points:
+            if line not in self._points and line[2] in keys:
                 self._points[line] = line_points([*seeds.values()], self._width)
         return self._points
 

@@ -12,7 +12,7 @@ from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.links import curves_link, run_link
-from sweep_service.sweep.objective import leader, trial_objective
+from sweep_service.sweep.objective import leader, trial_objective, used_measures
 from sweep_service.sweep.records import Config, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
 
 ENTROPY: Final = "entropy"
@@ -116,7 +116,11 @@ def take(
     """Return everything that the page shows."""
     named, now = looks(sweep, configs), time.time()
     url, objective = service.settings.mlflow_links, sweep.spec.objective
-    values = {trial.id: trial_objective(trial, curves.recorded(trial, objective.metric), objective) for trial in trials}
+    by_id = {trial.id: trial for trial in trials}
+    used = used_measures(trials, lambda id_, metric: curves.recorded(by_id[id_], metric), sweep.spec)
+    values = {
+        trial.id: trial_objective(trial, curves.recorded(trial, used[trial.stage]), objective) for trial in trials
+    }
     rows = [
         PageTrial(
             trial=trial,
@@ -124,7 +128,7 @@ def take(
             phase=phases.get(trial.id) if trial.step == 0 and trial.state is TrialState.RUNNING else None,
             entropy=curves.latest(trial, ENTROPY),
             reward=curves.latest(trial, REWARD),
-            objective=values[trial.id] if trial.state.is_over else curves.latest(trial, objective.metric),
+            objective=values[trial.id] if trial.state.is_over else curves.latest(trial, used[trial.stage]),
             mlflow_url=run_link(url, trial.mlflow_run_id),
         )
         for trial in trials

@@ -39,6 +39,7 @@ def build(inputs: ReportInputs) -> Report:
         interim=inputs.interim,
         sweep=_sweep_info(inputs),
         objective=_objective_text(inputs),
+        halves=inputs.halves,
         verdict=facts.verdict,
         cautions=cautions(facts),
         best=card(facts),
@@ -94,7 +95,9 @@ def _objectives(inputs: ReportInputs) -> dict[str, float | None]:
     """Return each trial's objective by trial id; None without one."""
     objective = inputs.sweep.spec.objective
     return {
-        trial.id: trial_objective(trial, inputs.present(trial.id, objective.metric).values.tolist(), objective)
+        trial.id: trial_objective(
+            trial, inputs.present(trial.id, inputs.measures[trial.stage]).values.tolist(), objective
+        )
         for trial in inputs.trials
     }
 
@@ -173,6 +176,7 @@ def _method(inputs: ReportInputs, comparisons: Sequence[Comparison]) -> list[str
     lines += [
         f"The best {seeds.confirm.top_k} and the baselines were trained again on confirm seeds "
         f"{_listed(seeds.confirm.seeds)}; every figure of the verdict comes from these alone.",
+        _problems(inputs),
         "Differences are paired by seed (config + seed model). Their variance is pooled over the configs that did not "
         "collapse and are not plainly noisier than the others; a pair with a collapsed config, or one plainly noisier "
         "than the rest (F test, 5 %), stands on its own.",
@@ -184,6 +188,13 @@ def _method(inputs: ReportInputs, comparisons: Sequence[Comparison]) -> list[str
     if any(comparison.variance == "pair" for comparison in comparisons):
         lines.append("At least one comparison rests on its pair's own variance.")
     return [*lines, "Not covered: other tasks, models, budgets, and what sampling temperature or test problems change."]
+
+
+def _problems(inputs: ReportInputs) -> str:
+    """Say which validation problems chose the configs and which measured them."""
+    if inputs.halves:
+        return "One half of the validation problems chose the configs; the other half gave every confirm result."
+    return "The same validation problems chose the configs and gave the confirm results."
 
 
 def _listed(seeds: Sequence[int]) -> str:

@@ -154,7 +154,7 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _method(pairs: int) -> list[str]:
     lines = [
         "A config is the same in two sweeps if every training parameter but the seed is the same.",
-        "Its value is the mean of the objective over all its seeds, tune and confirm.",
+        "Its value is the mean of the objective over all validation problems and all its seeds, tune and confirm.",
         "Tune seeds flatter the configs that they chose.",
         f"Differences are paired by seed where at least {MIN_SEEDS} seeds are common (Student's t), else of the two "
         f"means (Welch); below {MIN_SEEDS} seeds there is no interval.",

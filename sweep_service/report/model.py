@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
 
-REPORT_VERSION: Final = 5
+REPORT_VERSION: Final = 6
 """Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 
@@ -447,7 +447,8 @@ class BestConfig(ReportPart):
     tune: StageResult | None
     confirm: StageResult | None
     optimism: float | None
-    """Tune mean minus confirm mean: the amount by which its own selection flattered the config."""
+    """Tune mean minus confirm mean, or where `halves` says so what its lead over a comparator lost: the amount by which
+    its own selection flattered the config."""
     params: dict[str, Any] = {}
     """Values of the varied parameters, by dotted name."""
     evidence: list[str] = []
@@ -531,13 +532,15 @@ class CurveSet(ReportPart):
 class Report(ReportPart):
     """Everything that the report says."""
 
-    report_version: Literal[5] = REPORT_VERSION
+    report_version: Literal[6] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """Whether the sweep was still running, so that every number may change."""
     sweep: SweepInfo
     objective: str
     """Name of the compared objective, in words."""
+    halves: bool = False
+    """Whether one half of the validation problems chose configs and the other half measured them."""
     higher_is_better: Literal[True] = True
     verdict: Verdict
     cautions: list[Caution]

@@ -18,6 +18,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.budget import gpu_hours, left_s, not_begun_message, room, stopped_message
 from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Attempt, Config, Stage, Trial
 from trainers.config import TrainingConfig
@@ -104,7 +105,7 @@ class Ledger:
         """Store the configs and trials that come next; return whether there are any."""
         sweep, store = self._sweep, self._store
         configs, trials = store.list_configs(sweep.id), store.list_trials(sweep.id)
-        evaluations = store.curves(sweep.id, [sweep.spec.objective.metric])
+        evaluations = store.curves(sweep.id, objective_metrics(sweep.spec))
         every_seed = self._has_room(Stage.TUNE, len(sweep.spec.seeds.tune))
         records = next_records(sweep, configs, trials, evaluations, may_propose=every_seed)
         if records is not None:

@@ -24,11 +24,11 @@ def next_records(
 
     Args:
         sweep, configs, trials: all rows of the sweep.
-        evaluations: curves of the objective's metric.
+        evaluations: curves of the objective's metrics.
         may_propose: whether the budget has room for one more point on every tune seed.
     """
     spec = sweep.spec
-    objectives = trial_objectives(trials, evaluations, spec.objective)
+    objectives = trial_objectives(trials, evaluations, spec)
     if any(trial.stage is Stage.CONFIRM for trial in trials):
         return None
     values = config_objectives(trials, objectives, Stage.TUNE)

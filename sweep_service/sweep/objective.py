@@ -2,37 +2,69 @@
 
 A trial's objective is the mean of its last evaluations, never a maximum over time. A diverged trial counts what
 the objective says (0), a failed one is missing. A config's objective is the mean over its seeds.
+
+A sweep with a confirm stage chooses configs on one half of the validation problems and measures them on the other, as
+its trainers recorded both; where they did not, all problems serve both stages.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Trial, TrialState
-from sweep_service.sweep.spec import Confirm, Objective
+from sweep_service.sweep.spec import Confirm, Objective, SweepSpec
+from trainers.evaluation.problem_parts import part_metric
+
+Recorded = Callable[[str, str], Sequence[float]]
+"""Returns the values that a trial's evaluations recorded of a metric, in order, by the trial's id and the metric."""
 
 
-def trial_objectives(
-    trials: Sequence[Trial], evaluations: Sequence[Curve], objective: Objective
-) -> dict[str, float | None]:
+def measures(spec: SweepSpec) -> dict[Stage, str]:
+    """Return the metric that ranks or measures in each stage, where trainers record it: over half of the problems."""
+    metric, confirm = spec.objective.metric, spec.seeds.confirm
+    if confirm is None or confirm.problems == "same":
+        return dict.fromkeys(Stage, metric)
+    return {stage: part_metric(metric, f"{stage}_part") for stage in Stage}
+
+
+def objective_metrics(spec: SweepSpec) -> list[str]:
+    """Return the metrics from which objectives are computed."""
+    return list(dict.fromkeys([spec.objective.metric, *measures(spec).values()]))
+
+
+def used_measures(trials: Sequence[Trial], recorded: Recorded, spec: SweepSpec) -> dict[Stage, str]:
+    """Return the metric of each stage that these trials are compared by.
+
+    It is `measures`, unless one of the trials was evaluated without it: there were too few problems for halves, or
+    its trainer is of an earlier version. Then all of them are compared by all problems.
+    """
+    wanted, whole = measures(spec), spec.objective.metric
+    halves = all(len(recorded(t.id, wanted[t.stage])) > 0 for t in trials if len(recorded(t.id, whole)) > 0)
+    return wanted if halves else dict.fromkeys(Stage, whole)
+
+
+def trial_objectives(trials: Sequence[Trial], evaluations: Sequence[Curve], spec: SweepSpec) -> dict[str, float | None]:
     """Return each trial's objective by trial id; None while it has none.
 
     Args:
         trials: the trials asked about.
-        evaluations: their curves of `objective.metric` (others are ignored).
-        objective: the metric, and the number of last evaluations that are averaged.
+        evaluations: their curves of `objective_metrics` (others are ignored).
+        spec: the sweep's, with the metric and the number of last evaluations that are averaged.
     """
-    curves = {curve.trial_id: curve for curve in evaluations if curve.key == objective.metric}
-    values = {trial_id: [value for value in curve.values if value is not None] for trial_id, curve in curves.items()}
-    return {trial.id: trial_objective(trial, values.get(trial.id, ()), objective) for trial in trials}
+    curves = {(c.trial_id, c.key): [value for value in c.values if value is not None] for c in evaluations}
+    used = used_measures(trials, lambda trial_id, metric: curves.get((trial_id, metric), ()), spec)
+    return {
+        trial.id: trial_objective(trial, curves.get((trial.id, used[trial.stage]), ()), spec.objective)
+        for trial in trials
+    }
 
 
 def trial_objective(trial: Trial, evaluations: Sequence[float], objective: Objective) -> float | None:
     """Return one trial's objective; None while it has none.
 
     Args:
-        evaluations: the values of `objective.metric` that its evaluations recorded, in order.
+        evaluations: the values that its evaluations recorded of the metric that counts in its stage, in order.
     """
     if trial.state is TrialState.DIVERGED:
         return objective.diverged

@@ -57,6 +57,11 @@ class Confirm(SpecPart):
 
     top_k: int = Field(default=2, ge=1, le=100, description="How many of the tuned configs are confirmed.")
     seeds: tuple[Seed, ...] = Field(min_length=1, max_length=1000)
+    problems: Literal["apart", "same"] = Field(
+        default="apart",
+        description="apart: one half of the validation problems chooses configs, the other measures them; same: all do "
+        "both.",
+    )
 
 
 class Seeds(SpecPart):

@@ -18,7 +18,7 @@ from sweep_service.errors import NotReady
 from sweep_service.report import Report
 from sweep_service.schemas import MEDIA_TYPES
 from sweep_service.store import Store
-from sweep_service.sweep.objective import trial_objectives
+from sweep_service.sweep.objective import objective_metrics, trial_objectives
 from sweep_service.sweep.records import Config, Sweep, Trial
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import TAG, shared_view, sweep_note
@@ -225,9 +225,8 @@ class Projector:
         self._tracker.update_run(run_id, status, None if ended_at is None else mlflow_words.milliseconds(ended_at))
 
     def _objective(self, sweep: Sweep, trial: Trial) -> float | None:
-        objective = sweep.spec.objective
-        curves = self._store.curves(sweep.id, [objective.metric], [trial.id])
-        return trial_objectives([trial], curves, objective)[trial.id]
+        curves = self._store.curves(sweep.id, objective_metrics(sweep.spec), [trial.id])
+        return trial_objectives([trial], curves, sweep.spec)[trial.id]
 
     def _report_files(self, sweep_id: str) -> dict[str, bytes]:
         files: dict[str, bytes] = {}

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from trainers.config import EvaluationConfig
 from trainers.evaluation.estimates import Counts, average, average_pass_at_k, mean
 from trainers.evaluation.problem_counts import ProblemCounts, count_problems
+from trainers.evaluation.problem_parts import PART_METRICS, PARTS, part_metric, split_problems
 from trainers.tasks.base import Completion, Judgement, Problem
 
 
@@ -31,8 +32,10 @@ def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationCon
     pairs = sample(repeated)
     completions, judgements = [completion for completion, _ in pairs], [judgement for _, judgement in pairs]
     groups = [judgements[start : start + k] for start in range(0, len(judgements), k)]
+    counts = count_problems(problems, groups)
     metrics: dict[str, float | None] = {
         **_scores(groups, config.pass_k),
+        **_scores_of_parts(groups, counts.names, config.pass_k),
         "eval/length_mean": mean([completion.tokens for completion in completions]),
         "eval/truncated_share": mean([completion.truncated for completion in completions]),
         "eval/failed_share": mean([judgement.reward is None for judgement in judgements]),
@@ -46,7 +49,7 @@ def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationCon
             {"prompt": repeated[i].prompt, "completion": completions[i].text, "reward": judgements[i].reward}
             for i in sorted(shown)
         ],
-        count_problems(problems, groups),
+        counts,
     )
 
 
@@ -67,3 +70,13 @@ def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | 
         "eval/pass_at_k_se": passed.sampling_se,
         "eval/distinct_answers": mean([len(distinct) for distinct in answers]),
     }
+
+
+def _scores_of_parts(groups: Sequence[Sequence[Judgement]], names: Sequence[str], k: int) -> dict[str, float | None]:
+    """Return `PART_METRICS` over each half of the problems; None where there are too few problems for halves."""
+    parts = split_problems(names)
+    scores: dict[str, float | None] = {}
+    for part in PARTS:
+        found = _scores([groups[index] for index in parts[part]], k) if parts else dict.fromkeys(PART_METRICS)
+        scores |= {part_metric(name, part): found[name] for name in PART_METRICS}
+    return scores

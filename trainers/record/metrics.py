@@ -6,6 +6,7 @@ A value that does not exist, such as the entropy of a region without tokens, is 
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from trainers.evaluation.problem_parts import PART_METRICS, PARTS, part_metric
 from trainers.losses import REGIONS
 
 
@@ -176,6 +177,18 @@ STEP_METRICS: Final[dict[str, Metric]] = {
     name: metric for section in STEP_SECTIONS.values() for name, metric in section.items()
 }
 
+
+def _of_parts() -> dict[str, Metric]:
+    purposes = {"tune_part": "on which a sweep chooses configs", "confirm_part": "on which its confirm stage measures"}
+    return {
+        part_metric(name, part): Metric(
+            "reward" if "reward" in name else "1", f"{name.removeprefix('eval/')} over the problems {purposes[part]}"
+        )
+        for part in PARTS
+        for name in PART_METRICS
+    }
+
+
 EVALUATION_METRICS: Final[dict[str, Metric]] = {
     # over the judged samples: those on which the judge itself failed are missing, not wrong
     "eval/avg_at_k": Metric(
@@ -192,6 +205,8 @@ EVALUATION_METRICS: Final[dict[str, Metric]] = {
         "1", "standard error of pass_at_k from sampling; needs twice evaluation.pass_k samples of each problem"
     ),
     "eval/distinct_answers": Metric("answers", "different answers among a problem's samples, mean over problems"),
+    # over half of the problems: null where there are too few
+    **_of_parts(),
     # over all samples
     "eval/length_mean": Metric("tokens", "mean completion length, end token included"),
     "eval/truncated_share": Metric(

@@ -11,8 +11,11 @@ from pydantic_core import to_json
 
 from sweep_service.report.model import REPORT_VERSION
 from sweep_service.sweep.budget import Spent, TrialTime
-from sweep_service.sweep.records import Checkpoint, Config, Sample, Sweep, Trial
+from sweep_service.sweep.objective import used_measures
+from sweep_service.sweep.records import Checkpoint, Config, Sample, Stage, Sweep, Trial
 from sweep_service.sweep.series import Series, TrialSeries
+from trainers.evaluation.problem_parts import PART_METRICS, part_metric
+from trainers.evaluation.problem_parts import PARTS as PROBLEM_PARTS
 from trainers.losses import PARTS, REGIONS
 from trainers.record.metrics import RATIO_BINS
 
@@ -52,6 +55,7 @@ CURVE_KEYS: Final = (
     "eval/reward_mean_se",
     "completion/length_ended",
     "weight_share/potential",
+    *(part_metric(name, part) for part in PROBLEM_PARTS for name in PART_METRICS),
 )
 """The metrics that a report reads."""
 
@@ -94,6 +98,18 @@ class ReportInputs:
         """Return one metric of one trial at the steps that have a value; empty if it was never recorded."""
         series = self.get(trial_id, key)
         return _EMPTY if series is None else series.present
+
+    @cached_property
+    def measures(self) -> Mapping[Stage, str]:
+        """The metric by which each stage compares configs: over half of the validation problems, or over all."""
+        return used_measures(
+            self.trials, lambda id_, metric: self.present(id_, metric).values.tolist(), self.sweep.spec
+        )
+
+    @property
+    def halves(self) -> bool:
+        """Whether other validation problems measured the confirm stage than those that chose the configs."""
+        return self.measures[Stage.TUNE] != self.measures[Stage.CONFIRM]
 
     @property
     def interim(self) -> bool:

@@ -34,7 +34,7 @@ def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:
     objective = inputs.sweep.spec.objective
     if trial.state is TrialState.DIVERGED:
         return None
-    errors = inputs.present(trial.id, f"{objective.metric}_se").values
+    errors = inputs.present(trial.id, f"{inputs.measures[trial.stage]}_se").values
     errors = errors[-objective.last :]  # independent, since each evaluation samples anew
     return math.sqrt(float(errors @ errors)) / len(errors) if errors.size else None
 

@@ -52,7 +52,7 @@ def card(facts: Facts) -> BestConfig | None:
         why=_why(facts, row),
         tune=row.tune,
         confirm=row.confirm,
-        optimism=row.tune.mean - row.confirm.mean if row.tune and row.confirm else None,
+        optimism=_optimism(facts, row),
         params=row.params,
         evidence=_evidence(facts, row),
         others=_others(facts, row),
@@ -63,6 +63,42 @@ def card(facts: Facts) -> BestConfig | None:
         mlflow_urls=[url for trial in trials if (url := run_link(facts.inputs.mlflow_url, trial.mlflow_run_id))],
         provenance=provenance(facts, facts.configs[row.id]),
     )
+
+
+def _optimism(facts: Facts, row: ConfigRow) -> float | None:
+    """Return by how much tuning saw the config better than fresh seeds did; None where nothing tells.
+
+    Where each stage has validation problems of its own, one half may be easier than the other. Then it is the config's
+    lead over a comparator that shrank, which was not chosen for its results.
+    """
+    if row.tune is None or row.confirm is None:
+        return None
+    if not facts.inputs.halves:
+        return row.tune.mean - row.confirm.mean
+    other = _unchosen(facts, row)
+    if other is None:
+        return None
+    tune, confirm = _leads(row, other)
+    return tune - confirm
+
+
+def _unchosen(facts: Facts, row: ConfigRow) -> ConfigRow | None:
+    """Return the first comparator that ran on the config's seeds in both stages."""
+    rows = [facts.rows[c.comparator_id] for c in facts.comparisons if c.config_id == row.id]
+    shared = (o for o in rows if row.tune and o.tune and row.confirm and o.confirm and row.tune.minus(o.tune))
+    return next(shared, None)
+
+
+def _leads(row: ConfigRow, other: ConfigRow) -> tuple[float, float]:
+    """Return how far a config lies ahead of another one, seed by seed, in the tune and in the confirm stage."""
+    tune, confirm = (_lead(row.stage(stage), other.stage(stage)) for stage in (Stage.TUNE, Stage.CONFIRM))
+    return tune, confirm
+
+
+def _lead(result: StageResult | None, other: StageResult | None) -> float:
+    assert result is not None
+    assert other is not None
+    return fmean(result.minus(other).values())
 
 
 def _trials(facts: Facts, row: ConfigRow) -> list[Trial]:
@@ -123,11 +159,13 @@ def _evidence(facts: Facts, row: ConfigRow) -> list[str]:
         for c in facts.comparisons
         if c.config_id == row.id
     ]
-    if row.tune and row.confirm:
-        texts.append(
-            f"Tuning saw {number(row.tune.mean)} on {count(row.tune.n, 'seed')}, fresh seeds gave "
-            f"{number(row.confirm.mean)}: an optimism of {signed(row.tune.mean - row.confirm.mean)}."
-        )
+    if (optimism := _optimism(facts, row)) is not None and row.tune and row.confirm:
+        saw, gave, on = number(row.tune.mean), number(row.confirm.mean), count(row.tune.n, "seed")
+        if facts.inputs.halves and (other := _unchosen(facts, row)):
+            saw, gave = (signed(lead) for lead in _leads(row, other))
+            saw, on = f"it {saw} from {other.label}", f"{on} and half of the problems"
+        fresh = "fresh seeds and the other half" if facts.inputs.halves else "fresh seeds"
+        texts.append(f"Tuning saw {saw} on {on}, {fresh} gave {gave}: an optimism of {signed(optimism)}.")
     texts += [_health(facts, row), _cost(row, facts.baseline)]
     if row.evaluation_se is not None:
         texts.append(

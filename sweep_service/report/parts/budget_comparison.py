@@ -105,7 +105,7 @@ def _runs(facts: Facts) -> dict[str, dict[int, Run]]:
 def _run(trial: Trial, objective: float, inputs: ReportInputs) -> Run:
     """Read a trial's costs at its evaluations."""
     spec = inputs.sweep.spec
-    series = inputs.get(trial.id, spec.objective.metric)
+    series = inputs.get(trial.id, inputs.measures[trial.stage])
     if trial.state is TrialState.DIVERGED or series is None:
         return Run(trial.state is TrialState.DIVERGED, objective, np.empty(0), {})
     present = ~np.isnan(series.values)

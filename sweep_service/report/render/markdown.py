@@ -44,7 +44,7 @@ def render_markdown(report: Report) -> bytes:
         *_verdict(report.verdict),
         *_part("Warnings", _cautions(report)),
         *(exploration if exploring else []),
-        *_part("Best config of the space", _best(report.best) if report.best else []),
+        *_part("Best config of the space", _best(report.best, halves=report.halves) if report.best else []),
         *_part("How sure", _comparisons(report)),
         *_part("What the CE-GPPO paper says, in this sweep", _claims(report.claims)),
         *([] if exploring else exploration),
@@ -143,11 +143,13 @@ def _effect(effect: Effect) -> list[list[str]]:
     ]
 
 
-def _best(best: BestConfig) -> list[str]:
+def _best(best: BestConfig, *, halves: bool) -> list[str]:
     stages = [["tune", *_stage(best.tune)], ["confirm", *_stage(best.confirm)]]
     parts = [f"**{plain(best.label)}** {plain(best.why)}", table(["stage", "mean", "95 % interval", "seeds"], stages)]
     if best.optimism is not None:
-        parts.append(f"Winner's optimism (tune minus confirm): {signed(best.optimism)}.")
+        parts.append(
+            f"Winner's optimism ({'its lead: ' if halves else ''}tune minus confirm): {signed(best.optimism)}."
+        )
     if best.evidence:
         parts.append(bullets([plain(line) for line in best.evidence]))
     if best.others:

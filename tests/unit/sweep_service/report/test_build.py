@@ -6,10 +6,12 @@ import yaml
 
 from sweep_service.report import Report, report_json
 from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Outcome
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState, TrialWarning
+from sweep_service.sweep.series import TrialSeries
 from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs
 from trainers.config import TrainingConfig
 
@@ -114,6 +116,53 @@ def test_optimism_is_tune_minus_confirm() -> None:
     assert best.tune is not None
     assert best.confirm is not None
     assert best.optimism == pytest.approx(best.tune.mean - best.confirm.mean)
+
+
+def in_halves(inputs: ReportInputs) -> ReportInputs:
+    """The same sweep with trainers that recorded halves: the tune part is 0.1 easier, the confirm part 0.1 harder."""
+
+    def recorded(series: TrialSeries) -> TrialSeries:
+        whole, error = series.metrics["eval/avg_at_k"], series.metrics["eval/avg_at_k_se"]
+        parts = {f"eval/{part}/avg_at_k": whole + by for part, by in (("tune_part", 0.1), ("confirm_part", -0.1))}
+        errors = {f"eval/{part}/avg_at_k_se": 2 * error for part in ("tune_part", "confirm_part")}
+        return replace(series, metrics={**series.metrics, **parts, **errors})
+
+    return replace(inputs, series={id_: recorded(series) for id_, series in inputs.series.items()})
+
+
+def test_where_trainers_recorded_halves_one_chooses_and_the_other_measures() -> None:
+    whole, halves = build(sweep_inputs()), build(in_halves(sweep_inputs()))
+    assert (whole.halves, halves.halves) == (False, True)
+    assert whole.best is not None
+    assert halves.best is not None
+    for report, tune, confirm in ((whole, 0.0, 0.0), (halves, 0.1, -0.1)):
+        best = report.best
+        assert best is not None
+        assert best.tune is not None
+        assert best.confirm is not None
+        assert best.tune.mean == pytest.approx(whole.best.tune.mean + tune if whole.best.tune else None)
+        assert best.confirm.mean == pytest.approx(whole.best.confirm.mean + confirm if whole.best.confirm else None)
+    first, second = whole.trials[0].evaluation_se, halves.trials[0].evaluation_se
+    assert second == pytest.approx(2 * (first or 0))
+    assert "other half gave every confirm result" in " ".join(halves.method)
+    assert "same validation problems" in " ".join(whole.method)
+
+
+def test_with_halves_optimism_is_what_the_lead_over_a_comparator_lost() -> None:
+    """The harder half lowers the confirm mean of every config, which is no optimism."""
+    report = build(in_halves(sweep_inputs()))
+    rows = {row.label: row for row in report.configs}
+    best, base = report.best, rows["baseline β1=0 β2=0"]
+    assert best is not None
+    assert best.tune
+    assert best.confirm
+    assert base.tune
+    assert base.confirm
+    lost = (best.tune.mean - base.tune.mean) - (best.confirm.mean - base.confirm.mean)
+    assert best.optimism == pytest.approx(lost)
+    assert "half of the problems, fresh seeds and the other half gave" in best.evidence[2]
+    assert "its lead: tune minus confirm" in render_html(report).decode()
+    assert "its lead: tune minus confirm" in render_markdown(report).decode()
 
 
 def test_the_best_yaml_is_the_training_that_was_run() -> None:

@@ -1,5 +1,7 @@
 """The ranking number: the mean of the last evaluations, with failures missing and divergence counting 0."""
 
+from typing import Any
+
 import pytest
 
 from sweep_service.sweep.objective import (
@@ -11,7 +13,11 @@ from sweep_service.sweep.objective import (
     trial_objectives,
 )
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Trial, TrialState
-from sweep_service.sweep.spec import Confirm, Objective
+from sweep_service.sweep.spec import Confirm, SweepSpec
+
+
+def spec(**changes: Any) -> SweepSpec:
+    return SweepSpec.model_validate({"name": "s", "space": {"loss.beta1": [0.0]}} | changes)
 
 
 def trial(name: str, state: TrialState = TrialState.SUCCEEDED, config: str = "a") -> Trial:
@@ -28,7 +34,7 @@ def trial(name: str, state: TrialState = TrialState.SUCCEEDED, config: str = "a"
     )
 
 
-def curve(name: str, *values: float | None) -> Curve:
+def curve(name: str, *values: float | None, key: str = "eval/avg_at_k") -> Curve:
     steps = list(range(len(values)))
     times = [0.0] * len(values)
     return Curve(
@@ -36,7 +42,7 @@ def curve(name: str, *values: float | None) -> Curve:
         config_id="a",
         seed=0,
         stage=Stage.TUNE,
-        key="eval/avg_at_k",
+        key=key,
         steps=steps,
         times=times,
         values=list(values),
@@ -48,14 +54,14 @@ def config(name: str, number: int, *roles: Role) -> Config:
 
 
 def test_trial_objective_is_the_mean_of_the_last_evaluations_never_the_maximum() -> None:
-    found = trial_objectives([trial("t")], [curve("t", 0.9, 0.1, None, 0.2, 0.3)], Objective(last=3))
+    found = trial_objectives([trial("t")], [curve("t", 0.9, 0.1, None, 0.2, 0.3)], spec(objective={"last": 3}))
     assert found["t"] == pytest.approx(0.2)
 
 
 def test_a_diverged_trial_counts_zero_and_unfinished_ones_are_missing() -> None:
     states = [TrialState.DIVERGED, TrialState.FAILED, TrialState.RUNNING, TrialState.CANCELLED]
     trials = [trial(state.value, state) for state in states]
-    found = trial_objectives(trials, [curve(state.value, 0.5) for state in states], Objective())
+    found = trial_objectives(trials, [curve(state.value, 0.5) for state in states], spec())
     assert found == {"DIVERGED": 0.0, "FAILED": None, "RUNNING": None, "CANCELLED": None}
 
 
@@ -146,5 +152,33 @@ def test_the_leader_tells_how_many_have_exactly_its_objective() -> None:
 
 
 def test_with_the_mean_reward_a_diverged_trial_counts_what_the_spec_says() -> None:
-    objective = Objective(metric="eval/reward_mean", diverged=-1)
-    assert trial_objectives([trial("t", TrialState.DIVERGED)], [], objective) == {"t": -1.0}
+    negative = spec(objective={"metric": "eval/reward_mean", "diverged": -1})
+    assert trial_objectives([trial("t", TrialState.DIVERGED)], [], negative) == {"t": -1.0}
+
+
+HALVES = {"tune": [0], "confirm": {"seeds": [1]}}
+
+
+def recorded(name: str, whole: float, tune: float, confirm: float) -> list[Curve]:
+    return [
+        curve(name, whole),
+        curve(name, tune, key="eval/tune_part/avg_at_k"),
+        curve(name, confirm, key="eval/confirm_part/avg_at_k"),
+    ]
+
+
+def test_each_stage_counts_its_half_of_the_problems() -> None:
+    trials = [trial("t"), trial("c").model_copy(update={"stage": Stage.CONFIRM})]
+    curves = [*recorded("t", 0.5, 0.4, 0.6), *recorded("c", 0.5, 0.4, 0.6)]
+    assert trial_objectives(trials, curves, spec(seeds=HALVES)) == {"t": 0.4, "c": 0.6}
+    same = {"tune": [0], "confirm": {"seeds": [1], "problems": "same"}}
+    for seeds in (same, {"tune": [0]}):
+        assert trial_objectives(trials, curves, spec(seeds=seeds)) == {"t": 0.5, "c": 0.5}
+
+
+def test_all_problems_count_everywhere_where_one_trial_has_no_halves() -> None:
+    """Such as one that an earlier version trained before the service was brought up to date."""
+    trials, failed = [trial("new"), trial("old")], trial("failed", TrialState.FAILED)
+    curves = [*recorded("new", 0.5, 0.4, 0.6), curve("old", 0.3), curve("old", None, key="eval/tune_part/avg_at_k")]
+    assert trial_objectives(trials, curves, spec(seeds=HALVES)) == {"new": 0.5, "old": 0.3}
+    assert trial_objectives([trials[0], failed], curves, spec(seeds=HALVES)) == {"new": 0.4, "failed": None}

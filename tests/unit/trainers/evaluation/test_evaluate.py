@@ -6,6 +6,7 @@ import pytest
 from trainers.config import EvaluationConfig
 from trainers.evaluation.evaluate import evaluate
 from trainers.evaluation.problem_counts import problem_name
+from trainers.evaluation.problem_parts import split_problems
 from trainers.record.metrics import EVALUATION_METRICS
 from trainers.tasks.base import Completion, Judgement, Problem
 
@@ -80,3 +81,28 @@ def test_an_evaluation_whose_judge_always_fails_has_no_score() -> None:
 
 def test_every_metric_is_in_the_table() -> None:
     assert set(_evaluated(["6"] * 4, samples=1).metrics) == set(EVALUATION_METRICS)
+
+
+def test_each_half_of_the_problems_has_its_own_scores() -> None:
+    problems = [Problem(f"{number}=", str(number)) for number in range(17)]
+    texts = [str(number) if sample <= number % 3 else "no" for number in range(17) for sample in range(2)]
+    said = iter(texts)
+
+    def sample(repeated: Sequence[Problem]) -> list[tuple[Completion, Judgement]]:
+        completions = [Completion(next(said), 4, truncated=False) for _ in repeated]
+        return list(zip(completions, judge(repeated, completions), strict=True))
+
+    result = evaluate(sample, problems, EvaluationConfig(samples_per_problem=2, pass_k=1))
+    parts = split_problems(result.problems.names)
+    assert [len(indices) for indices in parts.values()] == [9, 8]
+    for part, indices in parts.items():
+        shares = [result.problems.right[index] / 2 for index in indices]
+        assert result.metrics[f"eval/{part}/avg_at_k"] == pytest.approx(sum(shares) / len(shares))
+        assert result.metrics[f"eval/{part}/reward_mean"] == pytest.approx(2 * sum(shares) / len(shares))
+        errors = [share * (1 - share) for share in shares]
+        assert result.metrics[f"eval/{part}/avg_at_k_se"] == pytest.approx(sum(errors) ** 0.5 / len(errors))
+
+
+def test_too_few_problems_have_no_scores_of_halves() -> None:
+    metrics = _evaluated(["6"] * 4, samples=1).metrics
+    assert {value for name, value in metrics.items() if "_part/" in name} == {None}
