@@ -70,13 +70,21 @@ def test_its_report_is_served_and_built_anew_with_the_same_values(store: Store) 
 
 
 @pytest.mark.long
-def test_a_run_goes_on_from_its_checkpoint_to_the_last_bit(earlier_run: Run, tmp_path: Path) -> None:
+def test_a_run_goes_on_from_its_checkpoint_as_it_did(earlier_run: Run, tmp_path: Path) -> None:
+    """Kinds of processors add in other orders: another one than that run's was seen to differ by 2e-6 of a value."""
     (started,) = earlier_run.of("started")
     config = TrainingConfig.model_validate(started["config"])
     resumed = run(config, tmp_path / "resumed", tmp_path / "cache", resume_from=earlier_run.output / "step-8")
     assert resumed.outcome == "SUCCEEDED"
-    assert resumed.metrics(after=8) == earlier_run.metrics(after=8)
-    assert evaluations(resumed.output) == evaluations(earlier_run.output)
+    steps, steps_then = resumed.metrics(after=8), earlier_run.metrics(after=8)
+    assert len(steps) == len(steps_then) == 8
+    assert [close(now) for now in steps] == steps_then
+    assert {step: close(now) for step, now in evaluations(resumed.output).items()} == evaluations(earlier_run.output)
+
+
+def close(metrics: dict[str, float | None]) -> dict[str, Any]:
+    """Return metrics that equal others of nearly the same values; what has no value equals only that."""
+    return {name: None if value is None else pytest.approx(value, rel=1e-4) for name, value in metrics.items()}
 
 
 def without_build(report: dict[str, Any]) -> dict[str, Any]:
