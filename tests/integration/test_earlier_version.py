@@ -102,7 +102,7 @@ def evaluations(output: Path) -> dict[int, dict[str, float]]:
         event["step"]: {
             name: value
             for name, value in event["metrics"].items()
-            if not name.startswith("time/") and name not in renamed
+            if not name.startswith(("time/", "eval/tune_part/", "eval/confirm_part/")) and name not in renamed
         }
         for event in read_events(output / "events.jsonl")
         if event["type"] == "evaluation" and event["step"] > 8
