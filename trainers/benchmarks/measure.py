@@ -19,10 +19,11 @@ from trainers.benchmarks.measure_request import BenchmarkRequest, MeasureRequest
 from trainers.benchmarks.model_reader import ModelReader
 from trainers.benchmarks.problems import read_problems
 from trainers.benchmarks.request import job_of, usual_sampling
-from trainers.benchmarks.run import BenchmarkEvaluation, Finished, Prepared, prepare, run
+from trainers.benchmarks.run import BenchmarkEvaluation, CompletionSampler, Finished, Prepared, prepare, run
 from trainers.benchmarks.sampler import ModelSampler
 from trainers.benchmarks.samples import SAMPLES_FILE, read_samples
-from trainers.config import TinyPolicy, TrainingConfig
+from trainers.benchmarks.vllm_sampler import VLLMSampler
+from trainers.config import TinyPolicy, TrainingConfig, VLLMEngine
 from trainers.errors import CheckpointError, ConfigError, Faults, StoppedError
 from trainers.export import export
 from trainers.policy.load_policy import pretrained_folder
@@ -39,6 +40,8 @@ SHARED: Final = "measurements"
 """Folder in the cache of the samples of initial models."""
 _SCRATCH: Final = ".measured"
 _BATCH: Final = 32
+_VLLM_BATCH: Final = 256
+"""Of so many completions vLLM samples the long ones together; as many are lost when it is killed."""
 _SHOWN: Final = 4
 _LIBRARIES: Final = ("torch", "transformers")
 
@@ -92,13 +95,17 @@ def _measure(
     stopping: Callable[[], bool],
 ) -> None:
     faults, folder, digest = Faults(), scratch / "model", ""
+    engine = config.rollout.engine if isinstance(config.rollout.engine, VLLMEngine) else None
+    batch, vllm = request.batch or (_VLLM_BATCH if engine else _BATCH), None
+    with faults.noted():
+        vllm = _vllm_version(engine) if engine else None
     with faults.noted():
         folder = _model_folder(config, request, folder, events, cache, stopping)
         digest = model_digest(folder)
     evaluations = list[BenchmarkEvaluation]()
     for benchmark in request.benchmarks:
         with faults.noted():
-            evaluations.append(_evaluation(benchmark, request, folder, digest, cache))
+            evaluations.append(_evaluation(benchmark, request, batch, folder, digest, vllm, cache))
     if not digest:
         faults.raise_all()
     with ExitStack() as stack:
@@ -107,9 +114,9 @@ def _measure(
             waiting = _Waiting(events, stopping)
             prepared = prepare(evaluations, partial(ModelReader, folder), stack, waiting.announce)
         faults.raise_all()
-        load = partial(_loaded, folder, evaluations[0].job.sampling.dtype, stopping)
+        load = partial(_loaded, prepared, folder, engine, batch, stopping)
         progress = _Progress(events)
-        for finished in run(prepared, load, request.batch or _BATCH, stopping, progress.announce):
+        for finished in run(prepared, load, batch, stopping, progress.announce):
             events.write("benchmark", **_recorded(finished))
 
 
@@ -141,14 +148,37 @@ def _model_folder(
         task.close()
 
 
-def _loaded(folder: Path, dtype: str, stopping: Callable[[], bool]) -> ModelSampler:
+def _vllm_version(engine: VLLMEngine) -> str:
+    """Return the version of vLLM on this machine. Raises: ConfigError, if it cannot run here."""
+    from trainers.rollouts.vllm_engine import refuse_missing, vllm_version
+
+    refuse_missing(engine)
+    return vllm_version()
+
+
+def _loaded(
+    evaluations: Sequence[Prepared], folder: Path, engine: VLLMEngine | None, batch: int, stopping: Callable[[], bool]
+) -> CompletionSampler:
+    """Load the model for all evaluations of which samples are missing."""
     if stopping():
         raise StoppedError("stopped before the model was loaded")
-    return ModelSampler(folder, dtype, stopping)
+    dtype = evaluations[0].evaluation.job.sampling.dtype
+    if engine is None:
+        return ModelSampler(folder, dtype, stopping)
+    longest = max(
+        len(prompt) + one.evaluation.job.sampling.max_tokens for one in evaluations for prompt in one.prompts.values()
+    )
+    return VLLMSampler(folder, engine, dtype, longest, batch, stopping)
 
 
 def _evaluation(
-    benchmark: BenchmarkRequest, request: MeasureRequest, model: Path, digest: str, cache: Path
+    benchmark: BenchmarkRequest,
+    request: MeasureRequest,
+    batch: int,
+    model: Path,
+    digest: str,
+    vllm: str | None,
+    cache: Path,
 ) -> BenchmarkEvaluation:
     problems = read_problems(benchmark.name, cache)
     if benchmark.reward is not None and benchmark.reward not in known_names():
@@ -158,16 +188,16 @@ def _evaluation(
         )
     usual = usual_sampling(benchmark.name, model)
     sampling = BenchmarkSampling.model_validate({**usual, **benchmark.changes, "seed": request.seed})
-    job = job_of(benchmark.name, problems, digest, sampling)
-    folder = _shared_folder(job, request, cache) if request.results is None else request.results / benchmark.name
+    job = job_of(benchmark.name, problems, digest, sampling, vllm)
+    folder = _shared_folder(job, batch, cache) if request.results is None else request.results / benchmark.name
     return BenchmarkEvaluation(job, problems.problems, folder)
 
 
-def _shared_folder(job: Job, request: MeasureRequest, cache: Path) -> Path:
+def _shared_folder(job: Job, batch: int, cache: Path) -> Path:
     """Return the folder in the cache of this job's samples, named by all that they and their judgements follow from."""
     key = {
         "job": job.model_dump(mode="json"),
-        "batch": request.batch or _BATCH,
+        "batch": batch,
         "reward": reward_code(job.sampling.reward),
         "version": version("sweep-service"),
     }

@@ -6,7 +6,6 @@ On GPUs of training vLLM runs inside the trainer's processes (colocate), else in
 
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, cast
 
 import torch
@@ -132,7 +131,7 @@ class VLLM(VLLMGeneration):
         self._sent_step: int | None = None
         if self.mode == "colocate" and accelerator.num_processes == 1:
             engine = self.llm.llm_engine
-            engine.step = partial(_step, while_sampling, engine.step)
+            engine.step = step_after(while_sampling, engine.step)
 
     def complete(
         self,
@@ -173,9 +172,14 @@ class VLLM(VLLMGeneration):
         return cast("Generator[tuple[str, Tensor]]", super()._iter_named_params())
 
 
-def _step(before: Callable[[], None], step: Callable[[], Any]) -> Any:
-    before()
-    return step()
+def step_after(before: Callable[[], None], step: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a step of vLLM's engine, which makes a token of each sequence, with a call before it."""
+
+    def both() -> Any:
+        before()
+        return step()
+
+    return both
 
 
 @torch.no_grad()

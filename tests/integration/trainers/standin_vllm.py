@@ -1,7 +1,7 @@
 """A stand-in for vLLM's `LLM`, so that TRL's `VLLMGeneration` and our trainer run for real without a GPU.
 
-It does what costs vLLM's users time: it seeds all generators of the process when it starts, draws from them without
-seeds of requests, loses its weights in its sleep, samples in bfloat16, and knows only the end tokens that it is told.
+It does what costs vLLM's users time: it seeds all generators of the process when it starts, draws from them where a
+request has no seed, loses its weights in its sleep, samples in bfloat16, and knows only the end tokens that it is told.
 """
 
 import os
@@ -22,14 +22,16 @@ from trl.generation import vllm_generation
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
     n: int
-    repetition_penalty: float
+    repetition_penalty: float = 1.0
     temperature: float
     top_p: float
-    top_k: int
-    min_p: float
+    top_k: int = 0
+    min_p: float = 0.0
     max_tokens: int
-    logprobs: int
+    logprobs: int | None = None
     stop_token_ids: list[int]
+    seed: int | None = None
+    detokenize: bool = True
 
 
 @dataclass
@@ -48,6 +50,8 @@ def install(patch: pytest.MonkeyPatch) -> StandIn:
     made, vllm, platforms = StandIn(), ModuleType("vllm"), ModuleType("vllm.platforms")
     vllm.__dict__["__version__"] = "0.0.stand-in"
     platforms.__dict__["current_platform"] = SimpleNamespace(is_cpu=lambda: True)
+    vllm.__dict__["SamplingParams"] = SamplingParams
+    vllm.__dict__["LLM"] = lambda **settings: LLM(made, **settings)
     patch.setitem(sys.modules, "vllm", vllm)
     patch.setitem(sys.modules, "vllm.platforms", platforms)
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):  # TRL sets them and leaves them
@@ -93,13 +97,22 @@ class LLM:
     def reset_prefix_cache(self) -> None:
         self._standin.calls.append("reset")
 
-    def generate(self, prompts: list[dict[str, list[int]]], sampling_params: SamplingParams, use_tqdm: bool) -> Any:
-        self._standin.asked.append(sampling_params)
+    def generate(
+        self,
+        prompts: list[dict[str, list[int]]],
+        sampling_params: SamplingParams | list[SamplingParams],
+        use_tqdm: bool,
+    ) -> Any:
+        each = sampling_params if isinstance(sampling_params, list) else [sampling_params] * len(prompts)
+        self._standin.asked += sampling_params if isinstance(sampling_params, list) else [sampling_params]
         self._standin.before_generate(self)
         self._standin.calls.append(f"generate {len(prompts)}")
-        longest = max(len(prompt["prompt_token_ids"]) for prompt in prompts) + sampling_params.max_tokens
+        self._open = [
+            _Request(prompt["prompt_token_ids"], params, _generator(params))
+            for prompt, params in zip(prompts, each, strict=True)
+        ]
+        longest = max(len(request.prompt) + request.params.max_tokens for request in self._open)
         assert longest <= self.settings["max_model_len"]
-        self._params, self._open = sampling_params, [_Request(prompt["prompt_token_ids"]) for prompt in prompts]
         requests = list(self._open)
         while self._open:
             self.llm_engine.step()
@@ -110,24 +123,31 @@ class LLM:
         self._standin.before_token()
         for request in self._open:
             ids = torch.tensor([request.prompt + request.token_ids])
-            logits = self.model(ids).logits[0, -1].float() / self._params.temperature
-            logprobs = _cut(logits.log_softmax(-1), self._params.top_p)
-            token = int(torch.multinomial(logprobs.exp(), 1))
+            logits = self.model(ids).logits[0, -1].float() / request.params.temperature
+            logprobs = _cut(logits.log_softmax(-1), request.params.top_p)
+            token = int(torch.multinomial(logprobs.exp(), 1, generator=request.generator))
             request.token_ids.append(token)
             request.logprobs.append({token: SimpleNamespace(logprob=float(logprobs[token]), rank=1)})
-        ends = self._params.stop_token_ids
         self._open = [
             request
             for request in self._open
-            if request.token_ids[-1] not in ends and len(request.token_ids) < self._params.max_tokens
+            if request.token_ids[-1] not in request.params.stop_token_ids
+            and len(request.token_ids) < request.params.max_tokens
         ]
 
 
 @dataclass
 class _Request:
     prompt: list[int]
+    params: SamplingParams
+    generator: torch.Generator | None
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[dict[int, Any]] = field(default_factory=list)
+
+
+def _generator(params: SamplingParams) -> torch.Generator | None:
+    """None: the process's own."""
+    return None if params.seed is None else torch.Generator().manual_seed(params.seed)
 
 
 def _cut(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:

@@ -13,16 +13,24 @@ from unittest.mock import patch
 
 import pytest
 import yaml
+from transformers import AutoTokenizer
 
+from tests.integration.trainers.standin_vllm import StandIn, install
+from tests.integration.trainers.tiny_models import save_tiny_model
 from tests.integration.trainers.trainer_runs import SMALL, Run
 from tests.kept_signals import kept_signals
 from tests.waiting import wait_until
 from trainers.benchmarks import measure
 from trainers.benchmarks.__main__ import main as benchmarks
+from trainers.benchmarks.known_benchmarks import usual
 from trainers.benchmarks.measure import measure_model
 from trainers.benchmarks.measure_request import MeasureRequest
+from trainers.benchmarks.problems import read_problems
+from trainers.catalog.add_from_disk import add_local_model
+from trainers.catalog.entries import ModelEntry, entry_folder
 from trainers.command_line import main
 from trainers.config import TrainingConfig, with_params
+from trainers.errors import ConfigError
 from trainers.export import export
 from trainers.policy.model_folder import model_digest
 from trainers.process.events import EventWriter, read_events
@@ -209,6 +217,87 @@ def test_a_runs_own_record_is_not_written_to(full: Path, cache: Path, tmp_path: 
     *most, _, _, _ = words(tmp_path, cache)
     assert main([*most, str(full.parent), "--cache", str(cache)]) == 2
     assert (full.parent / "events.jsonl").read_bytes() == before
+
+
+# by vLLM, on its stand-in
+
+VLLM: dict[str, Any] = {
+    "model": {"name": "pretrained", "model": "tiny"},
+    "rollout.engine": {"name": "vllm", "memory_share": 0.5, "tensor_parallel": 2},
+}
+
+
+@pytest.fixture
+def vllm(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    monkeypatch.setattr(measure, "ModelSampler", lambda *_: pytest.fail("sampled by Transformers"))
+    return install(monkeypatch)
+
+
+def measured_by_vllm(
+    folder: Path, cache: Path, benchmarks: list[dict[str, Any]], batch: int | None = None, stop: Any = lambda: False
+) -> str:
+    if not entry_folder(cache, ModelEntry, "tiny").exists():
+        add_local_model(save_tiny_model(cache / "tiny"), cache, "tiny")
+    config = TrainingConfig.model_validate(with_params(SMALL, VLLM))
+    content = {"model": None, "results": folder, "benchmarks": benchmarks, "batch": batch}
+    with EventWriter(folder / "events.jsonl") as events:
+        request = MeasureRequest.model_validate(content)
+        return measure_model(config, request, folder, events, cache=cache, stopping=stop)
+
+
+def test_vllm_measures_several_benchmarks_with_one_engine_as_each_is_sampled(vllm: StandIn, tmp_path: Path) -> None:
+    benchmarks = [QUICK[0] | {"longest": 3}, QUICK[1]]
+    assert measured_by_vllm(tmp_path / "out", tmp_path, benchmarks) == "SUCCEEDED"
+    (engine,) = vllm.engines
+    tokenizer: Any = AutoTokenizer.from_pretrained(entry_folder(tmp_path, ModelEntry, "tiny"))
+    lengths = [
+        len(tokenizer(problem.problem + usual(entry["name"]).prompt_suffix)["input_ids"]) + entry["longest"]
+        for entry in benchmarks
+        for problem in read_problems(entry["name"], tmp_path).problems
+    ]
+    assert engine.settings["max_model_len"] == max(lengths)
+    settings = {"tensor_parallel_size": 2, "gpu_memory_utilization": 0.5, "generation_config": "vllm"}
+    assert engine.settings.items() >= settings.items()
+    assert [call for call in vllm.calls if call.startswith("generate")] == [
+        "generate 256",
+        "generate 128",
+        "generate 80",
+    ]
+    assert len({params.seed for params in vllm.asked}) == 24 * 16 + 40 * 2
+    wanted = {(params.temperature, params.top_p, params.max_tokens) for params in vllm.asked}
+    assert wanted == {(1.0, 1.0, 3), (0.9, 0.8, 6)}
+    job = json.loads(written(tmp_path / "out")["job.json"])
+    assert (job["engine"], job["versions"]["vllm"]) == ("vllm", "0.0.stand-in")
+    samples = [json.loads(line) for line in written(tmp_path / "out")["samples.jsonl"].splitlines()]
+    assert {sample["truncated"] for sample in samples} == {True, False}
+    assert len({sample["completion"] for sample in samples if sample["problem"] == "expressions-24"}) > 8
+
+
+def test_samples_by_vllm_depend_neither_on_the_batch_nor_on_where_it_was_stopped(vllm: StandIn, tmp_path: Path) -> None:
+    tokens = iter(range(10**6))
+    assert measured_by_vllm(tmp_path / "cut", tmp_path, QUICK[:1], 64, lambda: next(tokens) > 30) == "STOPPED"
+    before = sampled(tmp_path / "cut")
+    assert 0 < before < 24 * 16
+    assert measured_by_vllm(tmp_path / "cut", tmp_path, QUICK[:1], 17) == "SUCCEEDED"
+    assert measured_by_vllm(tmp_path / "whole", tmp_path, QUICK[:1]) == "SUCCEEDED"
+
+    def completions(name: str) -> list[tuple[str, bool]]:
+        lines = written(tmp_path / name)["samples.jsonl"].splitlines()
+        return [(row["completion"], row["correct"]) for row in map(json.loads, lines)]
+
+    assert completions("cut") == completions("whole")
+
+
+def test_a_machine_without_vllm_is_told_with_all_else_that_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        measured_by_vllm(tmp_path / "out", tmp_path, [{"name": "nonsense"}])
+    assert [problem.partition(":")[0].partition(" is not")[0] for problem in refusal.value.problems] == [
+        "rollout.engine vllm",
+        "nonsense",
+    ]
+
+
+# ended by signals
 
 
 def sampled(results: Path) -> int:
