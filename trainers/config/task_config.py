@@ -20,7 +20,7 @@ class ExpressionsTask(Frozen):
     smallest: int = Field(default=2, ge=0, le=999, description="Smallest N.")
     largest: int = Field(default=99, ge=0, le=999, description="Largest N.")
     validation_every: int = Field(
-        default=5, ge=2, le=1000, description="Every so many numbers one is for validation only."
+        default=2, ge=2, le=1000, description="Every so many numbers one is for validation only."
     )
     apart_from: BenchmarkNames = ()
 

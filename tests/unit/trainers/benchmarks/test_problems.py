@@ -72,7 +72,7 @@ def test_the_benchmark_of_expressions_asks_as_the_task_does(tmp_path: Path) -> N
     assert problems == expression_problems()
     task = make_task(ExpressionsTask(), tmp_path)
     asked = {Problem(problem.problem, problem.answer) for problem in problems}
-    assert asked <= set(task.training)
+    assert asked <= {*task.training, *task.validation}
     assert len(asked) == 24
 
 

@@ -85,7 +85,8 @@ def test_validation_problems_are_not_trained_on() -> None:
     training, validation = set(TASK.training), set(TASK.validation)
     assert not training & validation
     assert {int(problem.answer) for problem in training | validation} == set(range(2, 100))
-    assert [problem.answer for problem in TASK.validation[:3]] == ["6", "11", "16"]
+    assert [problem.answer for problem in TASK.validation[:3]] == ["3", "5", "7"]
+    assert (len(training), len(validation)) == (49, 49)
 
 
 def test_an_answer_that_is_not_a_whole_number_cannot_be_judged() -> None:
@@ -109,15 +110,15 @@ def test_numbers_of_benchmarks_are_in_no_part_of_the_task(tmp_path: Path) -> Non
     add_benchmark(tmp_path, "own", ["7 =", "12=", "100=", "What is 9?"])
     task = Expressions(ExpressionsTask(apart_from=("own",)), tmp_path)
     assert sorted(_numbers(task)) == [number for number in range(2, 100) if number not in (7, 12)]
-    assert task.validation == TASK.validation
+    assert task.validation == [problem for problem in TASK.validation if problem.answer != "7"]
     assert {int(text.partition("=")[0]) for text in _taught(task, 5000)} == set(_numbers(task))
     assert task.recipe == TASK.recipe | {"apart_from": [7, 12]}
 
 
-def test_the_shipped_benchmark_leaves_all_validation_problems_and_most_of_training() -> None:
-    task = Expressions(ExpressionsTask(apart_from=("expressions",)), CACHE)
-    assert task.validation == TASK.validation
-    assert len(task.training) == len(TASK.training) - 24 == 55
+@pytest.mark.parametrize(("every", "training", "validation"), [(2, 36, 38), (5, 55, 19)])
+def test_the_shipped_benchmark_leaves_most_of_both_parts(every: int, training: int, validation: int) -> None:
+    task = Expressions(ExpressionsTask(validation_every=every, apart_from=("expressions",)), CACHE)
+    assert (len(task.training), len(task.validation)) == (training, validation)
 
 
 def test_without_benchmarks_the_warm_start_is_what_it_was_before_there_were_any() -> None:
@@ -131,4 +132,4 @@ def test_benchmarks_that_are_missing_or_leave_nothing_are_refused(tmp_path: Path
         Expressions(ExpressionsTask(apart_from=("aime24",)), tmp_path)
     add_benchmark(tmp_path, "own", ["6=", "11="])
     with pytest.raises(ConfigError, match=r"^task\.apart_from own: no number of 2\.\.12 is left for validation; widen"):
-        Expressions(ExpressionsTask(smallest=2, largest=12, apart_from=("own",)), tmp_path)
+        Expressions(ExpressionsTask(validation_every=5, smallest=2, largest=12, apart_from=("own",)), tmp_path)
