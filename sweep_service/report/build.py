@@ -1,9 +1,11 @@
 """`build` makes a sweep's report from its rows."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
+from sweep_service.report.facts.problem_rates import problem_rates
 from sweep_service.report.facts.report_inputs import CURVES, Drawn, ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import config_row, in_order, trial_row
@@ -18,6 +20,7 @@ from sweep_service.report.parts.descriptive import descriptive
 from sweep_service.report.parts.exploration import exploration
 from sweep_service.report.parts.grid import grid
 from sweep_service.report.parts.importance import importance
+from sweep_service.report.parts.interval_basis import interval_basis
 from sweep_service.report.parts.purchase import next_purchase
 from sweep_service.report.parts.sample_groups import sample_groups
 from sweep_service.report.parts.ties import tie_set
@@ -28,6 +31,12 @@ from sweep_service.sweep.labels import config_label, varied_names
 from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.objective import choose, compared, selection_objectives, trial_objective
 from sweep_service.sweep.records import Stage, Trial
+
+_PROBLEMS_COUNT: Final = (
+    "Differences also count the problems: each pair's right samples by seed and problem (seed + problem + rest model) "
+    "say how much other problems of the same kind would change its difference. The two parts of an interval's half "
+    "width add like standard errors, each with its own degrees of freedom."
+)
 
 
 def build(inputs: ReportInputs) -> Report:
@@ -72,10 +81,11 @@ def _facts(inputs: ReportInputs) -> Facts:
     confirm = sweep.spec.seeds.confirm
     candidates = [config.id for config in choose(inputs.configs, tune, confirm.top_k if confirm else 1)]
     unsteady = frozenset(t.config_id for t in trials if t.stage is Stage.CONFIRM and t.reward_collapsed)
-    arms = confirmed_arms(inputs.configs, rows, unsteady)
-    comparisons = compare(arms, inputs.configs, rows, candidates)
+    arms = confirmed_arms(inputs.configs, rows, unsteady, problem_rates(inputs))
+    comparisons = compare(arms, inputs.configs, rows, candidates, halves=inputs.halves)
     best = pick(candidates, rows)
     verdict = judge(best, rows, comparisons, confirming=confirm is not None)
+    basis = interval_basis(verdict.comparison, inputs)
     after = None if inputs.interim else next_purchase(verdict, rows, arms)
     return Facts(
         inputs=inputs,
@@ -87,7 +97,7 @@ def _facts(inputs: ReportInputs) -> Facts:
         unsteady=unsteady,
         comparisons=comparisons,
         best=best,
-        verdict=verdict.model_copy(update={"ties": tie_set(arms, rows), "next": after}),
+        verdict=verdict.model_copy(update={"basis": basis, "ties": tie_set(arms, rows), "next": after}),
     )
 
 
@@ -180,6 +190,7 @@ def _method(inputs: ReportInputs, comparisons: Sequence[Comparison]) -> list[str
         "Differences are paired by seed (config + seed model). Their variance is pooled over the configs that did not "
         "collapse and are not plainly noisier than the others; a pair with a collapsed config, or one plainly noisier "
         "than the rest (F test, 5 %), stands on its own.",
+        *([_PROBLEMS_COUNT] if any(comparison.num_problems for comparison in comparisons) else []),
         "Of each 95 % interval the lower bounds hold for all configs compared with one comparator at once (Dunnett, "
         "97.5 %), which pays for choosing the best of them; the upper bound is Student's (97.5 %). "
         "The tie set is Hsu's multiple comparison with the best (97.5 %). "
@@ -187,7 +198,10 @@ def _method(inputs: ReportInputs, comparisons: Sequence[Comparison]) -> list[str
     ]
     if any(comparison.variance == "pair" for comparison in comparisons):
         lines.append("At least one comparison rests on its pair's own variance.")
-    return [*lines, "Not covered: other tasks, models, budgets, and what sampling temperature or test problems change."]
+    return [
+        *lines,
+        "Not covered: other tasks, models and budgets, another sampling temperature, problems of another kind.",
+    ]
 
 
 def _problems(inputs: ReportInputs) -> str:

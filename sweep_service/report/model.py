@@ -139,9 +139,21 @@ class Comparison(ReportPart):
     high: float | None
     """Upper end, which holds by itself: choosing the best of several configs can only push its difference up."""
     standard_error: float | None
+    seed_error: float | None = None
+    """The part of the standard error that other training seeds would change."""
     df: int | None
+    """Degrees of freedom of that part."""
+    num_problems: int | None = None
+    """Number of validation problems that the interval counts; None where it counts seeds alone."""
+    problem_error: float | None = None
+    """The part of the standard error that other problems would change."""
+    problem_df: int | None = None
+    """Degrees of freedom of that part."""
+    problem_family: int | None = None
+    """Number of configs for which that part of the lower ends holds at once: `family`, or all that were tuned on these
+    same problems."""
     variance: Literal["pooled", "pair"] | None
-    """Source of the variance: pooled over all configs that did not collapse, or this pair's own."""
+    """Source of the seeds' variance: pooled over all configs that did not collapse, or this pair's own."""
     family: int
     detectable: float | None
     """True difference that as many seeds would find with 80 % probability."""
@@ -187,6 +199,8 @@ class Verdict(ReportPart):
 
     outcome: Outcome
     sentence: str
+    basis: str = ""
+    """What the interval counts: how many seeds and how many problems, and whether these chose the configs."""
     comparison: Comparison | None = None
     ties: TieSet | None = None
     next: Purchase | None = None

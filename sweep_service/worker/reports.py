@@ -30,14 +30,15 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
 
     Raises: NotFound.
     """
-    configs, trials = store.list_configs(sweep_id), store.list_trials(sweep_id)
+    configs, trials, sweep = store.list_configs(sweep_id), store.list_trials(sweep_id), store.get_sweep(sweep_id)
     return ReportInputs(
-        sweep=store.get_sweep(sweep_id),
+        sweep=sweep,
         configs=tuple(configs),
         trials=tuple(trials),
         series={series.trial_id: series for series in store.series(sweep_id, CURVE_KEYS)},
         samples=tuple(store.last_samples(sweep_id, _shown(trials))),
         checkpoints=tuple(store.newest_checkpoints(sweep_id)),
+        problem_counts=tuple(store.problem_counts(sweep_id, sweep.spec.objective.last)),
         mlflow_url=settings.mlflow_links or None,
         versions={name: metadata.version(name) for name in _PACKAGES},
         provenance=_provenance(configs, settings),

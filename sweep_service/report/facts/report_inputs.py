@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from sweep_service.report.model import REPORT_VERSION
 from sweep_service.sweep.budget import Spent, TrialTime
 from sweep_service.sweep.objective import used_measures
-from sweep_service.sweep.records import Checkpoint, Config, Sample, Stage, Sweep, Trial
+from sweep_service.sweep.records import Checkpoint, Config, ProblemCounts, Sample, Stage, Sweep, Trial
 from sweep_service.sweep.series import Series, TrialSeries
 from trainers.evaluation.problem_parts import PART_METRICS, part_metric
 from trainers.evaluation.problem_parts import PARTS as PROBLEM_PARTS
@@ -75,6 +75,8 @@ class ReportInputs:
     """Completions from the last evaluation of one trial of each config and stage."""
     checkpoints: tuple[Checkpoint, ...] = ()
     """The newest checkpoint of each trial."""
+    problem_counts: tuple[ProblemCounts, ...] = ()
+    """Right samples by problem of each trial's last `objective.last` evaluations; none where trainers did not count."""
     mlflow_url: str | None = None
     """Address at which people reach MLflow; None leaves its links out."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -121,7 +123,7 @@ class ReportInputs:
         """Hash of the rows and of the report's version."""
         digest = hashlib.sha256(f"{REPORT_VERSION}\n".encode())
         digest.update(self.sweep.model_dump_json(exclude={"epoch"}).encode())
-        digest.update(to_json((self.configs, self.trials, self.samples, self.checkpoints)))
+        digest.update(to_json((self.configs, self.trials, self.samples, self.checkpoints, self.problem_counts)))
         for trial in self.trials:
             if series := self.series.get(trial.id):
                 for name, array in series.arrays():

@@ -7,8 +7,9 @@ from typing import Final
 
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
-from sweep_service.report.statistics.critical_values import POWER, lower_critical, power
+from sweep_service.report.statistics.critical_values import POWER, power
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, RELEVANT, Arm, Pairs
+from sweep_service.report.statistics.seeds_and_problems import ErrorParts
 from sweep_service.sweep.records import Role
 
 _TOP_K: Final = 2
@@ -48,7 +49,9 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
     variance, df = spread
 
     def power_with(more: int) -> float:
-        return _power(variance, df + more, n + more, comparison.family)
+        of_problems = comparison.problem_error or 0.0, comparison.problem_df or 1
+        parts = ErrorParts(_of_seeds(variance, n + more), df + more, *of_problems)
+        return _power(parts, comparison.family, comparison.problem_family)
 
     more, reached = _fewest(power_with, least)
     if reached < POWER:
@@ -80,7 +83,7 @@ def _confirm_stage(rows: Mapping[str, ConfigRow]) -> Purchase | None:
     family, others = len(leading), max(1, len(ids) - 1)
 
     def power_with(seeds: int) -> float:
-        return _power(variance, others * (seeds - 1), seeds, family)
+        return _power(ErrorParts(_of_seeds(variance, seeds), others * (seeds - 1)), family)
 
     seeds, reached = _fewest(power_with, MIN_SEEDS)
     if reached < POWER:
@@ -100,9 +103,16 @@ def _out_of_reach(ids: list[str], reached: float) -> Purchase:
     return Purchase(text=text, config_ids=ids, more_seeds=_MOST, difference=RELEVANT, power=reached)
 
 
-def _power(variance: float, df: int, seeds: int, family: int) -> float:
+def _power(parts: ErrorParts, family: int, problem_family: int | None = None) -> float:
     """Return the probability that a true difference of `RELEVANT` will be found."""
-    return power(lower_critical(family, df), df, RELEVANT / math.sqrt(2 * variance / seeds))
+    return power(
+        parts.lower_width(family, problem_family=problem_family) / parts.total, parts.df, RELEVANT / parts.total
+    )
+
+
+def _of_seeds(variance: float, seeds: int) -> float:
+    """Return the standard error of a difference that this number of seeds leaves."""
+    return math.sqrt(2 * variance / seeds)
 
 
 def _fewest(power_with: Callable[[int], float], least: int) -> tuple[int, float]:
@@ -112,10 +122,10 @@ def _fewest(power_with: Callable[[int], float], least: int) -> tuple[int, float]
 
 
 def _spread_of_pair(comparison: Comparison) -> tuple[float, int] | None:
-    """Return the variance that the comparison rests on, with its degrees of freedom."""
-    if comparison.standard_error is None or comparison.df is None:
+    """Return the variance over seeds that the comparison rests on, with its degrees of freedom."""
+    if comparison.seed_error is None or comparison.df is None:
         return None
-    return comparison.standard_error**2 * comparison.num_seeds / 2, comparison.df
+    return comparison.seed_error**2 * comparison.num_seeds / 2, comparison.df
 
 
 def _tune_spread(rows: Sequence[ConfigRow]) -> tuple[float, int] | None:

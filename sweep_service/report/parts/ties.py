@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from sweep_service.report.formatting import count
 from sweep_service.report.model import ConfigRow, TieMember, TieSet
-from sweep_service.report.statistics.critical_values import lower_critical
 from sweep_service.report.statistics.differences import Arm, Difference, Pairs
 
 _LISTED = 6
@@ -47,9 +46,9 @@ def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None
 def _bound(differences: Sequence[Difference], sign: int, family: int) -> float | None:
     """Return the lowest bound of (config minus rival) over all rivals; None if a rival has too few seeds."""
     bounds = [
-        found.difference + sign * lower_critical(family, found.df) * found.standard_error
+        found.difference + sign * parts.lower_width(family)
         for found in differences
-        if found.standard_error is not None and found.df is not None
+        if (parts := found.parts) is not None
     ]
     known = len(bounds) == len(differences) if sign < 0 else bool(bounds)
     return min(bounds) if known else None

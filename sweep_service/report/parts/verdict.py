@@ -17,22 +17,46 @@ COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
 _KIND: Final = {Role.BASELINE: "the baseline", Role.DAPO: "DAPO", Role.MATCHED: "its matched baseline"}
 
 
-def confirmed_arms(configs: Sequence[Config], rows: Mapping[str, ConfigRow], unsteady: frozenset[str]) -> list[Arm]:
-    """Return the confirm results of every config that has one; `unsteady` ones had a confirm trial that collapsed."""
+def confirmed_arms(
+    configs: Sequence[Config],
+    rows: Mapping[str, ConfigRow],
+    unsteady: frozenset[str],
+    rates: Mapping[str, Mapping[str, float]],
+) -> list[Arm]:
+    """Return the confirm results of every config that has one.
+
+    Args:
+        unsteady: ids of configs that had a confirm trial that collapsed.
+        rates: share of right samples by confirm trial and problem, of trials that counted them.
+    """
     return [
-        Arm(config.id, stage.by_seed, config.id not in unsteady)
+        Arm(
+            config.id,
+            stage.by_seed,
+            config.id not in unsteady,
+            {seed.seed: rates[seed.trial_id] for seed in stage.seeds if seed.trial_id in rates},
+        )
         for config in configs
         if (stage := rows[config.id].confirm) is not None and stage.seeds
     ]
 
 
 def compare(
-    arms: Sequence[Arm], configs: Sequence[Config], rows: Mapping[str, ConfigRow], candidates: Sequence[str]
+    arms: Sequence[Arm],
+    configs: Sequence[Config],
+    rows: Mapping[str, ConfigRow],
+    candidates: Sequence[str],
+    *,
+    halves: bool,
 ) -> list[Comparison]:
     """Compare every candidate with every comparator on the confirm seeds, the best one first.
 
-    Arms are the confirmed configs; candidates are the ids of those that tuning chose.
+    Args:
+        arms: the confirmed configs.
+        candidates: ids of the configs that tuning chose.
+        halves: whether tuning chose them on other validation problems than these.
     """
+    tuned = [config.id for config in configs if Role.SPACE in config.roles and rows[config.id].tune is not None]
     present = {arm.config_id for arm in arms}
     confirmed = [id_ for id_ in candidates if id_ in present]
     comparisons: list[Comparison] = []
@@ -42,7 +66,7 @@ def compare(
         if comparator is None or comparator.id in seen:
             continue
         seen.add(comparator.id)
-        results = differences(arms, comparator.id, confirmed)
+        results = differences(arms, comparator.id, confirmed, 0 if halves else len(tuned))
         comparisons += [
             Comparison(
                 config_id=id_,

@@ -97,6 +97,8 @@ def _head(report: Report) -> list[str]:
             "and the intervals do not allow for looking early."
         )
     parts.append(f"**{report.verdict.outcome}**: {plain(views.sentence(report))}")
+    if report.verdict.basis:
+        parts.append(plain(report.verdict.basis))
     parts.append(f"Objective: {plain(report.objective)}.")
     return [*parts, plain(report.sweep.message)] if report.sweep.message else parts
 

@@ -3,12 +3,14 @@
 Model of the confirm stage: result(config, seed) = config + seed + error. The seeds are the same for every config, so a
 difference of two configs is free of the seeds' part. The error's variance is estimated from all configs that did not
 collapse and are not plainly noisier than the others. Results that are all equal give a variance of 0, which counts as
-unknown, so that there is no interval. Simulations behind the choices: docs/statistics.md.
+unknown, so that there is no interval. Where the right samples of each validation problem were counted, other problems
+are part of the error too (`seeds_and_problems`), from the pair alone. Simulations behind the choices:
+docs/statistics.md.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final, Literal
 
@@ -16,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from sweep_service.report.statistics.critical_values import Floats, detectable_effect, lower_critical, student_critical
+from sweep_service.report.statistics.critical_values import Floats, detectable_effect, student_critical
+from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemError, problem_error
 from sweep_service.sweep.spec import MIN_SEEDS
 
 EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
@@ -43,6 +46,8 @@ class Arm:
     """Objective by seed; a seed whose trial failed is missing."""
     steady: bool = True
     """Whether the config did not collapse, so that its spread says something about that of the others."""
+    rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict[int, Mapping[str, float]])
+    """Share of right samples by seed and problem; a seed whose trial did not count them is missing."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,17 @@ class Difference:
     difference: float
     standard_error: float | None = None
     """Standard error of the mean; None for fewer than `MIN_SEEDS` seeds, and where results do not vary."""
+    seed_error: float | None = None
+    """The part of it that other training seeds would change; the only part where problems were not counted."""
     df: int | None = None
+    """Degrees of freedom of the seeds' part."""
+    num_problems: int | None = None
+    """Number of validation problems that the error counts; None where it does not count them."""
+    problem_error: float | None = None
+    """The part of the standard error that other problems would change."""
+    problem_df: int | None = None
+    problem_family: int | None = None
+    """Number of configs for which the problems' part of the lower bounds holds at once: those that they chose from."""
     variance: Literal["pooled", "pair"] | None = None
     """Source of the variance: all steady configs, or this pair alone; None without a standard error."""
     low: float | None = None
@@ -72,6 +87,13 @@ class Difference:
     high: float | None = None
     detectable: float | None = None
     """True difference that would be told from zero with 80 % probability."""
+
+    @property
+    def parts(self) -> ErrorParts | None:
+        """The error in its parts; None without one."""
+        if self.seed_error is None or self.df is None:
+            return None
+        return ErrorParts(self.seed_error, self.df, self.problem_error or 0.0, self.problem_df or 1)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -85,7 +107,9 @@ def mean_interval(values: Sequence[float]) -> Interval:
     return Interval(n, mean, sd, mean - half, mean + half)
 
 
-def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[str]) -> dict[str, Difference]:
+def differences(
+    arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[str], problems_chose: int = 0
+) -> dict[str, Difference]:
     """Compare configs with one comparator; return the differences by config id.
 
     The lower bounds hold for all configs at once (Dunnett, one-sided), because choosing the best of them can only
@@ -95,23 +119,28 @@ def differences(arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[st
         arms: all confirmed configs; each steady one may add to the pooled variance.
         comparator_id: the arm to subtract.
         config_ids: the arms to compare, chosen without looking at `arms`; ones that share no seed are left out.
+        problems_chose: number of configs from which results on the same validation problems have chosen the arms to
+            compare; 0 if other problems have.
     """
     pairs = Pairs(arms)
     compared = [id_ for id_ in config_ids if id_ != comparator_id and pairs.seeds(id_, comparator_id).any()]
     shared = [pairs.seeds(id_, comparator_id) for id_ in compared]
     correlation = min((_correlation(a, b) for index, a in enumerate(shared) for b in shared[:index]), default=0.5)
-    return {id_: _with_bounds(pairs.difference(id_, comparator_id), len(compared), correlation) for id_ in compared}
+    family = len(compared), correlation, max(len(compared), problems_chose)
+    return {id_: _with_bounds(pairs.difference(id_, comparator_id), *family) for id_ in compared}
 
 
-def _with_bounds(plain: Difference, family: int, correlation: float) -> Difference:
-    if plain.standard_error is None or plain.df is None:
+def _with_bounds(plain: Difference, family: int, correlation: float, problem_family: int) -> Difference:
+    parts = plain.parts
+    if parts is None:
         return plain
-    below = lower_critical(family, plain.df, correlation)
+    below = parts.lower_width(family, correlation, problem_family)
     return replace(
         plain,
-        low=plain.difference - below * plain.standard_error,
-        high=plain.difference + student_critical(plain.df) * plain.standard_error,
-        detectable=detectable_effect(below, plain.df) * plain.standard_error,
+        problem_family=None if plain.problem_error is None else problem_family,
+        low=plain.difference - below,
+        high=plain.difference + parts.upper_width(),
+        detectable=detectable_effect(below / parts.total, parts.df) * parts.total,
     )
 
 
@@ -130,6 +159,7 @@ class Pairs:
         values = [[arm.values.get(seed, math.nan) for seed in seeds] for arm in arms]
         self._values_AS = np.array(values, dtype=float).reshape(len(arms), len(seeds))
         self._pools: dict[frozenset[int], Squares] = {}
+        self._rates_ASP = _rates(arms, seeds)
 
     def seeds(self, config_id: str, other_id: str) -> Flags:
         """Return for each seed whether both have a result."""
@@ -156,7 +186,26 @@ class Pairs:
             variance, df = pool[0] / pool[1] if pooled else variance, pool[1]
         if variance <= _NO_VARIANCE:
             return Difference(n, estimate)
-        return Difference(n, estimate, math.sqrt(2 * variance / n), df, "pooled" if pooled else "pair")
+        seeds, problems = math.sqrt(2 * variance / n), self._problems(one, other)
+        plain = Difference(n, estimate, seeds, seeds, df, variance="pooled" if pooled else "pair")
+        if problems is None:
+            return plain
+        part = math.sqrt(problems.variance)
+        return replace(
+            plain,
+            standard_error=math.hypot(seeds, part),
+            num_problems=problems.num_problems,
+            problem_error=part,
+            problem_df=problems.df,
+        )
+
+    def _problems(self, one: int, other: int) -> ProblemError | None:
+        """Estimate the problems' part of a pair's error; None unless every shared seed of both was counted."""
+        shared_S = ~np.isnan(self._values_AS[one] - self._values_AS[other])
+        deltas_SP = (self._rates_ASP[one] - self._rates_ASP[other])[shared_S]
+        if np.isnan(deltas_SP).all(axis=1).any():
+            return None
+        return problem_error([deltas_SP[:, ~np.isnan(deltas_SP).any(axis=0)]])
 
     def spread(self) -> tuple[float, int] | None:
         """Return the error's pooled variance and its degrees of freedom, from any number of seeds.
@@ -192,6 +241,18 @@ class Pairs:
         squares, df = self._residual_of(every)
         rests = {row: self._residual_of(every - {row}) for row in self._steady}
         return {row: ((squares - rest[0], df - rest[1]), rest) for row, rest in rests.items()}
+
+
+def _rates(arms: Sequence[Arm], seeds: Sequence[int]) -> Floats:
+    """Return the share of right samples by arm, seed and problem; NaN for a missing one."""
+    names = dict.fromkeys(name for arm in arms for rates in arm.rates.values() for name in rates)
+    column = {name: place for place, name in enumerate(names)}
+    rates_ASP = np.full((len(arms), len(seeds), len(names)), math.nan)
+    for row, arm in enumerate(arms):
+        for place, seed in enumerate(seeds):
+            for name, rate in arm.rates.get(seed, {}).items():
+                rates_ASP[row, place, column[name]] = rate
+    return rates_ASP
 
 
 def _plainly_larger(one: Squares, other: Squares, level: float) -> bool:

@@ -16,7 +16,48 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweep_service.report.statistics.critical_values import CONFIDENCE, Floats, student_critical
+from sweep_service.report.statistics.critical_values import CONFIDENCE, Floats, lower_critical, student_critical
+
+
+@dataclass(frozen=True)
+class ErrorParts:
+    """The standard error of a difference in its two parts, each with its own degrees of freedom."""
+
+    seeds: float
+    """Standard error over training seeds, the rest of the model included."""
+    seed_df: int
+    problems: float = 0.0
+    """Standard error over problems beyond that; 0 where problems are not counted, or differ no more than the rest."""
+    problem_df: int = 1
+
+    @property
+    def total(self) -> float:
+        """Standard error for other seeds and other problems."""
+        return math.hypot(self.seeds, self.problems)
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom of the total (Satterthwaite), rounded down; for powers, not for intervals."""
+        squares = self.seeds**4 / self.seed_df + self.problems**4 / self.problem_df
+        return max(1, int(self.total**4 / squares + 1e-9)) if squares else self.seed_df
+
+    def lower_width(self, family: int, correlation: float = 0.5, problem_family: int | None = None) -> float:
+        """Return the distance of the lower bound, which holds for several configs at once (Dunnett, one-sided).
+
+        Args:
+            family: number of configs among which the best is chosen by these results.
+            correlation: of the configs' differences over seeds.
+            problem_family: number of configs among which these problems have chosen; `family` unless given.
+        """
+        seeds = lower_critical(family, self.seed_df, correlation) * self.seeds
+        several = family if problem_family is None else problem_family
+        return combined_width(seeds, lower_critical(several, self.problem_df) * self.problems if self.problems else 0.0)
+
+    def upper_width(self, confidence: float = CONFIDENCE) -> float:
+        """Return the distance of the upper bound, which holds by itself (Student)."""
+        seeds = student_critical(self.seed_df, confidence) * self.seeds
+        problems = student_critical(self.problem_df, confidence) * self.problems if self.problems else 0.0
+        return combined_width(seeds, problems)
 
 
 @dataclass(frozen=True)
@@ -25,8 +66,8 @@ class ProblemError:
 
     variance: float
     """Variance of the difference; 0 where problems differ no more than the rest of the model explains."""
-    df: float
-    """Its degrees of freedom: problems minus 1 for one benchmark."""
+    df: int
+    """Its degrees of freedom: problems minus 1 for one benchmark; of several, rounded down (Satterthwaite)."""
     num_problems: int
 
 
@@ -42,23 +83,26 @@ class PairedDifference:
     seed_df: int
     problem_variance: float | None
     """Variance over problems beyond that; None where a benchmark has a single problem, and for one seed."""
-    problem_df: float
+    problem_df: int
+
+    @property
+    def parts(self) -> ErrorParts | None:
+        """The two parts of the error; None where one of them is unknown."""
+        if self.seed_variance is None or self.problem_variance is None:
+            return None
+        seeds, problems = math.sqrt(self.seed_variance), math.sqrt(self.problem_variance)
+        return ErrorParts(seeds, self.seed_df, problems, self.problem_df)
 
     @property
     def standard_error(self) -> float | None:
         """Standard error for other seeds and other problems; None where a part of it is unknown."""
-        if self.seed_variance is None or self.problem_variance is None:
-            return None
-        return math.sqrt(self.seed_variance + self.problem_variance)
+        return None if self.parts is None else self.parts.total
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
         """Return the bounds of the difference; None where a part of the error is unknown, or all values are equal."""
-        if not self.standard_error or self.seed_variance is None or self.problem_variance is None:
+        if self.parts is None or not self.parts.total:
             return None
-        half = combined_width(
-            student_critical(self.seed_df, confidence) * math.sqrt(self.seed_variance),
-            student_critical(self.problem_df, confidence) * math.sqrt(self.problem_variance),
-        )
+        half = self.parts.upper_width(confidence)
         return self.difference - half, self.difference + half
 
 
@@ -105,7 +149,7 @@ def paired_difference(
         seed_variance=float(means_S.var(ddof=1)) / seeds if seeds > 1 else None,
         seed_df=seeds - 1,
         problem_variance=None if problems is None else problems.variance,
-        problem_df=0.0 if problems is None else problems.df,
+        problem_df=0 if problems is None else problems.df,
     )
 
 
@@ -131,7 +175,7 @@ def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0
         total, squares = total + part, squares + part**2 / (problems - 1)
         rest += share**2 * float((left_SP**2).sum()) / ((seeds - 1) * (problems - 1) * seeds * problems)
     num_problems = sum(deltas.shape[1] for deltas in deltas_BSP)
-    df = total**2 / squares if squares else float(num_problems - len(deltas_BSP))
+    df = int(total**2 / squares + 1e-9) if squares else num_problems - len(deltas_BSP)
     return ProblemError(max(total - rest, 0.0), df, num_problems)
 
 

@@ -1,6 +1,7 @@
 """Sweeps made up for the report's tests: real records, with curves drawn to look like the embedded task's."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -187,6 +188,18 @@ def _token_metrics(rng: np.random.Generator, share: Any, beta1: float) -> dict[s
         "grad_norm": 0.4 * np.exp(rng.normal(0, 0.2, size)),
         "tokens/total": np.cumsum(rng.normal(420, 20, size)),
     }
+
+
+def in_halves(inputs: ReportInputs) -> ReportInputs:
+    """The same sweep with trainers that recorded halves: the tune part is 0.1 easier, the confirm part 0.1 harder."""
+
+    def recorded(series: TrialSeries) -> TrialSeries:
+        whole, error = series.metrics["eval/avg_at_k"], series.metrics["eval/avg_at_k_se"]
+        parts = {f"eval/{part}/avg_at_k": whole + by for part, by in (("tune_part", 0.1), ("confirm_part", -0.1))}
+        errors = {f"eval/{part}/avg_at_k_se": 2 * error for part in ("tune_part", "confirm_part")}
+        return replace(series, metrics={**series.metrics, **parts, **errors})
+
+    return replace(inputs, series={id_: recorded(series) for id_, series in inputs.series.items()})
 
 
 def series_of(curves: list[Curve]) -> dict[str, TrialSeries]:

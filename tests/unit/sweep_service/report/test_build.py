@@ -6,13 +6,11 @@ import yaml
 
 from sweep_service.report import Report, report_json
 from sweep_service.report.build import build
-from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Outcome
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState, TrialWarning
-from sweep_service.sweep.series import TrialSeries
-from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import Fate, in_halves, succeed, sweep_inputs
 from trainers.config import TrainingConfig
 
 
@@ -116,18 +114,6 @@ def test_optimism_is_tune_minus_confirm() -> None:
     assert best.tune is not None
     assert best.confirm is not None
     assert best.optimism == pytest.approx(best.tune.mean - best.confirm.mean)
-
-
-def in_halves(inputs: ReportInputs) -> ReportInputs:
-    """The same sweep with trainers that recorded halves: the tune part is 0.1 easier, the confirm part 0.1 harder."""
-
-    def recorded(series: TrialSeries) -> TrialSeries:
-        whole, error = series.metrics["eval/avg_at_k"], series.metrics["eval/avg_at_k_se"]
-        parts = {f"eval/{part}/avg_at_k": whole + by for part, by in (("tune_part", 0.1), ("confirm_part", -0.1))}
-        errors = {f"eval/{part}/avg_at_k_se": 2 * error for part in ("tune_part", "confirm_part")}
-        return replace(series, metrics={**series.metrics, **parts, **errors})
-
-    return replace(inputs, series={id_: recorded(series) for id_, series in inputs.series.items()})
 
 
 def test_where_trainers_recorded_halves_one_chooses_and_the_other_measures() -> None:

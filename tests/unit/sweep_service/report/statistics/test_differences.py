@@ -9,6 +9,7 @@ from scipy import stats
 
 from sweep_service.report.statistics.critical_values import detectable_effect, lower_critical, power, student_critical
 from sweep_service.report.statistics.differences import Arm, Difference, Pairs, differences, mean_interval
+from sweep_service.report.statistics.seeds_and_problems import paired_difference
 
 
 def arms_of(results: dict[str, list[float]], unsteady: tuple[str, ...] = ()) -> list[Arm]:
@@ -193,3 +194,72 @@ def test_any_results_give_finite_numbers_or_none(table: list[list[float]]) -> No
         if found.low is not None:
             assert found.high is not None
             assert found.low <= found.difference <= found.high
+
+
+# Problems
+
+
+RATES = {
+    "base": [[0.5, 0.3, 0.2, 0.4], [0.6, 0.1, 0.1, 0.3], [0.5, 0.2, 0.4, 0.5]],
+    "new": [[0.9, 0.2, 0.5, 0.4], [0.7, 0.1, 0.6, 0.2], [0.8, 0.4, 0.7, 0.3]],
+}
+
+
+def counted(rates: dict[str, list[list[float]]]) -> list[Arm]:
+    """Arms whose results are the means over problems; NaN for a problem without a judged sample."""
+    arms: list[Arm] = []
+    for name, rows in rates.items():
+        by_seed = {
+            seed: {f"p{place}": rate for place, rate in enumerate(row) if not math.isnan(rate)}
+            for seed, row in enumerate(rows)
+        }
+        values = {seed: float(np.mean([*row.values()])) for seed, row in by_seed.items() if row}
+        arms.append(Arm(name, values, rates=by_seed))
+    return arms
+
+
+def test_problems_widen_the_interval_of_the_seeds() -> None:
+    arms = counted(RATES)
+    (seeds_alone,) = compared([Arm(arm.config_id, arm.values) for arm in arms], "base", ["new"])
+    (found,) = compared(arms, "base", ["new"])
+    expected = paired_difference([np.array(RATES["new"])], [np.array(RATES["base"])])
+    assert expected is not None
+    interval = expected.interval()
+    assert interval is not None
+    assert (found.low, found.high) == (pytest.approx(interval[0]), pytest.approx(interval[1]))
+    assert found.standard_error == pytest.approx(expected.standard_error)
+    assert (found.num_problems, found.problem_df, found.df) == (4, 3, 2)
+    assert found.seed_error == seeds_alone.standard_error == pytest.approx(math.sqrt(expected.seed_variance or 0))
+    assert found.difference == seeds_alone.difference
+    assert width(found) > width(seeds_alone)
+    assert (found.detectable or 0) > (seeds_alone.detectable or 0)
+    assert (seeds_alone.num_problems, seeds_alone.problem_error) == (None, None)
+
+
+def test_problems_that_chose_the_configs_push_the_lower_bound_down_alone() -> None:
+    arms = counted(RATES)
+    (apart,) = differences(arms, "base", ["new"]).values()
+    (same,) = differences(arms, "base", ["new"], problems_chose=9).values()
+    assert same.high == apart.high
+    assert same.problem_error is not None
+    assert same.seed_error is not None
+    assert (apart.problem_family, same.problem_family) == (1, 9)
+    below = math.hypot(lower_critical(1, 2) * same.seed_error, lower_critical(9, 3) * same.problem_error)
+    assert same.low == pytest.approx(same.difference - below)
+
+
+def test_a_pair_with_a_trial_that_did_not_count_has_the_interval_of_its_seeds() -> None:
+    arms = counted(RATES)
+    missing = [arms[0], Arm("new", arms[1].values, rates={0: arms[1].rates[0], 2: arms[1].rates[2]})]
+    (found,) = compared(missing, "base", ["new"])
+    assert (found.num_problems, found.standard_error) == (None, found.seed_error)
+    unpaired = [Arm("base", {0: 0.4, 1: 0.3, 2: 0.4}, rates=arms[0].rates), arms[1]]
+    assert compared(unpaired, "base", ["new"])[0].num_problems == 4
+
+
+def test_a_problem_that_one_run_lacks_is_left_out() -> None:
+    holed = {"base": RATES["base"], "new": [[0.9, 0.2, math.nan, 0.4], *RATES["new"][1:]]}
+    less = {name: [[*row[:2], row[3]] for row in rows] for name, rows in RATES.items()}
+    (found,), (expected,) = compared(counted(holed), "base", ["new"]), compared(counted(less), "base", ["new"])
+    assert found.num_problems == 3
+    assert found.problem_error == pytest.approx(expected.problem_error)

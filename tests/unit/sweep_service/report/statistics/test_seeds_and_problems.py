@@ -5,7 +5,8 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from sweep_service.report.statistics.seeds_and_problems import PairedDifference, paired_difference
+from sweep_service.report.statistics.critical_values import lower_critical, student_critical
+from sweep_service.report.statistics.seeds_and_problems import ErrorParts, PairedDifference, paired_difference
 
 Floats = npt.NDArray[np.float64]
 
@@ -101,6 +102,20 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         paired_difference(config, other, weights)
+
+
+def test_the_error_of_one_part_alone_has_its_degrees_of_freedom() -> None:
+    assert ErrorParts(0.3, 6).df == 6
+    assert ErrorParts(0.0, 6, 0.3, 23).df == 23
+    assert 6 < ErrorParts(0.3, 6, 0.3, 23).df == int(4 / (1 / 6 + 1 / 23)) < 23
+    assert ErrorParts(0.3, 6, 0.4, 23).total == pytest.approx(0.5)
+
+
+def test_no_part_makes_an_interval_narrower() -> None:
+    alone, both = ErrorParts(0.3, 2), ErrorParts(0.3, 2, 0.1, 200)
+    assert both.lower_width(2) > alone.lower_width(2) == pytest.approx(lower_critical(2, 2) * 0.3)
+    assert both.upper_width() > alone.upper_width() == pytest.approx(student_critical(2) * 0.3)
+    assert both.lower_width(2, problem_family=9) > both.lower_width(2)
 
 
 def drawn(random: np.random.Generator, seeds: int, problems: int, sds: tuple[float, float, float]) -> Floats:

@@ -1,0 +1,53 @@
+"""The share of right samples of each validation problem, trial by trial, over a trial's last evaluations."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.sweep.records import ProblemCounts, Stage, TrialState
+from trainers.evaluation.problem_parts import split_problems
+
+COUNTED = "eval/avg_at_k"
+"""The only metric that is a mean over problems of shares of right samples."""
+
+
+def problem_rates(inputs: ReportInputs) -> dict[str, dict[str, float]]:
+    """Return the rates by confirm trial and problem, of the problems that measure the confirm stage.
+
+    A problem whose samples the judge could not judge in any evaluation is missing. A diverged trial counts on every
+    problem what the objective says. Empty if the objective is another metric, or trainers did not count.
+    """
+    if inputs.sweep.spec.objective.metric != COUNTED:
+        return {}
+    by_trial: dict[str, list[ProblemCounts]] = {}
+    for counts in inputs.problem_counts:
+        by_trial.setdefault(counts.trial_id, []).append(counts)
+    confirm = [trial for trial in inputs.trials if trial.stage is Stage.CONFIRM]
+    measuring: dict[tuple[str, ...], set[str]] = {}
+    rates: dict[str, dict[str, float]] = {}
+    for trial in confirm:
+        if trial.state is TrialState.SUCCEEDED and (found := by_trial.get(trial.id)):
+            for counts in found:
+                if counts.names not in measuring:
+                    measuring[counts.names] = _measuring(counts.names, halves=inputs.halves)
+            rates[trial.id] = _rates(found, measuring)
+    everywhere = dict.fromkeys(name for found in rates.values() for name in found)
+    if everywhere:
+        diverged = [trial for trial in confirm if trial.state is TrialState.DIVERGED]
+        rates |= {trial.id: dict.fromkeys(everywhere, inputs.sweep.spec.objective.diverged) for trial in diverged}
+    return rates
+
+
+def _measuring(names: Sequence[str], *, halves: bool) -> set[str]:
+    """Return the names of the problems that measure the confirm stage."""
+    return {names[index] for index in split_problems(names)["confirm_part"]} if halves else set(names)
+
+
+def _rates(found: Sequence[ProblemCounts], measuring: Mapping[tuple[str, ...], set[str]]) -> dict[str, float]:
+    """Return the mean over evaluations of each problem's share of right samples."""
+    shares: dict[str, list[float]] = {}
+    for counts in found:
+        for name, judged, right in zip(counts.names, counts.judged, counts.right, strict=True):
+            if judged and name in measuring[counts.names]:
+                shares.setdefault(name, []).append(right / judged)
+    return {name: fmean(values) for name, values in shares.items()}

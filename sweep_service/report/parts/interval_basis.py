@@ -1,0 +1,39 @@
+"""The sentence below the verdict: whether its interval counts seeds alone or problems too, and how many of each."""
+
+from sweep_service.report.facts.problem_rates import COUNTED
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.formatting import count
+from sweep_service.report.model import Comparison
+from trainers.evaluation.problem_parts import MIN_PROBLEMS
+
+
+def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
+    """Say what the interval of the verdict's comparison counts; empty without an interval."""
+    if comparison is None or comparison.low is None:
+        return ""
+    seeds = count(comparison.num_seeds, "confirm seed")
+    chose = "on which no config was chosen" if inputs.halves else f"which also chose the configs{_why_same(inputs)}"
+    if comparison.num_problems is not None:
+        text = f"The interval counts {seeds} and {count(comparison.num_problems, 'validation problem')}, {chose}"
+        return f"{text}." if inputs.halves else f"{text}; its lower end allows for that."
+    text = f"The interval counts {seeds}, but not which validation problems were drawn, {_why_uncounted(inputs)}."
+    if inputs.halves:
+        return f"{text} No config was chosen on these problems."
+    return (
+        f"{text} The same problems chose the configs{_why_same(inputs)}, so a lucky choice may look better than it is."
+    )
+
+
+def _why_uncounted(inputs: ReportInputs) -> str:
+    if inputs.sweep.spec.objective.metric != COUNTED:
+        return "because the objective is not a mean of right samples over problems"
+    return "because not all of these trials counted right samples problem by problem"
+
+
+def _why_same(inputs: ReportInputs) -> str:
+    confirm = inputs.sweep.spec.seeds.confirm
+    if confirm is not None and confirm.problems == "same":
+        return ", as the spec asks"
+    if any(len(set(counts.names)) < 2 * MIN_PROBLEMS for counts in inputs.problem_counts):
+        return f", because there are fewer than {2 * MIN_PROBLEMS}"
+    return ""

@@ -1,0 +1,111 @@
+"""Right samples by problem, as the comparison of confirm trials takes them."""
+
+from dataclasses import replace
+
+import pytest
+
+from sweep_service.report.build import build
+from sweep_service.report.facts.problem_rates import problem_rates
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.render.html import render_html
+from sweep_service.report.render.markdown import render_markdown
+from sweep_service.sweep.records import Config, ProblemCounts, Stage, Trial, TrialState
+from tests.unit.sweep_service.report.report_sweeps import in_halves, succeed, sweep_inputs
+from trainers.evaluation.problem_parts import split_problems
+
+NAMES = tuple(f"{number:016x}" for number in range(20))
+HALF = [NAMES[index] for index in split_problems(NAMES)["confirm_part"]]
+
+
+def counted(inputs: ReportInputs, names: tuple[str, ...] = NAMES) -> ReportInputs:
+    """The same sweep with two counted evaluations of each trial: problem n is right 10 + n % 5 times of 20, then once
+    more often."""
+    counts = [
+        ProblemCounts(
+            trial_id=trial.id,
+            step=200 + again,
+            names=names,
+            judged=(20,) * len(names),
+            right=tuple(10 + (place + trial.number) % 5 + again for place in range(len(names))),
+        )
+        for trial in inputs.trials
+        for again in range(2)
+    ]
+    return replace(inputs, problem_counts=tuple(counts))
+
+
+def test_rates_are_means_over_evaluations_of_the_problems_that_measure() -> None:
+    inputs = counted(in_halves(sweep_inputs()))
+    rates, confirm = problem_rates(inputs), [t for t in inputs.trials if t.stage is Stage.CONFIRM]
+    assert set(rates) == {trial.id for trial in confirm}
+    first = confirm[0]
+    assert rates[first.id] == {
+        name: pytest.approx((10.5 + (NAMES.index(name) + first.number) % 5) / 20) for name in HALF
+    }
+    assert set(problem_rates(counted(sweep_inputs()))[first.id]) == set(NAMES)
+
+
+def test_a_problem_without_a_judged_sample_is_missing() -> None:
+    inputs = counted(sweep_inputs())
+    judged = (0, 5, *[20] * 18)
+    holed = [
+        counts.model_copy(update={"judged": judged, "right": (0, 5, *[10] * 18)}) for counts in inputs.problem_counts
+    ]
+    rates = problem_rates(replace(inputs, problem_counts=tuple(holed)))
+    assert all(NAMES[0] not in found and found[NAMES[1]] == 1 for found in rates.values())
+
+
+def test_a_diverged_trial_is_wrong_on_every_problem() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        diverges = trial.stage is Stage.CONFIRM and trial.seed == 10
+        return succeed(config, trial).model_copy(update={"state": TrialState.DIVERGED} if diverges else {})
+
+    inputs = counted(sweep_inputs(fate=fate))
+    diverged = {trial.id for trial in inputs.trials if trial.state is TrialState.DIVERGED}
+    rates = problem_rates(inputs)
+    assert diverged
+    assert all(rates[id_] == dict.fromkeys(NAMES, 0.0) for id_ in diverged)
+
+
+def test_other_objectives_and_trainers_that_did_not_count_have_none() -> None:
+    assert problem_rates(sweep_inputs()) == {}
+    assert problem_rates(counted(sweep_inputs({"objective": {"metric": "eval/pass_at_k"}}))) == {}
+
+
+def test_the_report_says_what_its_interval_counts() -> None:
+    plain, halves, same = (
+        build(inputs) for inputs in (sweep_inputs(), *map(counted, (in_halves(sweep_inputs()), sweep_inputs())))
+    )
+    few = build(counted(sweep_inputs(), NAMES[:10]))
+    asked = build(
+        counted(
+            in_halves(
+                sweep_inputs({"seeds": {"tune": [0, 1], "confirm": {"seeds": [10, 11, 12, 13], "problems": "same"}}})
+            )
+        )
+    )
+    chosen = "10 validation problems, on which no config was chosen."
+    assert halves.verdict.basis == f"The interval counts 4 confirm seeds and {chosen}"
+    assert plain.verdict.basis == (
+        "The interval counts 4 confirm seeds, but not which validation problems were drawn, because not all of these "
+        "trials counted right samples problem by problem. The same problems chose the configs, so a lucky choice may "
+        "look better than it is."
+    )
+    allows = "its lower end allows for that."
+    assert "fewer than 16" not in same.verdict.basis
+    assert few.verdict.basis.endswith(f"which also chose the configs, because there are fewer than 16; {allows}")
+    assert asked.verdict.basis.endswith(f"which also chose the configs, as the spec asks; {allows}")
+    for report in (halves, same, plain):
+        assert report.verdict.basis in render_html(report).decode()
+        assert report.verdict.basis in render_markdown(report).decode()
+    assert halves.verdict.comparison is not None
+    assert same.verdict.comparison is not None
+    assert (halves.verdict.comparison.num_problems, same.verdict.comparison.num_problems) == (10, 20)
+    assert (halves.verdict.comparison.problem_family, same.verdict.comparison.problem_family) == (2, 3)
+    assert any("Differences also count the problems" in line for line in halves.method)
+    assert not any("Differences also count the problems" in line for line in plain.method)
+
+
+def test_other_counts_are_other_inputs() -> None:
+    one, other = counted(sweep_inputs()), counted(sweep_inputs(), tuple(reversed(NAMES)))
+    assert len({one.digest, other.digest, sweep_inputs().digest}) == 3
