@@ -50,7 +50,8 @@ def lower_critical(family: int, df: int, correlation: float = 0.5) -> float:
 
 def power(critical: float, df: int, effect: float) -> float:
     """Return the probability that a t statistic exceeds `critical` when the true difference is `effect` errors."""
-    return 1 - float(special.nctdtr(df, effect, critical))
+    below = float(special.nctdtr(df, effect, critical))
+    return float(effect > critical) if math.isnan(below) else 1 - below  # scipy knows none far from the critical value
 
 
 @lru_cache(maxsize=4096)

@@ -57,6 +57,14 @@ def test_the_detectable_effect_is_found_with_80_percent_probability() -> None:
     assert power(2.5, 9, effect) == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("df", [1, 2, 6, 24, 499])
+@pytest.mark.parametrize("critical", [1.7, 2.0, 3.163, 4.3, 12.7])
+def test_the_detectable_effect_exists_for_any_critical_value(critical: float, df: int) -> None:
+    effect = detectable_effect(critical, df)
+    assert stats.nct.cdf(critical, df, effect) == pytest.approx(0.2, abs=1e-3)
+    assert power(critical, df, 1e4) == 1.0
+
+
 def test_two_steady_arms_give_the_paired_t_interval() -> None:
     results = {"base": [0.70, 0.72, 0.69, 0.75], "new": [0.74, 0.73, 0.75, 0.77]}
     (found,) = compared(arms_of(results), "base", ["new"])
