@@ -41,6 +41,7 @@ what a run writes, below DIR:
                  failed; with --probe: cost; with --measure: benchmark
   step-N/        the newest checkpoints: a Hugging Face model (or LoRA adapter) with all that is needed to go on exactly
   best-N/        with keep_best=true: the model of the best evaluation so far
+  model-N/       with --keep-models: the model after N updates, which stays
 
 exit codes:
   0 finished   1 unexpected error   2 bad configuration   3 diverged   4 stopped by a signal, after a checkpoint
@@ -101,12 +102,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(f"--cache {options.cache} cannot be used: {error}")
     try:
         config = load_config(options.config, options.setting)
+        keep_models = _steps(options.keep_models, config)
     except ConfigError as error:
         if options.output is not None and _first_process():
             with EventWriter(output / EVENTS_FILE) as events:
                 events.write("failed", code="BAD_CONFIG", message=str(error))
         return _refused(str(error))
-    code = _recorded(config, output, partial(_training, config, options, output))
+    code = _recorded(config, output, partial(_training, config, options, output, keep_models))
     if options.probe and code == EXIT_CODES["SUCCEEDED"] and _first_process():
         figures = next(event["figures"] for event in read_events(output / EVENTS_FILE) if event["type"] == "cost")
         sys.stdout.write("".join(f"{name:24} {value}\n" for name, value in figures.items()))
@@ -250,7 +252,18 @@ def _measure(options: argparse.Namespace, output: Path) -> int:
     return _recorded(config, output, measuring)
 
 
-def _training(config: TrainingConfig, options: argparse.Namespace, output: Path) -> Work:
+def _steps(text: str, config: TrainingConfig) -> list[int]:
+    """Read the steps of --keep-models. Raises: ConfigError."""
+    words = text.split(",") if text else []
+    if wrong := [word for word in words if not word.isdecimal() or not 1 <= int(word) <= config.steps]:
+        raise ConfigError(
+            f"--keep-models {text}: {', '.join(map(repr, wrong))} is not a number of updates from 1 to the run's "
+            f"{config.steps} steps; give such numbers with commas between them"
+        )
+    return [int(word) for word in words]
+
+
+def _training(config: TrainingConfig, options: argparse.Namespace, output: Path, keep_models: list[int]) -> Work:
     hide_server_gpus(config.rollout.engine)
     from trainers.cost.cost_probe import measure_cost
     from trainers.training.train import train
@@ -258,8 +271,15 @@ def _training(config: TrainingConfig, options: argparse.Namespace, output: Path)
     if options.probe:
         return partial(measure_cost, config, output, cache=options.cache)
     resume_from = newest(output) if options.resume else options.resume_from
-    model_only = options.model_only_at_end
-    return partial(train, config, output, cache=options.cache, resume_from=resume_from, model_only=model_only)
+    return partial(
+        train,
+        config,
+        output,
+        cache=options.cache,
+        resume_from=resume_from,
+        model_only=options.model_only_at_end,
+        keep_models=keep_models,
+    )
 
 
 def _recorded(config: TrainingConfig, output: Path, imported: Callable[[], Work]) -> int:
@@ -327,6 +347,9 @@ def _parser() -> argparse.ArgumentParser:
     resuming.add_argument("--resume-from", type=Path, metavar="CHECKPOINT", help="continue from this step-N folder")
     parser.add_argument(
         "--model-only-at-end", action="store_true", help="keep of the last step its model alone, without optimizer"
+    )
+    parser.add_argument(
+        "--keep-models", default="", metavar="N[,N]", help="keep the model alone after these updates, too, as model-N"
     )
     parser.add_argument(
         "--evaluate", type=Path, metavar="FOLDER", help="train nothing; print how this model does after the last step"

@@ -35,7 +35,7 @@ exit codes:
 
 
 def export(checkpoint: Path, target: Path, *, dtype: str = "float32", adapter: bool = False) -> dict[str, Any]:
-    """Write the model of a checkpoint (`step-N` or `best-N`) with its tokenizer and how it was sampled in evaluations.
+    """Write a run's model (`step-N`, `best-N`, `model-N`) with its tokenizer and the sampling of its evaluations.
 
     LoRA adapters are merged into their base in float32, unless `adapter` is true. The folder appears whole or not at
     all.
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a folder step-N or best-N of a run")
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a folder step-N, best-N or model-N")
     parser.add_argument("target", type=Path, metavar="DIR", help="the folder to make")
     parser.add_argument("--adapter", action="store_true", help="write LoRA adapters alone, not merged into their base")
     parser.add_argument(

@@ -31,7 +31,7 @@ class MeasureRequest(Frozen):
     """One model to be measured on benchmarks."""
 
     model: Path | None = Field(
-        description="Checkpoint step-N or best-N of a run; null: the model that the configuration starts from."
+        description="Folder step-N, best-N or model-N of a run; null: the model that the configuration starts from."
     )
     results: Path | None = Field(
         description="Folder that gets one folder a benchmark and is kept over attempts; null, for the initial model "

@@ -1,4 +1,4 @@
-"""Owns the folders that a run leaves: checkpoints `step-N`, of which the newest stay, and `best-N`, a model alone.
+"""Owns the folders that a run leaves: checkpoints `step-N`, the newest of them, and models alone, `best-N`, `model-N`.
 
 Each is complete once it has its name.
 """
@@ -18,6 +18,7 @@ from trainers.process.durable import move_whole
 UNFINISHED: Final = ".unfinished"
 STATE_FILE: Final = "run_state.json"
 BEST_FILE: Final = "best.json"
+MODEL_FILE: Final = "model.json"
 _NAME: Final = re.compile(r"step-(\d+)")
 _BEST_NAME: Final = re.compile(r"best-\d+")
 _MAY_CHANGE: Final = {"steps", "evaluation", "checkpoint_every_rollouts", "kept_checkpoints", "keep_best"}
@@ -77,6 +78,18 @@ def _give_name(unfinished: Path, target: Path) -> None:
         shutil.rmtree(unfinished)
     else:
         move_whole(unfinished, target)
+
+
+def publish_model(unfinished: Path, output: Path, config: TrainingConfig, step: int) -> Path:
+    """Give a finished model folder the name `model-N`; no later one replaces it, and no run continues from it.
+
+    Returns: its absolute path.
+    """
+    content = {"config": config.model_dump(mode="json"), "step": step}
+    (unfinished / MODEL_FILE).write_text(json.dumps(content), encoding="utf-8")
+    target = output.resolve() / f"model-{step}"
+    _give_name(unfinished, target)
+    return target
 
 
 class Best(NamedTuple):
@@ -149,21 +162,21 @@ def _best_of(models: list[Best]) -> Best | None:
 
 
 def run_config(folder: Path) -> TrainingConfig:
-    """Read the configuration of the run that left this folder, `step-N` or `best-N`.
+    """Read the configuration of the run that left this folder, `step-N`, `best-N` or `model-N`.
 
-    Raises: CheckpointError, if it is neither.
+    Raises: CheckpointError, if it is none of them.
     """
-    for name in (STATE_FILE, BEST_FILE):
+    for name in (STATE_FILE, BEST_FILE, MODEL_FILE):
         try:
             return TrainingConfig.model_validate(json.loads((folder / name).read_text(encoding="utf-8"))["config"])
         except FileNotFoundError:
             continue
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(
-                f"{folder / name} cannot be read ({error}); name a folder step-N or best-N"
+                f"{folder / name} cannot be read ({error}); name a folder step-N, best-N or model-N"
             ) from error
     raise CheckpointError(
-        f"{folder} was not written by a run: there is no {STATE_FILE}; name a folder step-N or best-N"
+        f"{folder} was not written by a run: there is no {STATE_FILE}; name a folder step-N, best-N or model-N"
     )
 
 

@@ -6,7 +6,7 @@ Shapes: B sequences, T completion tokens.
 
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ class PolicyTrainer(SamplingTrainer):
         stopping: called after every update, and while sampling; once it returns true the run saves and ends.
         state: counters from the checkpoint to resume from; empty for a new run.
         model_only: the checkpoint of the last step is the model alone, and replaces all others.
+        keep_models: numbers of updates after which the model alone is kept, too.
     """
 
     def __init__(
@@ -58,9 +59,11 @@ class PolicyTrainer(SamplingTrainer):
         state: Mapping[str, Any],
         *,
         model_only: bool = False,
+        keep_models: Collection[int] = (),
     ) -> None:
         super().__init__(config, task, folders, stopping, Schedule(config, self, stopping))
         self._recorder, self.interrupted, self._model_only = recorder, False, model_only
+        self._keep_models = keep_models
         self._batches_per_rollout: int = self.args.steps_per_generation
         self._prompts = PromptStream(len(task.training), config.seed, self._rank, self._processes)
         self._stats, self._window_loss = StepStats(), torch.zeros(())
@@ -169,6 +172,17 @@ class PolicyTrainer(SamplingTrainer):
         if first and value is not None:
             path = checkpoints.publish_best(unfinished, output, self._config, step, value)
             self._recorder.events.write("best", step=step, path=str(path), value=value)
+
+    def _keep_model(self, step: int) -> None:
+        """Keep the weights after an update that is asked for. Every process takes part in saving them."""
+        if step not in self._keep_models or self._ends_with_model_only:  # then the last checkpoint is that model
+            return
+        unfinished = self._folders.output / UNFINISHED / f"model-{step}"
+        self.save_model(str(unfinished), _internal_call=True)
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            path = checkpoints.publish_model(unfinished, self._folders.output, self._config, step)
+            self._recorder.events.write("checkpoint", step=step, path=str(path), model_only=True)
 
     def run(self, resume_from: Path | None) -> None:
         """Train to the end, or until asked to stop; `interrupted` is true after a stop in the middle of sampling."""
@@ -327,6 +341,7 @@ class PolicyTrainer(SamplingTrainer):
         if self.accelerator.is_main_process:
             self._recorder.step(step, metrics)
             self._warn(self._inert.after_step(step, metrics))
+        self._keep_model(step)
 
     def _schedules(self, step: int) -> dict[str, float | None]:
         params = self._config.loss.at(step - 1)

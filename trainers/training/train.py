@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +33,7 @@ def train(
     resume_from: Path | None = None,
     stopping: Callable[[], bool] = lambda: False,
     model_only: bool = False,
+    keep_models: Collection[int] = (),
     make: Callable[..., PolicyTrainer] = PolicyTrainer,
 ) -> Outcome:
     """Train the policy that `config` describes; on a CPU the same arguments give the same weights.
@@ -47,6 +48,7 @@ def train(
         stopping: polled; once it is true the run saves after the present update, or the state before the present
             sampling, and ends.
         model_only: keep nothing but the model of the last step: no optimizer, no older checkpoints.
+        keep_models: numbers of updates after which the model alone is kept as `model-N`.
         make: makes the trainer; takes PolicyTrainer's arguments.
     Raises: CheckpointError, if `resume_from` cannot be continued, or not in `output`; ConfigError, if the configuration
         does not fit the model, data or machine.
@@ -81,7 +83,7 @@ def train(
                 events.write("warning", step=first_step, **warning)
         events.write("data", **data_record(task).model_dump(mode="json"))
         folders = Folders(model, output, cache)
-        trainer = make(config, task, folders, recorder, stopping, state, model_only=model_only)
+        trainer = make(config, task, folders, recorder, stopping, state, model_only=model_only, keep_models=keep_models)
         trainer.run(resume_from)
         process_state().wait_for_everyone()  # so that none has ended while the first still saves
         step = trainer.state.global_step

@@ -198,7 +198,7 @@ def test_a_model_alone_ends_its_run_and_cannot_be_trained_on(tmp_path: Path) -> 
 
 
 def test_a_folder_of_no_run_has_no_configuration(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"was not written by a run: .* name a folder step-N or best-N"):
+    with pytest.raises(CheckpointError, match=r"was not written by a run: .* name a folder step-N, best-N or model-N"):
         run_config(tmp_path)
     (tmp_path / "best.json").write_text("{", encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"best\.json cannot be read"):
