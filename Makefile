@@ -44,6 +44,7 @@ mutants: $(READY) ## Plant 100 small mistakes in the trainer and count those tha
 
 validate-report: $(READY) ## Simulate 180,000 sweeps with known truths through the report; a quarter of an hour on 4 cores
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py
+	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py --problems --runs 1000
 
 check: $(READY) ## Check format, lint, types and import contracts
 	@$(VENV)/bin/ruff format --check --quiet . || { echo "not formatted: run make format"; exit 1; }

@@ -2,6 +2,7 @@
 
     python bench/validate_report.py [--runs 10000] [--processes 4]    docs/statistics.md's first table
     python bench/validate_report.py --stress                          its second: worlds beyond the targets
+    python bench/validate_report.py --problems --runs 2000            its third: configs that are lucky on problems
 
 The exit code is 1 if a target is missed.
 """
@@ -27,12 +28,23 @@ from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Outcome
-from sweep_service.report.statistics.critical_values import lower_critical
+from sweep_service.report.statistics.critical_values import lower_critical, student_critical
 from sweep_service.runner.stages import next_records
 from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.records import Config, Curve, DesiredState, Stage, Sweep, SweepState, Trial, TrialState
-from sweep_service.sweep.series import TrialSeries
+from sweep_service.sweep.records import (
+    Config,
+    Curve,
+    DesiredState,
+    ProblemCounts,
+    Stage,
+    Sweep,
+    SweepState,
+    Trial,
+    TrialState,
+)
+from sweep_service.sweep.series import EVALUATION, TrialSeries
 from sweep_service.sweep.spec import SweepSpec
+from trainers.evaluation.problem_parts import part_metric, split_problems
 
 RECORDED: Final = Path(__file__).with_name("recorded_sweeps.json")
 SEEDS: Final = (3, 4, 6)
@@ -60,6 +72,10 @@ class Results:
     values_AS: Floats
     """NaN for a failed trial."""
     collapsed_AS: Flags
+    right_ASP: Numbers | None = None
+    """Right ones among a problem's samples, where the world has problems; the values are then their shares."""
+    samples: int = 1
+    """Samples of each problem."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +87,19 @@ class Arms:
     """Of the error, the seeds' part left out."""
     prior: tuple[float, float]
     """Mean and standard deviation of what means are drawn from."""
-    source: "Drawn | Recorded"
+    source: "Drawn | Recorded | Lucky"
     numbers_A: Numbers
     """Which recorded arm each one is."""
 
     def train(self, rng: np.random.Generator, which: Sequence[int], seeds: int) -> Results:
         """Train some of the arms on fresh seeds, the same for all."""
         return self.source.train(self, rng, np.asarray(which), seeds)
+
+    def error(self, one: int, other: int, seeds: int, problems: int | None) -> float:
+        """The true standard error of a difference of two arms, on the problems that it counts."""
+        if isinstance(self.source, Lucky):
+            return math.sqrt(2 * self.source.variance(seeds, problems or self.source.problems))
+        return math.hypot(self.sds_A[one], self.sds_A[other]) / math.sqrt(seeds)
 
 
 @dataclass(frozen=True)
@@ -166,7 +188,59 @@ class Recorded:
         return Results(values_AS, self.collapsed_AS[numbers_A[:, None], drawn_AS])
 
 
-World = Drawn | Recorded
+@dataclass(frozen=True)
+class Lucky:
+    """Shares of right samples on problems of which each config finds some easier than others do, with every seed.
+
+    A trial's chance on a problem is its arm's mean, plus how hard the problem is, plus the arm's luck on it, plus
+    effects of the seed, of arm and seed, and of all three. Other problems of the same kind would average all luck out.
+    """
+
+    problems: int
+    luck: float
+    """Standard deviation over problems of an arm's luck."""
+    spread: float = 0.0
+    """Standard deviation of the true means of the space's points."""
+    seed_sd: float = 0.015
+    """Of what a seed adds to one arm alone."""
+    rest_sd: float = 0.05
+    """Of what a seed adds to one arm on one problem."""
+    samples: int = 12
+    """Of a problem in a trial's last evaluations together."""
+    counted: bool = True
+    """Whether trainers counted right samples by problem, and so recorded halves."""
+    luck_AP: Floats | None = None
+    hard_P: Floats | None = None
+
+    def variance(self, seeds: int, problems: int) -> float:
+        """Return the variance of one arm's mean for other seeds and other problems."""
+        sampling = (0.25 - 0.3**2 / 12 - self.luck**2) / self.samples  # of shares around 0.5, spread by 0.3
+        rest = self.rest_sd**2 + max(sampling, 0.0)
+        return self.seed_sd**2 / seeds + self.luck**2 / problems + rest / (seeds * problems)
+
+    def deal(self, rng: np.random.Generator) -> Arms:
+        """Draw one sweep's configs, and their luck."""
+        means_A = np.append(rng.normal(0, self.spread, _POINTS), [0, 0])
+        luck_AP = rng.normal(0, self.luck, (len(means_A), self.problems))
+        world = replace(self, luck_AP=luck_AP, hard_P=rng.uniform(0.35, 0.65, self.problems))
+        sds_A = np.full(len(means_A), math.sqrt(self.variance(1, self.problems)))
+        return Arms(means_A, sds_A, (0.0, self.spread), world, np.arange(len(means_A)))
+
+    def train(self, arms: Arms, rng: np.random.Generator, which: Numbers, seeds: int) -> Results:
+        """Draw the results of trials."""
+        assert self.luck_AP is not None
+        assert self.hard_P is not None
+        shape = len(which), seeds, self.problems
+        chance_ASP = (self.hard_P + arms.means_A[which, None] + self.luck_AP[which])[:, None]
+        chance_ASP = chance_ASP + rng.normal(0, 0.015, (seeds, 1)) + rng.normal(0, self.seed_sd, (*shape[:2], 1))
+        chance_ASP = chance_ASP + rng.normal(0, self.rest_sd, shape)
+        right_ASP = rng.binomial(self.samples, np.clip(chance_ASP, 0, 1))
+        values_AS = right_ASP.mean(axis=2) / self.samples
+        kept_ASP = right_ASP if self.counted else None
+        return Results(values_AS, np.zeros(shape[:2], dtype=bool), kept_ASP, self.samples)
+
+
+World = Drawn | Recorded | Lucky
 
 
 @dataclass(frozen=True)
@@ -192,6 +266,7 @@ class Seen:
     tie_set_holds: bool | None
     regret: float
     oracle_regret: float
+    oracle_half_width: float | None = None
 
 
 @lru_cache(maxsize=64)
@@ -223,20 +298,25 @@ def simulate(row: Row, rng: np.random.Generator) -> tuple[Report, Arms]:
         spec=spec,
         spec_digest="",
     )
-    trials, series = _train(arms, configs, planned, rng)
-    confirm = next_records(sweep, configs, trials, [_curve(trial, series) for trial in trials if trial.id in series])
+    trials, series, _ = _train(arms, configs, planned, rng)
+    curves = [curve for trial in trials if trial.id in series for curve in _curves(trial, series[trial.id])]
+    confirm = next_records(sweep, configs, trials, curves)
     assert confirm is not None
     by_id = {config.id: config for config in (*configs, *confirm[0])}
-    more, more_series = _train(arms, configs, confirm[1], rng)
+    more, more_series, counts = _train(arms, configs, confirm[1], rng)
     inputs = ReportInputs(
-        sweep=sweep, configs=tuple(by_id.values()), trials=(*trials, *more), series=series | more_series
+        sweep=sweep,
+        configs=tuple(by_id.values()),
+        trials=(*trials, *more),
+        series=series | more_series,
+        problem_counts=tuple(counts),
     )
     return build(inputs), arms
 
 
 def _train(
     arms: Arms, configs: Sequence[Config], planned: Sequence[Trial], rng: np.random.Generator
-) -> tuple[list[Trial], dict[str, TrialSeries]]:
+) -> tuple[list[Trial], dict[str, TrialSeries], list[ProblemCounts]]:
     """Give trials of one stage, which go seed by seed, their results."""
     numbers = {config.id: config.number for config in configs}
     which = [_arm(numbers[config_id], arms) for config_id in dict.fromkeys(trial.config_id for trial in planned)]
@@ -244,12 +324,17 @@ def _train(
     values, collapsed = found.values_AS.T.ravel().tolist(), found.collapsed_AS.T.ravel().tolist()
     trials: list[Trial] = []
     series: dict[str, TrialSeries] = {}
-    for trial, value, fell in zip(planned, values, collapsed, strict=True):
+    counts: list[ProblemCounts] = []
+    rights = [None] * len(planned) if found.right_ASP is None else [*np.concatenate([*found.right_ASP.swapaxes(0, 1)])]
+    for trial, value, fell, right_P in zip(planned, values, collapsed, rights, strict=True):
         failed = math.isnan(value)
         state = TrialState.FAILED if failed else TrialState.SUCCEEDED
         trials.append(trial.model_copy(update={"state": state, "step": trial.total_steps}))
         if not failed:
             metrics = {"eval/avg_at_k": np.array([value])}
+            if right_P is not None:
+                metrics |= _of_parts(right_P / found.samples)
+                counts.append(_counts(trial.id, right_P, found.samples))
             if fell:
                 metrics["reward/mean"] = _FALLEN
             series[trial.id] = TrialSeries(
@@ -259,7 +344,28 @@ def _train(
                 eval_times=np.array([0.0]),
                 metrics=metrics,
             )
-    return trials, series
+    return trials, series, counts
+
+
+def _of_parts(rates_P: Floats) -> dict[str, Floats]:
+    """The means over each half of the problems, as trainers record them."""
+    return {
+        part_metric("eval/avg_at_k", part): rates_P[indices].mean(keepdims=True)
+        for part, indices in split_problems(_names(len(rates_P))).items()
+    }
+
+
+def _counts(trial_id: str, right_P: Numbers, samples: int) -> ProblemCounts:
+    """One evaluation's counts. They are not validated, which would take longer than everything else."""
+    names, judged = _names(len(right_P)), (samples,) * len(right_P)
+    return ProblemCounts.model_construct(
+        trial_id=trial_id, step=_STEPS, names=names, judged=judged, right=tuple(right_P.tolist())
+    )
+
+
+@lru_cache(maxsize=64)
+def _names(problems: int) -> tuple[str, ...]:
+    return tuple(f"{number:016x}" for number in range(problems))
 
 
 def _arm(number: int, arms: Arms) -> int:
@@ -267,19 +373,22 @@ def _arm(number: int, arms: Arms) -> int:
     return (number - 2) % len(arms.means_A)
 
 
-def _curve(trial: Trial, series: dict[str, TrialSeries]) -> Curve:
+def _curves(trial: Trial, series: TrialSeries) -> list[Curve]:
     """A trial's evaluations as the runner reads them."""
-    (value,) = series[trial.id].metrics["eval/avg_at_k"]
-    return Curve(
-        trial_id=trial.id,
-        config_id=trial.config_id,
-        seed=trial.seed,
-        stage=trial.stage,
-        key="eval/avg_at_k",
-        steps=[_STEPS],
-        times=[0.0],
-        values=[float(value)],
-    )
+    return [
+        Curve(
+            trial_id=trial.id,
+            config_id=trial.config_id,
+            seed=trial.seed,
+            stage=trial.stage,
+            key=key,
+            steps=[_STEPS],
+            times=[0.0],
+            values=values.tolist(),
+        )
+        for key, values in series.metrics.items()
+        if key.startswith(EVALUATION)
+    ]
 
 
 def judge(row: Row, report: Report, arms: Arms) -> Seen:
@@ -306,14 +415,15 @@ def judge(row: Row, report: Report, arms: Arms) -> Seen:
     if found is None or found.low is None or found.high is None:
         return seen
     true_difference = means[found.config_id] - means[found.comparator_id]
-    sd = math.hypot(arms.sds_A[places[found.config_id]], arms.sds_A[places[found.comparator_id]])
+    error = arms.error(places[found.config_id], places[found.comparator_id], found.num_seeds, found.num_problems)
     critical = lower_critical(found.family, _KNOWN)
     return replace(
         seen,
         false_better=seen.better and true_difference <= 1e-12,
         covered=found.low <= true_difference <= found.high,
         half_width=(found.high - found.low) / 2,
-        oracle_better=found.difference > critical * sd / math.sqrt(found.num_seeds),
+        oracle_better=found.difference > critical * error,
+        oracle_half_width=(critical + student_critical(_KNOWN)) / 2 * error,
     )
 
 
@@ -363,11 +473,15 @@ class Tally:
     undecided: float
     """Too few seeds with a result for both."""
     half_width: float
+    oracle_half_width: float
 
     @property
     def missed(self) -> list[str]:
         """The targets that are not met."""
         low, high = COVERAGE
+        if isinstance(self.row.world, Lucky):
+            wrong = {"coverage": self.coverage < low, "false BETTER": self.false_better > FALSE_BETTER}
+            return [name for name, misses in wrong.items() if misses and self.row.world.counted]
         tests = {
             "coverage": low <= self.coverage <= high,
             "false BETTER": self.false_better_bound <= FALSE_BETTER,
@@ -396,12 +510,17 @@ def tally(row: Row, seen: Sequence[Seen]) -> Tally:
         regret=regret / least if row.differ and least > 0 else None,
         ties=_share(held),
         undecided=1 - len(decided) / len(seen),
-        half_width=float(np.mean([run.half_width for run in decided if run.half_width is not None])),
+        half_width=_mean([run.half_width for run in decided]),
+        oracle_half_width=_mean([run.oracle_half_width for run in decided]),
     )
 
 
 def _share(flags: Sequence[bool]) -> float:
     return sum(flags) / len(flags) if flags else math.nan
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    return float(np.mean([math.nan if value is None else value for value in values]))
 
 
 def worlds(recorded: Path = RECORDED) -> dict[str, tuple[World, World]]:
@@ -447,6 +566,27 @@ def stress_rows() -> list[Row]:
         Row("top_k 5 of 27 configs", Drawn(0, points=27), 4, differ=False, top_k=5),
         Row("top_k 5 of 27 configs", Drawn(2, points=27), 4, differ=True, top_k=5),
     ]
+
+
+def problem_rows() -> list[Row]:
+    """Worlds in which configs are lucky on problems; the last ones as a report sees them that knows no problems."""
+    sizes = ((10, 0.1), (20, 0.05), (20, 0.1), (49, 0.1), (100, 0.1), (500, 0.1))
+    apart = [
+        Row(_lucky_name(problems, luck), Lucky(problems, luck, spread), seeds, differ=spread > 0)
+        for spread in (0.0, 0.05)
+        for problems, luck in sizes
+        for seeds in SEEDS
+        if not spread or seeds == 4
+    ]
+    blind = [
+        Row(f"{_lucky_name(problems, luck)}, not counted", Lucky(problems, luck, counted=False), 4, differ=False)
+        for problems, luck in sizes
+    ]
+    return apart + blind
+
+
+def _lucky_name(problems: int, luck: float) -> str:
+    return f"{problems} problems, luck {luck:g}"
 
 
 def run_batch(row: Row, seed: int, batch: int, runs: int) -> list[Seen]:
@@ -504,17 +644,30 @@ def line(found: Tally) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+PROBLEM_HEAD: Final = (*HEAD[:6], "half width", "of the oracle's")
+
+
+def problem_line(found: Tally) -> str:
+    """One line of the Markdown table of worlds with problems."""
+    cells = line(found).strip("| ").split(" | ")[:6]
+    cells += [f"{found.half_width:.3f}", f"{found.half_width / found.oracle_half_width:.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
 def main() -> int:
     """Print the table; returns the exit code."""
     parser = argparse.ArgumentParser(description="How often the report is right, in simulated sweeps.")
     parser.add_argument("--runs", type=int, default=10_000, help="of each row")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--stress", action="store_true", help="worlds beyond the targets; the exit code is 0")
+    parser.add_argument("--problems", action="store_true", help="worlds in which configs are lucky on problems")
     asked = parser.parse_args()
     started, missed = time.monotonic(), list[str]()
-    print(f"| {' | '.join(HEAD)} |\n| {' | '.join(['---'] * len(HEAD))} |", flush=True)
-    for found in run_rows(stress_rows() if asked.stress else target_rows(), asked.runs, asked.processes):
-        print(line(found), flush=True)
+    rows = stress_rows() if asked.stress else problem_rows() if asked.problems else target_rows()
+    head, line_of = (PROBLEM_HEAD, problem_line) if asked.problems else (HEAD, line)
+    print(f"| {' | '.join(head)} |\n| {' | '.join(['---'] * len(head))} |", flush=True)
+    for found in run_rows(rows, asked.runs, asked.processes):
+        print(line_of(found), flush=True)
         missed += [f"{found.row.name}, {truth(found.row)}, {found.row.seeds} seeds: {name}" for name in found.missed]
     minutes = (time.monotonic() - started) / 60
     print(f"\n{asked.runs:,} sweeps a line, {minutes:.0f} minutes on {asked.processes} processes", file=sys.stderr)

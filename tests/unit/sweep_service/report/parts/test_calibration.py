@@ -9,11 +9,14 @@ from bench.validate_report import (
     RECORDED,
     Arms,
     Drawn,
+    Lucky,
     Row,
     Seen,
     Tally,
     judge,
     line,
+    problem_line,
+    problem_rows,
     run_batch,
     simulate,
     tally,
@@ -74,6 +77,46 @@ def test_a_wrong_report_would_be_noticed() -> None:
     report, arms = simulate(row, np.random.default_rng(0))
     shifted = Arms(arms.means_A + np.arange(11) * -100.0, arms.sds_A, arms.prior, arms.source, arms.numbers_A)
     assert judge(row, report, shifted).covered is False
+
+
+LUCKY = {row.name: row for row in problem_rows() if row.seeds == 4 and not row.differ}
+
+
+def test_luck_on_problems_is_no_difference_where_right_samples_were_counted() -> None:
+    """Reports that know no problems call one config in five BETTER in this world, and cover three times in four."""
+    row = LUCKY["20 problems, luck 0.1"]
+    found = tally(row, run_batch(row, 0, 0, RUNS))
+    assert found.coverage >= 0.88
+    assert found.false_better <= 0.10
+    assert found.half_width < 1.4 * found.oracle_half_width
+    assert problem_line(found).count("|") == 9
+    blind = LUCKY["20 problems, luck 0.1, not counted"]
+    assert tally(blind, run_batch(blind, 0, 0, RUNS)).coverage < 0.88
+
+
+def test_the_truth_of_a_lucky_world_is_that_of_many_problems_and_seeds() -> None:
+    world = Lucky(problems=4000, luck=0.1, spread=0.05)
+    rng = np.random.default_rng(0)
+    dealt = world.deal(rng)
+    found = dealt.train(rng, range(11), 200).values_AS
+    error = world.variance(200, 4000) ** 0.5
+    deltas = found[:-1].mean(axis=1) - found[-1].mean()
+    assert deltas == pytest.approx(dealt.means_A[:-1] - dealt.means_A[-1], abs=5 * error)
+    few = [Lucky(25, 0.1) for _ in range(400)]
+    drawn = [arms.train(rng, [9, 10], 3).values_AS.mean(axis=1) for world in few for arms in [world.deal(rng)]]
+    spread = np.diff(drawn).std()
+    assert spread == pytest.approx((2 * few[0].variance(3, 25)) ** 0.5, rel=0.1)
+
+
+def test_the_halves_of_a_lucky_world_choose_and_measure() -> None:
+    report, _ = simulate(LUCKY["20 problems, luck 0.1"], np.random.default_rng(0))
+    comparison = report.verdict.comparison
+    assert comparison is not None
+    assert (report.halves, comparison.num_problems, comparison.num_seeds) == (True, 10, 4)
+    report, _ = simulate(LUCKY["10 problems, luck 0.1"], np.random.default_rng(0))
+    comparison = report.verdict.comparison
+    assert comparison is not None
+    assert (report.halves, comparison.num_problems, comparison.problem_family) == (False, 10, 9)
 
 
 def test_missed_targets_are_named() -> None:
