@@ -26,6 +26,7 @@ from trainers.benchmarks.vllm_sampler import VLLMSampler
 from trainers.config import TinyPolicy, TrainingConfig, VLLMEngine
 from trainers.errors import CheckpointError, ConfigError, Faults, StoppedError
 from trainers.export import export
+from trainers.policy.checkpoints import UNFINISHED
 from trainers.policy.load_policy import pretrained_folder
 from trainers.policy.model_folder import model_digest
 from trainers.policy.warm_start import warm_started
@@ -38,7 +39,6 @@ from trainers.tasks import make_task
 
 SHARED: Final = "measurements"
 """Folder in the cache of the samples of initial models."""
-_SCRATCH: Final = ".measured"
 _BATCH: Final = 32
 _VLLM_BATCH: Final = 256
 """Of so many completions vLLM samples the long ones together; as many are lost when it is killed."""
@@ -72,7 +72,7 @@ def measure_model(
         measure=request.model_dump(mode="json"),
         pid=os.getpid(),
     )
-    scratch = output / _SCRATCH
+    scratch = output / UNFINISHED
     shutil.rmtree(scratch, ignore_errors=True)  # left by a process that was killed
     scratch.mkdir(parents=True)
     outcome: Outcome = "SUCCEEDED"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -33,9 +34,9 @@ def trained(
     stopping: Callable[[], bool] = lambda: False,
     *,
     model_only: bool = False,
-    kept_checkpoints: int = 1,
+    **params: Any,
 ) -> Run:
-    config = small_config(kept_checkpoints=kept_checkpoints, keep_best=True)
+    config = small_config(**{"kept_checkpoints": 1, "keep_best": True} | params)
     with EventWriter(output / "events.jsonl") as events:
         outcome = train(
             config,
@@ -100,15 +101,16 @@ def test_the_model_of_the_last_step_is_written_once(cache: Path, tmp_path: Path)
     assert same(models(whole)["model-16"], whole.weights(16))
 
 
-def test_a_kept_model_is_measured_and_not_continued(cache: Path, tmp_path: Path) -> None:
-    ran = trained(tmp_path, cache, KEPT)
+@pytest.mark.parametrize("params", [{}, {"model__lora": {"rank": 4, "alpha": 8}}], ids=["full", "adapters"])
+def test_a_kept_model_is_measured_and_not_continued(params: dict[str, Any], cache: Path, tmp_path: Path) -> None:
+    ran = trained(tmp_path, cache, KEPT, **params)
     results = [
         measured(folder, tmp_path / "measured" / folder.name, cache)
         for folder in (ran.output / "model-8", ran.output / "model-12", ran.output / "step-16")
     ]
     assert len({event["model_sha256"] for event in results}) == 3
     with pytest.raises(CheckpointError, match=r"model-8 is not a complete checkpoint .* name a folder step-N"):
-        trained(tmp_path / "on", cache, resume_from=ran.output / "model-8")
+        trained(tmp_path / "on", cache, resume_from=ran.output / "model-8", **params)
 
 
 def measured(model: Path, output: Path, cache: Path) -> dict[str, object]:

@@ -180,7 +180,7 @@ def test_everything_that_is_wrong_is_said_at_once(full: Path, cache: Path, tmp_p
         "nonsense is not in the catalog of benchmarks",
     ):
         assert failed["message"].count(reason) == 1, reason
-    assert not (tmp_path / "attempt" / ".measured").exists()
+    assert not (tmp_path / "attempt" / ".unfinished").exists()
 
 
 def test_completions_beyond_the_models_context_are_refused(cache: Path, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def measured_by_vllm(
 
 
 def test_vllm_measures_several_benchmarks_with_one_engine_as_each_is_sampled(vllm: StandIn, tmp_path: Path) -> None:
-    benchmarks = [QUICK[0] | {"longest": 3}, QUICK[1]]
+    benchmarks: list[dict[str, Any]] = [QUICK[0] | {"longest": 3}, QUICK[1]]
     assert measured_by_vllm(tmp_path / "out", tmp_path, benchmarks) == "SUCCEEDED"
     (engine,) = vllm.engines
     tokenizer: Any = AutoTokenizer.from_pretrained(entry_folder(tmp_path, ModelEntry, "tiny"))
@@ -327,9 +327,9 @@ def test_a_measurement_that_was_terminated_and_killed_ends_as_if_nothing_had_hap
     moment = random.Random(3).randrange(sampled(cut) + 1, 1200)
     assert interrupted(command, cut, moment, signal.SIGKILL) == -signal.SIGKILL
     assert moment <= sampled(cut) < 24 * 64
-    assert (tmp_path / "attempt" / ".measured").exists()
+    assert (tmp_path / "attempt" / ".unfinished").exists()
     assert main(command) == main(words(tmp_path / "again", cache, results=whole, **slow)) == 0
     for name in ("expressions", "arithmetic"):
         assert written(cut, name) == written(whole, name)
     assert written(cut)["samples.jsonl"].startswith(kept)
-    assert not (tmp_path / "attempt" / ".measured").exists()
+    assert not (tmp_path / "attempt" / ".unfinished").exists()
