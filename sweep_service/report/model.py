@@ -135,7 +135,7 @@ class Comparison(ReportPart):
     num_seeds: int
     difference: float
     low: float | None
-    """Lower end of the 95 % interval; those of all `family` configs against this comparator hold at once (97.5 %)."""
+    """Lower end of the 95 % interval; those of `family` configs against this comparator hold at once (97.5 %)."""
     high: float | None
     """Upper end, which holds by itself: choosing the best of several configs can only push its difference up."""
     standard_error: float | None
@@ -149,12 +149,10 @@ class Comparison(ReportPart):
     """The part of the standard error that other problems would change."""
     problem_df: int | None = None
     """Degrees of freedom of that part."""
-    problem_family: int | None = None
-    """Number of configs for which that part of the lower ends holds at once: `family`, or all that were tuned on these
-    same problems."""
     variance: Literal["pooled", "pair"] | None
     """Source of the seeds' variance: pooled over all configs that did not collapse, or this pair's own."""
     family: int
+    """Number of compared configs; of all tuned ones where these validation problems chose from them and are counted."""
     detectable: float | None
     """True difference that as many seeds would find with 80 % probability."""
 

@@ -51,7 +51,7 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
     def power_with(more: int) -> float:
         of_problems = comparison.problem_error or 0.0, comparison.problem_df or 1
         parts = ErrorParts(_of_seeds(variance, n + more), df + more, *of_problems)
-        return _power(parts, comparison.family, comparison.problem_family)
+        return _power(parts, comparison.family)
 
     more, reached = _fewest(power_with, least)
     if reached < POWER:
@@ -103,11 +103,9 @@ def _out_of_reach(ids: list[str], reached: float) -> Purchase:
     return Purchase(text=text, config_ids=ids, more_seeds=_MOST, difference=RELEVANT, power=reached)
 
 
-def _power(parts: ErrorParts, family: int, problem_family: int | None = None) -> float:
+def _power(parts: ErrorParts, family: int) -> float:
     """Return the probability that a true difference of `RELEVANT` will be found."""
-    return power(
-        parts.lower_width(family, problem_family=problem_family) / parts.total, parts.df, RELEVANT / parts.total
-    )
+    return power(parts.lower_width(family) / parts.total, parts.df, RELEVANT / parts.total)
 
 
 def _of_seeds(variance: float, seeds: int) -> float:

@@ -75,7 +75,6 @@ def compare(
                 comparator_role=role,
                 comparator_label=rows[comparator.id].label,
                 outcome=_outcome(result),
-                family=len(results),
                 **asdict(result),
             )
             for id_, result in sorted(results.items(), key=lambda item: -item[1].difference)

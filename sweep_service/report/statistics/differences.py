@@ -78,8 +78,8 @@ class Difference:
     problem_error: float | None = None
     """The part of the standard error that other problems would change."""
     problem_df: int | None = None
-    problem_family: int | None = None
-    """Number of configs for which the problems' part of the lower bounds holds at once: those that they chose from."""
+    family: int = 1
+    """Number of configs for which the lower bounds against this comparator hold at once."""
     variance: Literal["pooled", "pair"] | None = None
     """Source of the variance: all steady configs, or this pair alone; None without a standard error."""
     low: float | None = None
@@ -126,18 +126,21 @@ def differences(
     compared = [id_ for id_ in config_ids if id_ != comparator_id and pairs.seeds(id_, comparator_id).any()]
     shared = [pairs.seeds(id_, comparator_id) for id_ in compared]
     correlation = min((_correlation(a, b) for index, a in enumerate(shared) for b in shared[:index]), default=0.5)
-    family = len(compared), correlation, max(len(compared), problems_chose)
-    return {id_: _with_bounds(pairs.difference(id_, comparator_id), *family) for id_ in compared}
+    bounded: dict[str, Difference] = {}
+    for id_ in compared:
+        plain = pairs.difference(id_, comparator_id)
+        family = len(compared) if plain.num_problems is None else max(len(compared), problems_chose)
+        bounded[id_] = _with_bounds(replace(plain, family=family), correlation)
+    return bounded
 
 
-def _with_bounds(plain: Difference, family: int, correlation: float, problem_family: int) -> Difference:
+def _with_bounds(plain: Difference, correlation: float) -> Difference:
     parts = plain.parts
     if parts is None:
         return plain
-    below = parts.lower_width(family, correlation, problem_family)
+    below = parts.lower_width(plain.family, correlation)
     return replace(
         plain,
-        problem_family=None if plain.problem_error is None else problem_family,
         low=plain.difference - below,
         high=plain.difference + parts.upper_width(),
         detectable=detectable_effect(below / parts.total, parts.df) * parts.total,

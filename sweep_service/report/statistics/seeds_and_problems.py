@@ -41,17 +41,13 @@ class ErrorParts:
         squares = self.seeds**4 / self.seed_df + self.problems**4 / self.problem_df
         return max(1, int(self.total**4 / squares + 1e-9)) if squares else self.seed_df
 
-    def lower_width(self, family: int, correlation: float = 0.5, problem_family: int | None = None) -> float:
-        """Return the distance of the lower bound, which holds for several configs at once (Dunnett, one-sided).
+    def lower_width(self, family: int, correlation: float = 0.5) -> float:
+        """Return the distance of the lower bound, which holds for `family` configs at once (Dunnett, one-sided).
 
-        Args:
-            family: number of configs among which the best is chosen by these results.
-            correlation: of the configs' differences over seeds.
-            problem_family: number of configs among which these problems have chosen; `family` unless given.
+        `correlation` is that of the configs' differences over seeds; over problems it is 1/2.
         """
         seeds = lower_critical(family, self.seed_df, correlation) * self.seeds
-        several = family if problem_family is None else problem_family
-        return combined_width(seeds, lower_critical(several, self.problem_df) * self.problems if self.problems else 0.0)
+        return combined_width(seeds, lower_critical(family, self.problem_df) * self.problems if self.problems else 0.0)
 
     def upper_width(self, confidence: float = CONFIDENCE) -> float:
         """Return the distance of the upper bound, which holds by itself (Student)."""

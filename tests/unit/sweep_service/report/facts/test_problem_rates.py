@@ -101,7 +101,7 @@ def test_the_report_says_what_its_interval_counts() -> None:
     assert halves.verdict.comparison is not None
     assert same.verdict.comparison is not None
     assert (halves.verdict.comparison.num_problems, same.verdict.comparison.num_problems) == (10, 20)
-    assert (halves.verdict.comparison.problem_family, same.verdict.comparison.problem_family) == (2, 3)
+    assert (halves.verdict.comparison.family, same.verdict.comparison.family) == (2, 3)
     assert any("Differences also count the problems" in line for line in halves.method)
     assert not any("Differences also count the problems" in line for line in plain.method)
 

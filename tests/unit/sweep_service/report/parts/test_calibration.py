@@ -116,7 +116,7 @@ def test_the_halves_of_a_lucky_world_choose_and_measure() -> None:
     report, _ = simulate(LUCKY["10 problems, luck 0.1"], np.random.default_rng(0))
     comparison = report.verdict.comparison
     assert comparison is not None
-    assert (report.halves, comparison.num_problems, comparison.problem_family) == (False, 10, 9)
+    assert (report.halves, comparison.num_problems, comparison.family) == (False, 10, 9)
 
 
 def test_missed_targets_are_named() -> None:

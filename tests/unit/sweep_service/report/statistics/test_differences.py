@@ -251,16 +251,16 @@ def test_problems_that_chose_the_configs_push_the_lower_bound_down_alone() -> No
     assert same.high == apart.high
     assert same.problem_error is not None
     assert same.seed_error is not None
-    assert (apart.problem_family, same.problem_family) == (1, 9)
-    below = math.hypot(lower_critical(1, 2) * same.seed_error, lower_critical(9, 3) * same.problem_error)
+    assert (apart.family, same.family) == (1, 9)
+    below = math.hypot(lower_critical(9, 2) * same.seed_error, lower_critical(9, 3) * same.problem_error)
     assert same.low == pytest.approx(same.difference - below)
 
 
 def test_a_pair_with_a_trial_that_did_not_count_has_the_interval_of_its_seeds() -> None:
     arms = counted(RATES)
     missing = [arms[0], Arm("new", arms[1].values, rates={0: arms[1].rates[0], 2: arms[1].rates[2]})]
-    (found,) = compared(missing, "base", ["new"])
-    assert (found.num_problems, found.standard_error) == (None, found.seed_error)
+    (found,) = differences(missing, "base", ["new"], problems_chose=9).values()
+    assert (found.num_problems, found.standard_error, found.family) == (None, found.seed_error, 1)
     unpaired = [Arm("base", {0: 0.4, 1: 0.3, 2: 0.4}, rates=arms[0].rates), arms[1]]
     assert compared(unpaired, "base", ["new"])[0].num_problems == 4
 

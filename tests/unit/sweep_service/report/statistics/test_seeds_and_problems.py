@@ -115,7 +115,7 @@ def test_no_part_makes_an_interval_narrower() -> None:
     alone, both = ErrorParts(0.3, 2), ErrorParts(0.3, 2, 0.1, 200)
     assert both.lower_width(2) > alone.lower_width(2) == pytest.approx(lower_critical(2, 2) * 0.3)
     assert both.upper_width() > alone.upper_width() == pytest.approx(student_critical(2) * 0.3)
-    assert both.lower_width(2, problem_family=9) > both.lower_width(2)
+    assert both.lower_width(9) > both.lower_width(2)
 
 
 def drawn(random: np.random.Generator, seeds: int, problems: int, sds: tuple[float, float, float]) -> Floats:
