@@ -56,6 +56,8 @@ def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
         if isinstance(task := config.task, WordProblemsTask):
             needed.add((DatasetEntry, task.data.ref))
             needed |= {(BenchmarkEntry, name) for name in task.apart_from}
+            if task.validation and task.validation.benchmark:
+                needed.add((BenchmarkEntry, task.validation.benchmark))
             if task.validation and task.validation.ref:
                 needed.add((DatasetEntry, task.validation.ref))
     return needed
@@ -131,12 +133,15 @@ class _CatalogCheck:
         data = task.data
         columns = {"prompt": data.prompt, "answer": data.answer}
         yield from self._dataset("task.data", data.ref, data.split, columns, data.filter)
-        if task.validation:
+        named = [("task.apart_from", name) for name in task.apart_from]
+        if task.validation and task.validation.benchmark:
+            named.append(("task.validation.benchmark", task.validation.benchmark))
+        elif task.validation:
             yield from self._validation(task.validation, data.ref, columns)
-        for name in task.apart_from:
+        for place, name in named:
             entry = self._catalog.find(BenchmarkEntry, name)
             if isinstance(entry, str):
-                yield "task.apart_from", entry
+                yield place, entry
 
     def _validation(self, held_out: HeldOutData, ref: str, columns: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         own = columns if held_out.ref not in (None, ref) else {}  # the training data's columns are checked already

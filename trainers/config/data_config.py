@@ -101,11 +101,22 @@ class DataConfig(Frozen):
 
 
 class HeldOutData(Frozen):
-    """Other rows to validate on; columns, texts and template are those of the training data."""
+    """Other rows to validate on, or a benchmark; columns, texts and template are those of the training data."""
 
+    benchmark: CatalogName | None = Field(
+        default=None, description="A benchmark of the catalog, in place of a dataset; its problems are not trained on."
+    )
     ref: CatalogName | None = Field(default=None, description="null: the dataset that is trained on.")
     split: Split = "validation"
     filter: Filter = Field(default={}, description="Columns and what they may hold: values, or {min, max}.")
     problems: int | None = Field(
         default=None, ge=1, le=10_000_000, description="At most so many, spread over all; null: all."
     )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.benchmark is not None and (self.ref is not None or self.filter or self.split != "validation"):
+            raise ValueError(
+                f"benchmark {self.benchmark} has neither ref nor split nor filter; leave them out, or name no benchmark"
+            )
+        return self

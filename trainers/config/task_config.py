@@ -100,6 +100,15 @@ class WordProblemsTask(Frozen):
     )
     apart_from: BenchmarkNames = ()
 
+    @model_validator(mode="after")
+    def _validates_on_what_it_may(self) -> Self:
+        if self.validation is not None and self.validation.benchmark in self.apart_from:
+            raise ValueError(
+                f"apart_from has {self.validation.benchmark}, which validation.benchmark validates on; take it out of "
+                "apart_from: the data is kept apart from it anyway"
+            )
+        return self
+
 
 TaskConfig = ExpressionsTask | CountdownTask | WordProblemsTask
 """Use it as a field with `Field(discriminator="name")`."""

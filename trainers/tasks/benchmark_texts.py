@@ -1,11 +1,14 @@
-"""Reads the problems of benchmarks, so that tasks can leave them out. Imports no torch."""
+"""Reads the problems of benchmarks, so that tasks can leave them out or validate on them. Imports no torch."""
 
+import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from trainers.catalog.entries import BenchmarkEntry, entry_folder, read_entry, shipped_file
 from trainers.errors import ConfigError
+from trainers.tasks.data_record import Source
+from trainers.tasks.dataset_rows import DatasetRows, ProblemRow
 from trainers.tasks.same_text import same_text
 
 
@@ -14,16 +17,28 @@ def benchmark_texts(names: Iterable[str], cache: Path) -> set[str]:
 
     Raises: ConfigError, if a benchmark is not in the catalog, or its file is damaged.
     """
-    texts = set[str]()
-    for name in names:
-        path = shipped_file(BenchmarkEntry, name)
-        try:
-            if path is None:
-                read_entry(cache, BenchmarkEntry, name)
-                path = entry_folder(cache, BenchmarkEntry, name) / "problems.jsonl"
-            texts |= {same_text(json.loads(line)["problem"]) for line in path.read_bytes().splitlines() if line.strip()}
-        except ConfigError as error:
-            raise ConfigError(f"task.apart_from: {error}") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"task.apart_from {name}: {path} is damaged ({error}); add the benchmark anew") from error
-    return texts
+    read = (benchmark_rows(name, cache, "task.apart_from") for name in names)
+    return {same_text(row.problem) for rows in read for row in rows.problems}
+
+
+def benchmark_rows(name: str, cache: Path, place: str) -> DatasetRows:
+    """Read a benchmark of the catalog as a dataset of which every row is a problem.
+
+    Args:
+        place: the setting that names the benchmark; errors begin with it.
+    Raises: ConfigError, if it is not in the catalog, or its file is damaged.
+    """
+    path = shipped_file(BenchmarkEntry, name)
+    try:
+        if path is None:
+            read_entry(cache, BenchmarkEntry, name)
+            path = entry_folder(cache, BenchmarkEntry, name) / "problems.jsonl"
+        content = path.read_bytes()
+        read = [json.loads(line) for line in content.splitlines() if line.strip()]
+        rows = [ProblemRow(str(row["problem"]), str(row["answer"])) for row in read]
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{place} {name}: {path} is damaged ({error}); add the benchmark anew") from error
+    source = Source(ref=name, split="benchmark", rows=len(rows), sha256=hashlib.sha256(content).hexdigest())
+    return DatasetRows(rows, [], source)

@@ -21,7 +21,7 @@ REASONS: Mapping[Reason, str] = {
     "filter": "have other values than task.data.filter and task.validation.filter allow",
     "empty": "have no problem",
     "no_answer": "have no answer",
-    "like_benchmark": "are problems of task.apart_from",
+    "like_benchmark": "are problems of task.apart_from or of task.validation.benchmark",
     "like_validation": "are problems that are validated on",
     "unreadable": "have an answer that the reward cannot read",
     "special_token": "hold a special token of the tokenizer",

@@ -6,7 +6,7 @@ A policy made from scratch reads it through a byte-level tokenizer trained on th
 import hashlib
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,9 +16,9 @@ from trainers.errors import ConfigError, Faults
 from trainers.rewards import make_reward
 from trainers.rewards.number import no_number, remedy, value_of
 from trainers.tasks.base import Completion, Judgement, Problem, by_length
-from trainers.tasks.benchmark_texts import benchmark_texts
+from trainers.tasks.benchmark_texts import benchmark_rows, benchmark_texts
 from trainers.tasks.data_record import Reason, Source
-from trainers.tasks.dataset_rows import ProblemRow, read_dataset
+from trainers.tasks.dataset_rows import DatasetRows, ProblemRow, read_dataset
 from trainers.tasks.same_text import same_text
 from trainers.tasks.tokenizers import byte_tokenizer
 
@@ -49,7 +49,14 @@ class WordProblems:
             benchmarks = benchmark_texts(config.apart_from, cache)
         for data, place in self._read_data():
             with faults.noted():
-                datasets.append(self._rows(data, place, cache, benchmarks))
+                datasets.append(self._rows(lambda data=data: read_dataset(data, cache), place, benchmarks))
+        if config.validation is not None and (benchmark := config.validation.benchmark) is not None:
+            with faults.noted():
+                place = "task.validation.benchmark"
+                held_out = self._rows(lambda: benchmark_rows(benchmark, cache, place), "", benchmarks)
+                texts = {same_text(row.problem) for row in held_out}
+                datasets = [self._without(rows, "like_benchmark", _alike(rows, texts)) for rows in datasets]
+                datasets.append(held_out)
         if not faults:
             with faults.noted():
                 training, validation = self._parted(datasets)
@@ -102,17 +109,17 @@ class WordProblems:
         return by_length(self._tokenizer, self.training, self.config.max_prompt_tokens).short
 
     def _read_data(self) -> list[tuple[DataConfig, str]]:
-        """Return what is read for training and for validation, with what errors begin with."""
+        """Return the datasets that are read for training and for validation, with what errors begin with."""
         data, held_out = self.config.data, self.config.validation
-        if held_out is None:
+        if held_out is None or held_out.benchmark is not None:
             return [(data, "")]
         changes = {"ref": held_out.ref or data.ref, "split": held_out.split, "filter": held_out.filter}
         return [(data, ""), (data.model_copy(update=changes), "task.validation: ")]
 
-    def _rows(self, data: DataConfig, place: str, cache: Path, benchmarks: set[str]) -> list[ProblemRow]:
-        """Return the problems of a dataset that are of no benchmark and that the reward can judge."""
+    def _rows(self, read: Callable[[], DatasetRows], place: str, benchmarks: set[str]) -> list[ProblemRow]:
+        """Return the problems of a dataset that are of none of these benchmarks and that the reward can judge."""
         try:
-            dataset = read_dataset(data, cache)
+            dataset = read()
             self.sources.append(dataset.source)
             self.left_out += dataset.left_out
             rows = self._without(dataset.problems, "like_benchmark", _alike(dataset.problems, benchmarks))

@@ -39,8 +39,11 @@ def _data(task: dict[str, Any], facts: Facts) -> str:
     if not parts:
         return f"made by the code from the task's settings, {_digest(task)}"
     digests = facts.inputs.provenance
+    held_out = task.get("validation") or {}
+    benchmark = [f"benchmarks/{name}; its digest is not recorded"] if (name := held_out.get("benchmark")) else []
     recorded = [f"{part}, {digests[part]} (when this report was built)" for part in parts if part in digests]
-    return "; ".join(recorded + [f"{part}; its digest is not recorded" for part in parts if part not in digests])
+    others = [f"{part}; its digest is not recorded" for part in parts if part not in digests]
+    return "; ".join(recorded + others + benchmark)
 
 
 def data_parts(task: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -49,7 +52,9 @@ def data_parts(task: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     config = WordProblemsTask.model_validate(task)
     data, held_out = config.data, config.validation
-    parts = [(data.ref, data.split), *([(held_out.ref or data.ref, held_out.split)] if held_out else [])]
+    parts = [(data.ref, data.split)]
+    if held_out is not None and held_out.benchmark is None:
+        parts.append((held_out.ref or data.ref, held_out.split))
     return list(dict.fromkeys(parts))
 
 

@@ -54,6 +54,7 @@ def test_a_spec_that_fits_passes(cache: Path) -> None:
     check_catalog(parse_spec(spec(task=validation, space={"model.model": ["base", "chat"]})), cache)
     check_catalog(parse_spec({"name": "x", "space": {"loss.beta1": [0, 1]}}), cache)
     check_catalog(parse_spec(spec(data="shop-sums")), cache)
+    check_catalog(parse_spec(spec(task={"validation": {"benchmark": "arithmetic"}})), cache)
 
 
 CHAT = {"name": "pretrained", "model": "chat"}
@@ -98,6 +99,12 @@ CHAT = {"name": "pretrained", "model": "chat"}
             "/training/task/apart_from",
             "aime24 is not in the catalog of benchmarks (`sweeps benchmarks add` adds it); there are arithmetic, "
             "expressions",
+        ),
+        (
+            spec(task={"validation": {"benchmark": "expresions"}}),
+            "/training/task/validation/benchmark",
+            "expresions is not in the catalog of benchmarks (`sweeps benchmarks add` adds it); did you mean "
+            "'expressions'?",
         ),
         (
             spec(data={"template": "chat"}),

@@ -293,6 +293,62 @@ def test_problems_of_a_benchmark_are_neither_trained_nor_validated_on(tmp_path: 
         task(tmp_path, apart_from=["aime24"])
 
 
+def test_validation_may_be_a_benchmark_from_which_the_data_is_kept_apart(tmp_path: Path) -> None:
+    write(tmp_path, [line(n) for n in range(30)])
+    add_benchmark(tmp_path, "held", [f"WHAT is {n} and $1$?" for n in (3, 9, 29, 77)])
+    problems = task(tmp_path, validation={"benchmark": "held"})
+    asked = "WHAT is 3 and $1$?\nPut the final answer in \\boxed{}.\n"
+    assert problems.validation[0] == Problem(asked, "1")
+    assert len(problems.validation) == 4
+    assert [int(problem.answer) - 1 for problem in problems.training] == [n for n in range(30) if n not in (3, 9, 29)]
+    assert left_out(problems) == {"like_benchmark": 3}
+    assert [(source.ref, source.split, source.rows) for source in problems.sources] == [
+        ("sums", "train", 30),
+        ("held", "benchmark", 4),
+    ]
+    few = task(tmp_path, validation={"benchmark": "held", "problems": 2})
+    assert few.validation == [problems.validation[0], problems.validation[2]]
+    assert few.training == problems.training
+
+
+def test_a_benchmark_to_validate_on_is_kept_apart_from_others(tmp_path: Path) -> None:
+    write(tmp_path, [line(n) for n in range(30)])
+    add_benchmark(tmp_path, "held", [f"What is {n} and 1?" for n in (3, 9, 77)])
+    add_benchmark(tmp_path, "final", [f"What is {n} and 1?" for n in (4, 77)])
+    problems = task(tmp_path, validation={"benchmark": "held"}, apart_from=["final"])
+    assert (len(problems.training), len(problems.validation)) == (27, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"validation": {"benchmark": "held", "ref": "sums"}},
+            "held has neither ref nor split nor filter; leave them out",
+        ),
+        ({"validation": {"benchmark": "held", "split": "test"}}, "held has neither ref nor split nor filter"),
+        ({"validation": {"benchmark": "held", "filter": {"level": 1}}}, "held has neither ref nor split nor filter"),
+        (
+            {"validation": {"benchmark": "held"}, "apart_from": ["held"]},
+            "apart_from has held, which validation.benchmark",
+        ),
+    ],
+)
+def test_a_benchmark_to_validate_on_has_no_other_source(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        WordProblemsTask.model_validate(changes)
+
+
+def test_a_benchmark_to_validate_on_that_is_missing_or_damaged_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, [line(n) for n in range(30)])
+    with pytest.raises(ConfigError, match=r"^task\.validation\.benchmark: aime24 is not in the catalog of benchmarks"):
+        task(tmp_path, validation={"benchmark": "aime24"})
+    add_benchmark(tmp_path, "held", ["What is 3 and 1?"])
+    (tmp_path / "benchmarks" / "held" / "problems.jsonl").write_text("{}\n")
+    with pytest.raises(ConfigError, match=r"task\.validation\.benchmark held: .* is damaged"):
+        task(tmp_path, validation={"benchmark": "held"})
+
+
 # what is refused
 
 

@@ -171,14 +171,24 @@ def test_other_provenance_is_another_report() -> None:
 
 
 def test_gather_reads_samples_checkpoints_and_provenance(store: Store, tmp_path: Path) -> None:
-    sweep, fence = sweeps.start(store, training={"steps": 16, "task": {"name": "word_problems"}})
+    task = {"name": "word_problems", "validation": {"benchmark": "arithmetic"}}
+    sweep, fence = sweeps.start(store, training={"steps": 16, "task": task})
     for trial in store.list_trials(sweep.id):
         attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
         sample = {"prompt": "7=", "completion": f"seed {trial.seed}", "reward": None}
         events: list[dict[str, Any]] = [
             {"type": "samples", "time": 1.0, "step": 16, "samples": [sample]},
             {"type": "checkpoint", "time": 1.0, "step": 16, "path": "/data/1/step-16"},
-            *sweeps.training_events(1, 16),
+            {"type": "problems", "time": 1.0, "digest": "one", "names": ["a", "b"]},
+            *(
+                event
+                | (
+                    {"problems": {"digest": "one", "judged": 4, "right": [1, 3]}}
+                    if "evaluation" in event["type"]
+                    else {}
+                )
+                for event in sweeps.training_events(1, 16)
+            ),
         ]
         sweeps.ingest(store, fence, attempt, events)
         store.finish_attempt(fence, attempt, sweeps.Ending.SUCCEEDED, None, 3)
@@ -188,7 +198,12 @@ def test_gather_reads_samples_checkpoints_and_provenance(store: Store, tmp_path:
     assert len(inputs.samples) == len(inputs.configs)
     assert inputs.provenance["commit"] == "abc"
     assert inputs.provenance["shop-sums/train"].startswith("sha256:")
-    assert build(inputs).samples[0].items[0].reward is None
+    last = inputs.sweep.spec.objective.last
+    assert [counts.right for counts in inputs.problem_counts] == [(1, 3)] * last * len(inputs.trials)
+    report = build(inputs)
+    assert report.samples[0].items[0].reward is None
+    assert report.best is not None
+    assert report.best.provenance["data"].endswith("; benchmarks/arithmetic; its digest is not recorded")
 
 
 def test_the_commit_is_the_one_checked_out(store: Store, tmp_path: Path) -> None:
