@@ -14,6 +14,7 @@ from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import Ledger
 from sweep_service.runner.recovery import recover
 from sweep_service.runner.searcher import StoreCallback, StoreSearcher, WishScheduler
+from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.trial_actor import TrialActor
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
@@ -64,7 +65,7 @@ def _run_trials(
         return end
     if wishes.interruption:
         return None
-    ledger = Ledger(store, fence, settings, slots, wishes)
+    ledger = Ledger(store, fence, settings, slots, wishes, Slots(sweep.spec.evaluation_resources))
     lease.abandon = ledger.kill_trainers
     _run_tune(sweep, fence, settings, ledger, lease, wishes)
     return None
@@ -88,7 +89,7 @@ def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, le
     folder = settings.storage / sweep.id / "ray"  # Tune insists on files; nobody reads them
     try:
         tune.Tuner(
-            actor_class(sweep.spec.resources, f"trial-{sweep.id}-{fence.epoch}"),
+            actor_class(f"trial-{sweep.id}-{fence.epoch}"),
             tune_config=TuneConfig(
                 search_alg=StoreSearcher(ledger, lease.beat),
                 scheduler=WishScheduler(wishes),
@@ -115,11 +116,14 @@ def _name(trial: Any) -> str:
     return trial.trial_id
 
 
-def actor_class(resources: Resources, name: str) -> type[TrialActor]:
-    """Return the actor's class with its resources, under a name that no other sweep has: Tune's registry is by name."""
-    bundle = {"CPU": resources.cpus} | ({"GPU": resources.gpus} if resources.gpus else {})
+def actor_class(name: str) -> type[TrialActor]:
+    """Return the actor's class under a name that no other sweep has: Tune's registry is by name.
 
-    def resource_request(_class: type, _config: object) -> PlacementGroupFactory:
-        return PlacementGroupFactory([bundle])
+    Each of its actors gets the resources of its first job.
+    """
+
+    def resource_request(_class: type, config: dict[str, Any]) -> PlacementGroupFactory:
+        job = Job.model_validate_json(config["job"])
+        return PlacementGroupFactory([{"CPU": job.cpus} | ({"GPU": job.gpus} if job.gpus else {})])
 
     return type(name, (TrialActor,), {"default_resource_request": classmethod(resource_request)})

@@ -1,4 +1,7 @@
-"""The runner's book of trials, between Tune and the store: hands them out, stores their reports, ends them."""
+"""The runner's book of trials and evaluations, between Tune and the store: hands out, stores reports, ends.
+
+An evaluation on benchmarks is handed out only while no trial can begin, so that training never waits for it.
+"""
 
 import json
 import time
@@ -16,11 +19,20 @@ from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.budget import gpu_hours, left_s, not_begun_message, room, stopped_message
+from sweep_service.sweep.budget import (
+    Kept,
+    gpu_hours,
+    kept_for_later,
+    left_s,
+    not_begun_message,
+    room,
+    stopped_message,
+)
 from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.evaluations import measuring_request, missing_evaluations
 from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import stage_counts
-from sweep_service.sweep.records import Attempt, Config, Stage, Trial
+from sweep_service.sweep.records import Attempt, Config, Evaluation, Stage, Trial, Work
 from trainers.config import TrainingConfig
 
 MARK_EVERY_S: Final = 5.0
@@ -38,8 +50,8 @@ class Nothing(Enum):
 class _RunningAttempt:
     attempt: Attempt
     """The attempt, with the process of its trainer once that is known."""
-    trial: Trial
-    """The trial as it was when it was handed out."""
+    work: Work
+    """The trial or evaluation as it was when it was handed out."""
     held_s: float = 0.0
     """Seconds for which the attempt has held its resources, by its actor's last report."""
     stored_s: float = 0.0
@@ -54,33 +66,46 @@ class Ledger:
     Args:
         fence: the right to write; every method may raise StaleEpoch.
         slots: number of trials that may run at a time, asked anew each time.
+        evaluation_slots: the same of evaluations, which may have other resources.
     """
 
     def __init__(
-        self, store: Store, fence: Fence, settings: Settings, slots: Callable[[], int], wishes: Wishes
+        self,
+        store: Store,
+        fence: Fence,
+        settings: Settings,
+        slots: Callable[[], int],
+        wishes: Wishes,
+        evaluation_slots: Callable[[], int] | None = None,
     ) -> None:
         self._store, self._fence, self._settings, self._slots, self._wishes = store, fence, settings, slots, wishes
+        self._evaluation_slots = evaluation_slots or slots
         self._sweep = store.get_sweep(fence.sweep_id)
         self._configs: dict[str, Config] = {}
         self._running: dict[str, _RunningAttempt] = {}  # by the names that Tune gives to trials
         self._idle = False  # the rows gave nothing to do, and none of them has changed since
         limited = self._sweep.spec.budget.max_gpu_hours is not None
-        self._confirm_trials = stage_counts(self._sweep.spec).confirm if limited else 0
+        spec = self._sweep.spec
+        self._later = kept_for_later(spec, stage_counts(spec)) if limited else Kept()
 
     def next_job(self, name: str) -> Job | Nothing:
-        """Hand out the next trial as `name`. Its attempt is stored before this returns."""
+        """Hand out the next trial or evaluation as `name`. Its attempt is stored before this returns."""
         if self._wishes.interruption:
             return Nothing.EVER
-        if self._idle or len(self._running) >= self._slots():
+        running = len(self._running)
+        trains, measures = running < self._slots(), running < self._evaluation_slots()
+        if self._idle or not (trains or measures):
             return Nothing.NOW
-        trial = self._next_trial()
-        if trial is None:
+        work = self._next_trial() if trains else None
+        if work is None and measures:
+            work = self._next_evaluation()
+        if work is None:
             self._idle = bool(self._running)
             return Nothing.NOW if self._running else Nothing.EVER
-        directory = self._settings.storage / trial.sweep_id / trial.id / "{attempt}"
-        attempt = self._store.start_attempt(self._fence, trial.id, str(directory))
-        self._running[name] = _RunningAttempt(attempt, trial)
-        return self._job(trial, attempt)
+        directory = self._settings.storage / work.sweep_id / work.id / "{attempt}"
+        attempt = self._store.start_attempt(self._fence, work.id, str(directory))
+        self._running[name] = _RunningAttempt(attempt, work)
+        return self._job(work, attempt)
 
     def _next_trial(self) -> Trial | None:
         """Return the first pending trial that may begin; make new ones if there is none and the sweep needs more.
@@ -115,20 +140,31 @@ class Ledger:
     def _may_go_on(self, trial: Trial) -> bool:
         """Whether a pending trial may be handed out: once begun it needs time left, before that room in the budget."""
         if trial.attempts:
-            seconds = left_s(self._sweep.spec, trial.held_s)
-            return seconds is None or seconds > 0
+            return self._has_time(trial)
         return self._has_room(trial.stage)
 
-    def _has_room(self, stage: Stage, trials: int = 1) -> bool:
-        """Whether the budget has room for this number of new trials."""
-        if self._sweep.spec.budget.max_gpu_hours is None:
-            return True
-        free = room(self._sweep.spec, self._store.spent(self._sweep.id), self._reserved(stage))
-        return free is None or free >= trials
+    def _has_time(self, work: Work) -> bool:
+        seconds = left_s(self._sweep.spec, work.held_s)
+        return seconds is None or seconds > 0
 
-    def _reserved(self, stage: Stage) -> int:
-        """Return the number of confirm trials for which a trial of this stage must leave room."""
-        return self._confirm_trials if stage is Stage.TUNE else 0
+    def _has_room(self, stage: Stage | None, number: int = 1) -> bool:
+        """Whether the budget has room for so many new trials of a stage, or without one, for so many evaluations."""
+        spec = self._sweep.spec
+        if spec.budget.max_gpu_hours is None:
+            return True
+        free = room(spec, self._store.spent(self._sweep.id), self._reserved(stage), measures=stage is None)
+        return free is None or free >= number
+
+    def _reserved(self, stage: Stage | None) -> Kept:
+        """Return for what a trial of this stage, or an evaluation, must leave room.
+
+        Evaluations leave room for the confirm stage, and all trials for the evaluations.
+        """
+        if stage is None:
+            trials = self._store.list_trials(self._sweep.id)
+            return Kept(self._later.trials - sum(t.stage is Stage.CONFIRM and t.attempts > 0 for t in trials), 0)
+        begun = sum(evaluation.attempts > 0 for evaluation in self._store.list_evaluations(self._sweep.id))
+        return Kept(self._later.trials if stage is Stage.TUNE else 0, self._later.evaluations - begun)
 
     def _end_pending(self, trial: Trial) -> None:
         """End a trial that has used up its time; if it never began, end all that wait, for none fits the budget."""
@@ -138,26 +174,69 @@ class Ledger:
         else:
             hours = gpu_hours(spec, self._store.spent(self._sweep.id))
             message = not_begun_message(spec, hours, self._reserved(trial.stage))
-            self._store.end_waiting(self._fence, Ending.OVER_BUDGET, message)
+            waiting = self._store.list_trials(self._sweep.id, states=[TrialState.PENDING])
+            self._store.end_waiting(self._fence, Ending.OVER_BUDGET, message, *(other.id for other in waiting))
 
-    def _job(self, trial: Trial, attempt: Attempt) -> Job:
-        if trial.config_id not in self._configs:
+    def _next_evaluation(self) -> Evaluation | None:
+        """Return the first evaluation that waits and may begin; those that never can are ended."""
+        store, sweep = self._store, self._sweep
+        if sweep.spec.benchmarks is None:
+            return None
+        trials, evaluations = store.list_trials(sweep.id), store.list_evaluations(sweep.id)
+        if new := missing_evaluations(sweep.spec, store.list_configs(sweep.id), trials, evaluations):
+            store.add_evaluations(self._fence, new)
+        for evaluation in [*evaluations, *new]:
+            if evaluation.state is not TrialState.PENDING:
+                continue
+            if evaluation.attempts and not self._has_time(evaluation):
+                self._end_evaluation(evaluation, Ending.TIMED_OUT, stopped_message(sweep.spec, evaluation))
+            elif evaluation.trial_id and self._model(evaluation) is None:
+                self._end_evaluation(evaluation, Ending.FAILED, "the weights of its trial are gone")
+            elif evaluation.attempts or self._has_room(None):
+                return evaluation
+            elif not self._running:
+                hours = gpu_hours(sweep.spec, store.spent(sweep.id))
+                message = not_begun_message(sweep.spec, hours, self._reserved(None), measures=True)
+                self._end_evaluation(evaluation, Ending.OVER_BUDGET, message)
+        return None
+
+    def _end_evaluation(self, evaluation: Evaluation, ending: Ending, message: str) -> None:
+        self._store.end_waiting(self._fence, ending, message, evaluation.id)
+
+    def _model(self, evaluation: Evaluation) -> str | None:
+        """Return the folder of the model that a trial has trained; None if it is not there."""
+        assert evaluation.trial_id is not None
+        checkpoint = self._store.newest_checkpoint(evaluation.trial_id)
+        return checkpoint.path if checkpoint and Path(checkpoint.path).is_dir() else None
+
+    def _job(self, work: Work, attempt: Attempt) -> Job:
+        if work.config_id not in self._configs:
             self._configs = {config.id: config for config in self._store.list_configs(self._sweep.id)}
-        checkpoint = self._store.newest_checkpoint(trial.id)
-        resources = self._sweep.spec.resources
-        config = self._configs[trial.config_id].training | {"seed": trial.seed}
+        spec, config = self._sweep.spec, self._configs[work.config_id].training | {"seed": work.seed}
+        measures = isinstance(work, Evaluation)
+        resources = spec.evaluation_resources if measures else spec.resources
+        checkpoint = None if measures else self._store.newest_checkpoint(work.id)
         return Job(
-            trial_id=trial.id,
+            trial_id=work.id,
             attempt=attempt.number,
             directory=attempt.directory,
             config=config,
-            threads=trial.threads,
+            threads=work.threads,
+            cpus=resources.cpus,
             gpus=resources.gpus,
-            processes=resources.processes_for(TrainingConfig.model_validate(config)),
+            processes=1 if measures else resources.processes_for(TrainingConfig.model_validate(config)),
             resume_from=checkpoint.path if checkpoint and Path(checkpoint.path).is_dir() else None,
             cache=str(self._settings.cache),
-            limit_s=left_s(self._sweep.spec, trial.held_s),
+            limit_s=left_s(spec, work.held_s),
+            measure=self._request(work) if measures else None,
         )
+
+    def _request(self, evaluation: Evaluation) -> dict[str, Any]:
+        """Return what is to be measured; samples of a trained model stay in one folder over all attempts."""
+        if evaluation.trial_id is None:
+            return measuring_request(self._sweep.spec, None, None)
+        results = self._settings.storage / evaluation.sweep_id / evaluation.id / "results"
+        return measuring_request(self._sweep.spec, self._model(evaluation), str(results))
 
     def report(self, name: str, result: dict[str, Any]) -> None:
         """Store what a trial's actor sent; its events are taken out of the result."""
@@ -176,7 +255,7 @@ class Ledger:
         """Note for how long an attempt has held its resources, and tell the store every `MARK_EVERY_S` seconds."""
         running.held_s, running.reported_at = held_s, time.monotonic()
         if held_s - running.stored_s >= MARK_EVERY_S or (held_s and not running.stored_s):
-            self._store.set_held(self._fence, running.trial.id, running.trial.held_s + held_s)
+            self._store.set_held(self._fence, running.work.id, running.work.held_s + held_s)
             running.stored_s = held_s
 
     def complete(self, name: str, result: dict[str, Any] | None) -> None:
@@ -192,7 +271,7 @@ class Ledger:
         if result is not None and "ending" in result:
             ending, message = Ending(result["ending"]), result.get("message")
             if ending is Ending.TIMED_OUT:
-                message = stopped_message(self._sweep.spec, self._store.get_trial(attempt.trial_id))
+                message = stopped_message(self._sweep.spec, self._store.get_work(attempt.trial_id))
             self._finish(attempt, ending, message, more_held_s)
         else:
             if running.reported_at is not None:  # it held them until now, or longer than anyone can tell

@@ -45,6 +45,7 @@ class Job(BaseModel):
     """A complete `TrainingConfig`, with its seed."""
     threads: int
     """Number of CPU threads of all processes of the job together."""
+    cpus: float = 1
     gpus: float
     processes: int = 1
     resume_from: str | None
@@ -53,6 +54,8 @@ class Job(BaseModel):
     """Seconds after which the trainer is stopped; None for no limit."""
     probe: bool = False
     """Whether the job only measures what such a trial costs."""
+    measure: dict[str, Any] | None = None
+    """A `MeasureRequest`, if the job trains nothing and measures a model on benchmarks."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +101,18 @@ class Trainer:
         self._directory.mkdir(parents=True, exist_ok=True)
         config = self._directory / "config.yaml"
         config.write_text(json.dumps(job.config, indent=1))  # JSON is YAML
-        arguments = [str(config), "--output", job.directory, "--cache", job.cache, "--model-only-at-end"]
-        if job.resume_from:
-            arguments += ["--resume-from", job.resume_from]
-        if job.probe:
-            arguments.append("--probe")
+        arguments = [str(config), "--output", job.directory, "--cache", job.cache, *self._purpose(job)]
         self._offset, self._started_at = 0, None
         self._process = start(arguments, self._directory)
+
+    def _purpose(self, job: Job) -> list[str]:
+        """Return the words that say whether the job trains, from where, or what it measures."""
+        if job.measure is not None:
+            request = self._directory / "request.json"
+            request.write_text(json.dumps(job.measure, indent=1))
+            return ["--measure", str(request)]
+        resumes = ["--resume-from", job.resume_from] if job.resume_from else []
+        return ["--model-only-at-end", *resumes, *(["--probe"] if job.probe else [])]
 
     @property
     def pid(self) -> int | None:

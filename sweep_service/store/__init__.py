@@ -11,6 +11,7 @@ from sweep_service.errors import ServiceError
 from sweep_service.store.base import Fence
 from sweep_service.store.curve_rows import CurveRows
 from sweep_service.store.database import open_engine, schema_versions, upgrade
+from sweep_service.store.evaluation_rows import EvaluationRows
 from sweep_service.store.probe_rows import ProbeRows
 from sweep_service.store.problem_rows import ProblemRows
 from sweep_service.store.projection_rows import ProjectionRows
@@ -22,7 +23,7 @@ from sweep_service.store.trial_rows import TrialRows
 __all__ = ["DatabaseAway", "Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 
 
-class Store(SweepRows, TrialRows, CurveRows, ProblemRows, ProjectionRows, ReportRows, ProbeRows):
+class Store(SweepRows, TrialRows, EvaluationRows, CurveRows, ProblemRows, ProjectionRows, ReportRows, ProbeRows):
     """The store of all tables."""
 
 

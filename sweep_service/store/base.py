@@ -4,9 +4,9 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, Select, Table, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, select, update
 
 from sweep_service.errors import NotFound, StaleEpoch
 from sweep_service.store import tables as t
@@ -14,6 +14,15 @@ from sweep_service.store.database import reading, writing
 from sweep_service.sweep.records import Record
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+EVALUATION_STAGE: Final = "benchmark"
+"""What stands in the column `stage` of `trials` where a row is an evaluation, no trial."""
+
+
+def is_training() -> ColumnElement[bool]:
+    """Return the condition that a row of `trials` is a trial, no evaluation."""
+    return t.trials.c.stage != EVALUATION_STAGE
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from sqlalchemy import Text, and_, cast, func, or_, select
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows, one_sweep
+from sweep_service.store.base import Rows, is_training, one_sweep
 from sweep_service.sweep.records import Curve, Record, Sample, Stage
 from sweep_service.sweep.series import EVALUATION, Columns, TrialSeries
 from sweep_service.sweep.spec import Resources
@@ -111,7 +111,7 @@ class CurveRows(Rows):
         with self._read() as connection:
             one_sweep(connection, sweep_id)
             c = t.trials.c
-            query = select(c.id).where(c.sweep_id == sweep_id).order_by(c.number)
+            query = select(c.id).where(c.sweep_id == sweep_id, is_training()).order_by(c.number)
             ids = list(connection.execute(query).scalars())
         for trial_id in ids:
             if series := self._trial_series(trial_id, keys):
@@ -170,7 +170,7 @@ class CurveRows(Rows):
         joined = joined.join(t.sweeps, c.sweep_id == t.sweeps.c.id)
         took = (c.held_s / c.total_steps).label("took")  # start to end would include waiting
         query = select(took, t.configs.c.training, t.sweeps.c.spec).select_from(joined)
-        query = query.where(c.state == "SUCCEEDED", c.held_s > 0).order_by(c.ended_at.desc()).limit(100)
+        query = query.where(c.state == "SUCCEEDED", is_training(), c.held_s > 0).order_by(c.ended_at.desc()).limit(100)
         with self._read() as connection:
             rows = connection.execute(query).all()
         held = resources.model_dump(include={"cpus", "gpus", "processes"})

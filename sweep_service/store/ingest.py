@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, select, update
+from sqlalchemy import Connection, and_, func, select, update
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import Fence, append_event
@@ -42,6 +42,27 @@ def _first_times(connection: Connection, attempt: Attempt, kind: str, steps: Seq
     for points in connection.execute(select(c.points).where(earlier, overlap).order_by(c.attempt.desc())).scalars():
         times |= zip(points["steps"], points["times"], strict=True)
     return times
+
+
+def store_measurement(connection: Connection, fence: Fence, attempt: Attempt, event: Mapping[str, Any]) -> None:
+    """Store one event of a process that measures a model on benchmarks."""
+    evaluation = {"evaluation_id": attempt.trial_id}
+    match event["type"]:
+        case "progress":
+            data = {key: event[key] for key in ("phase", "done", "total")}
+            append_event(connection, fence.sweep_id, "evaluation.progress", evaluation | data)
+        case "benchmark":
+            r = t.benchmark_results
+            row = {key: event[key] for key in ("time", "model_sha256", "shown")} | {"content": event["result"]}
+            key = and_(r.c.evaluation_id == attempt.trial_id, r.c.benchmark == event["name"])
+            if connection.execute(r.update().where(key).values(row)).rowcount == 0:
+                connection.execute(r.insert().values(evaluation | {"benchmark": event["name"]} | row))
+            measured = select(func.count()).where(r.c.evaluation_id == attempt.trial_id).scalar_subquery()
+            connection.execute(update(t.trials).where(t.trials.c.id == attempt.trial_id).values(step=measured))
+            scores = {"benchmark": event["name"], "avg_at_k": event["result"]["scores"]["avg_at_k"]["mean"]}
+            append_event(connection, fence.sweep_id, "evaluation.measured", evaluation | scores)
+        case _:
+            pass
 
 
 def store_event(connection: Connection, fence: Fence, attempt: Attempt, event: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from sqlalchemy import select, text, update
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows
+from sweep_service.store.base import Rows, is_training
 from sweep_service.store.database import writing
 from sweep_service.sweep.records import Record, Sweep, Trial
 
@@ -57,7 +57,7 @@ class ProjectionRows(Rows):
         newest = newest.order_by(t.curves.c.id.desc()).limit(1).scalar_subquery()
         c = t.trials.c
         lagging = (c.mlflow_curve_id < newest) | (c.mlflow_state.is_distinct_from(c.state))
-        query = select(t.trials).where(c.attempts > 0, lagging).order_by(c.sweep_id, c.number)
+        query = select(t.trials).where(is_training(), c.attempts > 0, lagging).order_by(c.sweep_id, c.number)
         with self._read() as connection:
             rows = connection.execute(query).mappings().all()
         return [(Trial.model_validate(dict(row)), row["mlflow_state"]) for row in rows]

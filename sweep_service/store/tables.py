@@ -86,6 +86,8 @@ trials = Table(
     Column("config_id", String(40), nullable=False),
     Column("seed", BigInteger, nullable=False),
     Column("stage", String(16), nullable=False),
+    Column("trained_by", String(40)),
+    Column("model_step", Integer, nullable=False, default=0),
     Column("number", Integer, nullable=False),
     Column("state", String(16), nullable=False),
     Column("threads", Integer, nullable=False),
@@ -102,7 +104,7 @@ trials = Table(
     Column("mlflow_state", String(16)),
     Column("summary", JSON, nullable=False),
     Column("warnings", JSON, nullable=False),
-    UniqueConstraint("sweep_id", "config_id", "seed", "stage"),
+    UniqueConstraint("sweep_id", "config_id", "seed", "stage", "model_step"),
     UniqueConstraint("sweep_id", "number"),
 )
 
@@ -171,6 +173,17 @@ checkpoints = Table(
     Column("step", Integer, primary_key=True),
     Column("path", Text, nullable=False),
     Column("time", Double, nullable=False),
+)
+
+benchmark_results = Table(
+    "benchmark_results",
+    metadata,
+    Column("evaluation_id", ForeignKey("trials.id"), primary_key=True),
+    Column("benchmark", String(64), primary_key=True),
+    Column("time", Double, nullable=False),
+    Column("model_sha256", String(64), nullable=False),
+    Column("content", JSON, nullable=False),
+    Column("shown", JSON, nullable=False),
 )
 
 events = Table(

@@ -1,18 +1,22 @@
-"""Configs, trials, attempts, and what their trainers report: curves, samples, checkpoints."""
+"""Configs, trials, attempts, and what their trainers report: curves, samples, checkpoints.
+
+The table of trials also holds the evaluations, which are handed out and tried again in the same way; `evaluation_rows`
+makes and reads them. What is said of trials by their names here leaves them out.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
 from sweep_service.errors import NotFound
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, Rows, append_event, insert_records
-from sweep_service.store.ingest import store_event, store_points
-from sweep_service.sweep.budget import Spent, TrialTime
+from sweep_service.store.base import EVALUATION_STAGE, Fence, Rows, append_event, insert_records, is_training
+from sweep_service.store.ingest import store_event, store_measurement, store_points
+from sweep_service.sweep.budget import Spent, WorkTime
 from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, TrialState, state_after
-from sweep_service.sweep.records import Attempt, Checkpoint, Config, Trial
+from sweep_service.sweep.records import Attempt, Checkpoint, Config, Trial, Work
 
 
 class TrialRows(Rows):
@@ -48,7 +52,7 @@ class TrialRows(Rows):
         self, sweep_id: str, after: int = -1, limit: int | None = None, states: Sequence[TrialState] = ()
     ) -> list[Trial]:
         """Return a sweep's trials by number, from the one after `after`."""
-        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, t.trials.c.number > after)
+        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, is_training(), t.trials.c.number > after)
         if states:
             query = query.where(t.trials.c.state.in_([state.value for state in states]))
         return self._records(Trial, query.order_by(t.trials.c.number).limit(limit), sweep_id)
@@ -61,10 +65,19 @@ class TrialRows(Rows):
         with self._read() as connection:
             return Trial.model_validate(dict(_one_trial(connection, trial_id)))
 
+    def get_work(self, work_id: str) -> Work:
+        """Return what a trial and an evaluation have in common.
+
+        Raises: NotFound.
+        """
+        with self._read() as connection:
+            return Work.model_validate(dict(_one_trial(connection, work_id)))
+
     def count_trials(self, sweep_ids: Sequence[str]) -> dict[str, dict[TrialState, int]]:
         """Return the number of trials by sweep and state; states without trials are left out."""
         c = t.trials.c
-        query = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids)).group_by(c.sweep_id, c.state)
+        counted = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids), is_training())
+        query = counted.group_by(c.sweep_id, c.state)
         counts: dict[str, dict[TrialState, int]] = {sweep_id: {} for sweep_id in sweep_ids}
         with self._read() as connection:
             for sweep_id, state, number in connection.execute(query):
@@ -72,7 +85,7 @@ class TrialRows(Rows):
         return counts
 
     def list_attempts(self, sweep_id: str, running_only: bool = False) -> list[Attempt]:
-        """Return the attempts of a sweep's trials, in the order in which they were started."""
+        """Return the attempts of a sweep's trials and evaluations, in the order in which they were started."""
         joined = t.attempts.join(t.trials, t.attempts.c.trial_id == t.trials.c.id)
         query = select(t.attempts).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
         if running_only:
@@ -80,7 +93,7 @@ class TrialRows(Rows):
         return self._records(Attempt, query.order_by(t.attempts.c.started_at))
 
     def start_attempt(self, fence: Fence, trial_id: str, directory: str) -> Attempt:
-        """Give a pending trial to a new attempt. `{attempt}` in the directory becomes its number, from 1.
+        """Give a pending trial or evaluation to a new attempt. `{attempt}` in the directory becomes its number, from 1.
 
         Raises: StaleEpoch.
         """
@@ -99,7 +112,8 @@ class TrialRows(Rows):
             insert_records(connection, t.attempts, [attempt])
             values = {"state": TrialState.RUNNING.value, "attempts": number, "started_at": trial["started_at"] or now}
             connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
-            append_event(connection, fence.sweep_id, "trial.started", {"trial_id": trial_id, "attempt": number})
+            named = _named(trial["stage"], trial_id)
+            append_event(connection, fence.sweep_id, f"{named.kind}.started", {**named.data, "attempt": number})
         return attempt
 
     def set_process(self, fence: Fence, attempt: Attempt, host: str, pid: int, pid_started_at: float) -> None:
@@ -114,7 +128,8 @@ class TrialRows(Rows):
         Raises: StaleEpoch; ValueError, if bytes before `start` are missing in the store.
         """
         with self._fenced(fence) as connection:
-            offset = connection.execute(select(t.attempts.c.events_offset).where(_is(attempt))).scalar_one()
+            stored = select(t.attempts.c.events_offset, t.trials.c.stage).join(t.trials).where(_is(attempt))
+            offset, stage = connection.execute(stored).one()
             if end <= offset:
                 return
             if start != offset:
@@ -122,8 +137,9 @@ class TrialRows(Rows):
             store_points(connection, attempt, "step", [event for event in events if event["type"] == "step"])
             evaluations = [event for event in events if event["type"] == "evaluation"]
             store_points(connection, attempt, "evaluation", evaluations)
+            store = store_measurement if stage == EVALUATION_STAGE else store_event
             for event in events:
-                store_event(connection, fence, attempt, event)
+                store(connection, fence, attempt, event)
             connection.execute(update(t.attempts).where(_is(attempt)).values(events_offset=end))
 
     def events_offset(self, attempt: Attempt) -> int:
@@ -132,12 +148,15 @@ class TrialRows(Rows):
             return connection.execute(select(t.attempts.c.events_offset).where(_is(attempt))).scalar_one()
 
     def spent(self, sweep_id: str) -> Spent:
-        """Return the time that a sweep's begun trials and its probes have taken so far."""
+        """Return the time that a sweep's begun trials, evaluations and probes have taken so far."""
         c, p = t.trials.c, t.probes.c
-        query = select(c.state, c.held_s).where(c.sweep_id == sweep_id, c.attempts > 0)
+        query = select(c.state, c.held_s, c.stage).where(c.sweep_id == sweep_id, c.attempts > 0)
         probed = select(func.sum(p.held_s * p.gpus)).where(p.sweep_id == sweep_id)
         with self._read() as connection:
-            begun = [TrialTime(TrialState(state), held_s) for state, held_s in connection.execute(query)]
+            begun = [
+                WorkTime(TrialState(state), held_s, measures=stage == EVALUATION_STAGE)
+                for state, held_s, stage in connection.execute(query)
+            ]
             return Spent(begun, (connection.execute(probed).scalar_one() or 0.0) / 3600)
 
     def set_held(self, fence: Fence, trial_id: str, held_s: float) -> None:
@@ -174,17 +193,16 @@ class TrialRows(Rows):
             crashes = select(func.count()).where(a.trial_id == attempt.trial_id, a.ending.in_(CRASHES))
             state = state_after(ending, connection.execute(crashes).scalar_one(), max_crashes)
             this = t.trials.c.id == attempt.trial_id
-            _move_trials(connection, fence, this, [attempt.trial_id], state, ending, message)
-            data = {"trial_id": attempt.trial_id, "attempt": attempt.number, "outcome": outcome, "message": message}
-            append_event(connection, fence.sweep_id, "attempt.finished", data)
+            _move_trials(connection, fence, this, {attempt.trial_id: trial["stage"]}, state, ending, message)
+            named = _named(trial["stage"], attempt.trial_id)
+            data = {**named.data, "attempt": attempt.number, "outcome": outcome, "message": message}
+            append_event(connection, fence.sweep_id, named.attempt_finished, data)
             return state
 
-    def end_waiting(
-        self, fence: Fence, ending: Ending, message: str | None = None, trial_id: str | None = None
-    ) -> None:
-        """End every trial that waits, or only the one named, without another attempt."""
+    def end_waiting(self, fence: Fence, ending: Ending, message: str | None = None, *ids: str) -> None:
+        """End every trial and evaluation that waits, or only those named, without another attempt."""
         with self._fenced(fence) as connection:
-            end_waiting(connection, fence, ending, message, trial_id)
+            end_waiting(connection, fence, ending, message, *ids)
 
     def newest_checkpoint(self, trial_id: str) -> Checkpoint | None:
         """Return the recorded checkpoint with the highest step, of the newest attempt that has it."""
@@ -213,29 +231,43 @@ def _one_trial(connection: Connection, trial_id: str) -> Any:
     return row
 
 
-def end_waiting(
-    connection: Connection, fence: Fence, ending: Ending, message: str | None = None, trial_id: str | None = None
-) -> None:
-    """End every trial of a sweep that waits, or only the one named."""
+def end_waiting(connection: Connection, fence: Fence, ending: Ending, message: str | None = None, *ids: str) -> None:
+    """End every trial and evaluation of a sweep that waits, or only those named."""
     c = t.trials.c
-    waiting = and_(
-        c.sweep_id == fence.sweep_id, c.state == TrialState.PENDING, *([c.id == trial_id] if trial_id else [])
-    )
-    ids = connection.execute(select(c.id).where(waiting).order_by(c.number)).scalars().all()
-    _move_trials(connection, fence, waiting, ids, MEANINGS[ending].state, ending, message)
+    waiting = and_(c.sweep_id == fence.sweep_id, c.state == TrialState.PENDING, *([c.id.in_(ids)] if ids else []))
+    stages = dict(connection.execute(select(c.id, c.stage).where(waiting).order_by(c.number)).tuples().all())
+    _move_trials(connection, fence, waiting, stages, MEANINGS[ending].state, ending, message)
 
 
 def _move_trials(
     connection: Connection,
     fence: Fence,
     which: ColumnElement[bool],
-    ids: Sequence[str],
+    stages: Mapping[str, str],
     state: TrialState,
     ending: Ending,
     message: str | None,
 ) -> None:
-    """Move trials on, all in one statement: a sweep may have thousands. `which` selects those with the ids."""
+    """Move rows on, all in one statement: a sweep may have thousands. `which` selects those of `stages`, by id."""
     ended = {"ending": ending, "ended_at": time.time()} if state.is_over else {}
     connection.execute(update(t.trials).where(which).values(state=state, message=message, **ended))
-    data = [{"trial_id": trial_id, "state": state, "message": message} for trial_id in ids]
-    append_event(connection, fence.sweep_id, "trial.state_changed", *data)
+    change = {"state": state, "message": message}
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for named in (_named(stage, id_) for id_, stage in stages.items()):
+        kinds.setdefault(named.kind, []).append(named.data | change)
+    for kind, data in kinds.items():
+        append_event(connection, fence.sweep_id, f"{kind}.state_changed", *data)
+
+
+class _Named(NamedTuple):
+    """The words of events about one row."""
+
+    kind: str
+    data: dict[str, Any]
+    attempt_finished: str
+
+
+def _named(stage: str, id_: str) -> _Named:
+    if stage == EVALUATION_STAGE:
+        return _Named("evaluation", {"evaluation_id": id_}, "evaluation.attempt_finished")
+    return _Named("trial", {"trial_id": id_}, "attempt.finished")

@@ -1,8 +1,9 @@
-"""The budget of a sweep: which trials may begin, and for how long each may go on. Pure.
+"""The budget of a sweep: which trials and evaluations may begin, and for how long each may go on. Pure.
 
 A trial that has begun has all of `max_trial_hours` reserved until it ends, its retries included. So whatever has begun
-can always go on, and a new trial may begin if its own `max_trial_hours` still fit `max_gpu_hours`. The tune stage
-leaves untouched what the confirm stage may take. Hours are those for which a trial holds its GPUs; waiting is free.
+can always go on, and a new trial may begin if its own `max_trial_hours` still fit `max_gpu_hours`. An evaluation on
+benchmarks has the same limit, with GPUs of its own. The tune stage leaves untouched what the confirm stage may take,
+and both leave what the evaluations may take. Hours are those for which a trial holds its GPUs; waiting is free.
 """
 
 import math
@@ -13,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sweep_service.errors import SpecError
 from sweep_service.sweep.endings import TrialState
-from sweep_service.sweep.records import Trial
+from sweep_service.sweep.evaluations import most_evaluations
+from sweep_service.sweep.records import Evaluation, Work
 from sweep_service.sweep.spec import SweepSpec
 
 _ROUNDING: Final = 1e-6
@@ -21,19 +23,21 @@ _ROUNDING: Final = 1e-6
 _HOUR_S: Final = 3600.0
 
 
-class TrialTime(NamedTuple):
-    """Time that one trial has taken since it began."""
+class WorkTime(NamedTuple):
+    """Time that one trial or evaluation has taken since it began."""
 
     state: TrialState
     held_s: float
     """Seconds for which its attempts have held its GPUs."""
+    measures: bool = False
+    """Whether it is an evaluation."""
 
 
 class Spent(NamedTuple):
     """Time that a sweep has taken so far."""
 
-    begun: Sequence[TrialTime]
-    """Every trial that has begun."""
+    begun: Sequence[WorkTime]
+    """Every trial and every evaluation that has begun."""
     probe_gpu_hours: float = 0.0
 
 
@@ -54,10 +58,14 @@ class StageCounts(NamedTuple):
     confirm: int
 
 
-def trial_gpu_hours(spec: SweepSpec) -> float | None:
-    """Return the GPU-hours that one trial may take; None without a limit."""
+def trial_gpu_hours(spec: SweepSpec, *, measures: bool = False) -> float | None:
+    """Return the GPU-hours that one trial or evaluation may take; None without a limit."""
     hours = spec.budget.max_trial_hours
-    return None if hours is None else hours * spec.resources.gpus
+    return None if hours is None else hours * _gpus(spec, measures=measures)
+
+
+def _gpus(spec: SweepSpec, *, measures: bool) -> float:
+    return (spec.evaluation_resources if measures else spec.resources).gpus
 
 
 def left_s(spec: SweepSpec, held_s: float) -> float | None:
@@ -68,53 +76,69 @@ def left_s(spec: SweepSpec, held_s: float) -> float | None:
 
 def gpu_hours(spec: SweepSpec, spent: Spent) -> GpuHours:
     """Sum up what a sweep has used and what it has reserved."""
-    used_s, reserved_s = 0.0, 0.0
-    for trial in spent.begun:
-        used_s += trial.held_s
-        reserved_s += 0.0 if trial.state.is_over else max(0.0, left_s(spec, trial.held_s) or 0.0)
-    gpus_h = spec.resources.gpus / _HOUR_S
-    return GpuHours(
-        used=used_s * gpus_h + spent.probe_gpu_hours, reserved=reserved_s * gpus_h, limit=spec.budget.max_gpu_hours
-    )
+    used, reserved = spent.probe_gpu_hours, 0.0
+    for work in spent.begun:
+        gpus_h = _gpus(spec, measures=work.measures) / _HOUR_S
+        used += work.held_s * gpus_h
+        reserved += 0.0 if work.state.is_over else max(0.0, left_s(spec, work.held_s) or 0.0) * gpus_h
+    return GpuHours(used=used, reserved=reserved, limit=spec.budget.max_gpu_hours)
 
 
-def room(spec: SweepSpec, spent: Spent, kept: int) -> int | None:
-    """Return how many new trials may begin now; below 0 if not even `kept` trials fit the budget, None without a limit.
+class Kept(NamedTuple):
+    """Number of trials and of evaluations, not begun yet, that must still fit the budget."""
+
+    trials: int = 0
+    evaluations: int = 0
+
+
+def kept_gpu_hours(spec: SweepSpec, kept: Kept) -> float:
+    """Return the GPU-hours that these may take; 0 without a limit."""
+    of_trials, of_evaluations = trial_gpu_hours(spec) or 0.0, trial_gpu_hours(spec, measures=True) or 0.0
+    return kept.trials * of_trials + kept.evaluations * of_evaluations
+
+
+def room(spec: SweepSpec, spent: Spent, kept: Kept, *, measures: bool = False) -> int | None:
+    """Return how many new trials may begin now; below 0 if not even `kept` fits the budget, None without a limit.
 
     A trial stopped at its limit counts as exactly that limit. The seconds that each trial takes to end are left out,
     because over many trials they could cost the last one its place.
 
     Args:
-        kept: number of trials, not made yet, that must still fit after these.
+        kept: what must still fit after these.
+        measures: whether evaluations are to begin instead of trials.
     """
-    limit, cost = spec.budget.max_gpu_hours, trial_gpu_hours(spec)
+    limit, cost = spec.budget.max_gpu_hours, trial_gpu_hours(spec, measures=measures)
     if limit is None or not cost:
         return None
-    booked = sum(_booked(spec, trial) for trial in spent.begun)
-    return math.floor((limit - spent.probe_gpu_hours - booked) / cost + _ROUNDING) - kept
+    booked = sum(_booked(spec, work) for work in spent.begun) + kept_gpu_hours(spec, kept)
+    return math.floor((limit - spent.probe_gpu_hours - booked) / cost + _ROUNDING)
 
 
-def _booked(spec: SweepSpec, trial: TrialTime) -> float:
-    """Return the GPU-hours that a trial keeps others from using."""
+def _booked(spec: SweepSpec, work: WorkTime) -> float:
+    """Return the GPU-hours that a trial or evaluation keeps others from using."""
     most_s = (spec.budget.max_trial_hours or 0.0) * _HOUR_S
-    taken_s = min(trial.held_s, most_s) if trial.state.is_over else most_s
-    return taken_s * spec.resources.gpus / _HOUR_S
+    taken_s = min(work.held_s, most_s) if work.state.is_over else most_s
+    return taken_s * _gpus(spec, measures=work.measures) / _HOUR_S
 
 
-def stopped_message(spec: SweepSpec, trial: Trial) -> str:
-    """Say that a trial used up its hours."""
+def stopped_message(spec: SweepSpec, work: Work) -> str:
+    """Say that a trial or evaluation used up its hours."""
+    was_at, remedy = f"step {work.step} of {work.total_steps}", "steps"
+    if isinstance(work, Evaluation):
+        was_at, remedy = f"benchmark {work.step + 1} of {work.total_steps}", "benchmarks.samples"
     return (
-        f"stopped after max_trial_hours {spec.budget.max_trial_hours:g}: it was at step {trial.step} of "
-        f"{trial.total_steps}; raise budget.max_trial_hours or lower steps"
+        f"stopped after max_trial_hours {spec.budget.max_trial_hours:g}: it was at {was_at}; raise "
+        f"budget.max_trial_hours or lower {remedy}"
     )
 
 
-def not_begun_message(spec: SweepSpec, hours: GpuHours, kept: int) -> str:
-    """Say why the trials that wait do not begin."""
-    cost = trial_gpu_hours(spec) or 0.0
-    confirm = f", {kept * cost:.3g} are kept for the confirm stage" if kept else ""
-    used = f"{hours.used:.3g} are used{confirm}, and a trial may take {cost:.3g}"
-    return f"not begun: budget.max_gpu_hours {hours.limit:g}: {used}"
+def not_begun_message(spec: SweepSpec, hours: GpuHours, kept: Kept, *, measures: bool = False) -> str:
+    """Say why the trials, or the evaluations, that wait do not begin."""
+    keeps = {"the confirm stage": Kept(trials=kept.trials), "the benchmarks": Kept(evaluations=kept.evaluations)}
+    parts = {purpose: kept_gpu_hours(spec, part) for purpose, part in keeps.items()}
+    texts = [f"{hours.used:.3g} are used", *(f"{h:.3g} are kept for {purpose}" for purpose, h in parts.items() if h)]
+    cost, what = trial_gpu_hours(spec, measures=measures) or 0.0, "an evaluation" if measures else "a trial"
+    return f"not begun: budget.max_gpu_hours {hours.limit:g}: {', '.join(texts)}, and {what} may take {cost:.3g}"
 
 
 class BudgetPlan(BaseModel):
@@ -125,6 +149,7 @@ class BudgetPlan(BaseModel):
     worst_gpu_hours: float = Field(description="If every trial took max_trial_hours, and the probe too.")
     max_gpu_hours: float | None
     kept_for_confirm: float = Field(description="GPU-hours that the tune stage leaves untouched.")
+    kept_for_benchmarks: float = Field(default=0.0, description="GPU-hours that all trials leave to evaluations.")
     sure_tune_trials: int = Field(description="Tune trials that begin whatever the others take.")
 
 
@@ -133,11 +158,12 @@ def budget_plan(spec: SweepSpec, counts: StageCounts) -> BudgetPlan | None:
     cost = trial_gpu_hours(spec)
     if not cost:
         return None
-    sure = _sure(spec, counts)
+    sure, kept = _sure(spec, counts), kept_for_later(spec, counts)
     return BudgetPlan(
-        worst_gpu_hours=(sum(counts) + _probes(spec)) * cost,
+        worst_gpu_hours=(counts.tune + _probes(spec)) * cost + kept_gpu_hours(spec, kept),
         max_gpu_hours=spec.budget.max_gpu_hours,
         kept_for_confirm=counts.confirm * cost,
+        kept_for_benchmarks=kept_gpu_hours(spec, Kept(evaluations=kept.evaluations)),
         sure_tune_trials=counts.tune if sure is None else max(0, min(sure, counts.tune)),
     )
 
@@ -184,7 +210,13 @@ def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -
 
 def _sure(spec: SweepSpec, counts: StageCounts) -> int | None:
     """Return how many tune trials are sure to begin, even if every trial and the probe take `max_trial_hours`."""
-    return room(spec, Spent(()), counts.confirm + _probes(spec))
+    kept = kept_for_later(spec, counts)
+    return room(spec, Spent(()), Kept(kept.trials + _probes(spec), kept.evaluations))
+
+
+def kept_for_later(spec: SweepSpec, counts: StageCounts) -> Kept:
+    """Return what the tune stage leaves room for."""
+    return Kept(counts.confirm, most_evaluations(spec, *counts))
 
 
 def _probes(spec: SweepSpec) -> int:
@@ -196,8 +228,9 @@ def _needed(spec: SweepSpec, limit: float, counts: StageCounts | None) -> str:
     text += "longest that a trial should take"
     if counts is None:
         return text
-    share = limit / ((sum(counts) + _probes(spec)) * spec.resources.gpus)
-    return f"{text} (at {share:.3g} or less all {sum(counts)} trials are sure to begin)"
+    gpus = (sum(counts) + _probes(spec)) * spec.resources.gpus
+    gpus += most_evaluations(spec, *counts) * spec.evaluation_resources.gpus
+    return f"{text} (at {limit / gpus:.3g} or less all {sum(counts)} trials are sure to begin)"
 
 
 def _too_little(spec: SweepSpec, counts: StageCounts, first: int, cost: float) -> str:
@@ -205,9 +238,12 @@ def _too_little(spec: SweepSpec, counts: StageCounts, first: int, cost: float) -
     if counts.confirm:
         confirm = f"the confirm stage may take {counts.confirm * cost:.3g} ({counts.confirm} trials), "
         remedies = f"fewer confirm seeds, {remedies}"
+    benchmarks = kept_gpu_hours(spec, Kept(evaluations=most_evaluations(spec, *counts)))
+    if benchmarks:
+        confirm += f"the benchmarks {benchmarks:.3g}, "
     if _probes(spec):
         confirm += f"the probe {cost:.3g}, "
-    one_seed = (counts.tune // len(spec.seeds.tune) + counts.confirm + _probes(spec)) * cost
+    one_seed = (counts.tune // len(spec.seeds.tune) + counts.confirm + _probes(spec)) * cost + benchmarks
     grid = f"with every config on one tune seed it is {one_seed:.3g}; " if spec.search.strategy == "grid" else ""
     return (
         f"{spec.budget.max_gpu_hours:g} GPU-hours are too few: a trial may take {cost:.3g}, {confirm}"

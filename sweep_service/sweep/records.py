@@ -154,36 +154,63 @@ class TrialWarning(Record):
     step: int
 
 
-class Trial(Record):
-    """A config on one seed in one stage."""
+class Work(Record):
+    """What a runner hands out: a trial, or the evaluation of a model. It is tried again until it has an end."""
 
     id: str
     sweep_id: str
     config_id: str
     seed: int
-    stage: Stage
     number: int
     """Order of hand-out within the sweep, from 0."""
     state: TrialState
     threads: int
-    """Number of CPU threads of the trial's trainer; fixed when the trial is made, because results depend on it."""
+    """Number of CPU threads of its process; fixed when the row is made, because results depend on it."""
     step: int = 0
-    """Number of the last optimizer update recorded."""
+    """Number of the last optimizer update recorded; of an evaluation: of the benchmarks measured."""
     total_steps: int
     attempts: int = 0
     held_s: float = 0.0
     """Seconds for which its attempts have held their CPUs and GPUs, by their actors' clocks; waiting is left out."""
     started_at: float | None = None
-    """Time at which the trial was first handed out; it may have waited for a slot after that."""
+    """Time at which it was first handed out; it may have waited for a slot after that."""
     ended_at: float | None = None
     message: str | None = None
+    ending: SkipJsonSchema[Ending | None] = Field(default=None, exclude=True)
+    """Reason why it is over; None while it is not. Not published: `state` and `message` are."""
+
+
+class Trial(Work):
+    """A config on one seed in one stage."""
+
+    stage: Stage
     mlflow_run_id: str | None = None
     summary: dict[str, float | None] = {}
     """Figures that the trainer reports at its end, by name."""
     warnings: tuple[TrialWarning, ...] = ()
     """Warnings of the trial's trainer: the newest of each code."""
-    ending: SkipJsonSchema[Ending | None] = Field(default=None, exclude=True)
-    """Reason why the trial is over; None while it is not. Not published: `state` and `message` are."""
+
+
+class Evaluation(Work):
+    """A model on the benchmarks of the sweep's spec: the initial one of a config, or one that a trial has trained."""
+
+    trial_id: str | None = None
+    """The trial that trained the model; None for the initial model."""
+    model_step: int = 0
+    """Optimizer updates that the model has had; 0 for the initial model."""
+
+
+class BenchmarkResult(Record):
+    """Scores of one model on one benchmark."""
+
+    evaluation_id: str
+    benchmark: str
+    time: float
+    model_sha256: str
+    content: dict[str, Any]
+    """Scores, figures over samples, a row for each problem and the settings of sampling: docs/benchmarks.md."""
+    shown: list[dict[str, Any]] = []
+    """A few completions with their judgements."""
 
 
 class Attempt(Record):

@@ -11,11 +11,13 @@ from pydantic_core import to_jsonable_python
 from search_spaces.presets import PRESETS
 from search_spaces.space import SearchSpace, Strategy
 from trainers.config import Frozen, TrainingConfig, VLLMEngine, with_params
+from trainers.config.base import CatalogName
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
 Switch = Annotated[bool, Strict()]
 """True or false; neither 1 nor `no` stands for it."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+UpdateCount = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
 def preset_or_space(value: object) -> object:
@@ -141,6 +143,52 @@ class Resources(SpecPart):
         return self.processes or max(1, int(self.gpus) - served)
 
 
+class EvaluationResources(SpecPart):
+    """What one evaluation on benchmarks gets; what is left out is as for a trial."""
+
+    cpus: float | None = Field(default=None, ge=0.01, le=1024)
+    gpus: float | None = Field(default=None, ge=0, le=1024, description="Whole GPUs, or a fraction of one.")
+
+
+def _names(value: object) -> object:
+    """Let a name or a list of names stand for the benchmarks with their own settings."""
+    if isinstance(value, str):
+        return {"names": [value]}
+    return {"names": cast("object", value)} if isinstance(value, list | tuple) else value
+
+
+class Benchmarks(SpecPart):
+    """Benchmarks on which models are measured beside their training. No config is ever chosen by them."""
+
+    names: tuple[CatalogName, ...] = Field(min_length=1, max_length=50, description="Benchmarks of the catalog.")
+    of: Literal["confirmed", "all"] = Field(
+        default="confirmed",
+        description="Models of the confirm stage's trials, or of all trials; the initial model is always measured.",
+    )
+    at: Literal["end"] | Annotated[tuple[UpdateCount, ...], Field(min_length=1, max_length=100)] = Field(
+        default="end", description="end, or a list of optimizer steps: the models as they were after these."
+    )
+    samples: int | None = Field(
+        default=None,
+        ge=1,
+        le=4096,
+        description="Completions of each problem; null: the benchmark's own.",
+    )
+    longest: int | None = Field(
+        default=None, ge=1, le=2**20, description="Most tokens of a completion; null: the benchmark's own."
+    )
+    temperature: float | None = Field(default=None, gt=0, le=5, description="null: the benchmark's own.")
+    top_p: float | None = Field(default=None, gt=0, le=1, description="null: the benchmark's own.")
+    resources: EvaluationResources = EvaluationResources()
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        for what, values in (("names", self.names), ("at", () if self.at == "end" else self.at)):
+            if len(set(values)) < len(values):
+                raise ValueError(f"{what} repeat: {', '.join(map(str, values))}")
+        return self
+
+
 class Budget(SpecPart):
     """What a sweep may use at most. Nothing starts that could pass it."""
 
@@ -180,6 +228,15 @@ class SweepSpec(SpecPart):
         description="Measure a few updates at full length before the first trial; default: first, if trials have GPUs.",
     )
     retries: Retries = Retries()
+    benchmarks: Annotated[Benchmarks | None, BeforeValidator(_names)] = Field(
+        default=None, description="Benchmarks of the catalog on which the models are measured; a list of names will do."
+    )
+
+    @property
+    def evaluation_resources(self) -> Resources:
+        """What one evaluation on benchmarks gets."""
+        own = self.benchmarks.resources.model_dump(exclude_none=True) if self.benchmarks else {}
+        return self.resources.model_copy(update={**own, "processes": 1})
 
     @property
     def base(self) -> TrainingConfig:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic_core import to_json
 
 from sweep_service.report.model import REPORT_VERSION
-from sweep_service.sweep.budget import Spent, TrialTime
+from sweep_service.sweep.budget import Spent, WorkTime
 from sweep_service.sweep.objective import used_measures
 from sweep_service.sweep.records import Checkpoint, Config, ProblemCounts, Sample, Stage, Sweep, Trial
 from sweep_service.sweep.series import Series, TrialSeries
@@ -88,7 +88,7 @@ class ReportInputs:
     @property
     def spent(self) -> Spent:
         """Time that the sweep's trials and its probe have taken."""
-        begun = [TrialTime(trial.state, trial.held_s) for trial in self.trials if trial.attempts]
+        begun = [WorkTime(trial.state, trial.held_s) for trial in self.trials if trial.attempts]
         return Spent(begun, self.probe_gpu_hours)
 
     def get(self, trial_id: str, key: str) -> Series | None:

@@ -16,7 +16,7 @@ from sweep_service.report.parts.doubts import (
 )
 from sweep_service.report.parts.symptoms import symptoms
 from sweep_service.report.statistics.differences import MIN_SEEDS
-from sweep_service.sweep.budget import Spent, TrialTime, room
+from sweep_service.sweep.budget import Spent, WorkTime, kept_for_later, room
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Role, Stage, Sweep, SweepState, TrialState
@@ -81,8 +81,8 @@ def _budget_ended(inputs: ReportInputs) -> Caution | None:
 def _had_room(inputs: ReportInputs) -> bool:
     """Whether one more config fitted the budget when the tune stage ended."""
     spec = inputs.sweep.spec
-    tune = [TrialTime(t.state, t.held_s) for t in inputs.trials if t.stage is Stage.TUNE and t.attempts]
-    left = room(spec, Spent(tune, inputs.probe_gpu_hours), stage_counts(spec).confirm)
+    tune = [WorkTime(t.state, t.held_s) for t in inputs.trials if t.stage is Stage.TUNE and t.attempts]
+    left = room(spec, Spent(tune, inputs.probe_gpu_hours), kept_for_later(spec, stage_counts(spec)))
     return left is None or left >= len(spec.seeds.tune)
 
 

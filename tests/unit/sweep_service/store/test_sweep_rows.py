@@ -19,7 +19,7 @@ from sweep_service.api import problems
 from sweep_service.errors import Conflict, IdempotencyKeyReused, NotFound, NotReady, StaleEpoch
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.store import Fence, Store, open_store, tables
-from sweep_service.store.database import _migrations, open_engine, upgrade, writing
+from sweep_service.store.database import _migrations, migrating, open_engine, upgrade, writing
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import DesiredState, SweepState
@@ -87,7 +87,7 @@ def test_texts_around_the_problems_of_older_sweeps_stay_what_they_were(store: St
     sweep = sweeps.submit(store)
     task = {"name": "word_problems", "data": "shop-sums", "reward": "number", "prompt_prefix": "Q: "}
     (config, *_) = store.list_configs(sweep.id)
-    with writing(store.engine) as connection:
+    with migrating(store.engine) as connection:
         command.downgrade(config_of(connection), "0005")
         spec = sweep.spec.model_dump(mode="json") | {"training": {"task": task}}
         connection.execute(tables.sweeps.update().values(spec=spec))
@@ -113,7 +113,7 @@ def test_endings_of_older_rows_are_read_from_their_messages(store: Store) -> Non
         attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
         store.finish_attempt(fence, attempt, ending, message, max_crashes=0)
     before = store.list_trials(sweep.id), store.list_attempts(sweep.id)
-    with writing(store.engine) as connection:
+    with migrating(store.engine) as connection:
         command.downgrade(config_of(connection), "0006")
     upgrade(store.engine)
     assert (store.list_trials(sweep.id), store.list_attempts(sweep.id)) == before
@@ -132,7 +132,7 @@ def test_the_newest_migration_can_be_taken_back(store: Store) -> None:
     script = b"a script " * 100
     contents = {"csv": 20 * b"compressed,", "html": b"<p>" + script + b"</p>", "md": b"final"}
     store.put_report(ended.id, "two", contents, script)
-    with writing(store.engine) as connection:
+    with migrating(store.engine) as connection:
         command.downgrade(config_of(connection), "0002")
         found = connection.execute(text("SELECT sweep_id, format, content FROM reports ORDER BY format")).all()
         assert [tuple(row) for row in found] == [(ended.id, name, content) for name, content in contents.items()]

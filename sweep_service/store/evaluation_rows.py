@@ -1,0 +1,63 @@
+"""Evaluations of models on benchmarks, and their results. Attempts of evaluations are kept as those of trials."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, select
+
+from sweep_service.store import tables as t
+from sweep_service.store.base import EVALUATION_STAGE, Fence, Rows, append_event, one_sweep
+from sweep_service.sweep.records import BenchmarkResult, Evaluation, TrialState
+
+_IS_EVALUATION = t.trials.c.stage == EVALUATION_STAGE
+
+
+class EvaluationRows(Rows):
+    """The evaluations."""
+
+    def add_evaluations(self, fence: Fence, evaluations: Sequence[Evaluation]) -> None:
+        """Store new evaluations.
+
+        Raises: StaleEpoch.
+        """
+        with self._fenced(fence) as connection:
+            rows = [_row(evaluation) for evaluation in evaluations]
+            if rows:
+                connection.execute(t.trials.insert(), rows)
+                append_event(connection, fence.sweep_id, "evaluations.added", {"evaluations": len(rows)})
+
+    def list_evaluations(
+        self, sweep_id: str, limit: int | None = None, states: Sequence[TrialState] = ()
+    ) -> list[Evaluation]:
+        """Return a sweep's evaluations by number.
+
+        Raises: NotFound.
+        """
+        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, _IS_EVALUATION)
+        if states:
+            query = query.where(t.trials.c.state.in_([state.value for state in states]))
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            rows = connection.execute(query.order_by(t.trials.c.number).limit(limit)).mappings()
+            return [_evaluation(row) for row in rows]
+
+    def benchmark_results(self, sweep_id: str, benchmark: str | None = None) -> list[BenchmarkResult]:
+        """Return what a sweep's evaluations have measured so far, by number of the evaluation, then by benchmark.
+
+        Raises: NotFound.
+        """
+        r = t.benchmark_results
+        which: list[ColumnElement[bool]] = [t.trials.c.sweep_id == sweep_id]
+        if benchmark is not None:
+            which.append(r.c.benchmark == benchmark)
+        query = select(r).join(t.trials, r.c.evaluation_id == t.trials.c.id).where(*which)
+        return self._records(BenchmarkResult, query.order_by(t.trials.c.number, r.c.benchmark), sweep_id)
+
+
+def _row(evaluation: Evaluation) -> dict[str, Any]:
+    row = evaluation.model_dump(mode="json", exclude={"trial_id"})
+    return row | {"stage": EVALUATION_STAGE, "trained_by": evaluation.trial_id, "summary": {}, "warnings": []}
+
+
+def _evaluation(row: Any) -> Evaluation:
+    return Evaluation.model_validate(dict(row) | {"trial_id": row["trained_by"]})
