@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep_service.errors import InvalidSpec, SpecError
+from sweep_service.intake.benchmark_check import context_errors
 from sweep_service.sweep.spec import SweepSpec
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, Entry, ModelEntry, all_entries
 from trainers.config import HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
@@ -26,15 +27,26 @@ def check_catalog(spec: SweepSpec, cache: Path) -> None:
     """
     errors: dict[SpecError, None] = {}
     catalog = _Catalog(cache)
-    for config in _configs(spec):
+    for config in _configs(spec.model_copy(update={"benchmarks": None})):
         errors |= {
             SpecError(f"/space/{place}" if place in spec.space.names else _pointer(spec.training, place), why): None
             for place, why in _CatalogCheck(config, catalog).reasons()
         }
         if len(errors) > _ENOUGH:
             break
+    errors |= dict.fromkeys(_benchmark_errors(spec, catalog))
     if errors:
         raise InvalidSpec(list(errors))
+
+
+def _benchmark_errors(spec: SweepSpec, catalog: "_Catalog") -> Iterator[SpecError]:
+    """Yield which of the spec's benchmarks are missing, and where they do not fit a model."""
+    for name in spec.benchmarks.names if spec.benchmarks else ():
+        if isinstance(missing := catalog.find(BenchmarkEntry, name), str):
+            yield SpecError("/benchmarks/names", missing)
+    for name in {config.model.model for config in _configs(spec) if isinstance(config.model, PretrainedModel)}:
+        if isinstance(model := catalog.find(ModelEntry, name), ModelEntry):
+            yield from context_errors(spec, model)
 
 
 def catalog_errors(config: TrainingConfig, training: object, cache: Path) -> list[SpecError]:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from search_spaces.space import SearchSpace
 from sweep_service.errors import InvalidSpec, SpecError, pointer
+from sweep_service.intake.benchmark_check import benchmark_errors
 from sweep_service.intake.document_size import size_errors
 from sweep_service.intake.sharing_check import sharing_errors
 from sweep_service.intake.space_check import grid_errors, point_errors, settings_of_training, space_errors
@@ -66,7 +67,7 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
     errors = (grid_errors(spec.space) if spec.search.strategy == "grid" else []) or too_many_trials(spec)
     if sound and not errors:
         errors += sharing_errors(spec) or point_errors(spec)
-    errors += _reward_errors(spec)
+    errors += _reward_errors(spec) + benchmark_errors(spec)
     counts = stage_counts(spec) if sound and not errors and spec.budget.max_gpu_hours is not None else None
     return errors + _budget_errors(spec, counts)
 

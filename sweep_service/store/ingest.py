@@ -11,7 +11,7 @@ from sweep_service.store.problem_rows import store_problem_counts, store_problem
 from sweep_service.sweep.records import Attempt
 
 
-def store_points(connection: Connection, attempt: Attempt, kind: str, events: Sequence[Mapping[str, Any]]) -> None:
+def _store_points(connection: Connection, attempt: Attempt, kind: str, events: Sequence[Mapping[str, Any]]) -> None:
     """Store `step` or `evaluation` events as one chunk of curves.
 
     A step that an earlier attempt recorded keeps that attempt's time, so that a bit-exact repeat is the same point.
@@ -44,8 +44,23 @@ def _first_times(connection: Connection, attempt: Attempt, kind: str, steps: Seq
     return times
 
 
-def store_measurement(connection: Connection, fence: Fence, attempt: Attempt, event: Mapping[str, Any]) -> None:
-    """Store one event of a process that measures a model on benchmarks."""
+def store_training(connection: Connection, fence: Fence, attempt: Attempt, events: Sequence[Mapping[str, Any]]) -> None:
+    """Store events of a trainer, in their order."""
+    for kind in ("step", "evaluation"):
+        _store_points(connection, attempt, kind, [event for event in events if event["type"] == kind])
+    for event in events:
+        _store_event(connection, fence, attempt, event)
+
+
+def store_measurements(
+    connection: Connection, fence: Fence, attempt: Attempt, events: Sequence[Mapping[str, Any]]
+) -> None:
+    """Store events of a process that measures a model on benchmarks, in their order."""
+    for event in events:
+        _store_measurement(connection, fence, attempt, event)
+
+
+def _store_measurement(connection: Connection, fence: Fence, attempt: Attempt, event: Mapping[str, Any]) -> None:
     evaluation = {"evaluation_id": attempt.trial_id}
     match event["type"]:
         case "progress":
@@ -65,7 +80,7 @@ def store_measurement(connection: Connection, fence: Fence, attempt: Attempt, ev
             pass
 
 
-def store_event(connection: Connection, fence: Fence, attempt: Attempt, event: Mapping[str, Any]) -> None:
+def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: Mapping[str, Any]) -> None:
     """Store one event of a trainer, other than the values of its curves."""
     trial_id = attempt.trial_id
     match event["type"]:

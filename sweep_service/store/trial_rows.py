@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 from sweep_service.errors import NotFound
 from sweep_service.store import tables as t
 from sweep_service.store.base import EVALUATION_STAGE, Fence, Rows, append_event, insert_records, is_training
-from sweep_service.store.ingest import store_event, store_measurement, store_points
+from sweep_service.store.ingest import store_measurements, store_training
 from sweep_service.sweep.budget import Spent, WorkTime
 from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, TrialState, state_after
 from sweep_service.sweep.records import Attempt, Checkpoint, Config, Trial, Work
@@ -134,12 +134,10 @@ class TrialRows(Rows):
                 return
             if start != offset:
                 raise ValueError(f"{attempt.directory}: events from byte {start} came, but the store ends at {offset}")
-            store_points(connection, attempt, "step", [event for event in events if event["type"] == "step"])
-            evaluations = [event for event in events if event["type"] == "evaluation"]
-            store_points(connection, attempt, "evaluation", evaluations)
-            store = store_measurement if stage == EVALUATION_STAGE else store_event
-            for event in events:
-                store(connection, fence, attempt, event)
+            if stage == EVALUATION_STAGE:
+                store_measurements(connection, fence, attempt, events)
+            else:
+                store_training(connection, fence, attempt, events)
             connection.execute(update(t.attempts).where(_is(attempt)).values(events_offset=end))
 
     def events_offset(self, attempt: Attempt) -> int:
@@ -235,7 +233,8 @@ def end_waiting(connection: Connection, fence: Fence, ending: Ending, message: s
     """End every trial and evaluation of a sweep that waits, or only those named."""
     c = t.trials.c
     waiting = and_(c.sweep_id == fence.sweep_id, c.state == TrialState.PENDING, *([c.id.in_(ids)] if ids else []))
-    stages = dict(connection.execute(select(c.id, c.stage).where(waiting).order_by(c.number)).tuples().all())
+    rows = connection.execute(select(c.id, c.stage).where(waiting).order_by(c.number)).all()
+    stages = {row.id: row.stage for row in rows}
     _move_trials(connection, fence, waiting, stages, MEANINGS[ending].state, ending, message)
 
 

@@ -10,7 +10,7 @@ from pydantic_core import to_jsonable_python
 
 from search_spaces.presets import PRESETS
 from search_spaces.space import SearchSpace, Strategy
-from trainers.config import Frozen, TrainingConfig, VLLMEngine, with_params
+from trainers.config import CountdownTask, Frozen, TrainingConfig, VLLMEngine, with_params
 from trainers.config.base import CatalogName
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
@@ -241,11 +241,15 @@ class SweepSpec(SpecPart):
     @property
     def base(self) -> TrainingConfig:
         """The training configuration before the space's values are set."""
-        return TrainingConfig.model_validate(self.training)
+        return self.bind({})
 
     def bind(self, params: Mapping[str, Any]) -> TrainingConfig:
-        """Return the training configuration of one point of the space."""
-        return TrainingConfig.model_validate(with_params(self.training, params))
+        """Return the training configuration of one point of the space, kept apart from the sweep's benchmarks."""
+        training = TrainingConfig.model_validate(with_params(self.training, params))
+        if self.benchmarks is None or isinstance(training.task, CountdownTask):
+            return training
+        names = tuple(dict.fromkeys((*training.task.apart_from, *self.benchmarks.names)))
+        return training.model_copy(update={"task": training.task.model_copy(update={"apart_from": names})})
 
     @property
     def probes(self) -> Literal["off", "first", "only"]:

@@ -77,7 +77,8 @@ class Run:
         """End a trial after so many hours."""
         metrics = {"eval/avg_at_k": self.live.pop(name).config["loss"].get("beta1", 0) / 2}
         evaluation = {"type": "evaluation", "time": 1.0, "step": 8, "metrics": metrics}
-        self.hold(name, hours * HOUR, [evaluation] if ending == "SUCCEEDED" else None)
+        saved = {"type": "checkpoint", "time": 1.0, "step": 8, "path": str(self.home)}
+        self.hold(name, hours * HOUR, [evaluation, saved] if ending == "SUCCEEDED" else None)
         self.ledger.complete(name, {"ending": ending, "message": None} | more)
 
     def end_all(self, hours: float) -> None:
@@ -244,20 +245,29 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Pa
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-@given(seed=st.integers(0, 2**32 - 1), hours=st.floats(12, 24), slots=st.integers(1, 5), sampled=st.booleans())
-def test_whatever_happens_the_budget_holds_and_the_confirm_stage_has_its_share(
-    shared: tuple[Store, Path], seed: int, hours: float, slots: int, sampled: bool
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    hours=st.floats(12, 24),
+    slots=st.integers(1, 5),
+    sampled=st.booleans(),
+    of=st.sampled_from([None, "confirmed", "all"]),
+)
+def test_whatever_happens_the_budget_holds_and_confirm_stage_and_benchmarks_have_their_share(
+    shared: tuple[Store, Path], seed: int, hours: float, slots: int, sampled: bool, of: str | None
 ) -> None:
     store, home = shared
     search = {"strategy": "random", "num_configs": 4} if sampled else {}
     hours += 4 * sampled  # a proposal needs all seeds
-    run = Run(store, home, slots, search=search, retries={"max_crashes": 1}, **budget(hours))
+    hours += {None: 0, "confirmed": 5, "all": 15}[of]  # evaluations take one GPU each
+    benchmarks = {"names": ["arithmetic"], "of": of, "resources": {"gpus": 1}} if of else None
+    changes = {"search": search, "benchmarks": benchmarks, "retries": {"max_crashes": 1}}
+    run = Run(store, home, slots, **changes, **budget(hours))
     dice = random.Random(seed)
     truly_held: dict[str, float] = {}
     unseen_s = 0.0  # what no runner can see: the seconds in which trials are stopped, and die
 
     def spend(job: Job, seconds: float) -> None:
-        truly_held[job.trial_id] = truly_held.get(job.trial_id, 0) + seconds
+        truly_held[job.trial_id] = truly_held.get(job.trial_id, 0) + seconds * job.gpus
 
     for _ in range(10_000):
         if run.fill() is Nothing.EVER:
@@ -290,7 +300,7 @@ def test_whatever_happens_the_budget_holds_and_the_confirm_stage_has_its_share(
                     spend(lost, seen + min(longest_s, lost.limit_s or 0) * dice.random())
                     run.hold(other, seen)
                 run.restart()
-        truth = sum(truly_held.values()) / HOUR * 2
+        truth = sum(truly_held.values()) / HOUR
         assert truth <= hours + unseen_s / HOUR * 2 + 1e-9
         found = gpu_hours(run.sweep.spec, store.spent(run.sweep.id))
         assert found.used + unseen_s / HOUR * 2 >= truth - 1e-9, "hours were lost"
@@ -298,10 +308,16 @@ def test_whatever_happens_the_budget_holds_and_the_confirm_stage_has_its_share(
     assert all(trial.state.is_over for trial in trials)
     assert all((trial.state is TrialState.CANCELLED) == (trial.attempts == 0) for trial in trials)
     assert all(trial.ending is Ending.OVER_BUDGET for trial in trials if trial.attempts == 0)
-    assert {trial.id for trial in trials if trial.attempts} >= truly_held.keys()
+    evaluations = store.list_evaluations(run.sweep.id)
+    assert {work.id for work in [*trials, *evaluations] if work.attempts} >= truly_held.keys()
     confirm = [trial for trial in trials if trial.stage is Stage.CONFIRM]
     assert all(trial.attempts for trial in confirm), "the confirm stage had no room"
     assert confirm or not any(t.state.has_result for t in contenders(run))
+    measured = trials if of == "all" else confirm if of else []
+    trained = {trial.id for trial in measured if trial.state is TrialState.SUCCEEDED}
+    assert {evaluation.trial_id for evaluation in evaluations} == trained | ({None} if measured else set())
+    assert all(evaluation.attempts for evaluation in evaluations), "the benchmarks had no room"
+    assert all(evaluation.state.is_over for evaluation in evaluations)
     finish(store, run.fence)
 
 

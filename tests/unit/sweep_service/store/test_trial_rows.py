@@ -5,6 +5,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import NotFound
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.budget import WorkTime
 from sweep_service.sweep.endings import MEANINGS, Ending, TrialState, state_after
 from sweep_service.sweep.records import Attempt, Role, Stage, SweepState, Trial, new_id
 from tests import stored_sweeps as sweeps
@@ -360,7 +361,10 @@ def test_time_held_is_a_trials_over_all_its_attempts_and_added_once(store: Store
     store.finish_attempt(fence, second, Ending.SUCCEEDED, None, 3, more_held_s=7.5)
     running = store.list_trials(sweep.id)[1]
     store.start_attempt(fence, running.id, "/data/{attempt}")
-    assert sorted(store.spent(sweep.id).begun) == [(TrialState.RUNNING, 0.0), (TrialState.SUCCEEDED, 40.0)]
+    assert sorted(store.spent(sweep.id).begun) == [
+        WorkTime(TrialState.RUNNING, 0.0),
+        WorkTime(TrialState.SUCCEEDED, 40.0),
+    ]
 
 
 def test_a_pending_trial_can_be_failed_and_a_running_one_not(store: Store) -> None:

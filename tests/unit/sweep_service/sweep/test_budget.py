@@ -135,6 +135,7 @@ def test_a_plan_says_the_worst_case_and_how_many_trials_are_sure_to_begin() -> N
         "worst_gpu_hours": 54.0,
         "max_gpu_hours": 40.0,
         "kept_for_confirm": 24.0,
+        "kept_for_benchmarks": 0.0,
         "sure_tune_trials": 7,
     }
     (said,) = [warning for warning in plan.warnings if "max_gpu_hours" in warning]
