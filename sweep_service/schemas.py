@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sweep_service.sweep.benchmark_scores import BenchmarkScore
 from sweep_service.sweep.budget import GpuHours
 from sweep_service.sweep.cost import SweepCost
 from sweep_service.sweep.records import (
@@ -13,6 +14,7 @@ from sweep_service.sweep.records import (
     Config,
     CostProbe,
     DesiredState,
+    Evaluation,
     Event,
     Stage,
     SweepState,
@@ -157,6 +159,30 @@ class ProbeView(Timed, CostProbe):
     started_at_utc: TimeText
     ended_at_utc: MaybeTimeText
     cost: SweepCost | None
+
+
+class EvaluationView(Timed, Evaluation):
+    """An evaluation, with its times as text."""
+
+    started_at_utc: MaybeTimeText
+    ended_at_utc: MaybeTimeText
+
+
+class BenchmarkScoreView(Timed, BenchmarkScore):
+    """What a model scores on a benchmark, with the time as text."""
+
+    time_utc: TimeText
+
+
+class BenchmarkSample(View):
+    """A completion of a problem of a benchmark, with its judgement."""
+
+    evaluation_id: str
+    prompt: str
+    completion: str
+    reward: float | None
+    """Reward of the completion; None where the judge failed."""
+    correct: bool
 
 
 class ConfigView(Config):

@@ -25,6 +25,7 @@ from sweep_service.schemas import (
 )
 from sweep_service.settings import Settings
 from sweep_service.store import KeptReport, Store, schema_versions
+from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore, problem_scores
 from sweep_service.sweep.budget import GpuHours, gpu_hours
 from sweep_service.sweep.cost import costliest, measured, probe_shape
 from sweep_service.sweep.labels import equals_text
@@ -141,6 +142,25 @@ class SweepService:
             )
             for trial in trials
         ]
+
+    def benchmark_scores(self, sweep_id: str) -> list[BenchmarkScore]:
+        """Return what a sweep's models score on its benchmarks, by evaluation, then by benchmark.
+
+        Raises: NotFound.
+        """
+        evaluations = {evaluation.id: evaluation for evaluation in self.store.list_evaluations(sweep_id)}
+        results = self.store.benchmark_results(sweep_id)
+        scores = [BenchmarkScore.of(evaluations[result.evaluation_id], result) for result in results]
+        return sorted(scores, key=lambda score: (score.evaluation_id, score.benchmark))
+
+    def problem_scores(self, sweep_id: str, benchmark: str) -> list[ProblemScore]:
+        """Return how a sweep's models do on each problem of a benchmark, by evaluation, then in the benchmark's order.
+
+        Raises: NotFound.
+        """
+        evaluations = {evaluation.id: evaluation for evaluation in self.store.list_evaluations(sweep_id)}
+        results = self.store.benchmark_results(sweep_id, benchmark)
+        return [score for result in results for score in problem_scores(evaluations[result.evaluation_id], result)]
 
     def probe(self, sweep_id: str) -> ProbeView:
         """Return a sweep's newest cost probe, or that of another sweep which serves it too.

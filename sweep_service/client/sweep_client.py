@@ -14,9 +14,12 @@ from sweep_service.client.connection import Connection, Patience, find_url, read
 from sweep_service.client.errors import TooLate, Unreachable
 from sweep_service.errors import NotFound, NotReady
 from sweep_service.schemas import (
+    BenchmarkSample,
+    BenchmarkScoreView,
     Best,
     ConfigCurve,
     ConfigView,
+    EvaluationView,
     Page,
     ProbeView,
     ReportFormat,
@@ -26,6 +29,7 @@ from sweep_service.schemas import (
     TrialView,
 )
 from sweep_service.settings import Settings
+from sweep_service.sweep.benchmark_scores import ProblemScore
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.records import Curve, Event, Sample, SweepState, TrialState
 from sweep_service.sweep.spec import SweepSpec
@@ -172,6 +176,27 @@ class Client:
     def samples(self, sweep_id: str) -> Iterator[Sample]:
         """Iterate over completions that policies wrote at their evaluations."""
         return self._pages(_path(sweep_id, "samples"), Sample)
+
+    def evaluations(self, sweep_id: str) -> Iterator[EvaluationView]:
+        """Iterate over the evaluations of a sweep's models on its benchmarks."""
+        return self._pages(_path(sweep_id, "evaluations"), EvaluationView)
+
+    def benchmark_scores(self, sweep_id: str) -> Iterator[BenchmarkScoreView]:
+        """Iterate over what a sweep's models score on its benchmarks."""
+        return self._pages(_path(sweep_id, "benchmarks"), BenchmarkScoreView)
+
+    def benchmark_problems(self, sweep_id: str, benchmark: str) -> Iterator[ProblemScore]:
+        """Iterate over the problems of a benchmark, model by model: how many completions each had right."""
+        return self._pages(_path(sweep_id, "benchmarks", quote(benchmark, safe=""), "problems"), ProblemScore)
+
+    def benchmark_samples(self, sweep_id: str, benchmark: str) -> Iterator[BenchmarkSample]:
+        """Iterate over a few completions of each model on a benchmark, with their judgements."""
+        return self._pages(_path(sweep_id, "benchmarks", quote(benchmark, safe=""), "samples"), BenchmarkSample)
+
+    def benchmarks_csv(self, sweep_id: str, problems_of: str | None = None) -> str:
+        """Return the scores as CSV, or those of the problems of one benchmark."""
+        parts = ["benchmarks"] if problems_of is None else ["benchmarks", quote(problems_of, safe=""), "problems"]
+        return self._connection.request("GET", _path(sweep_id, *parts), {"format": "csv"}).text
 
     def compare(self, sweep_ids: Sequence[str]) -> SweepsComparison:
         """Join sweeps by config; differences are from the first one.

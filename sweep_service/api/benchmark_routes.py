@@ -1,0 +1,89 @@
+"""The routes of a sweep's benchmarks: its evaluations, their scores, single problems, and completions to read."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel
+
+from sweep_service.api.paging import Pages
+from sweep_service.api.problems import documented
+from sweep_service.api.sweep_routes import REFUSALS, Service, SweepId, authorize, check_parameters
+from sweep_service.schemas import BenchmarkSample, BenchmarkScoreView, EvaluationView, Page
+from sweep_service.sweep.benchmark_scores import ProblemScore
+from trainers.config import CatalogName
+
+Row = TypeVar("Row", bound=BaseModel)
+Format = Annotated[Literal["json", "csv"], Query(description="csv: all rows at once, whatever the page.")]
+_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
+router = APIRouter(
+    prefix="/v1/sweeps/{sweep_id}",
+    dependencies=[Depends(authorize), Depends(check_parameters)],
+    responses=REFUSALS | documented(404),
+)
+
+
+@router.get("/evaluations")
+def list_evaluations(service: Service, sweep_id: SweepId, paging: Pages) -> Page[EvaluationView]:
+    """List the evaluations of a sweep's models on its benchmarks, in the order in which they were asked for."""
+    after = paging.after(-1)
+    rows = [EvaluationView(**dict(row)) for row in service.store.list_evaluations(sweep_id) if row.number > after]
+    return paging.page(rows[: paging.size + 1], lambda row: row.number)
+
+
+@router.get("/benchmarks", response_model=Page[BenchmarkScoreView], responses=_CSV)
+def list_scores(service: Service, sweep_id: SweepId, paging: Pages, format: Format = "json") -> Any:
+    """List what the sweep's models score on its benchmarks: avg@k, pass@k, majority@k, lengths and errors."""
+    rows = [BenchmarkScoreView(**dict(score)) for score in service.benchmark_scores(sweep_id)]
+    if format == "csv":
+        return _as_csv(rows, BenchmarkScoreView)
+    after = paging.after(("", ""))
+    place: Callable[[BenchmarkScoreView], tuple[str, str]] = lambda row: (row.evaluation_id, row.benchmark)  # noqa: E731
+    return paging.page([row for row in rows if place(row) > after][: paging.size + 1], place)
+
+
+@router.get("/benchmarks/{name}/problems", response_model=Page[ProblemScore], responses=_CSV)
+def list_problems(
+    service: Service, sweep_id: SweepId, name: CatalogName, paging: Pages, format: Format = "json"
+) -> Any:
+    """List how many completions of each problem each model had right."""
+    rows = service.problem_scores(sweep_id, name)
+    if format == "csv":
+        return _as_csv(rows, ProblemScore)
+    places = range(first := paging.after(-1) + 1, len(rows))[: paging.size + 1]
+    page = paging.page(places, lambda place: place)
+    items = rows[first : first + len(page.items)]
+    return Page(items=items, next_page_token=page.next_page_token, page_size=page.page_size)
+
+
+@router.get("/benchmarks/{name}/samples")
+def list_samples(service: Service, sweep_id: SweepId, name: CatalogName, paging: Pages) -> Page[BenchmarkSample]:
+    """List a few completions of each model with their judgements. A page never splits those of one model."""
+    after, rows = paging.after(""), service.store.benchmark_results(sweep_id, name)
+    later = sorted((row for row in rows if row.evaluation_id > after), key=lambda row: row.evaluation_id)
+    shown = [
+        BenchmarkSample(evaluation_id=row.evaluation_id, **sample)
+        for row in later[: paging.size + 1]
+        for sample in row.shown
+    ]
+    return paging.page(shown, lambda sample: sample.evaluation_id)
+
+
+def _as_csv(rows: Sequence[Row], kind: type[Row]) -> Response:
+    """Write rows as CSV, with the fields of the JSON as columns; one that is an object becomes one column a key."""
+    flat = [_flat(row.model_dump()) for row in rows]
+    columns = list(dict.fromkeys(name for row in flat for name in row)) or list(kind.model_fields)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    flat = dict[str, Any]()
+    for name, value in row.items():
+        flat |= {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
+    return flat

@@ -1,0 +1,93 @@
+"""Scores of models on benchmarks as API, MLflow and report show them. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sweep_service.sweep.records import BenchmarkResult, Evaluation
+
+
+class BenchmarkScore(BaseModel):
+    """One model on one benchmark. Scores are means over problems of equal weight."""
+
+    model_config = ConfigDict(frozen=True)
+
+    evaluation_id: str
+    trial_id: str | None = Field(description="The trial that trained the model; null for an initial model.")
+    config_id: str
+    seed: int | None = Field(description="The trial's seed; null for an initial model.")
+    model_step: int = Field(description="Optimizer updates that the model has had.")
+    benchmark: str
+    samples: int = Field(description="Completions of each problem, the k of avg@k.")
+    problems: int
+    avg_at_k: float | None = Field(description="Share of right completions.")
+    sampling_se: float | None = Field(description="Standard error of avg_at_k for these problems.")
+    problem_se: float | None = Field(description="The same for other problems of the kind; contains sampling_se.")
+    pass_at_k: dict[int, float | None] = Field(
+        description="By k: the chance that one of k completions is right, estimated without bias."
+    )
+    majority_at_k: float | None = Field(description="Share of problems whose most frequent answer is right.")
+    tokens_mean: float | None = Field(description="Mean length of the completions, in tokens.")
+    truncated_share: float | None = Field(description="Completions that were cut at the longest length.")
+    failed_share: float | None = Field(description="Completions that the judge failed on; no score counts them.")
+    model_sha256: str = Field(description="Digest of the model's weights and tokenizer.")
+    time: float = Field(description="When it was measured, in seconds since the Unix epoch.")
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, result: BenchmarkResult) -> Self:
+        """Read the scores of a result."""
+        scores, figures = result.content["scores"], result.content["samples"]
+        average = scores["avg_at_k"]
+        trained = evaluation.trial_id is not None
+        return cls(
+            evaluation_id=evaluation.id,
+            trial_id=evaluation.trial_id,
+            config_id=evaluation.config_id,
+            seed=evaluation.seed if trained else None,
+            model_step=evaluation.model_step,
+            benchmark=result.benchmark,
+            samples=average["k"],
+            problems=len(result.content["problems"]),
+            avg_at_k=average["mean"],
+            sampling_se=average["sampling_se"],
+            problem_se=average["problem_se"],
+            pass_at_k={row["k"]: row["mean"] for row in scores["pass_at_k"]},
+            majority_at_k=scores["majority_at_k"]["mean"],
+            tokens_mean=figures["tokens_mean"],
+            truncated_share=figures["truncated_share"],
+            failed_share=figures["failed_share"],
+            model_sha256=result.model_sha256,
+            time=result.time,
+        )
+
+
+class ProblemScore(BaseModel):
+    """One model on one problem of a benchmark."""
+
+    model_config = ConfigDict(frozen=True)
+
+    evaluation_id: str
+    trial_id: str | None = Field(description="The trial that trained the model; null for an initial model.")
+    config_id: str
+    seed: int | None = Field(description="The trial's seed; null for an initial model.")
+    model_step: int = Field(description="Optimizer updates that the model has had.")
+    problem: str = Field(description="The problem's id in the benchmark.")
+    judged: int = Field(description="Completions that the judge did not fail on.")
+    right: int
+    truncated: int = Field(description="Completions that were cut at the longest length.")
+    tokens_mean: float | None
+
+
+def problem_scores(evaluation: Evaluation, result: BenchmarkResult) -> Iterator[ProblemScore]:
+    """Yield the problems of a result in the benchmark's order."""
+    model: Mapping[str, Any] = {
+        "evaluation_id": evaluation.id,
+        "trial_id": evaluation.trial_id,
+        "config_id": evaluation.config_id,
+        "seed": None if evaluation.trial_id is None else evaluation.seed,
+        "model_step": evaluation.model_step,
+    }
+    for row in result.content["problems"]:
+        figures = {name: row[name] for name in ("judged", "right", "truncated", "tokens_mean")}
+        yield ProblemScore(**model, problem=row["id"], **figures)
