@@ -150,8 +150,7 @@ class SweepService:
         """
         evaluations = {evaluation.id: evaluation for evaluation in self.store.list_evaluations(sweep_id)}
         results = self.store.benchmark_results(sweep_id)
-        scores = [BenchmarkScore.of(evaluations[result.evaluation_id], result) for result in results]
-        return sorted(scores, key=lambda score: (score.evaluation_id, score.benchmark))
+        return [BenchmarkScore.of(evaluations[result.evaluation_id], result) for result in results]
 
     def problem_scores(self, sweep_id: str, benchmark: str) -> list[ProblemScore]:
         """Return how a sweep's models do on each problem of a benchmark, by evaluation, then in the benchmark's order.

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -12,7 +12,7 @@ from sweep_service.api.paging import Pages
 from sweep_service.api.problems import documented
 from sweep_service.api.sweep_routes import REFUSALS, Service, SweepId, authorize, check_parameters
 from sweep_service.schemas import BenchmarkSample, BenchmarkScoreView, EvaluationView, Page
-from sweep_service.sweep.benchmark_scores import ProblemScore
+from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore
 from trainers.config import CatalogName
 
 Row = TypeVar("Row", bound=BaseModel)
@@ -39,9 +39,12 @@ def list_scores(service: Service, sweep_id: SweepId, paging: Pages, format: Form
     rows = [BenchmarkScoreView(**dict(score)) for score in service.benchmark_scores(sweep_id)]
     if format == "csv":
         return _as_csv(rows, BenchmarkScoreView)
-    after = paging.after(("", ""))
-    place: Callable[[BenchmarkScoreView], tuple[str, str]] = lambda row: (row.evaluation_id, row.benchmark)  # noqa: E731
-    return paging.page([row for row in rows if place(row) > after][: paging.size + 1], place)
+    after = paging.after((-1, ""))
+    return paging.page([row for row in rows if _place(row) > after][: paging.size + 1], _place)
+
+
+def _place(score: BenchmarkScore) -> tuple[int, str]:
+    return score.evaluation_number, score.benchmark
 
 
 @router.get("/benchmarks/{name}/problems", response_model=Page[ProblemScore], responses=_CSV)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.intake.benchmark_check import context_errors
-from sweep_service.sweep.spec import SweepSpec
+from sweep_service.sweep.spec import Benchmarks, SweepSpec
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, Entry, ModelEntry, all_entries
 from trainers.config import HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
 
@@ -39,11 +39,20 @@ def check_catalog(spec: SweepSpec, cache: Path) -> None:
         raise InvalidSpec(list(errors))
 
 
-def _benchmark_errors(spec: SweepSpec, catalog: "_Catalog") -> Iterator[SpecError]:
-    """Yield which of the spec's benchmarks are missing, and where they do not fit a model."""
-    for name in spec.benchmarks.names if spec.benchmarks else ():
+def missing_benchmarks(benchmarks: Benchmarks | None, cache: Path) -> list[SpecError]:
+    """Return which of a spec's benchmarks the catalog does not have."""
+    return list(_missing_benchmarks(benchmarks, _Catalog(cache)))
+
+
+def _missing_benchmarks(benchmarks: Benchmarks | None, catalog: "_Catalog") -> Iterator[SpecError]:
+    for name in benchmarks.names if benchmarks else ():
         if isinstance(missing := catalog.find(BenchmarkEntry, name), str):
             yield SpecError("/benchmarks/names", missing)
+
+
+def _benchmark_errors(spec: SweepSpec, catalog: "_Catalog") -> Iterator[SpecError]:
+    """Yield which of the spec's benchmarks are missing, and where they do not fit a model."""
+    yield from _missing_benchmarks(spec.benchmarks, catalog)
     for name in {config.model.model for config in _configs(spec) if isinstance(config.model, PretrainedModel)}:
         if isinstance(model := catalog.find(ModelEntry, name), ModelEntry):
             yield from context_errors(spec, model)

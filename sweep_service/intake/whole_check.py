@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.intake.catalog_check import catalog_errors, check_catalog
+from sweep_service.intake.catalog_check import catalog_errors, check_catalog, missing_benchmarks
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.sweep.spec import SweepSpec
+from sweep_service.sweep.spec import SpecBenchmarks, SweepSpec
 from trainers.config import TrainingConfig, WordProblemsTask
 from trainers.rewards import unknown_reward
 
@@ -31,8 +31,10 @@ def check_spec(raw: object, cache: Path) -> SweepSpec:
         return spec
     except InvalidSpec as error:
         found = list(error.errors)
-    training = cast("Mapping[str, Any]", raw).get("training") if isinstance(raw, Mapping) else None
+    document = cast("Mapping[str, Any]", raw) if isinstance(raw, Mapping) else {}
+    training = document.get("training")
     config = _right_parts(training)
+    found += _missing_benchmarks(document.get("benchmarks"), cache)
     if config is not None:
         found += [*catalog_errors(config, training, cache), *_missing_reward(config)]
     raise InvalidSpec(list(dict.fromkeys(found)))
@@ -48,6 +50,13 @@ def _right_parts(training: object) -> TrainingConfig | None:
     parts = {name: part for name in _PARTS if (part := cast("Mapping[str, Any]", training).get(name)) is not None}
     right = {name: part for name, part in parts.items() if _is_right({name: part})}
     return TrainingConfig.model_validate(right) if right and _is_right(right) else None
+
+
+def _missing_benchmarks(benchmarks: object, cache: Path) -> list[SpecError]:
+    try:
+        return missing_benchmarks(TypeAdapter(SpecBenchmarks).validate_python(benchmarks), cache)
+    except ValidationError:
+        return []
 
 
 def _is_right(training: Mapping[str, Any]) -> bool:

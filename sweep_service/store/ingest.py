@@ -68,10 +68,12 @@ def _store_measurement(connection: Connection, fence: Fence, attempt: Attempt, e
             append_event(connection, fence.sweep_id, "evaluation.progress", evaluation | data)
         case "benchmark":
             r = t.benchmark_results
-            row = {key: event[key] for key in ("time", "model_sha256", "shown")} | {"content": event["result"]}
             key = and_(r.c.evaluation_id == attempt.trial_id, r.c.benchmark == event["name"])
-            if connection.execute(r.update().where(key).values(row)).rowcount == 0:
-                connection.execute(r.insert().values(evaluation | {"benchmark": event["name"]} | row))
+            if connection.execute(select(r.c.content).where(key)).scalar_one_or_none() == event["result"]:
+                return  # a later attempt tells again what it found complete
+            row = {key: event[key] for key in ("time", "model_sha256", "shown")} | {"content": event["result"]}
+            connection.execute(r.delete().where(key))
+            connection.execute(r.insert().values(evaluation | {"benchmark": event["name"]} | row))
             measured = select(func.count()).where(r.c.evaluation_id == attempt.trial_id).scalar_subquery()
             connection.execute(update(t.trials).where(t.trials.c.id == attempt.trial_id).values(step=measured))
             scores = {"benchmark": event["name"], "avg_at_k": event["result"]["scores"]["avg_at_k"]["mean"]}

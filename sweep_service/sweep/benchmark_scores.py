@@ -14,6 +14,7 @@ class BenchmarkScore(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     evaluation_id: str
+    evaluation_number: int = Field(description="Order in which the sweep's evaluations were asked for.")
     trial_id: str | None = Field(description="The trial that trained the model; null for an initial model.")
     config_id: str
     seed: int | None = Field(description="The trial's seed; null for an initial model.")
@@ -42,6 +43,7 @@ class BenchmarkScore(BaseModel):
         trained = evaluation.trial_id is not None
         return cls(
             evaluation_id=evaluation.id,
+            evaluation_number=evaluation.number,
             trial_id=evaluation.trial_id,
             config_id=evaluation.config_id,
             seed=evaluation.seed if trained else None,

@@ -189,6 +189,9 @@ class Benchmarks(SpecPart):
         return self
 
 
+SpecBenchmarks = Annotated[Benchmarks | None, BeforeValidator(_names)]
+
+
 class Budget(SpecPart):
     """What a sweep may use at most. Nothing starts that could pass it."""
 
@@ -228,7 +231,7 @@ class SweepSpec(SpecPart):
         description="Measure a few updates at full length before the first trial; default: first, if trials have GPUs.",
     )
     retries: Retries = Retries()
-    benchmarks: Annotated[Benchmarks | None, BeforeValidator(_names)] = Field(
+    benchmarks: SpecBenchmarks = Field(
         default=None, description="Benchmarks of the catalog on which the models are measured; a list of names will do."
     )
 

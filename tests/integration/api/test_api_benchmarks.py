@@ -1,0 +1,151 @@
+"""A sweep's benchmarks over HTTP and by the client: evaluations, scores, problems, completions."""
+
+import csv
+import io
+from typing import Any
+
+import pytest
+
+from sweep_service.client import Client
+from sweep_service.errors import InvalidSpec, NotFound
+from sweep_service.store import Fence
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.evaluations import missing_evaluations
+from sweep_service.sweep.records import Evaluation
+from tests.integration.api.conftest import Served
+from tests.integration.api.played_sweep import SPEC, play
+
+NAMES = ["arithmetic", "expressions"]
+MEASURED = SPEC | {"benchmarks": {"names": NAMES, "of": "all", "samples": 4}}
+
+
+def estimate(k: int, mean: float | None) -> dict[str, Any]:
+    return {"k": k, "mean": mean, "sampling_se": 0.01, "problem_se": 0.02, "problems": 2}
+
+
+def content(right: int) -> dict[str, Any]:
+    """Return a result of two problems with four samples each, of which the first has so many right."""
+    problems = [
+        {"id": "one", "judged": 4, "right": right, "truncated": 1, "tokens_mean": 5.0},
+        {"id": "two", "judged": 3, "right": 0, "truncated": 0, "tokens_mean": 7.0},
+    ]
+    passes = [estimate(1, right / 8), estimate(2, right / 4), estimate(4, None)]
+    scores = {"avg_at_k": estimate(4, right / 8), "pass_at_k": passes, "majority_at_k": estimate(4, 0.5)}
+    figures = {"tokens_mean": 6.0, "truncated_share": 0.125, "failed_share": 0.125}
+    return {"scores": scores, "samples": figures, "problems": problems}
+
+
+def measure(served: Served, fence: Fence, evaluation: Evaluation) -> None:
+    """Play the process that measures one model: one more right sample with each optimizer update, up to four."""
+    store = served.store
+    attempt = store.start_attempt(fence, evaluation.id, "/nowhere/{attempt}")
+    shown = [{"prompt": "2=", "completion": "1+1", "reward": 1.0, "correct": True}] * 2
+    events = [
+        {"type": "benchmark", "time": 50.0, "name": name, "model_sha256": "ab" * 32, "shown": shown}
+        | {"result": content(min(4, evaluation.model_step))}
+        for name in NAMES
+    ]
+    store.ingest(fence, attempt, 0, 1, events)
+    store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 3, 9.0)
+
+
+@pytest.fixture
+def sweep_id(served: Served) -> str:
+    """A sweep whose trials have ended and whose models are measured; the last trial diverged."""
+    sweep = served.http.post("/v1/sweeps", json=MEASURED).json()
+    fence, store = play(served.store, sweep["id"]), served.store
+    spec = store.get_sweep(fence.sweep_id).spec
+    new = missing_evaluations(spec, store.list_configs(fence.sweep_id), store.list_trials(fence.sweep_id), [])
+    store.add_evaluations(fence, new)
+    for evaluation in new:
+        measure(served, fence, evaluation)
+    return fence.sweep_id
+
+
+def test_evaluations_are_listed_with_their_models(served: Served, client: Client, sweep_id: str) -> None:
+    listed = list(client.evaluations(sweep_id))
+    trained = [trial.id for trial in client.trials(sweep_id) if trial.state == "SUCCEEDED"]
+    assert [evaluation.trial_id for evaluation in listed] == [None, *trained]
+    assert {(evaluation.state, evaluation.step, evaluation.held_s) for evaluation in listed} == {("SUCCEEDED", 2, 9.0)}
+    assert [evaluation.model_step for evaluation in listed] == [0] + [80] * len(trained)
+    first = served.http.get(f"/v1/sweeps/{sweep_id}/evaluations", params={"page_size": 2}).json()
+    rest = {"page_size": 500, "page_token": first["next_page_token"]}
+    more = served.http.get(f"/v1/sweeps/{sweep_id}/evaluations", params=rest).json()
+    assert [row["id"] for row in first["items"] + more["items"]] == [evaluation.id for evaluation in listed]
+
+
+def test_trials_do_not_list_evaluations(client: Client, sweep_id: str) -> None:
+    sweep = client.get(sweep_id)
+    assert sum(sweep.trials.values()) == len(list(client.trials(sweep_id))) == 8
+
+
+def test_scores_are_listed_in_pages_and_as_csv(served: Served, client: Client, sweep_id: str) -> None:
+    scores = list(client.benchmark_scores(sweep_id))
+    assert [score.benchmark for score in scores] == NAMES * (len(scores) // 2)
+    initial, trained = scores[0], scores[2]
+    assert (initial.trial_id, initial.seed, initial.model_step, initial.avg_at_k) == (None, None, 0, 0.0)
+    assert (trained.seed, trained.model_step, trained.avg_at_k, trained.samples, trained.problems) == (0, 80, 0.5, 4, 2)
+    assert trained.pass_at_k == {1: 0.5, 2: 1.0, 4: None}
+    assert (trained.majority_at_k, trained.truncated_share, trained.failed_share) == (0.5, 0.125, 0.125)
+    assert trained.time_utc == "1970-01-01T00:00:50.000Z"
+    paged, token = list[Any](), None
+    while True:
+        params = {"page_size": 3} | ({"page_token": token} if token else {})
+        page = served.http.get(f"/v1/sweeps/{sweep_id}/benchmarks", params=params).json()
+        paged, token = paged + page["items"], page["next_page_token"]
+        if token is None:
+            break
+    assert [(row["evaluation_id"], row["benchmark"]) for row in paged] == [
+        (s.evaluation_id, s.benchmark) for s in scores
+    ]
+    rows = list(csv.DictReader(io.StringIO(client.benchmarks_csv(sweep_id))))
+    assert len(rows) == len(scores)
+    assert [float(row["avg_at_k"]) for row in rows] == [score.avg_at_k for score in scores]
+    assert (rows[2]["pass_at_k.2"], rows[2]["pass_at_k.4"], rows[0]["trial_id"]) == ("1.0", "", "")
+
+
+def test_problems_are_listed_by_model_and_as_csv(served: Served, client: Client, sweep_id: str) -> None:
+    problems = list(client.benchmark_problems(sweep_id, "expressions"))
+    assert [(row.problem, row.judged, row.right) for row in problems[2:4]] == [("one", 4, 4), ("two", 3, 0)]
+    params = {"page_size": 3}
+    page = served.http.get(f"/v1/sweeps/{sweep_id}/benchmarks/expressions/problems", params=params).json()
+    rest = {"page_size": 500, "page_token": page["next_page_token"]}
+    more = served.http.get(f"/v1/sweeps/{sweep_id}/benchmarks/expressions/problems", params=params | rest).json()
+    assert page["items"] + more["items"] == [row.model_dump() for row in problems]
+    rows = list(csv.DictReader(io.StringIO(client.benchmarks_csv(sweep_id, "expressions"))))
+    assert [row["right"] for row in rows] == [str(problem.right) for problem in problems]
+    assert list(client.benchmark_problems(sweep_id, "aime24")) == []
+
+
+def test_completions_of_a_model_stay_on_one_page(served: Served, client: Client, sweep_id: str) -> None:
+    samples = list(client.benchmark_samples(sweep_id, "arithmetic"))
+    assert {(sample.prompt, sample.completion, sample.correct) for sample in samples} == {("2=", "1+1", True)}
+    assert len(samples) == 2 * len(list(client.evaluations(sweep_id)))
+    page = served.http.get(f"/v1/sweeps/{sweep_id}/benchmarks/arithmetic/samples", params={"page_size": 1}).json()
+    assert len(page["items"]) == 2
+    assert page["next_page_token"]
+
+
+def test_a_sweep_that_is_not_there_has_no_benchmarks(client: Client) -> None:
+    for ask in (client.evaluations, client.benchmark_scores):
+        with pytest.raises(NotFound):
+            list(ask("swp_0"))
+
+
+def test_a_sweep_without_benchmarks_lists_none(served: Served, client: Client) -> None:
+    sweep = client.submit(SPEC)
+    assert list(client.evaluations(sweep.id)) == list(client.benchmark_scores(sweep.id)) == []
+    assert client.benchmarks_csv(sweep.id).startswith("evaluation_id,evaluation_number,trial_id")
+
+
+def test_benchmarks_are_checked_with_everything_else(client: Client) -> None:
+    with pytest.raises(InvalidSpec) as refusal:
+        client.submit(SPEC | {"benchmarks": ["aime24", "expressions"], "objective": {"last": 0}})
+    places = {error.pointer: error.detail for error in refusal.value.errors}
+    assert set(places) == {"/objective/last", "/benchmarks/names"}
+    assert places["/benchmarks/names"].startswith("aime24 is not in the catalog of benchmarks")
+    with pytest.raises(InvalidSpec) as refusal:
+        client.submit(SPEC | {"benchmarks": ["aime24", "expressions"]})
+    places = {error.pointer: error.detail for error in refusal.value.errors}
+    assert set(places) == {"/benchmarks/names", "/benchmarks/of"}
+    assert places["/benchmarks/of"].startswith("confirmed: there is no confirm stage")

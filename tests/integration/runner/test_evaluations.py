@@ -1,0 +1,140 @@
+"""Models measured on benchmarks by the real runner, on a real Ray, with the real trainer; killed in the middle, too."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep_service.settings import Settings
+from sweep_service.store import Fence, Store, open_store
+from sweep_service.sweep.records import Evaluation, Stage, SweepState, TrialState
+from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
+from tests.waiting import PATIENT_S, wait_until
+from trainers.export import export
+
+SEEDS = {"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}}
+BENCHMARKS = {"names": ["expressions", "arithmetic"], "samples": 12}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    store = open_store(settings.database_url)
+    yield store
+    store.close()
+
+
+def measured_sweep(**changes: Any) -> dict[str, Any]:
+    taught = {"warm_start_steps": 120, "hidden_size": 32, "num_layers": 1}  # enough to be right now and then
+    fields: dict[str, Any] = {"training": SMALL_TRAINING | {"model": taught}, "seeds": SEEDS, "benchmarks": BENCHMARKS}
+    return small_sweep("measured", baselines={"dapo": False, "matched": False}, **fields | changes)
+
+
+def run_out(settings: Settings, store: Store, fence: Fence, ray: Mapping[str, str]) -> None:
+    """Run a sweep's runner to the end of its work."""
+    with runner(settings, fence, ray) as process:
+        assert process.wait(PATIENT_S) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+    assert store.get_sweep(fence.sweep_id).state is SweepState.FINALIZING
+
+
+def contents(store: Store, sweep_id: str) -> dict[tuple[str, int, int, str], dict[str, Any]]:
+    """Return all results by config, seed and step of the model, and benchmark."""
+    evaluations = {evaluation.id: evaluation for evaluation in store.list_evaluations(sweep_id)}
+    found = dict[tuple[str, int, int, str], dict[str, Any]]()
+    for result in store.benchmark_results(sweep_id):
+        one = evaluations[result.evaluation_id]
+        found[one.config_id, one.seed, one.model_step, result.benchmark] = result.content
+    return found
+
+
+def test_the_initial_and_the_confirmed_models_are_measured_as_the_command_measures_them(
+    settings: Settings, store: Store, ray: Mapping[str, str], tmp_path: Path
+) -> None:
+    fence = submit_and_claim(store, measured_sweep())
+    run_out(settings, store, fence, ray)
+    evaluations = store.list_evaluations(fence.sweep_id)
+    confirmed = [trial for trial in store.list_trials(fence.sweep_id) if trial.stage is Stage.CONFIRM]
+    assert {evaluation.trial_id for evaluation in evaluations} == {None, *(trial.id for trial in confirmed)}
+    assert {(one.state, one.attempts, one.step) for one in evaluations} == {(TrialState.SUCCEEDED, 1, 2)}
+    assert all(one.held_s > 0 for one in evaluations)
+    results = store.benchmark_results(fence.sweep_id)
+    assert len(results) == 2 * len(evaluations)
+    (trained, *_) = confirmed
+    checkpoint = store.newest_checkpoint(trained.id)
+    assert checkpoint is not None
+    export(Path(checkpoint.path), tmp_path / "exported")
+    command = [sys.executable, "-m", "trainers.benchmarks", "--model", str(tmp_path / "exported")]
+    command += ["--benchmark", "expressions,arithmetic", "--samples", "12", "--output", str(tmp_path / "by-hand")]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    subprocess.run([*command, "--cache", str(settings.cache)], check=True, env=environment)
+    (evaluation,) = (one for one in evaluations if one.trial_id == trained.id)
+    for result in (result for result in results if result.evaluation_id == evaluation.id):
+        by_hand = json.loads((tmp_path / "by-hand" / result.benchmark / "result.json").read_text())
+        assert result.content == by_hand
+    scores = {result.content["scores"]["avg_at_k"]["mean"] for result in results if result.benchmark == "expressions"}
+    assert any(score > 0 for score in scores)
+
+
+def kill_measuring(store: Store, evaluation: Evaluation) -> None:
+    """Kill the process that measures."""
+    attempt = next(
+        a for a in store.list_attempts(evaluation.sweep_id, running_only=True) if a.trial_id == evaluation.id
+    )
+    assert attempt.pid is not None
+    os.kill(attempt.pid, signal.SIGKILL)
+
+
+def measuring(store: Store, sweep_id: str) -> Evaluation | None:
+    """Return an evaluation of a trained model that is in the middle of its samples, with its process known."""
+    pids = {a.trial_id for a in store.list_attempts(sweep_id, running_only=True) if a.pid is not None}
+    begun = {
+        event.data["evaluation_id"]
+        for event in store.list_events(sweep_id)
+        if event.type == "evaluation.progress" and 0 < event.data["done"] < event.data["total"]
+    }
+    running = store.list_evaluations(sweep_id, states=[TrialState.RUNNING])
+    return next((one for one in running if one.trial_id and one.id in pids and one.id in begun), None)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("victim", ["process", "runner"])
+def test_an_evaluation_that_is_killed_goes_on_and_ends_as_undisturbed(
+    settings: Settings, store: Store, ray: Mapping[str, str], victim: str
+) -> None:
+    many = {"names": ["expressions", "arithmetic"], "samples": 24, "longest": 64}
+    undisturbed = submit_and_claim(store, measured_sweep(benchmarks=many))
+    run_out(settings, store, undisturbed, ray)
+    store.release_lease(undisturbed)
+    fence = submit_and_claim(store, measured_sweep(benchmarks=many))
+    with runner(settings, fence, ray) as process:
+        found: Callable[[], Evaluation | None] = lambda: measuring(store, fence.sweep_id)  # noqa: E731
+        wait_until("a trained model is measured", lambda: found() or process.poll() is not None)
+        evaluation = found()
+        assert evaluation is not None
+        if victim == "process":
+            kill_measuring(store, evaluation)
+            assert process.wait(PATIENT_S) == 0
+        else:
+            process.kill()
+            process.wait(PATIENT_S)
+    if victim == "runner":
+        store.release_lease(fence)
+        taken = store.claim("next", 60)
+        assert taken is not None
+        run_out(settings, store, Fence(taken.id, taken.epoch), ray)
+    again = next(one for one in store.list_evaluations(fence.sweep_id) if one.id == evaluation.id)
+    assert (again.state, again.attempts) == (TrialState.SUCCEEDED, 2)
+    assert contents(store, fence.sweep_id) == contents(store, undisturbed.sweep_id)
+    told = [event for event in store.list_events(fence.sweep_id) if event.type == "evaluation.measured"]
+    assert len(told) == len({(event.data["evaluation_id"], event.data["benchmark"]) for event in told})
