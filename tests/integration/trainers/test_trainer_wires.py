@@ -15,6 +15,7 @@ from tests.integration.trainers.random_models import QUESTIONS, TRAINING, catalo
 from tests.integration.trainers.trainer_runs import Run, run, run_so_far, small_config
 from tests.unit.trainers.tasks import chats
 from trainers.benchmarks.job import BenchmarkSampling
+from trainers.benchmarks.model_reader import ModelReader
 from trainers.benchmarks.sampler import ModelSampler
 from trainers.config import TrainingConfig, with_params
 from trainers.errors import OffPolicyError
@@ -320,7 +321,8 @@ def test_the_best_weights_are_the_first_of_equals(cache: Path, tmp_path: Path) -
 
 
 def test_a_benchmark_draws_from_the_whole_vocabulary(tiny_cache: Path) -> None:
-    sampler = ModelSampler(tiny_cache.parent / "tiny", "float32", lambda: False)
+    folder = tiny_cache.parent / "tiny"
+    sampler = ModelSampler(folder, "float32", lambda: False)
     sampling = BenchmarkSampling(
         samples=1,
         temperature=5.0,
@@ -332,6 +334,6 @@ def test_a_benchmark_draws_from_the_whole_vocabulary(tiny_cache: Path) -> None:
         reward="number",
         seed=0,
     )
-    prompt = sampler.prompt_ids("7+7", sampling)
-    drawn = {completion.text for completion in sampler.sample([prompt] * 400, sampling, seed=1)}
+    prompt = ModelReader(folder).prompt_ids("7+7", sampling)
+    drawn = {completion.text for completion in sampler.sample([prompt] * 400, sampling, range(400))}
     assert len(drawn) > 50

@@ -25,7 +25,7 @@ from trainers.training.policy_trainer import PolicyTrainer
 from trainers.training.sampling_trainer import Folders
 
 SMALL: dict[str, Any] = {
-    "task": {"smallest": 2, "largest": 20},
+    "task": {"smallest": 2, "largest": 20, "validation_every": 5},
     "model": {"name": "pretrained", "model": "tiny"},
     "rollout": {
         "prompts_per_rollout": 4,
