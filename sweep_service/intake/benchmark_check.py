@@ -6,10 +6,15 @@ from sweep_service.errors import SpecError
 from sweep_service.sweep.spec import SweepSpec
 from trainers.benchmarks.known_benchmarks import usual
 from trainers.catalog.entries import ModelEntry
+from trainers.config import WordProblemsTask
 
 
-def benchmark_errors(spec: SweepSpec) -> list[SpecError]:
-    """Return why a spec's benchmarks could not be measured, or would measure nothing."""
+def benchmark_errors(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
+    """Return why a spec's benchmarks could not be measured, or would measure nothing.
+
+    Args:
+        sound: whether the base configuration is right, so that it can be asked.
+    """
     if (benchmarks := spec.benchmarks) is None:
         return []
     errors = list[SpecError]()
@@ -18,6 +23,18 @@ def benchmark_errors(spec: SweepSpec) -> list[SpecError]:
             "confirmed: there is no confirm stage whose models could be measured; give seeds.confirm, or set it to all"
         )
         errors.append(SpecError("/benchmarks/of", detail))
+    if not sound:
+        return errors
+    if benchmarks.at != "end" and (late := [step for step in benchmarks.at if step > spec.base.steps]):
+        detail = f"{', '.join(map(str, late))}: trials have {spec.base.steps} steps; name steps from 1 to that"
+        errors.append(SpecError("/benchmarks/at", detail))
+    task = spec.base.task
+    validation = task.validation if isinstance(task, WordProblemsTask) else None
+    if validation is not None and validation.benchmark in benchmarks.names:
+        detail = (
+            f"{validation.benchmark} is what configs are chosen by (training.task.validation); leave it out of either"
+        )
+        errors.append(SpecError("/benchmarks/names", detail))
     return errors
 
 

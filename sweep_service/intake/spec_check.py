@@ -67,7 +67,7 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
     errors = (grid_errors(spec.space) if spec.search.strategy == "grid" else []) or too_many_trials(spec)
     if sound and not errors:
         errors += sharing_errors(spec) or point_errors(spec)
-    errors += _reward_errors(spec) + benchmark_errors(spec)
+    errors += _reward_errors(spec) + benchmark_errors(spec, sound=sound)
     counts = stage_counts(spec) if sound and not errors and spec.budget.max_gpu_hours is not None else None
     return errors + _budget_errors(spec, counts)
 

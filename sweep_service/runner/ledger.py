@@ -4,6 +4,7 @@ An evaluation on benchmarks is handed out only while no trial can begin, so that
 """
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +30,7 @@ from sweep_service.sweep.budget import (
     stopped_message,
 )
 from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.sweep.evaluations import measuring_request, missing_evaluations
+from sweep_service.sweep.evaluations import measuring_request, missing_evaluations, steps_to_keep
 from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Attempt, Config, Evaluation, Stage, Trial, Work
@@ -183,7 +184,8 @@ class Ledger:
         if sweep.spec.benchmarks is None:
             return None
         trials, evaluations = store.list_trials(sweep.id), store.list_evaluations(sweep.id)
-        if new := missing_evaluations(sweep.spec, store.list_configs(sweep.id), trials, evaluations):
+        kept, configs = store.kept_models(sweep.id), store.list_configs(sweep.id)
+        if new := missing_evaluations(sweep.spec, configs, trials, evaluations, kept.keys()):
             store.add_evaluations(self._fence, new)
         for evaluation in [*evaluations, *new]:
             if evaluation.state is not TrialState.PENDING:
@@ -206,8 +208,17 @@ class Ledger:
     def _model(self, evaluation: Evaluation) -> str | None:
         """Return the folder of the model that a trial has trained; None if it is not there."""
         assert evaluation.trial_id is not None
-        checkpoint = self._store.newest_checkpoint(evaluation.trial_id)
-        return checkpoint.path if checkpoint and Path(checkpoint.path).is_dir() else None
+        path = self._store.kept_models(self._sweep.id).get((evaluation.trial_id, evaluation.model_step))
+        if path is None and (checkpoint := self._store.newest_checkpoint(evaluation.trial_id)):
+            path = checkpoint.path if checkpoint.step == evaluation.model_step else None
+        return path if path is not None and Path(path).is_dir() else None
+
+    def _free_model(self, work: Work) -> None:
+        """Remove the weights that were kept for an evaluation alone, once it is over."""
+        if isinstance(work, Evaluation) and self._store.get_work(work.id).state.is_over and work.trial_id:
+            path = self._store.kept_models(self._sweep.id).get((work.trial_id, work.model_step))
+            if path is not None:
+                shutil.rmtree(path, ignore_errors=True)
 
     def _job(self, work: Work, attempt: Attempt) -> Job:
         if work.config_id not in self._configs:
@@ -228,7 +239,8 @@ class Ledger:
             resume_from=checkpoint.path if checkpoint and Path(checkpoint.path).is_dir() else None,
             cache=str(self._settings.cache),
             limit_s=left_s(spec, work.held_s),
-            measure=self._request(work) if measures else None,
+            keep_models=steps_to_keep(spec, work) if isinstance(work, Trial) else (),
+            measure=self._request(work) if isinstance(work, Evaluation) else None,
         )
 
     def _request(self, evaluation: Evaluation) -> dict[str, Any]:
@@ -250,6 +262,7 @@ class Ledger:
         if lines := result.pop("events", ""):
             events = [json.loads(line) for line in lines.splitlines()]
             self._store.ingest(self._fence, running.attempt, result["start"], result["end"], events)
+            self._idle &= not any(event.get("model_only") for event in events)  # a model that can be measured
 
     def _note_held(self, running: _RunningAttempt, held_s: float) -> None:
         """Note for how long an attempt has held its resources, and tell the store every `MARK_EVERY_S` seconds."""
@@ -284,6 +297,7 @@ class Ledger:
                 settle(self._store, self._fence, self._sweep, attempt, Ending.CRASHED, more_held_s)
         del self._running[name]
         self._idle = False
+        self._free_model(running.work)
 
     def _finish(self, attempt: Attempt, ending: Ending, message: str | None, more_held_s: float) -> None:
         crashes = self._sweep.spec.retries.max_crashes

@@ -54,6 +54,8 @@ class Job(BaseModel):
     """Seconds after which the trainer is stopped; None for no limit."""
     probe: bool = False
     """Whether the job only measures what such a trial costs."""
+    keep_models: tuple[int, ...] = ()
+    """Optimizer steps after which the model alone is kept, beside the last one."""
     measure: dict[str, Any] | None = None
     """A `MeasureRequest`, if the job trains nothing and measures a model on benchmarks."""
 
@@ -112,7 +114,8 @@ class Trainer:
             request.write_text(json.dumps(job.measure, indent=1))
             return ["--measure", str(request)]
         resumes = ["--resume-from", job.resume_from] if job.resume_from else []
-        return ["--model-only-at-end", *resumes, *(["--probe"] if job.probe else [])]
+        keeps = ["--keep-models", ",".join(map(str, job.keep_models))] if job.keep_models else []
+        return ["--model-only-at-end", *resumes, *keeps, *(["--probe"] if job.probe else [])]
 
     @property
     def pid(self) -> int | None:

@@ -41,6 +41,13 @@ class EvaluationRows(Rows):
             rows = connection.execute(query.order_by(t.trials.c.number).limit(limit)).mappings()
             return [_evaluation(row) for row in rows]
 
+    def kept_models(self, sweep_id: str) -> dict[tuple[str, int], str]:
+        """Return the folder of each model that a trial has kept for an evaluation, by trial and optimizer step."""
+        k = t.kept_models
+        query = select(k).join(t.trials, k.c.trial_id == t.trials.c.id).where(t.trials.c.sweep_id == sweep_id)
+        with self._read() as connection:
+            return {(row.trial_id, row.step): row.path for row in connection.execute(query)}
+
     def benchmark_results(self, sweep_id: str, benchmark: str | None = None) -> list[BenchmarkResult]:
         """Return what a sweep's evaluations have measured so far, by number of the evaluation, then by benchmark.
 

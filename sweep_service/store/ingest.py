@@ -98,6 +98,10 @@ def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: 
             connection.execute(t.samples.delete().where(same))
             row = {"trial_id": trial_id, "step": event["step"], "samples": event["samples"]}
             connection.execute(t.samples.insert().values(row))
+        case "checkpoint" if event.get("model_only"):
+            k = t.kept_models
+            connection.execute(k.delete().where(and_(k.c.trial_id == trial_id, k.c.step == event["step"])))
+            connection.execute(k.insert().values(trial_id=trial_id, step=event["step"], path=event["path"]))
         case "checkpoint":
             row = {"step": event["step"], "path": event["path"], "time": event["time"]}
             connection.execute(t.checkpoints.insert().values(trial_id=trial_id, attempt=attempt.number, **row))

@@ -175,6 +175,14 @@ checkpoints = Table(
     Column("time", Double, nullable=False),
 )
 
+kept_models = Table(
+    "kept_models",
+    metadata,
+    Column("trial_id", ForeignKey("trials.id"), primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("path", Text, nullable=False),
+)
+
 benchmark_results = Table(
     "benchmark_results",
     metadata,

@@ -1,7 +1,7 @@
 """The evaluations on benchmarks that follow from a sweep's spec and its trials. Pure."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sweep_service.sweep.records import Config, Evaluation, Stage, Trial, TrialState, new_id
@@ -11,24 +11,45 @@ _FIRST_NUMBER: Final = 1_000_000
 """Number of a sweep's first evaluation: above those of its trials, which are made later than some evaluations."""
 
 
+def is_measured(spec: SweepSpec, trial: Trial) -> bool:
+    """Whether the models of a trial are measured on benchmarks."""
+    return spec.benchmarks is not None and (trial.stage is Stage.CONFIRM or spec.benchmarks.of == "all")
+
+
+def steps_to_keep(spec: SweepSpec, trial: Trial) -> tuple[int, ...]:
+    """Return the optimizer steps before its last one after which a trial must keep its model to be measured."""
+    if spec.benchmarks is None or spec.benchmarks.at == "end" or not is_measured(spec, trial):
+        return ()
+    return tuple(sorted(step for step in spec.benchmarks.at if step < trial.total_steps))
+
+
 def missing_evaluations(
-    spec: SweepSpec, configs: Sequence[Config], trials: Sequence[Trial], evaluations: Sequence[Evaluation]
+    spec: SweepSpec,
+    configs: Sequence[Config],
+    trials: Sequence[Trial],
+    evaluations: Sequence[Evaluation],
+    kept_models: Collection[tuple[str, int]] = (),
 ) -> list[Evaluation]:
     """Return the evaluations that a sweep needs by now and does not have: of initial models, and of trained ones.
 
     Args:
         configs, trials, evaluations: all rows of the sweep.
+        kept_models: trials and steps whose models have been kept beside the last ones.
     """
     if spec.benchmarks is None:
         return []
-    measured = [trial for trial in trials if trial.stage is Stage.CONFIRM or spec.benchmarks.of == "all"]
+    at = spec.benchmarks.at
+    measured = [trial for trial in trials if is_measured(spec, trial)]
     by_id = {config.id: config for config in configs}
     wanted = dict[tuple[str, int, int], str | None]()
     for config in _initial_models([by_id[trial.config_id] for trial in measured]):
         wanted[config.id, 0, 0] = None
     for trial in measured:
-        if trial.state is TrialState.SUCCEEDED:
-            wanted[trial.config_id, trial.seed, trial.total_steps] = trial.id
+        steps = [step for step in steps_to_keep(spec, trial) if (trial.id, step) in kept_models]
+        if trial.state is TrialState.SUCCEEDED and (at == "end" or trial.total_steps in at):
+            steps.append(trial.total_steps)
+        for step in steps:
+            wanted[trial.config_id, trial.seed, step] = trial.id
     present = {(made.config_id, made.seed, made.model_step) for made in evaluations}
     new = [(key, trial_id) for key, trial_id in wanted.items() if key not in present]
     return [
@@ -72,7 +93,8 @@ def most_evaluations(spec: SweepSpec, tune: int, confirm: int) -> int:
         return 0
     trials = confirm + (tune if spec.benchmarks.of == "all" else 0)
     vary = any(name.partition(".")[0] in ("model", "task") for name in spec.space.names)
-    return trials + (trials if vary else min(1, trials))
+    models = 1 if spec.benchmarks.at == "end" else len(spec.benchmarks.at)
+    return trials * models + (trials if vary else min(1, trials))
 
 
 def measuring_request(spec: SweepSpec, model: str | None, results: str | None) -> dict[str, Any]:

@@ -31,10 +31,19 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["evaluation_id"], ["trials.id"], name="fk_benchmark_results_evaluation_id"),
         sa.PrimaryKeyConstraint("evaluation_id", "benchmark", name="pk_benchmark_results"),
     )
+    op.create_table(
+        "kept_models",
+        sa.Column("trial_id", sa.String(40), nullable=False),
+        sa.Column("step", sa.Integer(), nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["trial_id"], ["trials.id"], name="fk_kept_models_trial_id"),
+        sa.PrimaryKeyConstraint("trial_id", "step", name="pk_kept_models"),
+    )
 
 
 def downgrade() -> None:
     """Drop the evaluations with their attempts and results."""
+    op.drop_table("kept_models")
     op.drop_table("benchmark_results")
     evaluations = "SELECT id FROM trials WHERE stage = 'benchmark'"
     op.execute(sa.text(f"DELETE FROM attempts WHERE trial_id IN ({evaluations})"))

@@ -77,7 +77,7 @@ class Run:
         """End a trial after so many hours."""
         metrics = {"eval/avg_at_k": self.live.pop(name).config["loss"].get("beta1", 0) / 2}
         evaluation = {"type": "evaluation", "time": 1.0, "step": 8, "metrics": metrics}
-        saved = {"type": "checkpoint", "time": 1.0, "step": 8, "path": str(self.home)}
+        saved = {"type": "checkpoint", "time": 1.0, "step": 480, "path": str(self.home)}
         self.hold(name, hours * HOUR, [evaluation, saved] if ending == "SUCCEEDED" else None)
         self.ledger.complete(name, {"ending": ending, "message": None} | more)
 

@@ -206,6 +206,43 @@ def test_trials_do_not_count_evaluations_among_them(store: Store, tmp_path: Path
     assert all(trial.id in {t.id for t in store.list_trials(sweep_id)} for trial, _ in store.behind())
 
 
+def test_models_of_given_steps_are_measured_as_soon_as_they_are_kept_and_then_removed(
+    store: Store, tmp_path: Path
+) -> None:
+    run = Run(store, tmp_path, benchmarks={"names": ["arithmetic"], "at": [8, 16]})
+    run.train()
+    run.fill()
+    (name, job), *others = [(name, job) for name, job in run.live.items() if job.keep_models]
+    assert {job.keep_models for _, job in others} == {(8,)} == {job.keep_models}
+    (model := tmp_path / "model-8").mkdir()
+    saved = {"type": "checkpoint", "time": 1.0, "step": 8, "path": str(model), "model_only": True}
+    lines = json.dumps(saved) + "\n"
+    run.ledger.report(name, {"events": lines, "start": 0, "end": len(lines)})
+    assert store.newest_checkpoint(job.trial_id) is None  # no run goes on from a model alone
+    run.fill()
+    at_8 = next(one for one in measuring(run) if one.measure and one.measure["model"])
+    assert at_8.measure is not None
+    assert at_8.measure["model"] == str(model)
+    run.ledger.complete(next(n for n, j in run.live.items() if j is at_8), {"ending": "SUCCEEDED", "message": None})
+    assert not model.exists()
+    (evaluation,) = (one for one in run.evaluations if one.model_step == 8)
+    assert (evaluation.trial_id, evaluation.state) == (job.trial_id, TrialState.SUCCEEDED)
+    late = run.ledger
+    lines_then = "".join(json.dumps(event) + "\n" for event in [{**saved, "step": 16, "model_only": False}])
+    late.report(name, {"events": lines_then, "start": len(lines), "end": len(lines) + len(lines_then)})
+    late.complete(name, {"ending": "SUCCEEDED", "message": None})
+    run.fill()
+    assert {one.model_step for one in run.evaluations if one.trial_id == job.trial_id} == {8, 16}
+
+
+def test_without_its_last_step_a_trial_is_measured_at_the_named_ones_alone(store: Store, tmp_path: Path) -> None:
+    run = Run(store, tmp_path, benchmarks={"names": ["arithmetic"], "at": [8]})
+    run.train()
+    run.train()
+    run.fill()
+    assert [evaluation.trial_id for evaluation in run.evaluations] == [None]
+
+
 def test_a_sweep_without_benchmarks_has_no_evaluations(store: Store, tmp_path: Path) -> None:
     run = Run(store, tmp_path, benchmarks=None)
     run.train()
