@@ -360,6 +360,10 @@ def test_the_description_names_every_route_and_resolves(served: Served) -> None:
             f"/v1/sweeps/{{sweep_id}}/{part}"
             for part in ("best", "cancel", "configs", "events", "metrics", "probe", "report", "samples", "trials")
         ),
+        *(
+            f"/v1/sweeps/{{sweep_id}}/{part}"
+            for part in ("benchmarks", "benchmarks/{name}/problems", "benchmarks/{name}/samples", "evaluations")
+        ),
     }
     text = served.http.get("/openapi.json").text
     names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
