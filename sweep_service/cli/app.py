@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from sweep_service.cli import catalog_commands, doctor, probe_command, process_commands, recipe_command, sweep_commands
+from sweep_service.cli import (
+    benchmark_commands,
+    catalog_commands,
+    doctor,
+    probe_command,
+    process_commands,
+    recipe_command,
+    sweep_commands,
+)
 from sweep_service.cli.exits import HELP, ExitCode, exit_code
 from sweep_service.cli.output import print_data, print_error
 from sweep_service.errors import ServiceError
@@ -65,6 +73,7 @@ for group, name in (
     (catalog_commands.benchmarks, "benchmarks"),
 ):
     app.add_typer(group, name=name, rich_help_panel="Catalog")
+catalog_commands.benchmarks.command("scores")(benchmark_commands.scores)
 app.add_typer(process_commands.db, name="db", rich_help_panel="Service")
 
 

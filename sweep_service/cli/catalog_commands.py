@@ -46,7 +46,9 @@ from trainers.errors import ConfigError
 
 models = typer.Typer(help="Models on this machine.", no_args_is_help=True, rich_markup_mode="rich")
 datasets = typer.Typer(help="Datasets on this machine.", no_args_is_help=True, rich_markup_mode="rich")
-benchmarks = typer.Typer(help="Benchmarks on this machine.", no_args_is_help=True, rich_markup_mode="rich")
+benchmarks = typer.Typer(
+    help="Benchmarks on this machine, and scores on them.", no_args_is_help=True, rich_markup_mode="rich"
+)
 
 EntryName = Annotated[str | None, typer.Option("--name", help="The name to add it under. Default: the repository's.")]
 Config = Annotated[str | None, typer.Option("--config", help="The configuration of a dataset that has several.")]

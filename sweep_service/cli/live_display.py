@@ -30,7 +30,7 @@ class WatchedState:
     configs: dict[str, str]
     """Parameters of each config in words, by config id."""
     labels: dict[str, str]
-    """Name of each trial: parameters, seed and stage."""
+    """Name of each trial: parameters, seed and stage; of each evaluation: the trial whose model it measures."""
     phases: dict[str, str]
     """Phase of each trial before its first step."""
     probe: str | None
@@ -39,9 +39,10 @@ class WatchedState:
     events: list[Event]
     """Events since the state before."""
 
-    def label(self, trial_id: object) -> str:
-        """Return the name of a trial; its id, if that is all there is."""
-        return self.labels.get(str(trial_id), str(trial_id))
+    def label(self, event: Event) -> str:
+        """Return the name of the trial or evaluation that an event is about; its id, if that is all there is."""
+        about = str(event.data.get("trial_id", event.data.get("evaluation_id")))
+        return self.labels.get(about, about)
 
 
 class LiveDisplay(AbstractContextManager["LiveDisplay"]):
@@ -93,7 +94,7 @@ class LiveDisplay(AbstractContextManager["LiveDisplay"]):
             table.add_row(Text("  probe of the cost"), ProgressBar(1, 0, _BAR), Text(state.probe, "bright_black"))
         for trial in state.running[:room]:
             values = state.latest.get(trial.id, {})
-            label = Text("  " + state.label(trial.id), no_wrap=True, overflow="ellipsis")
+            label = Text("  " + state.labels.get(trial.id, trial.id), no_wrap=True, overflow="ellipsis")
             if trial.step == 0:
                 phase = Text(state.phases.get(trial.id, "starting"), "bright_black")
                 table.add_row(label, ProgressBar(1, 0, _BAR), phase)
@@ -127,7 +128,7 @@ class LineDisplay(AbstractContextManager["LineDisplay"]):
                 self._printed_at[trial.id] = now
                 phase = state.phases.get(trial.id, "starting")
                 doing = f"step {trial.step}/{trial.total_steps}" if trial.step else phase
-                self._print(now, f"{state.label(trial.id)}: {doing}")
+                self._print(now, f"{state.labels.get(trial.id, trial.id)}: {doing}")
 
     def remark(self, text: str) -> None:
         """Print a remark about what hinders watching."""
@@ -137,10 +138,16 @@ class LineDisplay(AbstractContextManager["LineDisplay"]):
         self._console.print(Text(f"{time.strftime('%H:%M:%S', time.localtime(when))}  {text}"))
 
 
+_ATTEMPT_ENDS = ("attempt.finished", "evaluation.attempt_finished")
+
+
 def _failure(event: Event, state: WatchedState) -> str | None:
     """Return the failure or warning in an event; None if there is none."""
-    data, label = event.data, state.label(event.data.get("trial_id"))
-    if event.type == "attempt.finished" and data["outcome"] not in (AttemptOutcome.SUCCEEDED, AttemptOutcome.CANCELLED):
+    data, label = event.data, state.label(event)
+    if event.type in _ATTEMPT_ENDS and data["outcome"] not in (
+        AttemptOutcome.SUCCEEDED,
+        AttemptOutcome.CANCELLED,
+    ):
         message = f": {str(data['message']).splitlines()[0]}" if data.get("message") else ""
         return f"{label}: attempt {data['attempt']} {data['outcome']}{message}"
     if event.type == "trial.warned":
@@ -150,7 +157,7 @@ def _failure(event: Event, state: WatchedState) -> str | None:
 
 def _line(event: Event, state: WatchedState) -> str | None:
     """Return the line that tells people of an event; None if there is nothing to tell."""
-    data, label = event.data, state.label(event.data.get("trial_id"))
+    data, label = event.data, state.label(event)
     match event.type:
         case "sweep.state_changed":
             return f"{data['state']}" + (f": {data['message']}" if data.get("message") else "")
@@ -166,6 +173,10 @@ def _line(event: Event, state: WatchedState) -> str | None:
             return f"probe: {data['state']}" + (f": {data['message']}" if data.get("message") else "")
         case "probe.reused":
             return f"probe: the one of {data['sweep_id']} serves this sweep, too"
+        case "evaluations.added":
+            return f"{plural(data['evaluations'], 'model')} to be measured on benchmarks"
+        case "evaluation.measured":
+            return f"{label}: {data['benchmark']} avg@k {number(data['avg_at_k'])}"
         case "trial.started":
             return f"{label}: started, attempt {data['attempt']}"
         case "trial.evaluated":
@@ -176,5 +187,7 @@ def _line(event: Event, state: WatchedState) -> str | None:
             return _failure(event, state)
         case "attempt.finished":
             return _failure(event, state) or f"{label}: {data['outcome']}"
+        case "evaluation.attempt_finished":
+            return _failure(event, state)
         case _:
             return None

@@ -101,6 +101,10 @@ class _Watcher:
             for trial in self.client.trials(self.sweep_id):
                 params = self._configs.get(trial.config_id) or trial.config_id
                 self._labels[trial.id] = f"{params} seed {trial.seed} {trial.stage}"
+        if any(event.type == "evaluations.added" for event in events):
+            for evaluation in self.client.evaluations(self.sweep_id):
+                model = self._labels.get(evaluation.trial_id or "", "initial model")
+                self._labels[evaluation.id] = f"{model}, step {evaluation.model_step}" if evaluation.trial_id else model
         for event in events:
             if event.type == "trial.progress":
                 done, total = event.data["done"], event.data["total"]

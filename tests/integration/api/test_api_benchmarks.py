@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from sweep_service.store import Fence
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.evaluations import missing_evaluations
 from sweep_service.sweep.records import Evaluation
-from tests.integration.api.conftest import Served
-from tests.integration.api.played_sweep import SPEC, play
+from tests.integration.api.conftest import Served, Sweeps
+from tests.integration.api.played_sweep import SPEC, finish, play
 
 NAMES = ["arithmetic", "expressions"]
 MEASURED = SPEC | {"benchmarks": {"names": NAMES, "of": "all", "samples": 4}}
@@ -149,3 +150,51 @@ def test_benchmarks_are_checked_with_everything_else(client: Client) -> None:
     places = {error.pointer: error.detail for error in refusal.value.errors}
     assert set(places) == {"/benchmarks/names", "/benchmarks/of"}
     assert places["/benchmarks/of"].startswith("confirmed: there is no confirm stage")
+
+
+def test_the_command_shows_means_over_seeds_and_what_is_not_measured(
+    served: Served, sweeps: Sweeps, sweep_id: str
+) -> None:
+    ran = sweeps("benchmarks", "scores")
+    assert ran.code == 0, ran.err
+    head, *rows = ran.out.splitlines()
+    assert "arithmetic avg@4 (SEEDS)" in head
+    assert "MEAN" in head
+    (initial,) = (row for row in rows if "initial model" in row)
+    assert initial.split()[-3:] == ["0.000", "(1)", "0.000"]
+    (baseline,) = (row for row in rows if "baseline" in row)
+    assert baseline.split()[-3:] == ["0.500", "(2)", "0.500"]
+    assert ran.err == ""
+
+
+def test_the_command_says_which_models_are_not_measured_and_why(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.http.post("/v1/sweeps", json=MEASURED).json()["id"]
+    assert "nothing is measured" in sweeps("benchmarks", "scores").err
+    fence, store = play(served.store, sweep_id), served.store
+    new = missing_evaluations(
+        store.get_sweep(sweep_id).spec, store.list_configs(sweep_id), store.list_trials(sweep_id), []
+    )
+    store.add_evaluations(fence, new)
+    measure(served, fence, new[0])
+    store.end_waiting(fence, Ending.FAILED, "the weights of its trial are gone", new[1].id)
+    ran = sweeps("benchmarks", "scores")
+    assert "FAILED" in ran.err
+    assert f"the model of trial {new[1].trial_id}, 0 of 2 benchmarks: the weights of its trial are gone" in ran.err
+    assert "PENDING" in ran.err
+    assert len(ran.out.splitlines()) == 2
+
+
+def test_the_command_writes_scores_and_problems_as_csv_and_json(client: Client, sweeps: Sweeps, sweep_id: str) -> None:
+    assert sweeps("benchmarks", "scores", "--csv").out == client.benchmarks_csv(sweep_id)
+    problems = sweeps("benchmarks", "scores", sweep_id, "--problems", "expressions").out
+    assert problems == client.benchmarks_csv(sweep_id, "expressions")
+    rows = json.loads(sweeps("benchmarks", "scores", "--json").out)
+    assert [row["avg_at_k"] for row in rows] == [score.avg_at_k for score in client.benchmark_scores(sweep_id)]
+
+
+def test_watching_tells_of_each_model_that_is_measured(served: Served, sweeps: Sweeps, sweep_id: str) -> None:
+    finish(served.store, Fence(sweep_id, served.store.get_sweep(sweep_id).epoch))
+    told = sweeps("watch").err
+    assert "8 models to be measured on benchmarks" in told
+    assert "initial model: arithmetic avg@k 0.000" in told
+    assert "seed 1 tune, step 80: expressions avg@k 0.500" in told

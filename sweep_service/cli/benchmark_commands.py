@@ -1,0 +1,107 @@
+"""The command that prints what a sweep's models score on its benchmarks."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from sweep_service.cli.arguments import Json, Which, connect, find_sweep
+from sweep_service.cli.output import number, print_data, print_json, print_table, say, state_text
+from sweep_service.schemas import BenchmarkScoreView, ConfigView, EvaluationView
+from sweep_service.sweep.labels import params_text, telling_params
+from sweep_service.sweep.records import Role
+
+Scores = Sequence[BenchmarkScoreView]
+
+
+def scores(
+    sweep: Which = None,
+    problems: Annotated[
+        str | None, typer.Option("--problems", metavar="NAME", help="Each problem of this benchmark, as CSV.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Every model on every benchmark, as CSV.")] = False,
+    json: Json = False,
+) -> None:
+    """Show what a sweep's models score on its benchmarks: avg@k, mean over seeds.
+
+    The report has the differences to the baseline with their intervals.
+
+    [bold]sweeps benchmarks scores demo[/bold]
+    [bold]sweeps benchmarks scores demo --problems aime24 > problems.csv[/bold]
+    """
+    with connect() as client:
+        sweep_id = find_sweep(client, sweep)
+        if csv or problems is not None:
+            print_data(client.benchmarks_csv(sweep_id, problems).rstrip("\n"))
+            return
+        all_scores = list(client.benchmark_scores(sweep_id))
+        if json:
+            print_json(all_scores)
+            return
+        evaluations, configs = list(client.evaluations(sweep_id)), list(client.configs(sweep_id))
+    if not evaluations:
+        say("nothing is measured: the sweep names no benchmarks, or none of its models is there yet")
+        return
+    _print_scores(all_scores, configs)
+    _print_open(evaluations)
+
+
+def _print_scores(all_scores: Scores, configs: Sequence[ConfigView]) -> None:
+    names = list(dict.fromkeys(score.benchmark for score in all_scores))
+    told = telling_params(configs)
+    rows = [
+        (
+            config_id,
+            _role(step, next(config for config in configs if config.id == config_id)),
+            params_text(told[config_id]) or "-",
+            str(step),
+            *_cells(of_model, names),
+        )
+        for (config_id, step), of_model in _by_model(all_scores).items()
+    ]
+    columns = [*(_heading(name, all_scores) for name in names), "MEAN"]
+    print_table(
+        ("CONFIG", "ROLE", "PARAMETERS", "STEP", *columns), rows, right=("STEP", *columns), loose=("PARAMETERS",)
+    )
+
+
+def _by_model(all_scores: Scores) -> dict[tuple[str, int], Scores]:
+    """Group scores by config and optimizer step: one group holds all seeds."""
+    groups = dict[tuple[str, int], list[BenchmarkScoreView]]()
+    for score in all_scores:
+        groups.setdefault((score.config_id, score.model_step), []).append(score)
+    return dict(groups)
+
+
+def _role(step: int, config: ConfigView) -> str:
+    if step == 0:
+        return "initial model"
+    return ", ".join(role.value for role in config.roles if role is not Role.SPACE) or "-"
+
+
+def _heading(name: str, all_scores: Scores) -> str:
+    samples = next(score.samples for score in all_scores if score.benchmark == name)
+    return f"{name} avg@{samples} (SEEDS)"
+
+
+def _cells(of_model: Scores, names: Sequence[str]) -> list[str]:
+    """Return a cell for each benchmark, and the mean over them where all are measured."""
+    values: Mapping[str, list[float]] = {
+        name: [score.avg_at_k for score in of_model if score.benchmark == name and score.avg_at_k is not None]
+        for name in names
+    }
+    cells = [f"{number(fmean(seeds))} ({len(seeds)})" if seeds else "-" for seeds in values.values()]
+    whole = all(values.values())
+    return [*cells, number(fmean(fmean(seeds) for seeds in values.values())) if whole else "-"]
+
+
+def _print_open(evaluations: Iterable[EvaluationView]) -> None:
+    """Say which models are not measured yet, and which never will be."""
+    for evaluation in evaluations:
+        if evaluation.step < evaluation.total_steps:
+            model = "the initial model" if evaluation.trial_id is None else f"the model of trial {evaluation.trial_id}"
+            done = f"{evaluation.step} of {evaluation.total_steps} benchmarks"
+            reason = f": {evaluation.message}" if evaluation.message else ""
+            say(str(Text.assemble(state_text(evaluation.state), f"  {model}, {done}{reason}")))
