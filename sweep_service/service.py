@@ -42,6 +42,7 @@ from sweep_service.sweep.records import (
     TrialState,
     new_id,
 )
+from trainers.catalog.entries import BenchmarkEntry, all_entries
 from trainers.yaml_text import write_yaml
 
 
@@ -68,7 +69,8 @@ class SweepService:
         spec = check_spec(raw, self.settings.cache)
         earlier = self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"}), spec.resources)
         probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
-        plan = make_plan(spec, earlier, measured(probe))
+        problems = {entry.name: entry.problems for entry in all_entries(self.settings.cache, BenchmarkEntry)}
+        plan = make_plan(spec, earlier, measured(probe), problems)
         return with_prompts(plan, spec, self.settings.cache)
 
     def submit(self, raw: object, idempotency_key: str | None = None) -> tuple[Sweep, bool]:

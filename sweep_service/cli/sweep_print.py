@@ -29,6 +29,7 @@ from sweep_service.schemas import (
     SweepView,
     TrialView,
 )
+from sweep_service.sweep.benchmark_cost import BenchmarksPlan, Sampled
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
 from sweep_service.sweep.labels import params_text, telling_params
 from sweep_service.sweep.plan import SweepPlan
@@ -55,6 +56,8 @@ def print_plan(plan: SweepPlan) -> None:
         facts |= {"memory": memory_text(plan.cost), "disk": disk}
     if plan.budget:
         facts["budget"] = _budget(plan.budget, plan.trials)
+    if plan.benchmarks:
+        facts["measured"] = _benchmarks(plan.benchmarks, plan.hours_unit)
     console.print(Text(plan.name, "bold"))
     print_facts(facts, 9)
     for params, roles in list(zip(plan.first_configs, plan.first_roles, strict=True))[:_SHOWN_CONFIGS]:
@@ -84,6 +87,20 @@ def _budget(budget: BudgetPlan, trials: Mapping[str, int]) -> str:
     reserve = f", {budget.kept_for_confirm:.3g} kept for the confirm stage" if budget.kept_for_confirm else ""
     certain = f"{budget.sure_tune_trials} of {trials[Stage.TUNE]} tune trials are sure to begin"
     return f"{budget.max_gpu_hours:g} GPU-hours{reserve}; {certain}"
+
+
+def _benchmarks(plan: BenchmarksPlan, unit: str) -> str:
+    """Say what the benchmarks cost, and what fewer samples would save and lose."""
+    names = ", ".join(f"{name} ({plan.problems[name]} x {samples})" for name, samples in plan.samples.items())
+    text = f"{plan.models} models on {names}: {_sampled(plan.planned, unit)}"
+    if plan.fewer is None:
+        return text
+    return f"{text}; with benchmarks.samples {plan.fewer_samples}: {_sampled(plan.fewer, unit)}"
+
+
+def _sampled(sampled: Sampled, unit: str) -> str:
+    hours = "" if sampled.hours is None else f", at most {sampled.hours:.2g} {unit}"
+    return f"{sampled.completions:,} completions{hours}, sampling error of a model's mean up to ±{sampled.error:.3f}"
 
 
 def print_sweep(

@@ -1,6 +1,6 @@
 """The configs and trials that follow from a spec, and an estimate of their cost. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sweep_service.errors import SpecError
 from sweep_service.sweep.baselines import clip_higher, clipped
+from sweep_service.sweep.benchmark_cost import BenchmarksPlan, benchmarks_plan
 from sweep_service.sweep.budget import BudgetPlan, StageCounts, budget_plan, budget_warnings
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
 from sweep_service.sweep.labels import telling_params
@@ -39,6 +40,7 @@ class SweepPlan(BaseModel):
     basis: str = Field(description="Where seconds_per_step comes from.")
     cost: SweepCost | None = Field(default=None, description="At full length, if a probe has measured it.")
     budget: BudgetPlan | None = Field(default=None, description="With GPUs and budget.max_trial_hours.")
+    benchmarks: BenchmarksPlan | None = Field(default=None, description="What they cost beside the training.")
     prompts: tuple[Prompt, ...] = Field(
         default=(), description="Three of the base configuration, as a pretrained model reads them."
     )
@@ -212,12 +214,18 @@ def too_many_trials(spec: SweepSpec) -> list[SpecError]:
     return [SpecError("/seeds", f"{text} are {trials} trials, more than {MAX_TRIALS}; {remedy}")]
 
 
-def make_plan(spec: SweepSpec, seconds_per_step: float | None, measured: Measured | None = None) -> SweepPlan:
+def make_plan(
+    spec: SweepSpec,
+    seconds_per_step: float | None,
+    measured: Measured | None = None,
+    problems: Mapping[str, int] | None = None,
+) -> SweepPlan:
     """Say what a sweep would run and cost.
 
     Args:
         seconds_per_step: measured on earlier trials of the same shape, the best basis; None without such trials.
         measured: figures of a probe of the same shape; without both, a shipped guess is used.
+        problems: number of problems of each benchmark of the spec; None leaves their cost out.
     """
     tune, confirm = counts = stage_counts(spec)
     configs = first_configs(spec, "plan", None if measured else _SHOWN)
@@ -244,6 +252,7 @@ def make_plan(spec: SweepSpec, seconds_per_step: float | None, measured: Measure
         basis=estimate.basis,
         cost=cost,
         budget=budget_plan(spec, counts),
+        benchmarks=None if problems is None else benchmarks_plan(spec, counts, problems, measured),
         warnings=warnings + budget_warnings(spec, counts, estimate.trial_s),
     )
 
