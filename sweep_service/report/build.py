@@ -11,6 +11,7 @@ from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import config_row, in_order, trial_row
 from sweep_service.report.formatting import count
 from sweep_service.report.model import Comparison, ConfigRow, Report, SweepInfo, TrialRow
+from sweep_service.report.parts.benchmark_table import benchmark_table
 from sweep_service.report.parts.best_config import card, pick
 from sweep_service.report.parts.budget_comparison import budget_comparisons
 from sweep_service.report.parts.cautions import cautions
@@ -50,6 +51,7 @@ def build(inputs: ReportInputs) -> Report:
         objective=_objective_text(inputs),
         halves=inputs.halves,
         verdict=facts.verdict,
+        benchmarks=benchmark_table(facts),
         cautions=cautions(facts),
         best=card(facts),
         comparisons=list(facts.comparisons),
@@ -117,7 +119,7 @@ def _sweep_info(inputs: ReportInputs) -> SweepInfo:
     spent, spec = inputs.spent, sweep.spec
     return SweepInfo(
         **sweep.model_dump(include={"id", "name", "message", "created_at", "spec_digest"}),
-        trial_hours=sum(trial.held_s for trial in spent.begun) / 3600,
+        trial_hours=sum(work.held_s for work in spent.begun if not work.measures) / 3600,
         gpu_hours=gpu_hours(spec, spent).used,
         max_gpu_hours=spec.budget.max_gpu_hours,
         state=sweep.state,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
 
-REPORT_VERSION: Final = 6
+REPORT_VERSION: Final = 7
 """Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 
@@ -40,7 +40,7 @@ class SweepInfo(ReportPart):
     trial_hours: float
     """Hours for which trials held their CPUs and GPUs, all attempts together; waiting is left out."""
     gpu_hours: float
-    """GPU-hours: `trial_hours` times the GPUs that a trial holds, and the probe's; 0 on CPUs."""
+    """GPU-hours of trials, of evaluations on benchmarks and of the probe; 0 on CPUs."""
     max_gpu_hours: float | None = None
     """Limit of the budget in GPU-hours; None without one."""
     spec_digest: str
@@ -312,6 +312,74 @@ class Descriptive(ReportPart):
     """Part of `training_sd` that comes from sampling completions at evaluations."""
 
 
+class BenchmarkDifference(ReportPart):
+    """A config minus the baseline on benchmarks, paired by training seed and by problem."""
+
+    difference: float
+    low: float | None
+    """Lower end of the 95 % interval, over other seeds and other problems of the same kind; those of all compared
+    configs hold at once. None on tune seeds, which chose the configs, and for fewer than 3 paired seeds."""
+    high: float | None
+    """Upper end, which holds by itself."""
+    num_seeds: int
+    """Number of training seeds on which both models were measured."""
+    num_problems: int
+    shown: bool
+    """Whether the interval excludes 0."""
+
+
+class BenchmarkCell(ReportPart):
+    """The models of one config on one benchmark, or on all."""
+
+    mean: float
+    """avg@k, mean over seeds; on all benchmarks, their mean with equal weights."""
+    num_seeds: int
+    """Number of models measured; 1 for an initial model."""
+    num_problems: int
+    k: int | None
+    """Completions of each problem; None for the mean over benchmarks."""
+    pass_at_k: dict[int, float] = {}
+    """By k: the chance that one of k completions is right, mean over seeds; empty for the mean over benchmarks."""
+    difference: BenchmarkDifference | None = None
+    """Distance from the baseline; None for initial models, the baseline itself, and where no seed is shared."""
+
+
+class BenchmarkColumn(ReportPart):
+    """One benchmark, or the mean over all of them."""
+
+    benchmark: str | None
+    """Name in the catalog; None for the mean over all benchmarks, which weigh the same."""
+    leader: str | None
+    """Id of the config with the highest mean, if it is shown to be above the baseline; None otherwise."""
+
+
+class BenchmarkRow(ReportPart):
+    """The models of one config after their last update, or a model before any."""
+
+    config_id: str
+    """Of an initial model: the first config that starts from it."""
+    label: str
+    initial: bool = False
+    stage: Stage | None
+    """Stage of the measured trials: the confirm stage where the config has it; None for an initial model."""
+    cells: list[BenchmarkCell | None]
+    """One for each column; None where no model was measured."""
+    missing: dict[str, int] = {}
+    """Number of models that were not measured on every benchmark, by reason."""
+
+
+class BenchmarkTable(ReportPart):
+    """What benchmarks say about the trained models. They neither choose a config nor make the verdict."""
+
+    columns: list[BenchmarkColumn]
+    rows: list[BenchmarkRow]
+    """Initial models, the baseline, further comparators, then the configs of the space, best objective first."""
+    sentence: str
+    """Whether the mean over benchmarks agrees with the verdict on the objective."""
+    text: list[str]
+    """Sentences that say how to read the table, and how much its problems can show."""
+
+
 class Cell(ReportPart):
     """One combination of two parameters (and the facet's)."""
 
@@ -544,7 +612,7 @@ class CurveSet(ReportPart):
 class Report(ReportPart):
     """Everything that the report says."""
 
-    report_version: Literal[6] = REPORT_VERSION
+    report_version: Literal[7] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """Whether the sweep was still running, so that every number may change."""
@@ -555,6 +623,8 @@ class Report(ReportPart):
     """Whether one half of the validation problems chose configs and the other half measured them."""
     higher_is_better: Literal[True] = True
     verdict: Verdict
+    benchmarks: BenchmarkTable | None = None
+    """None where the spec names no benchmarks."""
     cautions: list[Caution]
     best: BestConfig | None
     comparisons: list[Comparison]

@@ -39,6 +39,8 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
         samples=tuple(store.last_samples(sweep_id, _shown(trials))),
         checkpoints=tuple(store.newest_checkpoints(sweep_id)),
         problem_counts=tuple(store.problem_counts(sweep_id, sweep.spec.objective.last)),
+        evaluations=tuple(store.list_evaluations(sweep_id)),
+        benchmark_results=tuple(store.benchmark_results(sweep_id)),
         mlflow_url=settings.mlflow_links or None,
         versions={name: metadata.version(name) for name in _PACKAGES},
         provenance=_provenance(configs, settings),

@@ -12,7 +12,17 @@ from pydantic_core import to_json
 from sweep_service.report.model import REPORT_VERSION
 from sweep_service.sweep.budget import Spent, WorkTime
 from sweep_service.sweep.objective import used_measures
-from sweep_service.sweep.records import Checkpoint, Config, ProblemCounts, Sample, Stage, Sweep, Trial
+from sweep_service.sweep.records import (
+    BenchmarkResult,
+    Checkpoint,
+    Config,
+    Evaluation,
+    ProblemCounts,
+    Sample,
+    Stage,
+    Sweep,
+    Trial,
+)
 from sweep_service.sweep.series import Series, TrialSeries
 from trainers.evaluation.problem_parts import PART_METRICS, part_metric
 from trainers.evaluation.problem_parts import PARTS as PROBLEM_PARTS
@@ -77,6 +87,9 @@ class ReportInputs:
     """The newest checkpoint of each trial."""
     problem_counts: tuple[ProblemCounts, ...] = ()
     """Right samples by problem of each trial's last `objective.last` evaluations; none where trainers did not count."""
+    evaluations: tuple[Evaluation, ...] = ()
+    """Models that were to be measured on benchmarks, by number."""
+    benchmark_results: tuple[BenchmarkResult, ...] = ()
     mlflow_url: str | None = None
     """Address at which people reach MLflow; None leaves its links out."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -87,9 +100,10 @@ class ReportInputs:
 
     @property
     def spent(self) -> Spent:
-        """Time that the sweep's trials and its probe have taken."""
-        begun = [WorkTime(trial.state, trial.held_s) for trial in self.trials if trial.attempts]
-        return Spent(begun, self.probe_gpu_hours)
+        """Time that the sweep's trials, its evaluations and its probe have taken."""
+        trials = [WorkTime(trial.state, trial.held_s) for trial in self.trials if trial.attempts]
+        evaluations = [WorkTime(one.state, one.held_s, measures=True) for one in self.evaluations if one.attempts]
+        return Spent([*trials, *evaluations], self.probe_gpu_hours)
 
     def get(self, trial_id: str, key: str) -> Series | None:
         """Return one metric of one trial; None if it was never recorded."""
@@ -124,6 +138,7 @@ class ReportInputs:
         digest = hashlib.sha256(f"{REPORT_VERSION}\n".encode())
         digest.update(self.sweep.model_dump_json(exclude={"epoch"}).encode())
         digest.update(to_json((self.configs, self.trials, self.samples, self.checkpoints, self.problem_counts)))
+        digest.update(to_json((self.evaluations, self.benchmark_results)))
         for trial in self.trials:
             if series := self.series.get(trial.id):
                 for name, array in series.arrays():

@@ -50,6 +50,9 @@ def render_html(report: Report) -> bytes:
         "outcome_note": _OUTCOMES[report.verdict.outcome],
         "scale": _scale(report.verdict.comparison),
         "numbers": {trial.id: trial.number for trial in report.trials},
+        "column_names": views.column_names(report.benchmarks) if report.benchmarks else [],
+        "entropy_kept": views.entropy_kept(report),
+        "passes": views.passes(report.benchmarks) if report.benchmarks else [],
         "varied": views.varied(report),
         "reference": views.reference(report),
         "against": views.reference_name(report),
@@ -95,6 +98,7 @@ def _environment() -> Environment:
         utc=_utc,
         amount=_amount,
         spread=_spread,
+        missing_text=views.missing_text,
     )
     cast("dict[str, Any]", environment.globals).update(interval=interval, SPACE=Role.SPACE, DASHES=DASHES)
     return environment
@@ -132,6 +136,7 @@ def _contents(report: Report, seeds: Figure | None, figures: Sequence[Section]) 
     early = report.verdict.outcome is Outcome.EXPLORATORY
     parts = [
         ("verdict", "Verdict", True),
+        ("benchmarks", "Benchmarks", report.benchmarks is not None),
         ("warnings", f"Warnings {len(report.cautions)}", bool(report.cautions)),
         ("exploration", "Parameters", exploring and early),
         ("best", "Best config", report.best is not None),

@@ -6,6 +6,9 @@ from typing import Final
 
 from sweep_service.report.formatting import NOTHING, count, estimate, interval, number, signed
 from sweep_service.report.model import (
+    BenchmarkCell,
+    BenchmarkDifference,
+    BenchmarkTable,
     BestConfig,
     BudgetComparison,
     Claim,
@@ -42,6 +45,7 @@ def render_markdown(report: Report) -> bytes:
     parts = [
         *_head(report),
         *_verdict(report.verdict),
+        *_part("Benchmarks", _benchmarks(report, report.benchmarks) if report.benchmarks else []),
         *_part("Warnings", _cautions(report)),
         *(exploration if exploring else []),
         *_part("Best config of the space", _best(report.best, halves=report.halves) if report.best else []),
@@ -106,6 +110,48 @@ def _head(report: Report) -> list[str]:
 def _verdict(verdict: Verdict) -> list[str]:
     ties = [f"**Which may be the best.** {plain(verdict.ties.text)}"] if verdict.ties else []
     return [*ties, *([f"**What to train next.** {plain(verdict.next.text)}"] if verdict.next else [])]
+
+
+def _benchmarks(report: Report, measured: BenchmarkTable) -> list[str]:
+    entropy = views.entropy_kept(report)
+    rows = [
+        [
+            plain(row.label) + (" (tune seeds)" if row.stage is Stage.TUNE else ""),
+            *(
+                _cell(cell, leads=column.leader == row.config_id and not row.initial)
+                for column, cell in zip(measured.columns, row.cells, strict=True)
+            ),
+            number(None if row.initial else entropy.get(row.config_id), 2),
+            plain(views.missing_text(row)) or NOTHING,
+        ]
+        for row in measured.rows[:_MOST_CONFIGS]
+    ]
+    more = len(measured.rows) - _MOST_CONFIGS
+    names = [f"{plain(name)}, Δ baseline, 95 %" for name in views.column_names(measured)]
+    return [
+        plain(measured.sentence),
+        table(["model", *names, "entropy kept", "missing"], rows),
+        *([f"… and {count(more, 'more row')} in the JSON."] if more > 0 else []),
+        bullets([plain(line) for line in measured.text]),
+        *(
+            table(
+                [plain(name), *(f"pass@{k}" for k in sizes)],
+                [[plain(label), *(number(by_k.get(k)) for k in sizes)] for label, by_k in models[:_MOST_CONFIGS]],
+            )
+            for name, sizes, models in views.passes(measured)
+        ),
+    ]
+
+
+def _cell(cell: BenchmarkCell | None, *, leads: bool) -> str:
+    if cell is None:
+        return NOTHING
+    average = f"{number(cell.mean)}{'' if cell.k is None else f' avg@{cell.k}'}"
+    delta = cell.difference
+    parts = [f"**{average}**" if leads else average]
+    if delta:
+        parts.append(f"{_difference(delta)}{' *shown*' if delta.shown else ''}")
+    return "; ".join([*parts, f"n {cell.num_seeds}", count(cell.num_problems, "problem")])
 
 
 def _cautions(report: Report) -> list[str]:
@@ -203,7 +249,7 @@ def _comparisons(report: Report) -> list[str]:
     return parts
 
 
-def _difference(compared: Comparison | BudgetComparison | views.Delta | None) -> str:
+def _difference(compared: Comparison | BudgetComparison | BenchmarkDifference | views.Delta | None) -> str:
     if compared is None:
         return NOTHING
     return estimate(compared.difference, compared.low, compared.high, sign=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from sweep_service.report.model import (
+    BenchmarkRow,
+    BenchmarkTable,
     BudgetComparison,
     Comparison,
     ConfigRow,
@@ -84,6 +86,31 @@ def varied(report: Report) -> list[str]:
     return list(
         dict.fromkeys(name for row in sorted(report.configs, key=lambda row: row.number) for name in row.params)
     )
+
+
+def column_names(table: BenchmarkTable) -> list[str]:
+    """Return the names of the columns of the table of benchmarks: benchmarks as in the catalog, and their mean."""
+    return ["mean over benchmarks" if column.benchmark is None else column.benchmark for column in table.columns]
+
+
+def entropy_kept(report: Report) -> dict[str, float | None]:
+    """Return each config's entropy at the end divided by that at the start, by config id."""
+    return {row.id: row.entropy_kept for row in report.configs}
+
+
+def missing_text(row: BenchmarkRow) -> str:
+    """Say how many of a row's models are missing, like `2 diverged, 1 evaluation failed`; empty if none is."""
+    return ", ".join(f"{n} {reason}" for reason, n in row.missing.items())
+
+
+def passes(table: BenchmarkTable) -> list[tuple[str, list[int], list[tuple[str, dict[int, float]]]]]:
+    """Return for each benchmark its name, the values of k, and each row's label with its pass@k by k."""
+    found: list[tuple[str, list[int], list[tuple[str, dict[int, float]]]]] = []
+    for place, name in enumerate(column_names(table)):
+        cells = [(row.label, cell.pass_at_k) for row in table.rows if (cell := row.cells[place]) and cell.pass_at_k]
+        if cells:
+            found.append((name, sorted({k for _, by_k in cells for k in by_k}), cells))
+    return found
 
 
 def failures(report: Report) -> list[TrialRow]:

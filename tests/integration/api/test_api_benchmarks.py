@@ -3,16 +3,20 @@
 import csv
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sweep_service.client import Client
 from sweep_service.errors import InvalidSpec, NotFound
+from sweep_service.report.build import build
+from sweep_service.settings import Settings
 from sweep_service.store import Fence
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.evaluations import missing_evaluations
 from sweep_service.sweep.records import Evaluation
+from sweep_service.worker.reports import gather
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import SPEC, finish, play
 
@@ -125,6 +129,23 @@ def test_completions_of_a_model_stay_on_one_page(served: Served, client: Client,
     page = served.http.get(f"/v1/sweeps/{sweep_id}/benchmarks/arithmetic/samples", params={"page_size": 1}).json()
     assert len(page["items"]) == 2
     assert page["next_page_token"]
+
+
+def test_the_report_has_the_stored_scores_in_its_table(served: Served, sweep_id: str, tmp_path: Path) -> None:
+    inputs = gather(served.store, sweep_id, Settings(home=tmp_path))
+    assert len(inputs.benchmark_results) == 2 * len(inputs.evaluations) > 2
+    assert sum(work.held_s for work in inputs.spent.begun if work.measures) == 9.0 * len(inputs.evaluations)
+    found = build(inputs).benchmarks
+    assert found is not None
+    assert [column.benchmark for column in found.columns] == [*NAMES, None]
+    initial, trained = found.rows[:2]
+    assert [cell and (cell.mean, cell.num_seeds, cell.k) for cell in initial.cells] == [
+        (0, 1, 4),
+        (0, 1, 4),
+        (0, 1, None),
+    ]
+    assert [cell and cell.mean for cell in trained.cells] == [0.5, 0.5, 0.5]
+    assert sum(row.missing.get("diverged", 0) for row in found.rows) == 1
 
 
 def test_a_sweep_that_is_not_there_has_no_benchmarks(client: Client) -> None:

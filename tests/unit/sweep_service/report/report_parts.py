@@ -7,6 +7,11 @@ from typing import Any
 from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.model import (
+    BenchmarkCell,
+    BenchmarkColumn,
+    BenchmarkDifference,
+    BenchmarkRow,
+    BenchmarkTable,
     BestConfig,
     BudgetComparison,
     Caution,
@@ -80,6 +85,7 @@ def with_every_part(report: Report, says: Callable[[int], str] = "sentence {}".f
     assert best is not None
     parts: dict[str, Any] = {
         "verdict": _verdict(report, rows, says),
+        "benchmarks": _benchmarks(rows, says),
         "cautions": [Caution(code=says(n), rule=says(n + 1), text=says(n + 2), trials=_ids(report)) for n in range(4)],
         "best": _best(best, report, says),
         "budgets": [
@@ -117,6 +123,27 @@ def _verdict(report: Report, rows: list[ConfigRow], says: Callable[[int], str]) 
     ]
     more = Purchase(text=says(1), config_ids=[], more_seeds=4, difference=0.02, power=0.8)
     return report.verdict.model_copy(update={"ties": TieSet(members=members, text=says(0)), "next": more})
+
+
+def _benchmarks(rows: list[ConfigRow], says: Callable[[int], str]) -> BenchmarkTable:
+    difference = BenchmarkDifference(
+        difference=0.1, low=0.05, high=0.15, num_seeds=4, num_problems=30, shown=True
+    )  # fmt: skip
+    cell = BenchmarkCell(mean=0.5, num_seeds=4, num_problems=30, k=8, pass_at_k={1: 0.5, 8: 0.8}, difference=difference)
+    return BenchmarkTable(
+        columns=[
+            BenchmarkColumn(benchmark=says(1), leader=rows[0].id),
+            BenchmarkColumn(benchmark=None, leader=None),
+        ],
+        rows=[
+            BenchmarkRow(
+                config_id=row.id, label=says(n), stage=Stage.CONFIRM, cells=[cell, None], missing={says(n + 1): 2}
+            )
+            for n, row in enumerate(rows)
+        ],
+        sentence=says(2),
+        text=[says(n) for n in range(4)],
+    )
 
 
 def _best(best: BestConfig, report: Report, says: Callable[[int], str]) -> BestConfig:

@@ -1,0 +1,130 @@
+"""Sentences about the table of benchmarks: whether it agrees with the verdict, and how much its problems can show."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean, median
+
+from sweep_service.report.facts.measured_models import MeasuredModel
+from sweep_service.report.formatting import count, estimate, number
+from sweep_service.report.model import BenchmarkCell, BenchmarkDifference, BenchmarkRow, Outcome, Verdict
+from sweep_service.report.statistics.critical_values import student_critical
+from sweep_service.sweep.records import Role, Stage
+from sweep_service.sweep.spec import MIN_SEEDS, Benchmarks
+
+
+def agreement(verdict: Verdict, rows: Sequence[BenchmarkRow]) -> str:
+    """Say whether the mean over benchmarks agrees with the verdict, which it never changes."""
+    stays = "The verdict rests on the objective alone."
+    compared = verdict.comparison
+    if compared is None or compared.comparator_role is not Role.BASELINE:
+        return f"The verdict compares no config with the baseline, so benchmarks neither support nor oppose it. {stays}"
+    row = next((row for row in rows if row.config_id == compared.config_id and not row.initial), None)
+    cell = row.cells[-1] if row else None
+    if cell is None or cell.difference is None:
+        return f"{compared.label} and the baseline have no seed on which both were measured on every benchmark. {stays}"
+    mean = "The mean over benchmarks" if row and len(row.cells) > 1 else "The benchmark"
+    return f"{mean} {_stance(cell.difference, compared.label, verdict.outcome)} {stays}"
+
+
+def _stance(difference: BenchmarkDifference, label: str, outcome: Outcome) -> str:
+    figures = estimate(difference.difference, difference.low, difference.high, sign=True)
+    seeds = count(difference.num_seeds, "paired seed")
+    if difference.low is None:
+        return f"decides nothing about {label} minus the baseline: {figures} without an interval, {seeds}."
+    if not difference.shown:
+        how = "agrees with" if outcome is Outcome.TIED else "neither supports nor opposes"
+        return f"{how} the verdict {outcome}: it cannot tell {label} from the baseline, {figures}, {seeds}."
+    finding = f"{label} is shown to be {'better' if difference.difference > 0 else 'worse'} than the baseline on it, "
+    supported = Outcome.BETTER if difference.difference > 0 else Outcome.WORSE
+    match outcome:
+        case Outcome.BETTER | Outcome.WORSE:
+            how = "agrees with" if outcome is supported else "goes against"
+            return f"{how} the verdict {outcome}: {finding}{figures}, {seeds}."
+        case _:
+            return f"says more than the verdict {outcome}: {finding}{figures}, {seeds}."
+
+
+def reading(
+    benchmarks: Benchmarks, rows: Sequence[BenchmarkRow], final: Sequence[MeasuredModel], family: int | None
+) -> list[str]:
+    """Say how the table is to be read and how much its problems can show.
+
+    Args:
+        final: the measured models after their last update.
+        family: number of configs compared with the baseline at once; None without a baseline.
+    """
+    widths = [
+        _precision(name, [row.cells[column] for row in rows], final) for column, name in enumerate(benchmarks.names)
+    ]
+    if len(benchmarks.names) > 1 and (half := _half_width([row.cells[-1] for row in rows])) is not None:
+        widths.append(f"The mean over benchmarks counts each the same; differences of it are known to ±{number(half)}.")
+    how = ["There is no baseline, so no differences are given."] if family is None else _how_compared(rows, family)
+    return [*(width for width in widths if width), *how, *_missing(benchmarks, rows)]
+
+
+def _how_compared(rows: Sequence[BenchmarkRow], family: int) -> list[str]:
+    differences = [(row.stage, cell.difference) for row in rows for cell in row.cells if cell and cell.difference]
+    lines = list[str]()
+    if any(difference.low is not None for _, difference in differences):
+        lines.append(
+            "Differences are to the baseline, paired by training seed and by problem. Their 95 % intervals count other "
+            f"seeds and other problems of the same kind; the lower ends hold for {count(family, 'config')} at once. "
+            "Each benchmark stands by itself: among many cells a few are shown by chance."
+        )
+    if any(found.shown and found.difference > 0 for stage, found in differences if stage is Stage.CONFIRM):
+        lines.append(
+            "The highest mean of a column is marked where it is shown to be above the baseline; this does not show it "
+            "to be above the other configs."
+        )
+    if any(stage is Stage.TUNE for stage, _ in differences):
+        lines.append("Differences on tune seeds have no interval, because these seeds chose the configs.")
+    if few := [found for stage, found in differences if stage is Stage.CONFIRM and found.num_seeds < MIN_SEEDS]:
+        lines.append(
+            f"{count(len(few), 'difference')} on fewer than {MIN_SEEDS} paired seeds "
+            f"{'has' if len(few) == 1 else 'have'} no interval."
+        )
+    return lines
+
+
+def _precision(name: str, cells: Sequence[BenchmarkCell | None], final: Sequence[MeasuredModel]) -> str:
+    """Say how much other problems of the same kind would change a score and a difference; empty if it is not known."""
+    scores = [model.scores[name] for model in final if name in model.scores]
+    errors = [score.problem_se for score in scores if score.problem_se is not None]
+    if not errors or scores[0].problems < 2:
+        return ""
+    problems = scores[0].problems
+    half = student_critical(problems - 1) * math.sqrt(fmean(error**2 for error in errors))
+    text = (
+        f"{name} has {count(problems, 'problem')}: with other problems of the kind, "
+        f"one model's avg@{scores[0].samples} could be off by ±{number(half)}"
+    )
+    of_difference = _half_width(cells)
+    if of_difference is None:
+        return f"{text}."
+    return f"{text}; a difference paired by seed and problem is known to ±{number(of_difference)}."
+
+
+def _half_width(cells: Sequence[BenchmarkCell | None]) -> float | None:
+    """Return the median distance of the differences' upper ends."""
+    differences = [cell.difference for cell in cells if cell and cell.difference]
+    widths = [found.high - found.difference for found in differences if found.high is not None]
+    return median(widths) if widths else None
+
+
+def _missing(benchmarks: Benchmarks, rows: Sequence[BenchmarkRow]) -> list[str]:
+    """Say how many models are not in the table and why; nothing if none is missing."""
+    reasons = Counter[str]()
+    for row in rows:
+        reasons.update(row.missing)
+    if not reasons:
+        return []
+    listed = ", ".join(f"{n} {reason}" for reason, n in sorted(reasons.items()))
+    lines = [
+        f"{count(sum(reasons.values()), 'model')} not measured on every benchmark ({listed}): means leave these out, "
+        "which flatters a config whose bad seeds are among them."
+    ]
+    if benchmarks.at != "end":
+        steps = ", ".join(str(step) for step in benchmarks.at)
+        lines.append(f"The spec asks for models after step {steps}; this table has only those after the last step.")
+    return lines

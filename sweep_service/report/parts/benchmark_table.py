@@ -1,0 +1,237 @@
+"""The table of benchmarks: initial models, baselines and configs, each on every benchmark and on their mean.
+
+Only models after their last update are compared. A difference is that of a config to the baseline, paired by training
+seed and by problem. Benchmarks choose nothing: the verdict stays with the objective.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from sweep_service.report.facts.measured_models import MeasuredModel, final_models, initial_models
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.facts.table_rows import in_order, is_comparator
+from sweep_service.report.model import (
+    BenchmarkCell,
+    BenchmarkColumn,
+    BenchmarkDifference,
+    BenchmarkRow,
+    BenchmarkTable,
+    ConfigRow,
+)
+from sweep_service.report.parts.benchmark_sentences import agreement, reading
+from sweep_service.report.statistics.critical_values import Floats
+from sweep_service.report.statistics.seeds_and_problems import paired_difference
+from sweep_service.sweep.evaluations import is_measured
+from sweep_service.sweep.records import Role, Stage, Trial, TrialState
+from sweep_service.sweep.spec import MIN_SEEDS
+
+Models = Mapping[int, MeasuredModel]
+"""Measured models of one config and stage, by seed."""
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The trials of one config whose models are to be in the table, and the models that have been measured."""
+
+    row: ConfigRow
+    stage: Stage
+    trials: Sequence[Trial]
+    models: Models
+
+
+def benchmark_table(facts: Facts) -> BenchmarkTable | None:
+    """Return the table; None where the spec names no benchmarks."""
+    benchmarks = facts.inputs.sweep.spec.benchmarks
+    if benchmarks is None:
+        return None
+    columns = _columns(benchmarks.names)
+    final = final_models(facts.inputs)
+    measured = [_of_config(row, facts, final) for row in _rows(facts)]
+    compared = [one for one in measured if one and one.models and one.stage is Stage.CONFIRM and not _is_baseline(one)]
+    rows = [
+        *_initial_rows(facts, columns),
+        *(_row(one, _baseline_models(facts, final, one), columns, len(compared), final) for one in measured if one),
+    ]
+    return BenchmarkTable(
+        columns=[
+            BenchmarkColumn(
+                benchmark=names[0] if column < len(benchmarks.names) else None, leader=_leader(rows, column)
+            )
+            for column, names in enumerate(columns)
+        ],
+        rows=rows,
+        sentence=agreement(facts.verdict, rows),
+        text=reading(benchmarks, rows, list(final.values()), len(compared) if facts.baseline else None),
+    )
+
+
+def _columns(names: Sequence[str]) -> list[Sequence[str]]:
+    """Return the benchmarks over which each column is a mean: each alone, and last all of them if they are several."""
+    return [*([name] for name in names), *([names] if len(names) > 1 else [])]
+
+
+def _rows(facts: Facts) -> list[ConfigRow]:
+    """Return the baseline, further comparators, then the configs of the space, each group best first."""
+    return sorted(
+        in_order(facts.rows), key=lambda row: 0 if Role.BASELINE in row.roles else 1 if is_comparator(row) else 2
+    )
+
+
+def _is_baseline(one: _Measured) -> bool:
+    return Role.BASELINE in one.row.roles
+
+
+def _trials(facts: Facts, config_id: str, stage: Stage) -> list[Trial]:
+    """Return a config's trials of one stage whose models are to be measured."""
+    spec = facts.inputs.sweep.spec
+    own = [trial for trial in facts.inputs.trials if trial.config_id == config_id and trial.stage is stage]
+    return [trial for trial in own if is_measured(spec, trial)]
+
+
+def _of_config(row: ConfigRow, facts: Facts, final: Mapping[str, MeasuredModel]) -> _Measured | None:
+    """Return the config's measured models, of confirm trials where it has any; None if none is to be measured."""
+    for stage in (Stage.CONFIRM, Stage.TUNE):
+        if trials := _trials(facts, row.id, stage):
+            return _Measured(row, stage, trials, _by_seed(trials, final))
+    return None
+
+
+def _by_seed(trials: Sequence[Trial], final: Mapping[str, MeasuredModel]) -> Models:
+    return {trial.seed: final[trial.id] for trial in sorted(trials, key=lambda one: one.seed) if trial.id in final}
+
+
+def _baseline_models(facts: Facts, final: Mapping[str, MeasuredModel], one: _Measured) -> Models:
+    """Return the baseline's models of a config's stage; none for the baseline itself."""
+    baseline = facts.baseline
+    return (
+        {} if baseline is None or baseline.id == one.row.id else _by_seed(_trials(facts, baseline.id, one.stage), final)
+    )
+
+
+def _initial_rows(facts: Facts, columns: Sequence[Sequence[str]]) -> list[BenchmarkRow]:
+    models = initial_models(facts.inputs)
+    return [
+        BenchmarkRow(
+            config_id=(config_id := model.evaluation.config_id),
+            label="initial model" if len(models) == 1 else f"initial model of {facts.rows[config_id].label}",
+            initial=True,
+            stage=None,
+            cells=[_cell({0: model}, names) for names in columns],
+            missing={} if _is_whole(model, columns[-1]) else {_evaluation_text(model): 1},
+        )
+        for model in models
+    ]
+
+
+def _row(
+    one: _Measured,
+    baseline: Models,
+    columns: Sequence[Sequence[str]],
+    family: int,
+    final: Mapping[str, MeasuredModel],
+) -> BenchmarkRow:
+    cells = list[BenchmarkCell | None]()
+    for names in columns:
+        cell = _cell(one.models, names)
+        difference = _difference(one.models, baseline, names, family if one.stage is Stage.CONFIRM else None)
+        cells.append(cell and cell.model_copy(update={"difference": difference}))
+    lacking = [_reason(trial, final.get(trial.id), columns[-1]) for trial in one.trials]
+    return BenchmarkRow(
+        config_id=one.row.id,
+        label=one.row.label,
+        stage=one.stage,
+        cells=cells,
+        missing=dict(sorted(Counter(reason for reason in lacking if reason is not None).items())),
+    )
+
+
+def _is_whole(model: MeasuredModel, names: Sequence[str]) -> bool:
+    return all(name in model.scores for name in names)
+
+
+def _reason(trial: Trial, model: MeasuredModel | None, names: Sequence[str]) -> str | None:
+    """Say why a trial's last model has not been measured on every benchmark; None if it has."""
+    if model is None:
+        return "no evaluation" if trial.state is TrialState.SUCCEEDED else trial.state.lower()
+    return None if _is_whole(model, names) else _evaluation_text(model)
+
+
+def _evaluation_text(model: MeasuredModel) -> str:
+    return f"evaluation {model.evaluation.state.lower()}"
+
+
+def _cell(models: Models, names: Sequence[str]) -> BenchmarkCell | None:
+    """Sum up the models that have a score on each of these benchmarks; None if there is none."""
+    by_seed = [[model.scores[name] for name in names] for model in models.values() if _is_whole(model, names)]
+    means = [[score.avg_at_k for score in scores if score.avg_at_k is not None] for scores in by_seed]
+    whole = [fmean(values) for values in means if len(values) == len(names)]
+    if not whole:
+        return None
+    single = [scores[0] for scores in by_seed] if len(names) == 1 else []
+    passes: dict[int, list[float]] = {}
+    for score in single:
+        for k, value in score.pass_at_k.items():
+            passes.setdefault(k, []).extend([] if value is None else [value])
+    return BenchmarkCell(
+        mean=fmean(whole),
+        num_seeds=len(whole),
+        num_problems=sum(score.problems for score in by_seed[0]),
+        k=single[0].samples if single else None,
+        pass_at_k={k: fmean(values) for k, values in passes.items() if values},
+    )
+
+
+def _difference(
+    models: Models, baseline: Models, names: Sequence[str], family: int | None
+) -> BenchmarkDifference | None:
+    """Compare a config with the baseline on the seeds that both have; None without one.
+
+    Args:
+        names: the benchmarks, which weigh the same.
+        family: number of configs for which the lower ends hold at once; None for no interval.
+    """
+    seeds = sorted(models.keys() & baseline.keys())
+    pairs = [_rates(models, baseline, seeds, name) for name in names]
+    result = paired_difference([one for one, _ in pairs], [other for _, other in pairs])
+    if result is None:
+        return None
+    low = high = None
+    if family is not None and result.num_seeds >= MIN_SEEDS and result.parts is not None and result.parts.total:
+        low = result.difference - result.parts.lower_width(family)
+        high = result.difference + result.parts.upper_width()
+    return BenchmarkDifference(
+        difference=result.difference,
+        low=low,
+        high=high,
+        num_seeds=result.num_seeds,
+        num_problems=result.num_problems,
+        shown=low is not None and high is not None and (low > 0 or high < 0),
+    )
+
+
+def _rates(models: Models, baseline: Models, seeds: Sequence[int], name: str) -> tuple[Floats, Floats]:
+    """Return both configs' shares of right samples on one benchmark (seeds, problems); NaN where one is missing."""
+    sides = [[one[seed].rates.get(name, {}) for seed in seeds] for one in (models, baseline)]
+    problems = list(dict.fromkeys(problem for side in sides for rates in side for problem in rates))
+    one, other = (
+        np.array([[rates.get(problem, math.nan) for problem in problems] for rates in side], dtype=float).reshape(
+            len(seeds), len(problems)
+        )
+        for side in sides
+    )
+    return one, other
+
+
+def _leader(rows: Sequence[BenchmarkRow], column: int) -> str | None:
+    """Return the config of the confirm stage with the highest mean, if it is shown to be above the baseline."""
+    cells = [(cell, row.config_id) for row in rows if row.stage is Stage.CONFIRM and (cell := row.cells[column])]
+    if not cells:
+        return None
+    cell, config_id = max(cells, key=lambda item: item[0].mean)
+    difference = cell.difference
+    return config_id if difference and difference.shown and difference.difference > 0 else None

@@ -1,0 +1,246 @@
+"""The table of benchmarks in reports of made-up sweeps."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from sweep_service.report import report_json
+from sweep_service.report.build import build
+from sweep_service.report.model import BenchmarkDifference, BenchmarkRow, BenchmarkTable
+from sweep_service.report.render.html import render_html
+from sweep_service.report.render.markdown import render_markdown
+from sweep_service.sweep.records import Config, Evaluation, Role, Stage, Trial, TrialState
+from tests.unit.sweep_service.report.report_benchmarks import NAMES, better_than_baseline, measured_inputs, no_gain
+from tests.unit.sweep_service.report.report_sweeps import succeed
+from tests.unit.sweep_service.report.test_schema import faults
+
+
+def table(**changes: object) -> BenchmarkTable:
+    found = build(measured_inputs(**changes)).benchmarks  # pyright: ignore[reportArgumentType]
+    assert found is not None
+    return found
+
+
+def differences(found: BenchmarkTable) -> list[BenchmarkDifference]:
+    return [cell.difference for row in found.rows for cell in row.cells if cell and cell.difference]
+
+
+def row_of(found: BenchmarkTable, label: str) -> BenchmarkRow:
+    return next(row for row in found.rows if row.label == label)
+
+
+def test_benchmarks_change_nothing_else_and_leave_no_trace_where_there_are_none() -> None:
+    inputs = measured_inputs()
+    spec = inputs.sweep.spec.model_copy(update={"benchmarks": None})
+    sweep = inputs.sweep.model_copy(update={"spec": spec})
+    with_them, plain = build(inputs), build(replace(inputs, sweep=sweep, evaluations=(), benchmark_results=()))
+    assert plain.benchmarks is None
+    own = {"benchmarks", "inputs_digest"}
+    assert plain.model_dump(exclude=own) == with_them.model_dump(exclude=own)
+    for rendering in (render_html(plain), render_markdown(plain)):
+        assert b"Benchmarks" not in rendering
+        assert b'id="benchmarks"' not in rendering
+
+
+def test_rows_are_the_initial_model_the_baseline_comparators_and_the_chosen_configs() -> None:
+    found = table()
+    assert [row.label for row in found.rows[:4]] == [
+        "initial model",
+        "baseline β1=0 β2=0",
+        "DAPO",
+        next(row.label for row in found.rows[3:]),
+    ]
+    assert [row.label for row in found.rows if row.label.startswith("β1")] == ["β1=0 β2=1", "β1=0.5 β2=1"]
+    assert [column.benchmark for column in found.columns] == [*NAMES, None]
+    assert {row.stage for row in found.rows[1:]} == {Stage.CONFIRM}
+    initial, baseline = found.rows[:2]
+    assert [cell and cell.difference for cell in (*initial.cells, *baseline.cells)] == [None] * 6
+    assert [cell and (cell.num_seeds, cell.num_problems, cell.k) for cell in baseline.cells] == [
+        (4, 30, 16),
+        (4, 30, 16),
+        (4, 60, None),
+    ]
+
+
+def test_the_mean_over_benchmarks_weighs_them_equally_and_seeds_give_each_cell() -> None:
+    inputs = measured_inputs()
+    found = build(inputs).benchmarks
+    assert found is not None
+    row = row_of(found, "β1=0 β2=1")
+    first, second, mean = row.cells
+    assert first is not None
+    assert second is not None
+    assert mean is not None
+    assert mean.mean == pytest.approx((first.mean + second.mean) / 2)
+    trials = {t.id for t in inputs.trials if t.config_id == row.config_id and t.stage is Stage.CONFIRM}
+    own = {one.id for one in inputs.evaluations if one.trial_id in trials}
+    problems = [
+        problem["right"] / problem["judged"]
+        for result in inputs.benchmark_results
+        if result.evaluation_id in own and result.benchmark == NAMES[0]
+        for problem in result.content["problems"]
+    ]
+    assert len(problems) == 4 * 30
+    assert first.mean == pytest.approx(sum(problems) / len(problems))
+    assert first.pass_at_k[1] == pytest.approx(first.mean)
+    assert list(first.pass_at_k) == [1, 2, 4, 8, 16]
+    assert sorted(first.pass_at_k.values()) == list(first.pass_at_k.values())
+
+
+def test_a_known_difference_is_shown() -> None:
+    found = table()
+    for difference in differences(found):
+        assert difference.shown
+        assert difference.low is not None
+        assert difference.high is not None
+        assert 0 < difference.low < 0.15 < difference.high
+        below, above = difference.difference - difference.low, difference.high - difference.difference
+        assert below > above  # the lower ends hold for all configs at once
+        assert (difference.num_seeds, difference.num_problems) in ((4, 30), (4, 60))
+    assert all(column.leader is not None for column in found.columns)
+    assert any("3 configs at once" in line for line in found.text)
+
+
+def test_noise_is_shown_no_more_often_than_five_in_a_hundred() -> None:
+    tables = [table(gain=no_gain, draw=draw) for draw in range(12)]
+    shown = [difference.shown for found in tables for difference in differences(found)]
+    assert len(shown) == 12 * 9
+    assert sum(shown) <= 0.05 * len(shown)
+    leaders = [column.leader for found in tables for column in found.columns]
+    assert sum(leader is not None for leader in leaders) <= 0.05 * len(leaders)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "gain", "sentence"),
+    [
+        (0.08, 0.15, "agrees with the verdict BETTER: β1=0 β2=1 is shown to be better than the baseline on it"),
+        (0.08, 0.0, "neither supports nor opposes the verdict BETTER: it cannot tell β1=0 β2=1 from the baseline"),
+        (0.08, -0.15, "goes against the verdict BETTER: β1=0 β2=1 is shown to be worse"),
+        (-0.08, -0.15, "agrees with the verdict WORSE: β1=0 β2=1 is shown to be worse"),
+        (0.0, 0.0, "agrees with the verdict TIED: it cannot tell β1=0 β2=1 from the baseline"),
+        (0.0, 0.15, "says more than the verdict TIED: β1=0 β2=1 is shown to be better"),
+    ],
+)
+def test_benchmarks_are_held_against_the_verdict_and_never_change_it(
+    advantage: float, gain: float, sentence: str
+) -> None:
+    def gains(config: Config, evaluation: Evaluation) -> float:
+        return gain if better_than_baseline(config, evaluation) else 0.0
+
+    inputs = measured_inputs(gains, advantage=advantage)
+    report = build(inputs)
+    assert report.verdict == build(replace(inputs, evaluations=(), benchmark_results=())).verdict
+    assert report.benchmarks is not None
+    assert report.benchmarks.sentence.startswith("The mean over benchmarks ")
+    assert sentence in report.benchmarks.sentence
+
+
+def test_fewer_than_three_paired_seeds_have_no_interval() -> None:
+    found = table(spec={"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11]}}})
+    assert {(one.num_seeds, one.low, one.high, one.shown) for one in differences(found)} == {(2, None, None, False)}
+    assert "without an interval, 2 paired seeds" in found.sentence
+    assert any("on fewer than 3 paired seeds have no interval" in line for line in found.text)
+
+
+def test_models_that_were_not_measured_are_missing_and_counted() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        if trial.seed == 10 and config.params.get("loss.beta1") == 0.0 and Role.BASELINE not in config.roles:
+            return trial.model_copy(update={"state": TrialState.DIVERGED, "step": 100})
+        return succeed(config, trial)
+
+    inputs = measured_inputs(fate=fate)
+    failing = {trial.id for trial in inputs.trials if trial.seed == 11}
+    found = build(measured_inputs(fate=fate, fails=lambda one: one.trial_id in failing)).benchmarks
+    assert found is not None
+    row = row_of(found, "β1=0 β2=1")
+    assert row.missing == {"diverged": 1, "evaluation failed": 1}
+    assert [cell and cell.num_seeds for cell in row.cells] == [2, 2, 2]
+    assert row_of(found, "baseline β1=0 β2=0").missing == {"evaluation failed": 1}
+    assert any("1 diverged, " in line and "flatters" in line for line in found.text)
+
+
+def test_a_benchmark_that_one_model_lacks_leaves_it_out_of_the_mean_alone() -> None:
+    inputs = measured_inputs()
+    trial = next(t for t in inputs.trials if t.seed == 12)
+    evaluation = next(one for one in inputs.evaluations if one.trial_id == trial.id)
+    fewer = [one for one in inputs.benchmark_results if (one.evaluation_id, one.benchmark) != (evaluation.id, NAMES[1])]
+    found = build(replace(inputs, benchmark_results=tuple(fewer))).benchmarks
+    assert found is not None
+    row = next(row for row in found.rows if row.config_id == trial.config_id and not row.initial)
+    assert [cell and cell.num_seeds for cell in row.cells] == [4, 3, 3]
+    assert row.missing == {"evaluation succeeded": 1}
+
+
+def test_only_models_after_the_last_step_are_in_the_table() -> None:
+    both, early = (table(spec={"benchmarks": {"names": list(NAMES), "at": at}}) for at in ([120, 240], [120]))
+    assert [cell and cell.num_seeds for cell in both.rows[1].cells] == [4, 4, 4]
+    assert early.rows[0].cells[0] is not None
+    assert [cell for row in early.rows[1:] for cell in row.cells] == [None] * 3 * (len(early.rows) - 1)
+    assert any("The spec asks for models after step 120" in line for line in early.text)
+
+
+def test_results_on_tune_seeds_have_no_interval() -> None:
+    found = table(spec={"benchmarks": {"names": list(NAMES), "of": "all"}})
+    row = row_of(found, "β1=1 β2=1")
+    assert row.stage is Stage.TUNE
+    difference = row.cells[0] and row.cells[0].difference
+    assert difference is not None
+    assert (difference.num_seeds, difference.low, difference.shown) == (2, None, False)
+    assert any("because these seeds chose the configs" in line for line in found.text)
+    assert row_of(found, "β1=0 β2=1").stage is Stage.CONFIRM
+
+
+def test_one_benchmark_has_no_mean_beside_it() -> None:
+    found = table(names=["aime24"])
+    assert [column.benchmark for column in found.columns] == ["aime24"]
+    assert found.sentence.startswith("The benchmark ")
+
+
+def test_fewer_problems_show_less() -> None:
+    few, many = table(problems=30), table(problems=480)
+    widths = [[one.high - one.difference for one in differences(found) if one.high] for found in (few, many)]
+    assert max(widths[1]) < min(widths[0])
+    assert few.text[0].startswith("aime24 has 30 problems: with other problems of the kind, one model's avg@16 could ")
+    assert "a difference paired by seed and problem is known to ±0.0" in few.text[0]
+
+
+def test_evaluations_cost_gpu_hours_but_no_trial_hours() -> None:
+    spec = {"resources": {"gpus": 1}, "benchmarks": {"names": ["aime24"], "resources": {"gpus": 2}}}
+    inputs = measured_inputs(spec=spec)
+    without = replace(inputs, evaluations=(), benchmark_results=())
+    with_them, alone = build(inputs).sweep, build(without).sweep
+    assert with_them.gpu_hours == pytest.approx(alone.gpu_hours + 2 * 0.5 * len(inputs.evaluations))
+    assert with_them.trial_hours == alone.trial_hours
+
+
+def test_evaluations_and_results_name_the_inputs() -> None:
+    inputs = measured_inputs()
+    assert replace(inputs, evaluations=inputs.evaluations[:-1]).digest != inputs.digest
+    assert replace(inputs, benchmark_results=inputs.benchmark_results[:-1]).digest != inputs.digest
+
+
+def test_page_markdown_and_json_show_the_table() -> None:
+    report = build(measured_inputs())
+    found = report.benchmarks
+    assert found is not None
+    (difference, *_) = differences(found)
+    text, page = render_markdown(report).decode(), render_html(report).decode()
+    for rendering in (text, page):
+        assert found.sentence in rendering.replace("\\", "")
+        assert f"[{difference.low:+.3f}, {difference.high:+.3f}]" in rendering.replace("\\", "")
+        assert all(name in rendering for name in (*NAMES, "mean over benchmarks", "pass@16"))
+    section = page[page.index('id="benchmarks"') : page.index('id="warnings"')]
+    assert section.count(">highest<") == len(found.columns)
+    assert faults(json.loads(report_json(report))) == []
+
+
+def test_no_winner_is_marked_where_nothing_is_shown() -> None:
+    report = build(measured_inputs(no_gain, draw=1))
+    page = render_html(report).decode()
+    section = page[page.index('id="benchmarks"') : page.index('id="warnings"')]
+    assert ">highest<" not in section
+    assert ">shown<" not in section
+    table_text = render_markdown(report).decode().partition("## Benchmarks")[2].partition("## ")[0]
+    assert "**" not in table_text
+    assert "*shown*" not in table_text
