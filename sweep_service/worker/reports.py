@@ -30,7 +30,9 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
 
     Raises: NotFound.
     """
-    configs, trials, sweep = store.list_configs(sweep_id), store.list_trials(sweep_id), store.get_sweep(sweep_id)
+    # what names other rows is read before them, because a runner may go on adding rows
+    results, evaluations = store.benchmark_results(sweep_id), store.list_evaluations(sweep_id)
+    trials, configs, sweep = store.list_trials(sweep_id), store.list_configs(sweep_id), store.get_sweep(sweep_id)
     return ReportInputs(
         sweep=sweep,
         configs=tuple(configs),
@@ -39,8 +41,8 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
         samples=tuple(store.last_samples(sweep_id, _shown(trials))),
         checkpoints=tuple(store.newest_checkpoints(sweep_id)),
         problem_counts=tuple(store.problem_counts(sweep_id, sweep.spec.objective.last)),
-        evaluations=tuple(store.list_evaluations(sweep_id)),
-        benchmark_results=tuple(store.benchmark_results(sweep_id)),
+        evaluations=tuple(evaluations),
+        benchmark_results=tuple(results),
         mlflow_url=settings.mlflow_links or None,
         versions={name: metadata.version(name) for name in _PACKAGES},
         provenance=_provenance(configs, settings),

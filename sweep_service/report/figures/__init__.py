@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sweep_service.report.figures.benchmark_passes import pass_figures
 from sweep_service.report.figures.entropy_by_beta import entropy_figures
 from sweep_service.report.figures.entropy_drivers import driver_figures
 from sweep_service.report.figures.figure_style import ConfigStyle, Figure, config_styles
@@ -28,6 +29,7 @@ _SECTIONS: Final[tuple[tuple[str, str, bool, tuple[Make, ...]], ...]] = (
             curve_figures(
                 "eval/avg_at_k", "eval/reward_mean", "reward/mean", "eval/pass_at_k", "completion/length_mean"
             ),
+            pass_figures,
         ),
     ),
     ("landscape", "Which values are good", True, (heatmap_figures, tradeoff_figures)),
