@@ -2,13 +2,13 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from sweep_service.settings import Settings
@@ -85,13 +85,14 @@ def test_the_initial_and_the_confirmed_models_are_measured_as_the_command_measur
     assert any(score > 0 for score in scores)
 
 
-def kill_measuring(store: Store, evaluation: Evaluation) -> None:
-    """Kill the process that measures."""
-    attempt = next(
-        a for a in store.list_attempts(evaluation.sweep_id, running_only=True) if a.trial_id == evaluation.id
-    )
-    assert attempt.pid is not None
-    os.kill(attempt.pid, signal.SIGKILL)
+def kill(store: Store, evaluation: Evaluation, victim: str) -> None:
+    """Kill the process that measures, or its actor, which had it forked from a preloaded one."""
+    running = store.list_attempts(evaluation.sweep_id, running_only=True)
+    process = psutil.Process(next(a for a in running if a.trial_id == evaluation.id).pid)
+    if victim == "actor":
+        process = process.parents()[1]
+        assert "ray::" in process.cmdline()[0]
+    process.kill()
 
 
 def measuring(store: Store, sweep_id: str) -> Evaluation | None:
@@ -108,7 +109,7 @@ def measuring(store: Store, sweep_id: str) -> Evaluation | None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("victim", ["process", "runner"])
+@pytest.mark.parametrize("victim", ["process", "actor", "runner"])
 def test_an_evaluation_that_is_killed_goes_on_and_ends_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str], victim: str
 ) -> None:
@@ -122,8 +123,8 @@ def test_an_evaluation_that_is_killed_goes_on_and_ends_as_undisturbed(
         wait_until("a trained model is measured", lambda: found() or process.poll() is not None)
         evaluation = found()
         assert evaluation is not None
-        if victim == "process":
-            kill_measuring(store, evaluation)
+        if victim != "runner":
+            kill(store, evaluation, victim)
             assert process.wait(PATIENT_S) == 0
         else:
             process.kill()
