@@ -1,13 +1,14 @@
 """Sweeps put into a store as a runner would: what tests of everything behind the store start from."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.evaluations import missing_evaluations
 from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.records import Attempt, DesiredState, Sweep, SweepState, Trial, new_id
+from sweep_service.sweep.records import Attempt, DesiredState, Evaluation, Sweep, SweepState, Trial, new_id
 from sweep_service.sweep.spec import SweepSpec
 
 START = 1_700_000_000.0
@@ -83,6 +84,46 @@ def warning_event(code: str, step: int, message: str = "β1 and β2 hardly act")
         "message": message,
         "evidence": evidence,
     }
+
+
+def benchmark_result(right: int) -> dict[str, Any]:
+    """Return a result of two problems with four samples each, of which the first has so many right."""
+
+    def estimate(k: int, mean: float | None) -> dict[str, Any]:
+        return {"k": k, "mean": mean, "sampling_se": 0.01, "problem_se": 0.02, "problems": 2}
+
+    problems = [
+        {"id": "one", "judged": 4, "right": right, "truncated": 1, "tokens_mean": 5.0},
+        {"id": "two", "judged": 3, "right": 0, "truncated": 0, "tokens_mean": 7.0},
+    ]
+    passes = [estimate(1, right / 8), estimate(2, right / 4), estimate(4, None)]
+    scores = {"avg_at_k": estimate(4, right / 8), "pass_at_k": passes, "majority_at_k": estimate(4, 0.5)}
+    figures = {"tokens_mean": 6.0, "truncated_share": 0.125, "failed_share": 0.125}
+    return {"scores": scores, "samples": figures, "problems": problems}
+
+
+def benchmark_event(name: str, right: int, time: float = 50.0) -> dict[str, Any]:
+    """Return the event of a process that has measured a model on a benchmark."""
+    shown = [{"prompt": "2=", "completion": "1+1", "reward": 1.0, "correct": True}] * 2
+    event = {"type": "benchmark", "time": time, "name": name, "model_sha256": "ab" * 32, "shown": shown}
+    return event | {"result": benchmark_result(right)}
+
+
+def add_missing_evaluations(store: Store, fence: Fence) -> list[Evaluation]:
+    """Store the evaluations that a sweep needs by now, and return these."""
+    sweep_id = fence.sweep_id
+    rows = store.list_configs(sweep_id), store.list_trials(sweep_id), store.list_evaluations(sweep_id)
+    new = missing_evaluations(store.get_sweep(sweep_id).spec, *rows, store.kept_models(sweep_id))
+    store.add_evaluations(fence, new)
+    return new
+
+
+def measure(store: Store, fence: Fence, evaluation: Evaluation, right: Mapping[str, int]) -> None:
+    """Run an evaluation to its end, with so many right samples of four of the first problem by benchmark."""
+    attempt = store.start_attempt(fence, evaluation.id, "/data/{attempt}")
+    events = [benchmark_event(name, number, START + 200 + place) for place, (name, number) in enumerate(right.items())]
+    store.ingest(fence, attempt, 0, 1, events)
+    store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, max_crashes=0)
 
 
 def ingest(store: Store, fence: Fence, attempt: Attempt, events: Sequence[dict[str, Any]], size: int = 5) -> None:

@@ -1,7 +1,5 @@
 """The routes of a sweep's benchmarks: its evaluations, their scores, single problems, and completions to read."""
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -12,7 +10,7 @@ from sweep_service.api.paging import Pages
 from sweep_service.api.problems import documented
 from sweep_service.api.sweep_routes import REFUSALS, Service, SweepId, authorize, check_parameters
 from sweep_service.schemas import BenchmarkSample, BenchmarkScoreView, EvaluationView, Page
-from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore
+from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore, as_csv
 from trainers.config import CatalogName
 
 Row = TypeVar("Row", bound=BaseModel)
@@ -75,18 +73,4 @@ def list_samples(service: Service, sweep_id: SweepId, name: CatalogName, paging:
 
 
 def _as_csv(rows: Sequence[Row], kind: type[Row]) -> Response:
-    """Write rows as CSV, with the fields of the JSON as columns; one that is an object becomes one column a key."""
-    flat = [_flat(row.model_dump()) for row in rows]
-    columns = list(dict.fromkeys(name for row in flat for name in row)) or list(kind.model_fields)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    flat = dict[str, Any]()
-    for name, value in row.items():
-        flat |= {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
-    return flat
+    return Response(as_csv(rows, kind), media_type="text/csv; charset=utf-8")

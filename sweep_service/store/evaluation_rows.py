@@ -1,6 +1,6 @@
 """Evaluations of models on benchmarks, and their results. Attempts of evaluations are kept as those of trials."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, select
@@ -39,7 +39,7 @@ class EvaluationRows(Rows):
         with self._read() as connection:
             one_sweep(connection, sweep_id)
             rows = connection.execute(query.order_by(t.trials.c.number).limit(limit)).mappings()
-            return [_evaluation(row) for row in rows]
+            return [evaluation_of(row) for row in rows]
 
     def kept_models(self, sweep_id: str) -> dict[tuple[str, int], str]:
         """Return the folder of each model that a trial has kept for an evaluation, by trial and optimizer step."""
@@ -48,15 +48,22 @@ class EvaluationRows(Rows):
         with self._read() as connection:
             return {(row.trial_id, row.step): row.path for row in connection.execute(query)}
 
-    def benchmark_results(self, sweep_id: str, benchmark: str | None = None) -> list[BenchmarkResult]:
+    def benchmark_results(
+        self, sweep_id: str, benchmark: str | None = None, evaluation_ids: Collection[str] | None = None
+    ) -> list[BenchmarkResult]:
         """Return what a sweep's evaluations have measured so far, by number of the evaluation, then by benchmark.
 
+        Args:
+            benchmark: only the results on this one.
+            evaluation_ids: only the results of these evaluations.
         Raises: NotFound.
         """
         r = t.benchmark_results
         which: list[ColumnElement[bool]] = [t.trials.c.sweep_id == sweep_id]
         if benchmark is not None:
             which.append(r.c.benchmark == benchmark)
+        if evaluation_ids is not None:
+            which.append(r.c.evaluation_id.in_(evaluation_ids))
         query = select(r).join(t.trials, r.c.evaluation_id == t.trials.c.id).where(*which)
         return self._records(BenchmarkResult, query.order_by(t.trials.c.number, r.c.benchmark), sweep_id)
 
@@ -66,5 +73,6 @@ def _row(evaluation: Evaluation) -> dict[str, Any]:
     return row | {"stage": EVALUATION_STAGE, "trained_by": evaluation.trial_id, "summary": {}, "warnings": []}
 
 
-def _evaluation(row: Any) -> Evaluation:
+def evaluation_of(row: Any) -> Evaluation:
+    """Read an evaluation from its row of the table `trials`."""
     return Evaluation.model_validate(dict(row) | {"trial_id": row["trained_by"]})

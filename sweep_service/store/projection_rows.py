@@ -4,12 +4,13 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from sqlalchemy import select, text, update
+from sqlalchemy import func, or_, select, text, update
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows, is_training
+from sweep_service.store.base import EVALUATION_STAGE, Rows, is_training
 from sweep_service.store.database import writing
-from sweep_service.sweep.records import Record, Sweep, Trial
+from sweep_service.store.evaluation_rows import evaluation_of
+from sweep_service.sweep.records import Evaluation, Record, Sweep, Trial
 
 
 class Chunk(Record):
@@ -62,6 +63,21 @@ class ProjectionRows(Rows):
             rows = connection.execute(query).mappings().all()
         return [(Trial.model_validate(dict(row)), row["mlflow_state"]) for row in rows]
 
+    def evaluations_behind(self) -> list[tuple[Evaluation, int]]:
+        """Return evaluations of which MLflow does not have all results, with how many there are.
+
+        One of a trained model is left out until its trial has a run.
+        """
+        c, trained = t.trials.c, t.trials.alias("trained")
+        results = select(func.count()).where(t.benchmark_results.c.evaluation_id == c.id).scalar_subquery()
+        ready = t.sweeps.c.mlflow_run_id.is_not(None), or_(c.trained_by.is_(None), trained.c.mlflow_run_id.is_not(None))
+        rows = t.trials.join(t.sweeps, c.sweep_id == t.sweeps.c.id).outerjoin(trained, trained.c.id == c.trained_by)
+        query = select(t.trials, results.label("results")).select_from(rows)
+        query = query.where(c.stage == EVALUATION_STAGE, *ready, c.mlflow_curve_id < results)
+        with self._read() as connection:
+            found = connection.execute(query.order_by(c.sweep_id, c.number)).mappings().all()
+        return [(evaluation_of(row), row["results"]) for row in found]
+
     def chunks_behind(self, trial_id: str, limit: int) -> list[Chunk]:
         """Return the next chunks of a trial's curves that MLflow does not have, in the order in which they came."""
         c = t.curves.c
@@ -83,7 +99,7 @@ class ProjectionRows(Rows):
         self._set(t.sweeps, sweep_id, {"mlflow_state": state, "mlflow_report": report})
 
     def forget_projection(self, sweep_id: str) -> None:
-        """Forget all marks of a sweep and its trials, so that everything is carried over again."""
+        """Forget all marks of a sweep, its trials and its evaluations, so that everything is carried over again."""
         nothing: Mapping[str, Any] = {"mlflow_run_id": None, "mlflow_state": None}
         with writing(self.engine) as connection:
             sweep = update(t.sweeps).where(t.sweeps.c.id == sweep_id)
@@ -95,6 +111,10 @@ class ProjectionRows(Rows):
         """Note how far MLflow is: the last chunk it has, or the trial state it shows."""
         marks = {"mlflow_curve_id": curve_id, "mlflow_state": state}
         self._set(t.trials, trial_id, {name: mark for name, mark in marks.items() if mark is not None})
+
+    def set_results_projected(self, evaluation_id: str, results: int) -> None:
+        """Note how many of an evaluation's results MLflow has."""
+        self._set(t.trials, evaluation_id, {"mlflow_curve_id": results})
 
     def _set(self, table: Any, row_id: str, values: dict[str, Any]) -> None:
         with writing(self.engine) as connection:

@@ -1,6 +1,8 @@
 """Scores of models on benchmarks as API, MLflow and report show them. Pure."""
 
-from collections.abc import Iterator, Mapping
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -93,3 +95,25 @@ def problem_scores(evaluation: Evaluation, result: BenchmarkResult) -> Iterator[
     for row in result.content["problems"]:
         figures = {name: row[name] for name in ("judged", "right", "truncated", "tokens_mean")}
         yield ProblemScore(**model, problem=row["id"], **figures)
+
+
+def as_csv(rows: Sequence[BaseModel], kind: type[BaseModel]) -> str:
+    """Write rows as CSV, with the fields of the JSON as columns; one that is an object becomes one column a key.
+
+    Args:
+        kind: what rows are, for the columns if there is none.
+    """
+    flat = [_flat(row.model_dump()) for row in rows]
+    columns = list(dict.fromkeys(name for row in flat for name in row)) or list(kind.model_fields)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue()
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    flat = dict[str, Any]()
+    for name, value in row.items():
+        flat |= {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
+    return flat

@@ -73,14 +73,31 @@ def _initial_models(configs: Sequence[Config]) -> list[Config]:
     """Return, for each different model from which these configs start, the first config that starts from it."""
     first = dict[str, Config]()
     for config in sorted(configs, key=lambda config: config.number):
-        first.setdefault(json.dumps(_initial_model(config.training), sort_keys=True), config)
+        first.setdefault(_initial_model(config.training), config)
     return list(first.values())
 
 
-def _initial_model(training: Mapping[str, Any]) -> list[Any]:
+def _initial_model(training: Mapping[str, Any]) -> str:
     """Return all that a config's initial model follows from: adapters change nothing before the first update."""
     model = {name: value for name, value in training["model"].items() if name != "lora"}
-    return [model] if model["name"] == "pretrained" else [model, training["task"]]
+    return json.dumps([model] if model["name"] == "pretrained" else [model, training["task"]], sort_keys=True)
+
+
+def models_of_trials(configs: Sequence[Config], evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
+    """Return by trial id the evaluations of a trial's models: of the one from which it starts, then of trained ones.
+
+    Args:
+        configs: all of the sweep.
+        evaluations: all of the sweep; a trial without one of its own is left out.
+    """
+    starts = {config.id: _initial_model(config.training) for config in configs}
+    initial = {starts[one.config_id]: one for one in evaluations if one.trial_id is None}
+    models = dict[str, list[Evaluation]]()
+    for one in sorted(evaluations, key=lambda one: one.model_step):
+        if one.trial_id is not None:
+            start = initial.get(starts[one.config_id])
+            models.setdefault(one.trial_id, [] if start is None else [start]).append(one)
+    return models
 
 
 def most_evaluations(spec: SweepSpec, tune: int, confirm: int) -> int:

@@ -6,11 +6,13 @@ settings of MLflow 3.17's page; a server that does not understand them shows its
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sweep_service.report import Report
 from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.records import Sweep
+from sweep_service.tracking.benchmark_words import MEAN
 from sweep_service.tracking.mlflow_words import GROUP_TAG
 
 TAG: Final = "mlflow.sharedViewState."
@@ -41,9 +43,14 @@ def shared_view(sweep: Sweep, *, by_config: bool = False) -> str:
         "runsHiddenMode": "FIRST_20_RUNS",  # counts groups here
         "isAccordionReordered": True,  # or sections are sorted by name again
         "compareRunSections": [{"uuid": _SECTION, "name": "Main curves", "display": True, "isReordered": True}],
-        "compareRunCharts": [_line(key) for key in (OF_CONFIGS if by_config else FIRST)],
+        "compareRunCharts": [_line(key) for key in _first(sweep, OF_CONFIGS if by_config else FIRST)],
     }
     return json.dumps(view, separators=(",", ":"))
+
+
+def _first(sweep: Sweep, keys: Sequence[str]) -> list[str]:
+    """Return the metrics at the top; the mean over benchmarks beside entropy, if the sweep measures any."""
+    return list(keys) if sweep.spec.benchmarks is None else [keys[0], MEAN, *keys[1:]]
 
 
 def _line(key: str) -> dict[str, Any]:
@@ -78,6 +85,12 @@ def sweep_note(sweep: Sweep, report: Report | None) -> str:
         "`eval/avg_at_k` on validation problems: they should rise together and stay. Names that end in `na_lp` and "
         "`pa_lp`: the tokens that beta1 and beta2 weigh."
     )
+    if sweep.spec.benchmarks is not None:
+        names = ", ".join(sweep.spec.benchmarks.names)
+        parts.append(
+            f"`{MEAN}`: mean of avg@k over the benchmarks {names}, at step 0 of the initial model. No config was "
+            "chosen by it. Under Artifacts of a trial: `benchmarks/`, problem by problem."
+        )
     parts.append(
         "Child runs are trials (`kind = trial`) and, once the report is final, configs (`kind = config`: mean curves "
         "over seeds). A trial's `final/objective` ranks configs; its run state is FAILED for diverged trials too, the "

@@ -1,7 +1,7 @@
 """Makes runs of a sweep's configs, with mean curves over seeds, so that MLflow's charts compare configs. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,20 +39,23 @@ class ConfigRun:
     points: list[MetricPoint]
 
 
-def config_runs(sweep: Sweep, configs: dict[str, Config], report: Report) -> list[ConfigRun]:
+def config_runs(
+    sweep: Sweep, configs: dict[str, Config], report: Report, scores: Mapping[str, Sequence[MetricPoint]]
+) -> list[ConfigRun]:
     """Return a run for each config that has a curve, in the order of their numbers.
 
     Args:
         sweep: the sweep, with its parent run.
         configs: configs by id.
         report: final report of the sweep.
+        scores: mean scores on benchmarks by config id; a config that was not measured has none.
     """
     timestamp = mlflow_words.milliseconds(sweep.ended_at or sweep.created_at)
     curves = _curve_points(report, timestamp)
     trained = Counter(trial.config_id for trial in report.trials if trial.step > 0)
     runs: list[ConfigRun] = []
     for row in sorted(report.configs, key=lambda row: row.number):
-        points = [*curves.get(row.id, []), *_final_points(row, timestamp)]
+        points = [*curves.get(row.id, []), *scores.get(row.id, []), *_final_points(row, timestamp)]
         if points:
             name = f"{row.label}: mean of {count(trained[row.id], 'trial')}"[: mlflow_words.MAX_PARAM]
             params = mlflow_words.flat(configs[row.id].training)

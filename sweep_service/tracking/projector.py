@@ -7,7 +7,7 @@ Whatever was carried is marked afterwards; a crash in between repeats calls, whi
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final
@@ -18,12 +18,13 @@ from sweep_service.errors import NotReady
 from sweep_service.report import Report
 from sweep_service.schemas import MEDIA_TYPES
 from sweep_service.store import Store
+from sweep_service.sweep.evaluations import models_of_trials
 from sweep_service.sweep.objective import objective_metrics, trial_objectives
-from sweep_service.sweep.records import Config, Sweep, Trial
-from sweep_service.tracking import mlflow_words
+from sweep_service.sweep.records import Config, Evaluation, Sweep, Trial
+from sweep_service.tracking import benchmark_words, mlflow_words
 from sweep_service.tracking.charts_page import TAG, shared_view, sweep_note
 from sweep_service.tracking.config_runs import config_runs
-from sweep_service.tracking.tracker import RunStatus, Tracker, TrackerGone, TrackerRefused
+from sweep_service.tracking.tracker import MetricPoint, RunStatus, Tracker, TrackerGone, TrackerRefused
 
 EXPERIMENT: Final = "sweeps"
 PERIOD_S: Final = 1.0
@@ -43,6 +44,10 @@ def read_report(content: bytes) -> Report | None:
         return Report.model_validate_json(content)
     except ValidationError:
         return None
+
+
+def _scores_of(trial_id: str) -> str:
+    return f"benchmark scores of {trial_id}"
 
 
 class Projector:
@@ -121,7 +126,32 @@ class Projector:
                     return True
                 arguments = experiment_id, sweep, trial, configs[trial.config_id], shown
                 more |= self._guarded(trial.id, sweep_id, self._show_trial, *arguments)
-        return more
+        return self._carry_scores(hurried) or more
+
+    def _carry_scores(self, hurried: Callable[[], bool]) -> bool:
+        """Carry over what models have scored on benchmarks; return whether some of it is left for the next pass."""
+        behind = [(one, results) for one, results in self._store.evaluations_behind() if not self._is_refused(one)]
+        for sweep_id, evaluations in groupby(behind, key=lambda pair: pair[0].sweep_id):
+            new = {evaluation.id: results for evaluation, results in evaluations}
+            sweep, configs = self._store.get_sweep(sweep_id), self._store.list_configs(sweep_id)
+            models = models_of_trials(configs, self._store.list_evaluations(sweep_id))
+            for trial in self._store.list_trials(sweep_id):
+                of_trial = models.get(trial.id, [])
+                if new.keys().isdisjoint(one.id for one in of_trial) or trial.id in self._set_aside:
+                    continue
+                if hurried():
+                    return True
+                self._guarded(_scores_of(trial.id), sweep_id, self._show_scores, sweep, trial, of_trial, new)
+                if self._experiment_id is None:  # MLflow has lost the sweep: there is no mark to set any more
+                    return True
+            for evaluation_id in {one.id for one, _ in behind if one.trial_id is None} & new.keys():
+                self._store.set_results_projected(evaluation_id, new[evaluation_id])
+        return False
+
+    def _is_refused(self, evaluation: Evaluation) -> bool:
+        """Whether the server refuses the run that would show an evaluation."""
+        trial_id = evaluation.trial_id
+        return trial_id is not None and not self._set_aside.isdisjoint((trial_id, _scores_of(trial_id)))
 
     def _forget_what_is_gone(self, experiment_id: str) -> None:
         """Carry over again the sweeps whose runs this server does not have."""
@@ -182,7 +212,7 @@ class Projector:
         start = mlflow_words.milliseconds(sweep.started_at or sweep.created_at)
         identity = ("kind", "sweep_id", "config_id", "report")
         current: set[str] = set()
-        for run in config_runs(sweep, configs, report):
+        for run in config_runs(sweep, configs, report, self._config_scores(sweep, [*configs.values()])):
             run_id = self._tracker.ensure_run(experiment_id, run.name, start, run.tags, identity, deleted=False)
             self._tracker.log(run_id, run.points, run.params)
             self._update_run(run_id, "FINISHED", sweep.ended_at or sweep.created_at)
@@ -193,6 +223,12 @@ class Projector:
         if current:
             view = shared_view(sweep, by_config=True)
             self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, view)
+
+    def _config_scores(self, sweep: Sweep, configs: Sequence[Config]) -> dict[str, list[MetricPoint]]:
+        """Return mean scores on benchmarks by config id."""
+        evaluations, results = self._store.list_evaluations(sweep.id), self._store.benchmark_results(sweep.id)
+        timestamp = mlflow_words.milliseconds(sweep.ended_at or sweep.created_at)
+        return benchmark_words.config_score_points(sweep, configs, evaluations, results, timestamp)
 
     def _show_trial(self, experiment_id: str, sweep: Sweep, trial: Trial, config: Config, shown: str | None) -> bool:
         """Carry over the next part of a trial's curves, after the last part its state; return whether more is left."""
@@ -219,6 +255,28 @@ class Projector:
             self._tracker.log(run_id, final, tags=mlflow_words.progress_tags(trial))
             self._update_run(run_id, mlflow_words.run_status(trial.state), trial.ended_at)
             self._store.set_projected(trial.id, state=trial.state)
+        return False
+
+    def _show_scores(self, sweep: Sweep, trial: Trial, models: Sequence[Evaluation], new: Mapping[str, int]) -> bool:
+        """Carry over all scores of a trial's models, then mark those that it has trained.
+
+        The mark of the initial model, which many trials share, is set once all of them show it.
+
+        Args:
+            models: the trial's, of all steps.
+            new: number of results by id of each evaluation that is behind.
+        """
+        if sweep.spec.benchmarks is None or trial.mlflow_run_id is None:
+            return False
+        results = self._store.benchmark_results(sweep.id, evaluation_ids=[model.id for model in models])
+        measured = benchmark_words.measured_models(models, results)
+        if measured:
+            self._tracker.log(trial.mlflow_run_id, benchmark_words.score_points(measured, sweep.spec.benchmarks.names))
+        for name, table in benchmark_words.problem_tables(measured).items():
+            self._tracker.put_artifact(trial.mlflow_run_id, f"benchmarks/{name}.csv", table, "text/csv")
+        for model in models:
+            if model.trial_id is not None and model.id in new:
+                self._store.set_results_projected(model.id, new[model.id])
         return False
 
     def _update_run(self, run_id: str, status: RunStatus, ended_at: float | None) -> None:

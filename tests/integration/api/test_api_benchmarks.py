@@ -19,37 +19,17 @@ from sweep_service.sweep.records import Evaluation
 from sweep_service.worker.reports import gather
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import SPEC, finish, play
+from tests.stored_sweeps import benchmark_event
 
 NAMES = ["arithmetic", "expressions"]
 MEASURED = SPEC | {"benchmarks": {"names": NAMES, "of": "all", "samples": 4}}
-
-
-def estimate(k: int, mean: float | None) -> dict[str, Any]:
-    return {"k": k, "mean": mean, "sampling_se": 0.01, "problem_se": 0.02, "problems": 2}
-
-
-def content(right: int) -> dict[str, Any]:
-    """Return a result of two problems with four samples each, of which the first has so many right."""
-    problems = [
-        {"id": "one", "judged": 4, "right": right, "truncated": 1, "tokens_mean": 5.0},
-        {"id": "two", "judged": 3, "right": 0, "truncated": 0, "tokens_mean": 7.0},
-    ]
-    passes = [estimate(1, right / 8), estimate(2, right / 4), estimate(4, None)]
-    scores = {"avg_at_k": estimate(4, right / 8), "pass_at_k": passes, "majority_at_k": estimate(4, 0.5)}
-    figures = {"tokens_mean": 6.0, "truncated_share": 0.125, "failed_share": 0.125}
-    return {"scores": scores, "samples": figures, "problems": problems}
 
 
 def measure(served: Served, fence: Fence, evaluation: Evaluation) -> None:
     """Play the process that measures one model: one more right sample with each optimizer update, up to four."""
     store = served.store
     attempt = store.start_attempt(fence, evaluation.id, "/nowhere/{attempt}")
-    shown = [{"prompt": "2=", "completion": "1+1", "reward": 1.0, "correct": True}] * 2
-    events = [
-        {"type": "benchmark", "time": 50.0, "name": name, "model_sha256": "ab" * 32, "shown": shown}
-        | {"result": content(min(4, evaluation.model_step))}
-        for name in NAMES
-    ]
+    events = [benchmark_event(name, min(4, evaluation.model_step)) for name in NAMES]
     store.ingest(fence, attempt, 0, 1, events)
     store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 3, 9.0)
 

@@ -1,5 +1,6 @@
 """The projection against a real MLflow server; MLflow's own client says what arrived."""
 
+import csv
 import json
 import logging
 import os
@@ -26,7 +27,7 @@ from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import TAG
 from sweep_service.tracking.mlflow_api import MlflowApi
 from sweep_service.tracking.projector import EXPERIMENT, Projector
-from sweep_service.tracking.tracker import MetricPoint, TrackerGone, TrackerRefused
+from sweep_service.tracking.tracker import MetricPoint, TrackerAway, TrackerGone, TrackerRefused
 from sweep_service.worker.reports import build_report
 from tests import stored_sweeps as sweeps
 from tests.sweep_stack import unused_port
@@ -250,6 +251,124 @@ def test_a_final_report_makes_a_run_for_each_config(
     assert json.loads(view)["searchFilter"] == f"tags.kind = 'config' AND tags.sweep_id = '{sweep.id}'"
 
 
+BENCHMARKS = {"names": ["arithmetic", "expressions"], "of": "all"}
+
+
+def test_scores_are_on_the_runs_of_their_trials_once(
+    projector: MakeProjector, store: Store, url: str, client: MlflowClient, tmp_path: Path
+) -> None:
+    sweep, fence = sweeps.start(store, benchmarks=BENCHMARKS)
+    carry = projector(store, url)
+    (initial,) = sweeps.add_missing_evaluations(store, fence)
+    sweeps.measure(store, fence, initial, {"arithmetic": 0, "expressions": 1})
+    first, second, third = store.list_trials(sweep.id)[:3]
+    sweeps.run_trial(store, fence, first)
+    carry_all(carry, store)
+    assert scores_of(client, sweep.id) == {first.id: []}  # none of its own
+    before = arrived_points(client, sweep.id)
+
+    (trained,) = sweeps.add_missing_evaluations(store, fence)
+    attempt = store.start_attempt(fence, trained.id, "/data/{attempt}")
+    store.ingest(fence, attempt, 0, 1, [sweeps.benchmark_event("arithmetic", 2, sweeps.START + 300)])
+    carry_all(carry, store)
+    at_0 = [("arithmetic/avg_at_k", 0.0, 0), ("expressions/avg_at_k", 1 / 8, 0), ("mean", 1 / 16, 0)]
+    half = [("arithmetic/avg_at_k", 2 / 8, 16)]
+    assert scores_of(client, sweep.id) == {first.id: sorted(at_0 + half)}
+
+    store.ingest(fence, attempt, 1, 2, [sweeps.benchmark_event("expressions", 4, sweeps.START + 301)])
+    store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, max_crashes=0)
+    for trial in (second, third):
+        sweeps.run_trial(store, fence, trial)
+    for evaluation in sweeps.add_missing_evaluations(store, fence):
+        if evaluation.trial_id == second.id:
+            sweeps.measure(store, fence, evaluation, {"arithmetic": 4, "expressions": 4})
+    with pytest.raises(TrackerAway):
+        projector(store, f"http://127.0.0.1:{unused_port()}").carry()
+    carry_all(carry, store)
+    wanted = {
+        first.id: sorted([*at_0, *half, ("expressions/avg_at_k", 4 / 8, 16), ("mean", 3 / 8, 16)]),
+        second.id: sorted(
+            [*at_0, ("arithmetic/avg_at_k", 4 / 8, 16), ("expressions/avg_at_k", 4 / 8, 16), ("mean", 4 / 8, 16)]
+        ),
+        third.id: [],
+    }
+    assert scores_of(client, sweep.id) == wanted
+    assert [point for point in arrived_points(client, sweep.id)[first.id] if "benchmark" not in point[0]] == before[
+        first.id
+    ]
+    run = next(run for run in trial_runs(client, sweep.id) if run.data.tags["trial_id"] == first.id)
+    table = Path(client.download_artifacts(run.info.run_id, "benchmarks/expressions.csv", str(tmp_path))).read_text()
+    rows = [(row["model_step"], row["problem"], row["right"]) for row in csv.DictReader(table.splitlines())]
+    assert rows == [("0", "one", "1"), ("0", "two", "0"), ("16", "one", "4"), ("16", "two", "0")]
+
+    store.forget_projection(sweep.id)
+    assert not store.evaluations_behind()  # they wait for the sweep's run
+    carry_all(carry, store)
+    assert scores_of(client, sweep.id) == wanted
+
+
+def test_a_crash_before_the_mark_of_scores_repeats_none(
+    projector: MakeProjector, store: Store, url: str, client: MlflowClient
+) -> None:
+    sweep, fence = sweeps.start(store, benchmarks=BENCHMARKS)
+    trial = store.list_trials(sweep.id)[0]
+    sweeps.run_trial(store, fence, trial)
+    for evaluation in sweeps.add_missing_evaluations(store, fence):
+        sweeps.measure(store, fence, evaluation, {"arithmetic": 1})
+    dying = DyingStore(store.engine, "set_results_projected")
+    with pytest.raises(Died):
+        carry_all(projector(dying, url), dying)
+    carry_all(projector(store, url), store)
+    wanted = [("arithmetic/avg_at_k", 1 / 8, 0), ("arithmetic/avg_at_k", 1 / 8, 16)]
+    assert scores_of(client, sweep.id) == {trial.id: wanted}
+
+
+def test_scores_of_a_run_deleted_in_mlflow_hold_up_no_others(
+    projector: MakeProjector, store: Store, url: str, client: MlflowClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    sweep, fence = sweeps.start(store, benchmarks=BENCHMARKS)
+    deleted, other = store.list_trials(sweep.id)[:2]
+    for trial in (deleted, other):
+        sweeps.run_trial(store, fence, trial)
+    carry = projector(store, url)
+    carry_all(carry, store)
+    run = next(run for run in trial_runs(client, sweep.id) if run.data.tags["trial_id"] == deleted.id)
+    client.delete_run(run.info.run_id)
+    for evaluation in sweeps.add_missing_evaluations(store, fence):
+        sweeps.measure(store, fence, evaluation, {"arithmetic": 1})
+    for _ in range(3):
+        carry.carry()
+    assert list(scores_of(client, sweep.id)) == [other.id]
+    assert len(scores_of(client, sweep.id)[other.id]) == 2
+    assert len([record for record in caplog.records if deleted.id in record.getMessage()]) == 1
+    assert [evaluation.trial_id for evaluation, _ in store.evaluations_behind()] == [deleted.id]
+
+
+@pytest.mark.long
+def test_a_config_s_run_has_the_mean_scores_of_its_trials(
+    projector: MakeProjector, store: Store, url: str, client: MlflowClient
+) -> None:
+    sweep, fence = sweeps.start(store, benchmarks=BENCHMARKS)
+    trials = store.list_trials(sweep.id)
+    for trial in trials:
+        sweeps.run_trial(store, fence, trial)
+    for right, evaluation in enumerate(sweeps.add_missing_evaluations(store, fence)):
+        sweeps.measure(store, fence, evaluation, {"arithmetic": right % 5, "expressions": 0})
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    store.put_report(sweep.id, *build_report(store, sweep.id, Settings(mlflow_url=url)))
+    carry_all(projector(store, url), store)
+    right_of = {one.trial_id: right % 5 for right, one in enumerate(store.list_evaluations(sweep.id))}
+    for run in config_runs(client, sweep.id):
+        own = [right_of[trial.id] / 8 for trial in trials if trial.config_id == run.data.tags["config_id"]]
+        history = client.get_metric_history(run.info.run_id, "benchmark/arithmetic/avg_at_k")
+        assert [(point.step, point.value) for point in history] == [(0, 0), (16, pytest.approx(sum(own) / len(own)))]
+        assert run.data.metrics["benchmark/mean"] == pytest.approx(sum(own) / len(own) / 2)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    charts = json.loads(experiment.tags[TAG + sweep.id])["compareRunCharts"]
+    assert [chart["metricKey"] for chart in charts][:2] == ["entropy", "benchmark/mean"]
+
+
 def test_a_sweep_leads_to_its_charts(projector: MakeProjector, store: Store, url: str, client: MlflowClient) -> None:
     sweep, _ = sweeps.start(store)
     carry_all(projector(store, url), store)
@@ -377,9 +496,9 @@ class DyingStore(Store):
 def carry_all(carry: Projector, store: Store) -> None:
     for _ in range(20):
         carry.carry()
-        if not store.behind() and not store.sweeps_behind():
+        if not store.behind() and not store.sweeps_behind() and not store.evaluations_behind():
             return
-    raise AssertionError(f"still behind: {store.behind()} {store.sweeps_behind()}")
+    raise AssertionError(f"still behind: {store.behind()} {store.sweeps_behind()} {store.evaluations_behind()}")
 
 
 def runs(client: MlflowClient, sweep_id: str) -> list[Run]:
@@ -412,6 +531,18 @@ def curves_of(client: MlflowClient, run: Run) -> Points:
 def arrived_points(client: MlflowClient, sweep_id: str) -> dict[str, Points]:
     """By trial id; sorted, repeats kept."""
     return {run.data.tags["trial_id"]: curves_of(client, run) for run in trial_runs(client, sweep_id)}
+
+
+def scores_of(client: MlflowClient, sweep_id: str) -> dict[str, list[tuple[str, float, int]]]:
+    """Name, value and step of what trials' runs show of benchmarks, by trial id; sorted, repeats kept."""
+    return {
+        trial_id: [
+            (key.removeprefix("benchmark/"), value, step)
+            for key, value, _, step in points
+            if key.startswith("benchmark/")
+        ]
+        for trial_id, points in arrived_points(client, sweep_id).items()
+    }
 
 
 def stored_points(store: Store, sweep_id: str) -> dict[str, set[tuple[str, float, int, int]]]:

@@ -142,6 +142,15 @@ def test_the_view_shows_one_sweep_with_entropy_first() -> None:
     assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == {view["compareRunSections"][0]["uuid"]}
 
 
+def test_the_view_shows_the_mean_over_benchmarks_beside_entropy() -> None:
+    sweep, _, _ = records(benchmarks={"names": ["aime24", "amc23"], "of": "all"})
+    for by_config in (False, True):
+        charts = json.loads(shared_view(sweep, by_config=by_config))["compareRunCharts"]
+        assert [chart["metricKey"] for chart in charts][:3] == ["entropy", "benchmark/mean", "reward/mean"]
+    assert "the benchmarks aime24, amc23" in sweep_note(sweep, None)
+    assert "benchmark" not in sweep_note(records()[0], None)
+
+
 def test_the_view_of_a_reported_sweep_shows_the_configs_own_runs() -> None:
     sweep, _, _ = records()
     view = json.loads(shared_view(sweep, by_config=True))
@@ -181,7 +190,7 @@ def test_a_run_of_a_config_counts_the_trials_that_trained_and_has_its_own_curve(
 
     inputs = sweep_inputs(fate=fate)
     report = build(inputs)
-    runs = config_runs(inputs.sweep, {config.id: config for config in inputs.configs}, report)
+    runs = config_runs(inputs.sweep, {config.id: config for config in inputs.configs}, report, {})
     rows = {row.id: row for row in report.configs}
     planned = {run.tags["config_id"]: sum(rows[run.tags["config_id"]].states.values()) for run in runs}
     missing = {run.tags["config_id"]: planned[run.tags["config_id"]] - int(run.tags["seeds"]) for run in runs}
