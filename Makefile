@@ -12,7 +12,7 @@ QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 
 PYTEST = $(QUIET) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-all browser bench mutants validate-report check format install lock lock-check clean
+.PHONY: help demo serve test test-all browser bench chaos mutants validate-report check format install lock lock-check clean
 
 help: ## Show these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
@@ -37,6 +37,9 @@ bench: $(READY) ## Time an optimizer step beside TRL's, the math grader, large r
 	@$(QUIET) $(VENV)/bin/python bench/grading.py
 	@$(QUIET) $(VENV)/bin/python bench/report_scale.py
 	@$(QUIET) $(VENV)/bin/python bench/report_store.py
+
+chaos: $(READY) ## Kill, stop and starve a real service at random for 20 minutes, and judge it; CHAOS="--seed 1 --minutes 2"
+	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python -m tests.chaos $(CHAOS)
 
 mutants: $(READY) ## Plant 100 small mistakes in the trainer and count those that a test sees; up to an hour
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement bench/mutants.lock

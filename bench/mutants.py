@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -56,6 +57,8 @@ WORDS: Final = ("complaints.py", "field_words.py")
 LIMIT_S: Final = 60.0
 """Processor time for the tests of a mutant."""
 _LONGEST_STATEMENT: Final = 12
+_LOOK: Final = 20
+"""Most lines that a test runs which only looks at what was imported, such as at the schema of the settings."""
 WORKERS: Final = 2
 WANTED: Final = 0.9
 _OPERATORS: Final = [(kind, make) for kind, make in mutation_operators if make.__name__ != "operator_string"]
@@ -140,12 +143,12 @@ def _tests_of_lines(path: Path, passed: Sequence[str]) -> dict[tuple[str, int], 
     """Return the tests by file and line. What a shared fixture runs counts for every test of its file.
 
     Tests of a line that is run while its module is imported are all tests of the module, and those of the contract that
-    run no line at all: these look at what was imported.
+    run hardly any line: these look at what was imported.
     """
     data = coverage.CoverageData(str(path))
     data.read()
     contexts = {context.rpartition("|")[0] for context in data.measured_contexts() if context}
-    looking = {test for test in passed if test.startswith("tests/contract/")} - contexts
+    looking = {test for test in passed if test.startswith("tests/contract/")} - _busy_tests(data)
     of_file = dict[str, set[str]]()
     for test in contexts:
         of_file.setdefault(_file(test), set()).add(test)
@@ -161,6 +164,14 @@ def _tests_of_lines(path: Path, passed: Sequence[str]) -> dict[tuple[str, int], 
             of_module |= found
         tests |= {(module, line): frozenset(of_module | looking) for line, names in lines.items() if "" in names}
     return tests
+
+
+def _busy_tests(data: coverage.CoverageData) -> set[str]:
+    """Return the tests that run more than `_LOOK` lines."""
+    names = (
+        name for file in data.measured_files() for found in data.contexts_by_lineno(file).values() for name in found
+    )
+    return {test for test, lines in Counter(name.rpartition("|")[0] for name in names).items() if lines > _LOOK}
 
 
 def _durations(lines: Sequence[str], phase: str) -> dict[str, float]:

@@ -17,6 +17,6 @@ with Client.from_env() as client:
     sweep = client.submit(yaml.safe_load(Path(sys.argv[1]).read_text()))
     sweep = client.wait(sweep.id, on_event=show)
     best = client.best(sweep.id)
-    print(f"{sweep.state}: {best.params} has {best.metric} {best.objective:.3f} over {best.stage} seeds")  # noqa: T201
+    print(f"{sweep.state}: {best.label} has {best.metric} {best.objective:.3f} over {best.stage} seeds")  # noqa: T201
     print(best.verdict_text)  # noqa: T201
     Path("report.html").write_bytes(client.report(sweep.id, timeout_s=60))

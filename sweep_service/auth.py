@@ -114,6 +114,11 @@ def derived(token: str, purpose: str) -> str:
     return hmac.new(token.encode(), purpose.encode(), hashlib.sha256).hexdigest()
 
 
+def fingerprint(token: str) -> str:
+    """Return a short name of a token, which tells it from others and does not reveal it."""
+    return derived(token, "fingerprint in the record of requests")[:8]
+
+
 def open_to_others(path: Path) -> bool:
     """Return whether a file's group or others have any right on it."""
     return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)

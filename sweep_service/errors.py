@@ -3,11 +3,14 @@
 Exception
 ├── ServiceError                      the message says what happened and what to do
 │   ├── NotFound                      an id that names nothing
-│   ├── InvalidSpec                   a sweep that cannot run: every reason, each with its JSON pointer
+│   ├── NoLog                         a log that is not there, or cannot be read on this machine
+│   ├── InvalidSpec                   a sweep that cannot run as asked: every reason, each with its JSON pointer
 │   ├── Conflict                      a request that the present state does not allow
 │   │   ├── IdempotencyKeyReused      the same key with another request
+│   │   ├── SweepDeleted              the same request again, whose sweep is deleted
 │   │   └── ReportFailed              asked for a report that could not be built
 │   ├── DatabaseAway        store     a database that cannot be reached, or that does not let us in
+│   ├── DatabaseTooNew      store     a database that a newer version of the service has made
 │   ├── StaleEpoch                    a runner that lost its lease tried to write
 │   ├── NotReady                      asked for something that does not exist yet, such as a report
 │   ├── TokenError          auth      no token where one is needed, or one that cannot be used
@@ -17,11 +20,14 @@ Exception
 │   ├── NotPrivate          processes a folder of ours that is somebody else's, or open to others
 │   ├── StrangerListens     processes another user's program at an address where a server of ours should be
 │   ├── CannotStart         serve     something that stops `sweeps serve` before or while it starts
+│   ├── Unguarded           serve     nobody starts again what ends, so `sweeps serve` ends itself
+│   ├── AnotherWorker       worker    a second worker on the same SQLite database
 │   └── ClientError         client    what only a client can meet; it also raises the errors above, as if it were local
 │       ├── Unreachable               no server answers at that address
 │       ├── Unauthorized              the server does not know the token
 │       ├── Refused                   any other refusal; `problem` says why
 │       └── TooLate                   the time limit of a wait is over
+├── Owned                   processes another process owns a file, such as the lock of a data folder
 ├── TrackerError            tracking  a call to the tracking server failed
 │   ├── TrackerAway                   the server did not answer, or is in trouble: the call may succeed later
 │   └── TrackerRefused                the server refused the call, and would refuse it again
@@ -49,6 +55,10 @@ class NotFound(ServiceError):
         return NotFound, (self.kind, self.name, self.where)
 
 
+class NoLog(ServiceError):
+    """A log that is not there, or that cannot be read on this machine."""
+
+
 @dataclass(frozen=True)
 class SpecError:
     """One reason why a sweep cannot run."""
@@ -64,18 +74,31 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 class InvalidSpec(ServiceError):
-    """The sweep cannot run."""
+    """The sweep cannot run, or cannot be measured as somebody asks.
 
-    def __init__(self, errors: list[SpecError]) -> None:
+    Args:
+        what: what cannot be done, in a sentence.
+    """
+
+    def __init__(self, errors: list[SpecError], what: str = "the sweep cannot run") -> None:
         super().__init__("; ".join(f"{error.pointer or '/'}: {error.detail}" for error in errors))
-        self.errors = errors
+        self.errors, self.what = errors, what
 
-    def __reduce__(self) -> tuple[type["InvalidSpec"], tuple[list[SpecError]]]:
-        return InvalidSpec, (self.errors,)
+    def __reduce__(self) -> tuple[type["InvalidSpec"], tuple[list[SpecError], str]]:
+        return InvalidSpec, (self.errors, self.what)
+
+    @property
+    def summary(self) -> str:
+        """What cannot be done, and for how many reasons."""
+        return f"{self.what}, for {'one reason' if len(self.errors) == 1 else f'{len(self.errors)} reasons'}"
 
 
 class Conflict(ServiceError):
     """The present state does not allow the request."""
+
+
+class SweepDeleted(Conflict):
+    """The idempotency key submitted a sweep that is deleted; use a new key."""
 
 
 class IdempotencyKeyReused(Conflict):

@@ -6,9 +6,11 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.benchmark_scores import BenchmarkScore
 from sweep_service.sweep.budget import GpuHours
 from sweep_service.sweep.cost import SweepCost
+from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.records import (
     Checkpoint,
     Config,
@@ -84,11 +86,48 @@ class SweepSummary(Timed, View):
     ended_at: float | None
     ended_at_utc: MaybeTimeText
     spec_digest: str
+    deletion: DeletionState | None = None
+    """ASKED while a worker deletes or archives the sweep; ARCHIVED if its curves and files are gone."""
     only_probes: bool
     """Whether the sweep ends with its cost probe, as `sweeps probe` asks, and none of its trials runs."""
     trials: dict[TrialState, int]
     """Number of trials in each state; states without trials are left out."""
     mlflow_url: str | None
+
+
+class Freed(View):
+    """What a deletion frees, or has yet to free."""
+
+    bytes: int | None
+    """Bytes on disk below the sweep's folder; null if the API's machine does not see the storage."""
+    files: int | None
+    rows: int
+    """Rows of the database."""
+    mlflow_runs: int
+    """Runs of the sweep and its trials in MLflow; its configs may have more, which go, too."""
+
+
+class DeletionView(Timed, View):
+    """The deletion of a sweep: what was asked for and how far it is; without a wish, what it would free."""
+
+    sweep_id: str
+    name: str
+    state: DeletionState | None
+    """Null: nobody has asked for it. ASKED: a worker carries it out."""
+    keep_report: bool = False
+    """Whether the sweep is archived: its spec, its trials and its report stay."""
+    asked_at: float | None = None
+    asked_at_utc: MaybeTimeText = None
+    by: str | None = None
+    """Fingerprint of the token with which it was asked for."""
+    message: str | None = None
+    """What hinders it at present."""
+    mlflow_pending: bool = False
+    """Whether MLflow, which was away, may still show runs; they go as soon as it answers."""
+    blocked: str | None = None
+    """Why the sweep cannot be deleted now, and what to do."""
+    frees: Freed | None = None
+    """Null once nothing is left to free."""
 
 
 class VerdictView(Timed, View):
@@ -127,6 +166,8 @@ class SweepView(SweepSummary, Judged):
     """A sweep with its spec."""
 
     spec: SweepSpec
+    added_benchmarks: tuple[AddedBenchmarks, ...] = ()
+    """What was asked for after the sweep had SUCCEEDED, with the trials whose last models are measured."""
     gpu_hours: GpuHours | None
     """GPU hours that the sweep has used and reserved of its budget; None on CPUs."""
 
@@ -169,7 +210,7 @@ class EvaluationView(Timed, Evaluation):
 
 
 class BenchmarkScoreView(Timed, BenchmarkScore):
-    """What a model scores on a benchmark, with the time as text."""
+    """The scores of a model on a benchmark, with the time as text."""
 
     time_utc: TimeText
 
@@ -185,13 +226,50 @@ class BenchmarkSample(View):
     correct: bool
 
 
+class LogPart(View):
+    """A part of a log, whose content is the answer itself; `LOG_HEADERS` has the rest."""
+
+    content: bytes
+    attempt: int | None = Field(default=None, description="Number of the attempt that wrote it; none for a runner's.")
+    attempts: int | None = Field(default=None, description="Number of attempts so far; none for a runner's log.")
+    offset: int = Field(description="Number of bytes of the log before this part.")
+    next_offset: int = Field(description="The `offset` that asks for the next part.")
+    size: int = Field(description="Number of bytes that the log has now.")
+    ended: bool = Field(description="Whether the attempt, or the sweep, has ended, so that the log does not grow.")
+    over: bool = Field(description="Whether the trial, or the sweep, is over, so that no further attempt begins.")
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing follows in this log."""
+        return self.ended and self.next_offset >= self.size
+
+
+LOG_HEADERS: Final[Mapping[str, str]] = {
+    name: "Log-" + "-".join(word.capitalize() for word in name.split("_"))
+    for name in LogPart.model_fields
+    if name != "content"
+}
+"""Name of the header that tells each field of a `LogPart`, such as `Log-Next-Offset`."""
+
+
 class ConfigView(Config):
     """A config with the mean of its objective over seeds."""
 
+    label: str = ""
+    """All that tells the config from the sweep's others, such as `beta1=0 epsilon=0.2 beta2=0`, beyond its params."""
     tune_objective: float | None
     confirm_objective: float | None
     tune_trials: int
     confirm_trials: int
+
+
+class MetricKey(View):
+    """A metric that trials of a sweep have recorded, with what it means."""
+
+    key: str
+    unit: str | None = None
+    """Null, like the meaning, for a metric that this version does not know."""
+    meaning: str | None = None
 
 
 class ConfigCurve(View):
@@ -214,6 +292,8 @@ class Best(Judged):
 
     config_id: str
     params: dict[str, Any]
+    label: str = ""
+    """All that tells the config from the sweep's others, in words; other configs may have the same params."""
     stage: Stage
     """CONFIRM once a config that tuning chose has a confirm result."""
     metric: str
@@ -276,10 +356,20 @@ class SharedConfig(View):
     """Differences of each sweep after the first, in their order."""
 
 
+class ComparedSetting(View):
+    """A setting of the training, outside of the spaces, in which the sweeps differ."""
+
+    name: str
+    values: list[Any]
+    """Its value in each sweep, in the order of the sweeps; null also where a training has no such setting."""
+
+
 class SweepsComparison(View):
     """Sweeps beside each other, joined by config."""
 
     sweeps: list[ComparedSweep]
+    settings: list[ComparedSetting] = []
+    """Settings of the base training in which they differ, by name."""
     shared: list[SharedConfig]
     notes: list[str]
     """Cautions about the differences."""

@@ -22,6 +22,10 @@ SPEC = {
 }
 
 
+NODES = [{"CPU": 1000.0, "GPU": 1000.0}]
+"""Ray's nodes, large enough for every sweep of the tests."""
+
+
 def make_sweep(spec: SweepSpec, **changes: Any) -> Sweep:
     """Return a new sweep that no store has yet."""
     fields: dict[str, Any] = {
@@ -113,7 +117,7 @@ def add_missing_evaluations(store: Store, fence: Fence) -> list[Evaluation]:
     """Store the evaluations that a sweep needs by now, and return these."""
     sweep_id = fence.sweep_id
     rows = store.list_configs(sweep_id), store.list_trials(sweep_id), store.list_evaluations(sweep_id)
-    new = missing_evaluations(store.get_sweep(sweep_id).spec, *rows, store.kept_models(sweep_id))
+    new = missing_evaluations(store.get_sweep(sweep_id), *rows, store.kept_models(sweep_id))
     store.add_evaluations(fence, new)
     return new
 

@@ -12,6 +12,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -27,6 +28,7 @@ from trainers.process.environment import ENVIRONMENT, EXIT_CODES, UMASK, default
 from trainers.process.events import EVENTS_FILE, EventWriter, NoEvents, append_event, read_events
 from trainers.process.launch import launch
 from trainers.process.lifeline import StopSignal, follow_parent
+from trainers.process.machine_faults import machine_fault
 from trainers.rollouts.rollout_server import hide_server_gpus
 from trainers.training.out_of_memory import OUT_OF_MEMORY, is_out_of_memory, message, phase_of
 from trainers.yaml_text import YamlError, read_yaml, read_yaml_file
@@ -35,6 +37,7 @@ Work = Callable[..., str]
 """Takes `events` and `stopping`, and returns the outcome, a key of `EXIT_CODES`."""
 
 _ANOTHERS_END_S: Final = 1.0
+_GOES_ON: Final = "the same command goes on, of a training with --resume"
 _EPILOG: Final = """\
 what a run writes, below DIR:
   events.jsonl   one JSON object a line: started, progress, data, step, evaluation, samples, checkpoint, finished,
@@ -45,7 +48,8 @@ what a run writes, below DIR:
 
 exit codes:
   0 finished   1 unexpected error   2 bad configuration   3 diverged   4 stopped by a signal, after a checkpoint
-  5 the owner named by --parent-fd is gone   130 interrupted a second time
+  5 the owner named by --parent-fd is gone   6 the machine failed: a full disk, too many open files
+  130 interrupted a second time
 
 examples:
   python -m trainers run.yaml                                  an empty run.yaml is the default run
@@ -66,14 +70,28 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     os.umask(UMASK)
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except Exception as error:
+        if (fault := machine_fault(error)) is None:
+            raise
+        try:
+            traceback.print_exception(error)
+            sys.stderr.write(f"this machine failed: {fault}\n{_GOES_ON}, once the machine is well again\n")
+            sys.stderr.flush()
+        except OSError:  # of what is left in it Python would complain at its end, with an exit code of its own
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        return EXIT_CODES["MACHINE_FAULT"]
+
+
+def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(arguments)
     output: Path = options.output or Path("runs") / options.config.stem
     try:
         if options.parent_fd is not None:
             follow_parent(options.parent_fd)
     except OSError as error:
-        return _refused(f"--parent-fd {options.parent_fd} cannot be used: {error}")
+        return _unusable(f"--parent-fd {options.parent_fd}", error)
     if options.measure is not None:
         return _measure(options, output)
     if options.processes < 1 or (options.processes > 1 and "RANK" in os.environ):
@@ -95,15 +113,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _refused(f"--output: {output} already holds a run; continue it with --resume, or name another")
             (output / EVENTS_FILE).unlink(missing_ok=True)
     except OSError as error:
-        return _refused(f"--output {output} cannot be used: {error}")
+        return _unusable(f"--output {output}", error)
     try:
         options.cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        return _refused(f"--cache {options.cache} cannot be used: {error}")
+        return _unusable(f"--cache {options.cache}", error)
     try:
         config = load_config(options.config, options.setting)
         keep_models = _steps(options.keep_models, config)
     except ConfigError as error:
+        if machine_fault(error):
+            raise
         if options.output is not None and _first_process():
             with EventWriter(output / EVENTS_FILE) as events:
                 events.write("failed", code="BAD_CONFIG", message=str(error))
@@ -118,6 +138,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _refused(message: str) -> int:
     sys.stderr.write(f"{message}\n")
     return EXIT_CODES["BAD_CONFIG"]
+
+
+def _unusable(what: str, error: OSError) -> int:
+    if machine_fault(error):
+        raise error
+    return _refused(f"{what} cannot be used: {error}")
 
 
 def _holds_run(output: Path) -> bool:
@@ -236,10 +262,12 @@ def _measure(options: argparse.Namespace, output: Path) -> int:
             return _refused(f"--output: {output} holds a training run; name another folder")
         options.cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        return _refused(f"--output {output} or --cache {options.cache} cannot be used: {error}")
+        return _unusable(f"--output {output} or --cache {options.cache}", error)
     try:
         config, request = load_config(options.config, options.setting), read_request(options.measure)
     except ConfigError as error:
+        if machine_fault(error):
+            raise
         with EventWriter(output / EVENTS_FILE) as events:
             events.write("failed", code="BAD_CONFIG", message=str(error))
         return _refused(str(error))
@@ -299,10 +327,14 @@ def _recorded(config: TrainingConfig, output: Path, imported: Callable[[], Work]
             logging.disable_progress_bar()
             gc.freeze()  # what was imported stays; collections during training need not look at it
             outcome = work(events=events, stopping=lambda: stop.requested)
-        except (CheckpointError, ConfigError) as error:
-            events.write("failed", code="BAD_CONFIG", message=str(error))
-            return _refused(str(error))
-        except Exception as error:  # noqa: BLE001 the process's boundary: whatever it was, the record says so
+        except Exception as error:
+            if fault := machine_fault(error):
+                with suppress(OSError):  # after all that could not be written before, if it can be now
+                    events.write("failed", code="MACHINE_FAULT", message=fault)
+                raise
+            if isinstance(error, CheckpointError | ConfigError):
+                events.write("failed", code="BAD_CONFIG", message=str(error))
+                return _refused(str(error))
             if is_out_of_memory(error):  # each process records its own, since the others only see it end
                 advice = message(phase_of(error), config, str(error))
                 append_event(output / EVENTS_FILE, "failed", code=OUT_OF_MEMORY, message=advice)
@@ -316,7 +348,7 @@ def _recorded(config: TrainingConfig, output: Path, imported: Callable[[], Work]
             traceback.print_exc()
             return EXIT_CODES["FAILED"]
     if outcome == "STOPPED" and _first_process():
-        sys.stderr.write("\nstopped by a signal; the same command goes on, of a training with --resume\n")
+        sys.stderr.write(f"\nstopped by a signal; {_GOES_ON}\n")
     return EXIT_CODES[outcome]
 
 

@@ -11,12 +11,20 @@
     ├── EngineError                  1  the engine that samples does not start
     └── GraderError                  1  answers cannot be judged: the grader does not start, or fails too often
 
+An error of the machine, such as a full disk, ends with 6 whatever it was raised as (`process.machine_faults`).
 Tasks and benchmarks raise the same ones. `grading.__main__.UnreadableGoldError` never leaves the grader's process.
 All survive pickling: each is rebuilt from the arguments it was made with.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error, its cause, the cause of that, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 class TrainerError(Exception):

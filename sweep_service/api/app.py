@@ -2,7 +2,7 @@
 
 from fastapi import FastAPI, Request
 
-from sweep_service.api import benchmark_routes, catalog_routes, page_routes, problems
+from sweep_service.api import benchmark_routes, catalog_routes, log_routes, page_routes, problems, verb_routes
 from sweep_service.api.description import describe
 from sweep_service.api.event_stream import Streams
 from sweep_service.api.guard import PROBES, Guard, known_hosts
@@ -36,8 +36,10 @@ def create_app(service: SweepService, token: str) -> FastAPI:
     )
     app.state.service, app.state.token, app.state.streams = service, token, Streams()
     app.include_router(router)
+    app.include_router(verb_routes.router)
     app.include_router(catalog_routes.router)
     app.include_router(benchmark_routes.router)
+    app.include_router(log_routes.router)
     for path, probe in zip(PROBES, (livez, readyz), strict=True):
         app.add_api_route(path, probe, tags=["probes"], responses=documented(500, 503))
     settings = service.settings

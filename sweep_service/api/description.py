@@ -1,29 +1,37 @@
 """The description of the API, in OpenAPI: what FastAPI makes of the routes, and what it cannot be told."""
 
-from typing import Any
+from threading import Lock
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+_MAKING: Final = Lock()
+
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """Return the description; it is made once, whole, because several threads may ask at once."""
-    if app.openapi_schema is None:
-        description = get_openapi(
-            title=app.title,
-            version=app.version,
-            description=app.description,
-            routes=app.routes,
-            separate_input_output_schemas=False,
-        )
-        description["components"]["schemas"].pop("Ending", None)  # of Trial.ending, which is not published
-        for operations in description["paths"].values():
-            for operation in operations.values():
-                _name_media_type_of_problems(operation["responses"])
-                for parameter in operation.get("parameters", ()):
-                    parameter["schema"] = _without_null(parameter["schema"])
-        app.openapi_schema = description
+    """Return the description, which is made once, however many threads ask for it first."""
+    with _MAKING:  # FastAPI changes the filters of warnings of the whole process while it makes one
+        if app.openapi_schema is None:
+            app.openapi_schema = _make(app)
     return app.openapi_schema
+
+
+def _make(app: FastAPI) -> dict[str, Any]:
+    description = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=app.routes,
+        separate_input_output_schemas=False,
+    )
+    description["components"]["schemas"].pop("Ending", None)  # of Trial.ending, which is not published
+    for operations in description["paths"].values():
+        for operation in operations.values():
+            _name_media_type_of_problems(operation["responses"])
+            for parameter in operation.get("parameters", ()):
+                parameter["schema"] = _without_null(parameter["schema"])
+    return description
 
 
 def _name_media_type_of_problems(responses: dict[str, Any]) -> None:
@@ -35,6 +43,7 @@ def _name_media_type_of_problems(responses: dict[str, Any]) -> None:
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Describe a parameter that may be left out by its values alone: an address has no null."""
     options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
-    if len(options) != 1:
+    if options == schema.get("anyOf", []):
         return schema
-    return {**options[0], **{name: value for name, value in schema.items() if name not in ("anyOf", "default")}}
+    values = options[0] if len(options) == 1 else {"anyOf": options}
+    return {**values, **{name: value for name, value in schema.items() if name not in ("anyOf", "default")}}

@@ -6,20 +6,27 @@ what changes something must come from this very origin.
 
 import re
 import time
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from typing import Annotated, Final, Literal
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.concurrency import run_in_threadpool
 
 from sweep_service.api.json_body import read_body
 from sweep_service.api.problems import Refusal
 from sweep_service.api.sweep_routes import Label, Service, SweepId, get_report, label_pairs
-from sweep_service.auth import cookie, read_token
-from sweep_service.errors import Conflict, NotFound, ReportFailed
+from sweep_service.auth import cookie, fingerprint, read_token
+from sweep_service.errors import Conflict, NoLog, NotFound, NotReady, ReportFailed
 from sweep_service.pages.live_sweeps import LiveSweeps
 from sweep_service.pages.rendering import HEADERS, POLICY, render, static_file
 from sweep_service.pages.session import cookie_name, is_valid, may_sign_in, new_cookie
+from sweep_service.processes.log_files import settled
+from sweep_service.sweep.deletion import DeletionState
+from sweep_service.sweep.records import SweepState, Trial
+from sweep_service.sweep.sweep_filter import SweepFilter
 from sweep_service.tracking.tickets import SIGN_IN, new_ticket
 from trainers.yaml_text import write_yaml
 
@@ -27,7 +34,12 @@ router = APIRouter(include_in_schema=False)
 _MAX_FORM_BYTES: Final = 8192
 _LISTED: Final = 50
 _ID: Final = "swp_[0-9a-z]{1,36}"
-_OWN_PLACE: Final = re.compile(rf"/(\?before={_ID}|sweeps/{_ID}(/(report|spec))?|mlflow/(#/[\w/?=&%.-]*)?)?")
+_TRIAL: Final = "trl_[0-9a-z]{1,36}"
+_WORK: Final = "(trl|evl)_[0-9a-z]{1,36}"
+_OWN_PLACE: Final = re.compile(
+    rf"/(\?[\w=&%.+-]*|sweeps/{_ID}(/(report|spec|delete))?|trials/{_WORK}/log|trials/{_TRIAL}/stop|mlflow/(#/[\w/?=&%.-]*)?)?"
+)
+_LOG_LINES: Final = 200
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
 
 
@@ -160,12 +172,46 @@ async def _form(request: Request) -> dict[str, str]:
 def get_overview(
     service: Service,
     before: Annotated[str | None, Query(pattern=f"^{_ID}$")] = None,
-    label: Annotated[Label | None, Query()] = None,
+    label: Annotated[Label | Literal[""] | None, Query()] = None,
+    text: Annotated[str, Query(max_length=64, pattern=r"^[^\x00]*$")] = "",
+    state: SweepState | Literal[""] = "",
+    created_after: date | Literal[""] = "",
+    created_before: date | Literal[""] = "",
 ) -> Response:
-    """Show the sweeps, or those with a label, newest first."""
-    sweeps = service.sweeps(_LISTED + 1, before, (), label_pairs([label] if label else []))
-    older = sweeps[_LISTED - 1].id if len(sweeps) > _LISTED else None
-    return _page(render("sweeps", sweeps=sweeps[:_LISTED], older=older, before=before, label=label, now=time.time()))
+    """Show the sweeps that meet all conditions, newest first; what a form leaves empty is none."""
+    only = SweepFilter(
+        (state,) if state else (),
+        label_pairs([label] if label else []),
+        text.strip(),
+        _midnight(created_after),
+        _midnight(created_before),
+    )
+    sweeps = service.sweeps(_LISTED + 1, before, only)
+    given = {
+        "text": text.strip(),
+        "state": state,
+        "label": label or "",
+        "created_after": created_after,
+        "created_before": created_before,
+    }
+    query = urlencode({name: value for name, value in given.items() if value})
+    return _page(
+        render(
+            "sweeps",
+            sweeps=sweeps[:_LISTED],
+            older=sweeps[_LISTED - 1].id if len(sweeps) > _LISTED else None,
+            before=before,
+            given=given,
+            query=query,
+            states=list(SweepState),
+            now=time.time(),
+        )
+    )
+
+
+def _midnight(day: date | Literal[""]) -> float | None:
+    """Return when a day begins, in UTC and in seconds since the Unix epoch."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() if day else None
 
 
 @router.get("/mlflow/", dependencies=[Depends(signed_in_for_page)])
@@ -214,17 +260,100 @@ def get_report_page(
     return answer
 
 
+@router.get("/trials/{work_id}/log", dependencies=[Depends(signed_in_for_page)])
+def get_log(service: Service, work_id: str, attempt: Annotated[int | None, Query(ge=1, lt=2**31)] = None) -> Response:
+    """Show the end of the log of a trial or an evaluation, without control characters."""
+    try:
+        work = service.store.get_work(work_id if re.fullmatch(_WORK, work_id) else "")
+    except NotFound:
+        return _message(404, "No such trial", f"There is no trial {work_id[:60]!r} on this server.")
+    sweep, part, missing = service.store.get_sweep(work.sweep_id), None, ""
+    try:
+        part = service.trial_log(work_id, attempt, tail=_LOG_LINES)
+    except (NoLog, NotReady) as error:
+        missing = str(error)
+    text = settled(part.content.decode(errors="replace")) if part else ""
+    return _page(render("log", work=work, sweep=sweep, part=part, text=text, missing=missing, lines=_LOG_LINES))
+
+
 @router.get("/sweeps/{sweep_id}/curves", dependencies=[Depends(signed_in_for_data)])
 def get_curves(request: Request, sweep_id: SweepId) -> Response:
     """Return the curves that a sweep's page draws."""
     return Response(request.app.state.live.get(sweep_id).curves(), media_type="application/json")
 
 
-@router.post("/sweeps/{sweep_id}/cancel", dependencies=[Depends(signed_in_for_page), Depends(from_own_page)])
-def cancel(service: Service, sweep_id: KnownSweep) -> Response:
-    """Stop a sweep and show it again."""
+@router.get("/sweeps/{sweep_id}/delete", dependencies=[Depends(signed_in_for_page)])
+def ask_before_deletion(service: Service, sweep_id: str) -> Response:
+    """Say what deleting a sweep frees, and ask; once it is asked for, say how far it is."""
     try:
-        service.cancel(sweep_id)
+        deletion = service.deletion(sweep_id if re.fullmatch(_ID, sweep_id) else "")
+    except NotFound:
+        return _message(404, "No such sweep", f"There is no sweep {sweep_id[:60]!r} on this server.")
+    page = _page(render("delete", deletion=deletion))
+    if deletion.state is DeletionState.ASKED:
+        page.headers["Refresh"] = "2"
+    return page
+
+
+@router.get("/trials/{trial_id}/stop", dependencies=[Depends(signed_in_for_page)])
+def ask_before_stop(service: Service, trial_id: str) -> Response:
+    """Say what stopping a trial means, and ask whether its result counts."""
+    if (trial := _trial(service, trial_id)) is None:
+        return _message(404, "No such trial", f"There is no trial {trial_id[:60]!r} on this server.")
+    return _page(render("stop", trial=trial, sweep=service.store.get_sweep(trial.sweep_id)))
+
+
+def _trial(service: Service, trial_id: str) -> Trial | None:
+    with suppress(NotFound):
+        if re.fullmatch(_TRIAL, trial_id):
+            return service.store.get_trial(trial_id)
+    return None
+
+
+def page_by(request: Request) -> str:
+    """Return who asks: somebody whose session the token has signed."""
+    return f"{fingerprint(request.app.state.token)} (status page)"
+
+
+PageBy = Annotated[str, Depends(page_by)]
+
+
+@router.post("/sweeps/{sweep_id}/delete", dependencies=[Depends(signed_in_for_page), Depends(from_own_page)])
+async def delete(request: Request, service: Service, sweep_id: str, by: PageBy) -> Response:
+    """Delete or archive a sweep, and say how far that is."""
+    everything = (await _form(request)).get("what") == "everything"
+    known = sweep_id if re.fullmatch(_ID, sweep_id) else ""
+    try:
+        await run_in_threadpool(service.delete, known, keep_report=not everything, by=by)
+    except NotFound:
+        return _message(404, "No such sweep", f"There is no sweep {sweep_id[:60]!r} on this server.")
     except Conflict as error:
-        return _message(409, "Nothing to cancel", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
+        return _message(409, "Nothing to delete", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
+    return RedirectResponse(f"/sweeps/{sweep_id}/delete", 303, HEADERS)
+
+
+@router.post("/trials/{trial_id}/stop", dependencies=[Depends(signed_in_for_page), Depends(from_own_page)])
+async def stop_trial(request: Request, service: Service, trial_id: str, by: PageBy) -> Response:
+    """Stop one trial, and show its sweep."""
+    counts = (await _form(request)).get("result") != "discard"
+    known = trial_id if re.fullmatch(_TRIAL, trial_id) else ""
+    try:
+        sweep = await run_in_threadpool(service.stop_trial, known, counts=counts, by=by)
+    except NotFound:
+        return _message(404, "No such trial", f"There is no trial {trial_id[:60]!r} on this server.")
+    except Conflict as error:
+        return _message(409, "Nothing to stop", str(error), f"/trials/{trial_id}/log", "The trial's log")
+    return RedirectResponse(f"/sweeps/{sweep.id}", 303, HEADERS)
+
+
+@router.post("/sweeps/{sweep_id}/{verb}", dependencies=[Depends(signed_in_for_page), Depends(from_own_page)])
+def steer(
+    service: Service, sweep_id: KnownSweep, verb: Literal["pause", "resume", "cancel", "retry"], by: PageBy
+) -> Response:
+    """Pause, resume or cancel a sweep, or try its failed trials again, and show it."""
+    verbs = {"pause": service.pause, "resume": service.resume, "cancel": service.cancel, "retry": service.retry_failed}
+    try:
+        verbs[verb](sweep_id, by)
+    except Conflict as error:
+        return _message(409, f"Nothing to {verb}", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
     return RedirectResponse(f"/sweeps/{sweep_id}", 303, HEADERS)

@@ -14,16 +14,28 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from sweep_service.api.methods import allowed_methods
-from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, ReportFailed
+from sweep_service.errors import (
+    Conflict,
+    IdempotencyKeyReused,
+    InvalidSpec,
+    NoLog,
+    NotFound,
+    NotReady,
+    ReportFailed,
+    SweepDeleted,
+)
 from sweep_service.schemas import Problem, ProblemError
 from trainers.config.complaints import shortened
+from trainers.process.machine_faults import machine_fault
 
 log = logging.getLogger(__name__)
 
 CODES: dict[type[Exception], tuple[int, str]] = {
     NotFound: (404, "NOT_FOUND"),
+    NoLog: (404, "NO_LOG"),
     InvalidSpec: (422, "INVALID_SPEC"),
     IdempotencyKeyReused: (422, "IDEMPOTENCY_KEY_REUSED"),
+    SweepDeleted: (410, "SWEEP_DELETED"),
     Conflict: (409, "CONFLICT"),
     ReportFailed: (409, "REPORT_FAILED"),
     NotReady: (409, "NOT_READY"),
@@ -108,6 +120,7 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, _service_error)
     for kind in _AWAY:
         app.add_exception_handler(kind, _database_away)
+    app.add_exception_handler(OSError, _machine_fault)
     for kind in TOO_LARGE:
         app.add_exception_handler(kind, _too_large)
     app.add_exception_handler(Refusal, _refusal)
@@ -121,8 +134,7 @@ def _service_error(_request: Request, error: Exception) -> Response:
     if not isinstance(error, InvalidSpec):
         return problem(status, code, str(error))
     errors = [ProblemError(pointer=item.pointer, detail=item.detail) for item in error.errors]
-    count = "one reason" if len(errors) == 1 else f"{len(errors)} reasons"
-    return problem(status, code, f"the sweep cannot run, for {count}", errors)
+    return problem(status, code, error.summary, errors)
 
 
 def _refusal(_request: Request, error: Exception) -> Response:
@@ -158,6 +170,15 @@ def _database_away(_request: Request, error: Exception) -> Response:
     log.warning("the database does not answer: %s", error)
     detail = "the database does not answer; ask again"
     return problem(503, "DATABASE_UNAVAILABLE", detail, headers={"Retry-After": "2"})
+
+
+def _machine_fault(_request: Request, error: Exception) -> Response:
+    """Say that the machine lets the API open or write no file; any other error of the system is unexpected."""
+    if (fault := machine_fault(error)) is None:
+        raise error
+    log.warning("the machine fails the API: %s", fault)
+    detail = "the server's machine can open or write no file now: its disk is full, or too many are open; ask again"
+    return problem(503, "MACHINE_FAULT", detail, headers={"Retry-After": "2"})
 
 
 def _too_large(_request: Request, error: Exception) -> Response:

@@ -5,18 +5,20 @@ import re
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import StringConstraints
+from pydantic import BeforeValidator, StringConstraints, WithJsonSchema
+from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
 
 from sweep_service.api.json_body import json_body
 from sweep_service.api.methods import is_head
 from sweep_service.api.paging import MAX_PAGE, Pages, Paging
 from sweep_service.api.problems import Refusal, documented, listed
-from sweep_service.auth import same
+from sweep_service.auth import fingerprint, same
 from sweep_service.errors import NotReady
 from sweep_service.schemas import (
     MEDIA_TYPES,
@@ -25,6 +27,7 @@ from sweep_service.schemas import (
     ConfigCurve,
     ConfigView,
     EventView,
+    MetricKey,
     Page,
     ProbeView,
     ProblemError,
@@ -38,6 +41,7 @@ from sweep_service.schemas import (
 from sweep_service.service import SweepService, best_yaml
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.records import Curve, Sample, SweepState, TrialState
+from sweep_service.sweep.sweep_filter import SweepFilter
 
 MAX_KEYS = 50
 MAX_COMPARED = 20
@@ -77,20 +81,43 @@ def _service(request: Request) -> SweepService:
     return request.app.state.service
 
 
+def _token_name(request: Request) -> str:
+    return fingerprint(request.app.state.token)
+
+
 Service = Annotated[SweepService, Depends(_service)]
+By = Annotated[str, Depends(_token_name)]
+"""Fingerprint of the token with which a request was made, for the record of requests."""
 SweepId = Annotated[str, Path(pattern=r"^swp_[0-9a-z]{1,36}$")]
 SweepIds = Annotated[str, StringConstraints(pattern=r"^swp_[0-9a-z]{1,36}(,swp_[0-9a-z]{1,36})*$")]
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?=[^\x00]*$", max_length=265)]
+Text = Annotated[
+    str,
+    Query(max_length=64, pattern=r"^[^\x00]*$", description="Only with this in name or id, in capitals or not."),
+]
+
+
+def _like_a_date(value: object) -> object:
+    """Refuse what is not written as a date; numbers would be taken for seconds."""
+    if isinstance(value, str) and not re.match(r"\d{4}-\d\d-\d\d", value):
+        raise PydanticCustomError("date", "give a date, such as 2026-11-23 or 2026-11-23T16:00:00Z")
+    return value
+
+
+_WRITTEN_DATE = {"anyOf": [{"type": "string", "format": form} for form in ("date", "date-time")]}
+Date = Annotated[datetime, BeforeValidator(_like_a_date), WithJsonSchema(_WRITTEN_DATE)]
+_A_DATE = "a date (2026-11-23, midnight), or one with a time (2026-11-23T16:00:00Z); without a zone it is UTC"
+CreatedAfter = Annotated[Date | None, Query(description=f"Only those submitted then or later: {_A_DATE}.")]
+CreatedBefore = Annotated[Date | None, Query(description=f"Only those submitted before: {_A_DATE}.")]
 TrialId = Annotated[str, StringConstraints(pattern=r"^trl_[0-9a-z]{1,36}$")]
 REFUSALS = documented(400, 401, 403, 422, 500, 503)
 """Refusals of every route under /v1: of unknown hosts, strangers, wrong parameters, or without a database."""
 router = APIRouter(prefix="/v1", dependencies=[Depends(authorize), Depends(check_parameters)], responses=REFUSALS)
-_SPEC_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/SweepSpec"}}},
-    }
-}
+
+
+def body_of(schema: dict[str, Any]) -> dict[str, Any]:
+    """Describe a body that the service checks itself, so that its errors name every place in it."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 @router.post(
@@ -99,9 +126,9 @@ _SPEC_BODY = {
     response_model=SweepView,
     responses={
         200: {"description": "The plan, with `validate_only`.", "model": SweepPlan},
-        **documented(411, 413, 415),
+        **documented(410, 411, 413, 415),
     },
-    openapi_extra=_SPEC_BODY,
+    openapi_extra=body_of({"$ref": "#/components/schemas/SweepSpec"}),
 )
 def submit(
     service: Service,
@@ -120,7 +147,7 @@ def submit(
     response.headers["Location"] = f"/v1/sweeps/{sweep.id}"
     if replayed:
         response.headers["Idempotency-Replayed"] = "true"
-    return _view(service, sweep.id)
+    return view_of(service, sweep.id)
 
 
 @router.get("/sweeps")
@@ -131,16 +158,19 @@ def list_sweeps(
     label: Annotated[
         tuple[Label, ...], Query(max_length=MAX_LABELS, description="Only with these labels, each as `NAME=TEXT`.")
     ] = (),
+    text: Text = "",
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
 ) -> Page[SweepSummary]:
-    """List sweeps, newest first."""
-    rows = service.sweeps(paging.size + 1, paging.after(None), state, label_pairs(label))
-    return paging.page(rows, lambda sweep: sweep.id)
+    """List sweeps, newest first: those that meet all conditions."""
+    only = SweepFilter(state, label_pairs(label), text, seconds(created_after), seconds(created_before))
+    return paging.page(service.sweeps(paging.size + 1, paging.after(None), only), lambda sweep: sweep.id)
 
 
 @router.get("/sweeps/{sweep_id}", responses=documented(404))
 def get_sweep(service: Service, sweep_id: SweepId) -> SweepView:
     """Return one sweep with its spec and how many of its trials are in which state."""
-    return _view(service, sweep_id)
+    return view_of(service, sweep_id)
 
 
 @router.get("/sweeps/{sweep_id}/probe", responses=documented(404, 409))
@@ -173,7 +203,14 @@ def list_metrics(
     service: Service,
     sweep_id: SweepId,
     paging: Pages,
-    keys: Annotated[list[str], Query(min_length=1, max_length=MAX_KEYS, description="Metric names, such as entropy.")],
+    keys: Annotated[
+        list[str],
+        Query(
+            min_length=1,
+            max_length=MAX_KEYS,
+            description=f"At most {MAX_KEYS} metrics, by name, such as entropy; `…/metrics/keys` lists a sweep's.",
+        ),
+    ],
     group_by: Annotated[
         Literal["trial", "config"], Query(description="A curve per trial, or per config: mean and range over seeds.")
     ] = "trial",
@@ -183,13 +220,30 @@ def list_metrics(
     """Return metrics over optimizer updates. `keys` may be repeated, or hold several names with commas between."""
     names = list(dict.fromkeys(name for key in keys for name in key.split(",") if name))
     if len(names) > MAX_KEYS:
-        errors = [ProblemError(parameter="keys", detail=f"give at most {MAX_KEYS} metrics, not {len(names)}")]
+        detail = f"give at most {MAX_KEYS} metrics at a time, not {len(names)}; ask again for the others"
+        errors = [ProblemError(parameter="keys", detail=detail)]
+        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
+    if unknown := service.unknown_metrics(sweep_id, names):
+        errors = [ProblemError(parameter="keys", detail=_no_metric(*item, sweep_id)) for item in unknown.items()]
         raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
     if group_by == "config":
         grouped = [_tail(curve, last) for curve in service.config_curves(sweep_id, names)]
         return _cut(paging, grouped, [(curve.config_id, curve.stage, curve.key) for curve in grouped])
     curves = [_tail(curve, last) for curve in service.store.curves(sweep_id, names, trial or None)]
     return _cut(paging, curves, [(curve.trial_id, curve.key) for curve in curves])
+
+
+def _no_metric(name: str, close: Sequence[str], sweep_id: str) -> str:
+    meant = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    return f"there is no metric {name[:100]!r}; {meant}/v1/sweeps/{sweep_id}/metrics/keys lists those of this sweep"
+
+
+@router.get("/sweeps/{sweep_id}/metrics/keys", responses=documented(404))
+def list_metric_keys(service: Service, sweep_id: SweepId, paging: Pages) -> Page[MetricKey]:
+    """List the metrics that a sweep's trials have recorded, with unit and meaning: the `keys` of its curves."""
+    after = paging.after("")
+    rows = [row for row in service.metric_keys(sweep_id) if row.key > after]
+    return paging.page(rows[: paging.size + 1], lambda row: row.key)
 
 
 @router.get(
@@ -289,7 +343,7 @@ def get_best(service: Service, sweep_id: SweepId, format: Annotated[Literal["jso
     return best if format == "json" else Response(best_yaml(best), media_type="application/yaml")
 
 
-@router.get("/compare", responses=documented(404))
+@router.get("/compare", responses=documented(404, 409))
 def compare(
     service: Service,
     sweeps: Annotated[
@@ -302,13 +356,6 @@ def compare(
         errors = [ProblemError(parameter="sweeps", detail=f"give 2 to {MAX_COMPARED} different sweeps, not {len(ids)}")]
         raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
     return service.compare(ids)
-
-
-@router.post("/sweeps/{sweep_id}/cancel", responses=documented(404, 409))
-def cancel(service: Service, sweep_id: SweepId) -> SweepView:
-    """Stop a sweep. Asking again is no error; 409 if it has ended otherwise."""
-    service.cancel(sweep_id)
-    return _view(service, sweep_id)
 
 
 @router.get("/schemas/sweep")
@@ -325,16 +372,23 @@ def get_report_schema() -> Response:
     return Response(schema_text(), media_type="application/schema+json")
 
 
-def label_pairs(given: Sequence[Label]) -> list[tuple[str, str]]:
+def label_pairs(given: Sequence[Label]) -> tuple[tuple[str, str], ...]:
     """Return labels as names and texts."""
-    return [(name, text) for name, _, text in (label.partition("=") for label in given)]
+    return tuple((name, text) for name, _, text in (label.partition("=") for label in given))
 
 
-def _view(service: SweepService, sweep_id: str) -> SweepView:
+def seconds(date: datetime | None) -> float | None:
+    """Return a date as seconds since the Unix epoch; without a zone it is in UTC."""
+    return date and (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+
+
+def view_of(service: SweepService, sweep_id: str) -> SweepView:
+    """Return a sweep with its hours, its verdict and its trials counted."""
     sweep = service.store.get_sweep(sweep_id)
     hours = service.gpu_hours(sweep)
     summary, judged = service.summaries([sweep])[0], service.judged(sweep_id)
-    return SweepView(**dict(summary), **dict(judged), spec=sweep.spec, gpu_hours=hours)
+    added = sweep.added_benchmarks
+    return SweepView(**dict(summary), **dict(judged), spec=sweep.spec, added_benchmarks=added, gpu_hours=hours)
 
 
 AnyCurve = TypeVar("AnyCurve", Curve, ConfigCurve)

@@ -11,10 +11,14 @@ from pydantic import ValidationError
 from sweep_service.cli import (
     benchmark_commands,
     catalog_commands,
+    delete_command,
     doctor,
+    logs_command,
+    mlflow_command,
     probe_command,
     process_commands,
     recipe_command,
+    steer_commands,
     sweep_commands,
 )
 from sweep_service.cli.exits import HELP, ExitCode, exit_code
@@ -62,19 +66,25 @@ for panel, commands in {
         sweep_commands.plan,
         probe_command.probe,
         *sweep_commands.OF_SUBMITTED_SWEEPS,
+        *steer_commands.OF_RUNNING_SWEEPS,
+        logs_command.logs,
+        delete_command.delete,
     ),
     "Service": (process_commands.serve, process_commands.api, process_commands.worker, doctor.doctor),
 }.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
+app.command("list", hidden=True)(sweep_commands.ls)
 for group, name in (
     (catalog_commands.models, "models"),
     (catalog_commands.datasets, "datasets"),
     (catalog_commands.benchmarks, "benchmarks"),
 ):
     app.add_typer(group, name=name, rich_help_panel="Catalog")
+catalog_commands.benchmarks.command("run")(benchmark_commands.run)
 catalog_commands.benchmarks.command("scores")(benchmark_commands.scores)
 app.add_typer(process_commands.db, name="db", rich_help_panel="Service")
+app.add_typer(mlflow_command.mlflow, name="mlflow", rich_help_panel="Service")
 
 
 def main() -> None:

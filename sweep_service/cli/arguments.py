@@ -1,5 +1,7 @@
 """Options that several commands have, and what they name: the server, and one of its sweeps."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -26,6 +28,10 @@ Timeout = Annotated[
     float | None, typer.Option("--timeout", min=0, help="Wait for at most this many seconds, then exit with 9.")
 ]
 _ID_LENGTH = 30
+_WORK_ID = re.compile(r"(trl|evl)_[0-9a-z]{26}")
+_SEARCHED_SWEEPS = 10
+_AGO = re.compile(r"(\d{1,6}) ?([mhdw])")
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
 def one_file(argument: str | None, option: str | None) -> str:
@@ -42,9 +48,46 @@ def one_file(argument: str | None, option: str | None) -> str:
     return given[0]
 
 
+def moment(text: str | None, option: str) -> datetime | None:
+    """Return the time that somebody means by a date, in this machine's zone, or by how long ago it was: 7d.
+
+    Raises: typer.BadParameter, if it is neither.
+    """
+    if text is None:
+        return None
+    try:
+        if ago := _AGO.fullmatch(text.strip()):
+            return datetime.now(UTC) - int(ago[1]) * _UNITS[ago[2]]
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError):
+        wanted = "give a date, such as 2026-11-23 or 2026-11-23T16:00, or how long ago: 90m, 12h, 7d, 2w"
+        raise typer.BadParameter(f"{text!r} is no time; {wanted}", param_hint=option) from None
+
+
 def connect(patience_s: float = 2) -> Client:
     """Return a client of the server that the environment names; a person waits, so it gives up soon."""
     return Client.from_env(patience_s=patience_s)
+
+
+def find_work(client: Client, which: str) -> str | None:
+    """Return the id of a trial or an evaluation, given whole or as its last letters, as `sweeps show` prints them.
+
+    Last letters are looked for in the newest sweeps alone. None, if nothing there has them.
+
+    Raises: ServiceError, if several have them.
+    """
+    if _WORK_ID.fullmatch(which):
+        return which
+    end = which.removeprefix("…")
+    matches = [
+        work.id
+        for sweep in client.newest_sweeps(_SEARCHED_SWEEPS).items
+        for work in (*client.trials(sweep.id), *client.evaluations(sweep.id))
+        if work.id.endswith(end)
+    ]
+    if len(matches) > 1:
+        raise ServiceError(f"{len(matches)} trials have an id that ends with {end!r}, such as {matches[0]}; give more")
+    return matches[0] if matches else None
 
 
 def find_sweep(client: Client, which: str | None) -> str:

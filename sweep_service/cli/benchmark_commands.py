@@ -8,12 +8,68 @@ import typer
 from rich.text import Text
 
 from sweep_service.cli.arguments import Json, Which, connect, find_sweep
+from sweep_service.cli.exits import code_of_state
 from sweep_service.cli.output import number, print_data, print_json, print_table, say, state_text
+from sweep_service.cli.watch_sweep import watch_sweep
 from sweep_service.schemas import BenchmarkScoreView, ConfigView, EvaluationView
-from sweep_service.sweep.labels import params_text, telling_params
+from sweep_service.sweep.labels import params_texts
 from sweep_service.sweep.records import Role
 
 Scores = Sequence[BenchmarkScoreView]
+
+
+def run(
+    sweep: Which = None,
+    *,
+    names: Annotated[
+        str, typer.Option("--names", metavar="NAMES", help="Benchmarks of the catalog, with commas between.")
+    ],
+    of: Annotated[
+        str,
+        typer.Option(
+            "--of",
+            metavar="CONFIGS",
+            help="best, baseline, dapo, matched, all, or ids of configs, with commas between.",
+        ),
+    ] = "best,baseline",
+    samples: Annotated[
+        int | None, typer.Option("--samples", help="Completions of each problem; default: the benchmark's own.")
+    ] = None,
+    longest: Annotated[
+        int | None, typer.Option("--longest", help="Most tokens of a completion; default: the benchmark's own.")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", help="Default: the benchmark's own.")] = None,
+    top_p: Annotated[float | None, typer.Option("--top-p", help="Default: the benchmark's own.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show progress until all is measured.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure models of a sweep that has SUCCEEDED on more benchmarks; nothing is trained.
+
+    The last models of the configs' confirm trials are measured (of their tune trials, if there is no confirm stage),
+    and the initial model. Scores, MLflow and the report get the new columns. The verdict stays as it is.
+
+    [bold]sweeps benchmarks run demo --names math500 --of best,baseline[/bold]
+    """
+    sampling = {"samples": samples, "longest": longest, "temperature": temperature, "top_p": top_p}
+    asked = {"names": _listed(names), "of": _listed(of), **sampling}
+    with connect() as client:
+        sweep_id = find_sweep(client, sweep)
+        view = client.add_benchmarks(sweep_id, asked)
+        if view.state.is_over:
+            say("all of it has been measured; see it: sweeps benchmarks scores " + sweep_id)
+        elif watch:
+            view = watch_sweep(client, sweep_id).sweep
+            say(f"  sweeps benchmarks scores {sweep_id}   prints the scores")
+        else:
+            say(f"{view.name} is {view.state} again. Watch it: sweeps watch {sweep_id}")
+    if json:
+        print_json(view)
+    if watch:
+        raise typer.Exit(code_of_state(view.state))
+
+
+def _listed(names: str) -> list[str]:
+    return [name for part in names.split(",") if (name := part.strip())]
 
 
 def scores(
@@ -44,18 +100,19 @@ def scores(
     if not evaluations:
         say("nothing is measured: the sweep names no benchmarks, or none of its models is there yet")
         return
-    _print_scores(all_scores, configs)
+    if all_scores:
+        _print_scores(all_scores, configs)
     _print_open(evaluations)
 
 
 def _print_scores(all_scores: Scores, configs: Sequence[ConfigView]) -> None:
     names = list(dict.fromkeys(score.benchmark for score in all_scores))
-    told = telling_params(configs)
+    told = params_texts(configs)
     rows = [
         (
             config_id,
             _role(step, next(config for config in configs if config.id == config_id)),
-            params_text(told[config_id]) or "-",
+            told[config_id] or "-",
             str(step),
             *_cells(of_model, names),
         )

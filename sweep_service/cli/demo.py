@@ -5,12 +5,13 @@ Everything it leaves lies in one folder; `sweeps serve` shows it again.
 """
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
 
 from sweep_service.auth import read_token
-from sweep_service.cli.output import say
+from sweep_service.cli.output import fact_line, say, stderr
 from sweep_service.cli.spec_file import read_spec
 from sweep_service.cli.watch_sweep import watch_sweep
 from sweep_service.client import Client
@@ -37,6 +38,9 @@ def main() -> int:
             say(f"the sweep ended as {sweep.state}: {sweep.message}")
             return 1
         html = client.report(sweep.id, "html")
+        benchmarks = json.loads(client.report(sweep.id, "json"))["benchmarks"]
+    if benchmarks:
+        stderr().print(fact_line("  benchmark  ", benchmarks["sentence"], stderr()))
     (settings.home / "report.html").write_bytes(html)
     say(f"report  {_shown(settings.home / 'report.html')}")
     say(f"MLflow  {_shown(settings.home / 'mlflow')}   curves of every trial, shown by:")

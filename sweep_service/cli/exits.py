@@ -4,7 +4,7 @@ from enum import IntEnum
 
 from sweep_service.auth import TokenError
 from sweep_service.client import TooLate, Unauthorized, Unreachable
-from sweep_service.errors import Conflict, InvalidSpec, NotFound, NotReady, ServiceError
+from sweep_service.errors import Conflict, InvalidSpec, NoLog, NotFound, NotReady, ServiceError
 from sweep_service.sweep.records import SweepState
 
 
@@ -38,6 +38,7 @@ _BY_ERROR: tuple[tuple[type[ServiceError], ExitCode], ...] = (
     (TokenError, ExitCode.UNAUTHORIZED),
     (Unauthorized, ExitCode.UNAUTHORIZED),
     (NotFound, ExitCode.NOT_FOUND),
+    (NoLog, ExitCode.NOT_FOUND),
     (Conflict, ExitCode.CONFLICT),
     (NotReady, ExitCode.CONFLICT),
     (TooLate, ExitCode.TOO_LATE),

@@ -13,7 +13,7 @@ from rich.text import Text
 from sweep_service.cli.output import counts_text, number, plural, stderr, sweep_line
 from sweep_service.cli.winner import winner_lines
 from sweep_service.schemas import Best, SweepView, TrialView
-from sweep_service.sweep.records import AttemptOutcome, Event
+from sweep_service.sweep.records import AttemptOutcome, Event, SweepState
 
 _BAR = 24
 _PROGRESS_EVERY_S = 10.0
@@ -146,7 +146,9 @@ def _failure(event: Event, state: WatchedState) -> str | None:
     data, label = event.data, state.label(event)
     if event.type in _ATTEMPT_ENDS and data["outcome"] not in (
         AttemptOutcome.SUCCEEDED,
+        AttemptOutcome.PAUSED,
         AttemptOutcome.CANCELLED,
+        AttemptOutcome.STOPPED,
     ):
         message = f": {str(data['message']).splitlines()[0]}" if data.get("message") else ""
         return f"{label}: attempt {data['attempt']} {data['outcome']}{message}"
@@ -160,7 +162,12 @@ def _line(event: Event, state: WatchedState) -> str | None:
     data, label = event.data, state.label(event)
     match event.type:
         case "sweep.state_changed":
-            return f"{data['state']}" + (f": {data['message']}" if data.get("message") else "")
+            paused = "let it go on with: sweeps resume" if data["state"] == SweepState.PAUSED else ""
+            return f"{data['state']}" + (f": {told}" if (told := data.get("message") or paused) else "")
+        case "sweep.delayed":
+            return data["message"] or "goes on"
+        case "trial.stop_requested":
+            return f"{label}: stop was requested" + ("" if data["counts"] else "; its result is discarded")
         case verb if verb.endswith("_requested"):
             return f"{verb.removeprefix('sweep.').removesuffix('_requested')} was requested"
         case "trials.added":
@@ -173,6 +180,8 @@ def _line(event: Event, state: WatchedState) -> str | None:
             return f"probe: {data['state']}" + (f": {data['message']}" if data.get("message") else "")
         case "probe.reused":
             return f"probe: the one of {data['sweep_id']} serves this sweep, too"
+        case "sweep.benchmarks_added":
+            return f"{', '.join(data['names'])} added, for the models of {plural(data['trials'], 'trial')}"
         case "evaluations.added":
             return f"{plural(data['evaluations'], 'model')} to be measured on benchmarks"
         case "evaluation.measured":

@@ -15,15 +15,19 @@ from rich.text import Text
 
 from sweep_service.errors import InvalidSpec, ServiceError
 from sweep_service.schemas import SweepView
-from sweep_service.sweep.records import SweepState, TrialState
+from sweep_service.sweep.deletion import DeletionState
+from sweep_service.sweep.records import DesiredState, SweepState, TrialState
 
 STYLES: dict[str, str] = {
     "QUEUED": "yellow",
+    "PAUSED": "yellow",
     "PENDING": "yellow",
     "SUCCEEDED": "green",
     "DIVERGED": "magenta",
     "FAILED": "red",
     "CANCELLED": "bright_black",
+    "STOPPED": "bright_black",
+    "DISCARDED": "bright_black",
 }
 """Colour of a state; every other state is cyan."""
 _PIPED_WIDTH = 1000
@@ -90,8 +94,7 @@ def print_error(error: ServiceError) -> None:
     if not isinstance(error, InvalidSpec):
         console.print(Text.assemble(("error: ", "bold red"), str(error)))
         return
-    reasons = "one reason" if len(error.errors) == 1 else f"{len(error.errors)} reasons"
-    console.print(Text.assemble(("error: ", "bold red"), f"this sweep cannot run, for {reasons}"))
+    console.print(Text.assemble(("error: ", "bold red"), error.summary))
     for item in error.errors:
         console.print(Text.assemble("  ", (item.pointer or "/", "bold"), "  ", item.detail))
 
@@ -154,15 +157,27 @@ def _print_in_two_lines(
             console.print(Padding(Text("  ").join(texts), (0, 0, 0, 4)))
 
 
-def state_text(state: SweepState | TrialState) -> Text:
-    """Return a state in its colour."""
-    return Text(state.value, STYLES.get(state.value, "cyan"))
+def state_text(state: SweepState | TrialState, wish: DesiredState = DesiredState.RUN) -> Text:
+    """Return a state in its colour; of a sweep, also what it is on its way to."""
+    shown = wish.shown(state) if isinstance(state, SweepState) else state.value
+    return Text(shown, STYLES.get(shown, "cyan"))
+
+
+def deletion_note(deletion: DeletionState | None) -> str:
+    """Return what stands behind the state of a sweep that is archived, or is being archived or deleted."""
+    words = {None: "", DeletionState.ASKED: ", files and curves go"}
+    return words.get(deletion, ", archived")
 
 
 def sweep_line(sweep: SweepView, note: str = "") -> Text:
     """Return a sweep's name, id, state and duration in one line, and a note after them."""
     took = span((sweep.ended_at or time.time()) - (sweep.started_at or sweep.created_at))
-    return Text.assemble((sweep.name, "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {took}{note}")
+    return Text.assemble(
+        (sweep.name, "bold"),
+        f"  {sweep.id}  ",
+        state_text(sweep.state, sweep.desired_state),
+        f"{deletion_note(sweep.deletion)}  {took}{note}",
+    )
 
 
 def print_facts(facts: Mapping[str, str | Text | None], width: int, indent: str = "  ") -> None:
@@ -215,6 +230,7 @@ def labels_text(labels: Mapping[str, str]) -> str:
 def counts_text(counts: Mapping[TrialState, int]) -> str:
     """Return how many trials are in which state, such as `12 of 30 done, 1 failed, 2 running`."""
     done = sum(count for state, count in counts.items() if state.is_over)
-    shown = (TrialState.FAILED, TrialState.DIVERGED, TrialState.CANCELLED, TrialState.RUNNING)
+    ended = (TrialState.FAILED, TrialState.DIVERGED, TrialState.CANCELLED, TrialState.STOPPED, TrialState.DISCARDED)
+    shown = (*ended, TrialState.RUNNING)
     parts = [f"{counts[state]} {state.value.lower()}" for state in shown if counts.get(state)]
     return ", ".join([f"{done} of {sum(counts.values())} done", *parts])

@@ -1,4 +1,4 @@
-"""Commands about sweeps: plan, submit, ls, show, compare, watch, report, best, cancel."""
+"""Commands about sweeps: plan, submit, ls, show, compare, watch, report, best."""
 
 import sys
 import time
@@ -7,12 +7,24 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from sweep_service.cli.arguments import Json, SpecFile, SpecFileOption, Timeout, Which, connect, find_sweep, one_file
-from sweep_service.cli.exits import ExitCode, code_of_state
+from sweep_service.cli.arguments import (
+    Json,
+    SpecFile,
+    SpecFileOption,
+    Timeout,
+    Which,
+    connect,
+    find_sweep,
+    moment,
+    one_file,
+)
+from sweep_service.cli.exits import code_of_state
 from sweep_service.cli.export_best import Weights, export_best
 from sweep_service.cli.output import (
     counts_text,
+    deletion_note,
     labels_text,
     plural,
     print_data,
@@ -84,6 +96,10 @@ def submit(
 
 
 def ls(
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="List only sweeps with this in their name or id.", show_default=False),
+    ] = None,
     state: Annotated[
         list[SweepState] | None,
         typer.Option("--state", case_sensitive=False, help="List only sweeps in this state; may be repeated."),
@@ -92,22 +108,35 @@ def ls(
         list[str] | None,
         typer.Option("--label", metavar="NAME=TEXT", help="List only sweeps with this label; may be repeated."),
     ] = None,
+    created_after: Annotated[
+        str | None,
+        typer.Option("--created-after", metavar="WHEN", help="List only sweeps submitted then or later."),
+    ] = None,
+    created_before: Annotated[
+        str | None, typer.Option("--created-before", metavar="WHEN", help="List only sweeps submitted before.")
+    ] = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="List at most this many, newest first; 500 are the most.")
     ] = 20,
     json: Json = False,
 ) -> None:
-    """List sweeps, newest first.
+    """List sweeps, newest first: those that meet all conditions.
+
+    WHEN is a date (2026-11-23, or 2026-11-23T16:00), or how long ago: 90m, 12h, 7d, 2w.
 
     [bold]sweeps ls --state RUNNING --label team=rl[/bold]
+    [bold]sweeps ls betas --created-after 7d[/bold]
     """
+    after, before = moment(created_after, "--created-after"), moment(created_before, "--created-before")
     with connect() as client:
-        page = client.newest_sweeps(limit, state or (), _labels(label or ()))
+        page = client.newest_sweeps(
+            limit, state or (), _labels(label or ()), text=text or "", created_after=after, created_before=before
+        )
     if json:
         print_json(page)
         return
     if not page.items:
-        if state or label:
+        if state or label or text or after or before:
             say("no such sweeps; list all of them: sweeps ls")
             return
         say("no sweeps; submit one: sweeps submit examples/demo.yaml")
@@ -119,7 +148,7 @@ def ls(
             (
                 sweep.id,
                 f"{sweep.name} (probe)" if sweep.only_probes else sweep.name,
-                state_text(sweep.state),
+                Text.assemble(state_text(sweep.state, sweep.desired_state), deletion_note(sweep.deletion)),
                 counts_text(sweep.trials),
                 span(now - sweep.created_at),
                 labels_text(sweep.labels),
@@ -289,29 +318,5 @@ def best(
                 stderr().print(verdict_line(client.best(sweep_id)))
 
 
-def cancel(
-    sweep: Annotated[str, typer.Argument(help="The sweep's id, a part of it, or its name.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the sweep has stopped.")] = False,
-    timeout: Timeout = None,
-    json: Json = False,
-) -> None:
-    """Stop a sweep.
-
-    Running trials end within seconds. What they have recorded stays.
-
-    [bold]sweeps cancel demo --wait[/bold]
-    """
-    with connect() as client:
-        sweep_id = find_sweep(client, sweep)
-        view = client.cancel(sweep_id)
-        if wait:
-            view = client.wait(sweep_id, timeout)
-    say(f"{view.name} {sweep_id} " + ("is cancelled" if view.state is SweepState.CANCELLED else "is being cancelled"))
-    if json:
-        print_json(view)
-    if wait and view.state is not SweepState.CANCELLED:
-        raise typer.Exit(ExitCode.CONFLICT)
-
-
-OF_SUBMITTED_SWEEPS = (submit, ls, show, compare, watch, report, best, cancel)
-"""The commands from a sweep's submission to its end, in the order of the help."""
+OF_SUBMITTED_SWEEPS = (submit, ls, show, compare, watch, report, best)
+"""The commands from a sweep's submission to its best config, in the order of the help."""

@@ -13,6 +13,7 @@ from sweep_service.cli.output import (
     number,
     print_facts,
     print_table,
+    say,
     span,
     state_text,
     stdout,
@@ -22,6 +23,7 @@ from sweep_service.cli.probe_command import gib, memory_text
 from sweep_service.cli.winner import winner_facts
 from sweep_service.schemas import (
     Best,
+    ComparedSetting,
     ConfigDifference,
     ConfigValues,
     ConfigView,
@@ -31,12 +33,15 @@ from sweep_service.schemas import (
 )
 from sweep_service.sweep.benchmark_cost import BenchmarksPlan, Sampled
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
-from sweep_service.sweep.labels import params_text, telling_params
+from sweep_service.sweep.labels import params_text, params_texts, plain_value
 from sweep_service.sweep.plan import SweepPlan
-from sweep_service.sweep.records import Role, Stage
+from sweep_service.sweep.records import Role, Stage, TrialState
 from trainers.tasks.data_record import data_facts, lines, title
 
 _SHOWN_CONFIGS = 8
+_SHOWN_SETTINGS = 30
+_SETTING_LENGTH = 60
+"""Letters of a setting's value that are shown."""
 
 
 def print_plan(plan: SweepPlan) -> None:
@@ -114,7 +119,7 @@ def print_sweep(
 ) -> None:
     """Print a sweep's state, who leads and the verdict, its configs, its failed trials or all of them, and its page."""
     console = stdout()
-    told = {id_: params_text(params) for id_, params in telling_params(configs).items()}
+    told = params_texts(configs)
     console.print(sweep_line(sweep))
     seeds = f"tune {_commas(sweep.spec.seeds.tune)}"
     if confirm := sweep.spec.seeds.confirm:
@@ -144,6 +149,8 @@ def print_sweep(
     if listed := trials if list_trials else failures:
         console.print()
         _print_trials(listed, {config.id: _roles(config) for config in configs}, told, console)
+    if failed := next((trial for trial in failures if trial.state is TrialState.FAILED and trial.attempts), None):
+        console.print(Text.assemble(("why one failed: ", "bright_black"), f"sweeps logs {failed.id}"))
 
 
 def _gpu_hours(hours: GpuHours | None) -> str:
@@ -246,10 +253,32 @@ def print_comparison(comparison: SweepsComparison) -> None:
             right=header,
             loose=("PARAMETERS",),
         )
+    if comparison.settings:
+        console.print()
+        _print_settings(comparison.settings, names)
     for note in comparison.notes:
         console.print(Text.assemble(("note  ", "yellow"), note))
     for line in comparison.method:
         console.print(Text(line, "bright_black"))
+
+
+def _print_settings(settings: Sequence[ComparedSetting], names: Sequence[str]) -> None:
+    """Print settings in which sweeps differ, side by side."""
+    print_table(
+        ("SETTING", *names),
+        [(setting.name, *map(_setting_text, setting.values)) for setting in settings[:_SHOWN_SETTINGS]],
+        loose=(names[-1],),
+    )
+    if len(settings) > _SHOWN_SETTINGS:
+        say(f"and {len(settings) - _SHOWN_SETTINGS} more settings; all of them: sweeps compare … --json")
+    stdout().print()
+
+
+def _setting_text(value: object) -> str:
+    if value is None:
+        return "-"
+    text = value if isinstance(value, str) else plain_value(value)
+    return text if len(text) <= _SETTING_LENGTH else f"{text[:_SETTING_LENGTH]}…"
 
 
 def _values_text(values: ConfigValues) -> str:

@@ -13,7 +13,7 @@ from sweep_service.cli.winner import winner_lines
 from sweep_service.client import Client, TooLate, Unreachable
 from sweep_service.errors import NotReady
 from sweep_service.schemas import Best
-from sweep_service.sweep.labels import params_text, probe_phase, telling_params
+from sweep_service.sweep.labels import params_texts, probe_phase
 from sweep_service.sweep.records import Event, TrialState
 
 _KEYS = ("entropy", "reward/mean", "eval/avg_at_k")
@@ -96,8 +96,7 @@ class _Watcher:
         """Update everything that changes only with events."""
         trial_ids = {str(event.data["trial_id"]) for event in events if "trial_id" in event.data}
         if not trial_ids <= self._labels.keys():
-            told = telling_params(list(self.client.configs(self.sweep_id)))
-            self._configs = {config_id: params_text(params) for config_id, params in told.items()}
+            self._configs = params_texts(list(self.client.configs(self.sweep_id)))
             for trial in self.client.trials(self.sweep_id):
                 params = self._configs.get(trial.config_id) or trial.config_id
                 self._labels[trial.id] = f"{params} seed {trial.seed} {trial.stage}"

@@ -4,7 +4,7 @@ with Client.from_env() as client:
     sweep = client.submit({"name": "betas", "space": {"loss.beta1": [0, 0.5, 1]}})
     client.wait(sweep.id)
     best = client.best(sweep.id)
-    print(best.params, best.verdict_text)
+    print(best.label, best.verdict_text)
 """
 
 from sweep_service.client.errors import ClientError, Refused, TooLate, Unauthorized, Unreachable

@@ -18,10 +18,12 @@ from sweep_service.errors import (
     Conflict,
     IdempotencyKeyReused,
     InvalidSpec,
+    NoLog,
     NotFound,
     NotReady,
     ReportFailed,
     SpecError,
+    SweepDeleted,
 )
 from sweep_service.processes.port_owners import checked_connections
 from sweep_service.schemas import Problem
@@ -33,7 +35,9 @@ _BY_CODE: Final = {
     "CONFLICT": Conflict,
     "IDEMPOTENCY_KEY_REUSED": IdempotencyKeyReused,
     "NOT_READY": NotReady,
+    "NO_LOG": NoLog,
     "REPORT_FAILED": ReportFailed,
+    "SWEEP_DELETED": SweepDeleted,
 }
 
 
@@ -178,7 +182,8 @@ def raise_problem(response: httpx.Response) -> None:
         _, _, kind, name, *_ = [*response.url.path.split("/"), "", ""]
         raise NotFound(kind.removesuffix("s"), name)
     if problem.code == "INVALID_SPEC":
-        raise InvalidSpec([SpecError(item.pointer or "", item.detail) for item in problem.errors])
+        errors = [SpecError(item.pointer or "", item.detail) for item in problem.errors]
+        raise InvalidSpec(errors, problem.detail.partition(", for ")[0])
     if problem.status == 401:
         raise Unauthorized("the server does not know this token; SWEEPS_TOKEN_FILE names the file to take it from")
     if problem.code in _BY_CODE:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.intake.benchmark_check import context_errors
+from sweep_service.intake.benchmark_check import benchmark_errors, context_errors
 from sweep_service.sweep.spec import Benchmarks, SweepSpec
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, Entry, ModelEntry, all_entries
 from trainers.config import HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
@@ -37,6 +37,11 @@ def check_catalog(spec: SweepSpec, cache: Path) -> None:
     errors |= dict.fromkeys(_benchmark_errors(spec, catalog))
     if errors:
         raise InvalidSpec(list(errors))
+
+
+def named_benchmark_errors(spec: SweepSpec, cache: Path) -> list[SpecError]:
+    """Return why the benchmarks that a spec names cannot be measured, or would measure nothing."""
+    return [*benchmark_errors(spec, sound=True), *_benchmark_errors(spec, _Catalog(cache))]
 
 
 def missing_benchmarks(benchmarks: Benchmarks | None, cache: Path) -> list[SpecError]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sweep_service.sweep.labels import config_label, names_to_show
+from sweep_service.sweep.labels import config_labels, names_to_show
 from sweep_service.sweep.records import Config, Role, Sweep
 
 NUM_COLOURS: Final = 7
@@ -31,7 +31,7 @@ def looks(sweep: Sweep, configs: Sequence[Config]) -> dict[str, ConfigLook]:
     values = sorted({_value(config, first) for config in space})
     rests = sorted({_rest(config, first) for config in space})
     by_value = sweep.spec.search.strategy == "grid" and len(values) <= NUM_COLOURS
-    by_id: dict[str, ConfigLook] = {}
+    by_id, labels = dict[str, ConfigLook](), config_labels(configs, names)
     for config in configs:
         if Role.BASELINE in config.roles:
             style = "ink d0"
@@ -41,7 +41,7 @@ def looks(sweep: Sweep, configs: Sequence[Config]) -> dict[str, ConfigLook]:
             style = f"c{values.index(_value(config, first))} d{rests.index(_rest(config, first)) % NUM_DASHES}"
         else:
             style = f"c{config.number % NUM_COLOURS} d{config.number // NUM_COLOURS % NUM_DASHES}"
-        by_id[config.id] = ConfigLook(config_label(config, names), style)
+        by_id[config.id] = ConfigLook(labels[config.id], style)
     return by_id
 
 

@@ -16,6 +16,7 @@ from sweep_service.pages.rendering import render
 from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Snapshot, take
 from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
+from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.labels import probe_phase
 from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import make_plan
@@ -63,7 +64,12 @@ class LiveSweep:
             if time.monotonic() - self._rendered_at >= READ_EVERY_S:
                 snapshot = self._read()
                 self._page = render(
-                    "sweep", snapshot=snapshot, again=self._again(snapshot), chunk=self._chunk, steps=self._steps
+                    "sweep",
+                    snapshot=snapshot,
+                    again=self._again(snapshot),
+                    chunk=self._chunk,
+                    steps=self._steps,
+                    deletion=self._deletion(),
                 )
                 self._rendered_at = time.monotonic()
             return self._page
@@ -80,6 +86,10 @@ class LiveSweep:
                 ]
                 self._drawn = self._chunk, to_json({"chunk": self._chunk, "lines": lines})
             return self._drawn[1]
+
+    def _deletion(self) -> DeletionState | None:
+        deletion = self._store.deletions([self._id]).get(self._id)
+        return deletion and deletion.state
 
     def _again(self, snapshot: Snapshot) -> float | None:
         """Return the seconds after which a viewer should ask again; None if nothing more will come."""

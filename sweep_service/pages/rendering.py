@@ -10,9 +10,10 @@ from typing import Any, Final, cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from sweep_service.pages.progress import duration
-from sweep_service.schemas import SweepSummary
+from sweep_service.processes.disk_use import size_text
+from sweep_service.sweep.endings import without_log_command
 from sweep_service.sweep.labels import value_text
-from sweep_service.sweep.records import Sweep, TrialState
+from sweep_service.sweep.records import TrialState
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -66,19 +67,19 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     cast("dict[str, Any]", environment.filters).update(
-        begin=_begin, duration=duration, number=_number, short=_short, utc=_utc
+        begin=_begin,
+        duration=duration,
+        number=_number,
+        said=without_log_command,
+        short=_short,
+        size=size_text,
+        utc=_utc,
     )
-    cast("dict[str, Any]", environment.tests).update(ending=_is_ending)
     ended = [state for state in TrialState if state.is_over]
     going = [state for state in TrialState if not state.is_over and state is not TrialState.PENDING]
     lists = {"bar_states": [*ended, *going], "count_states": [*going, *ended, TrialState.PENDING]}
     cast("dict[str, Any]", environment.globals).update(static=_static_url, **lists)
     return environment
-
-
-def _is_ending(sweep: Sweep | SweepSummary) -> bool:
-    """Say whether a sweep has been asked to end and has not ended yet."""
-    return sweep.desired_state.is_to_end and not sweep.state.is_over
 
 
 def _number(value: Any) -> str:

@@ -73,6 +73,16 @@ def run_to_end(
         os.close(end)
 
 
+def end_in_words(code: int) -> str:
+    """Say how a process ended, from its exit code, which is negative for a signal."""
+    if code >= 0:
+        return f"with exit code {code}"
+    if code == -signal.SIGKILL:
+        return "by signal 9 (SIGKILL), as Linux does when memory runs out"
+    names = {number.value: f" ({number.name})" for number in signal.Signals}
+    return f"by signal {-code}{names.get(-code, '')}"
+
+
 def log_tail(path: Path) -> str:
     """Return the end of a child's log, for people to read."""
     return path.read_bytes()[-1500:].decode(errors="replace").strip() if path.exists() else "(no log)"

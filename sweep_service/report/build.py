@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from sweep_service.report.facts.measured_models import final_models
 from sweep_service.report.facts.problem_rates import problem_rates
 from sweep_service.report.facts.report_inputs import CURVES, Drawn, ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
@@ -28,7 +29,7 @@ from sweep_service.report.parts.ties import tie_set
 from sweep_service.report.parts.tradeoff import tradeoff
 from sweep_service.report.parts.verdict import compare, confirmed_arms, judge
 from sweep_service.sweep.budget import gpu_hours
-from sweep_service.sweep.labels import config_label, varied_names
+from sweep_service.sweep.labels import config_labels, varied_names
 from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.objective import choose, compared, selection_objectives, trial_objective
 from sweep_service.sweep.records import Stage, Trial
@@ -129,15 +130,23 @@ def _sweep_info(inputs: ReportInputs) -> SweepInfo:
 
 
 def _trial_rows(inputs: ReportInputs, objectives: Mapping[str, float | None], varied: Sequence[str]) -> list[TrialRow]:
-    labels = {config.id: config_label(config, varied) for config in inputs.configs}
-    return [trial_row(trial, labels[trial.config_id], objectives[trial.id], inputs) for trial in inputs.trials]
+    labels = config_labels(inputs.configs, varied)
+    models = final_models(inputs)
+    return [
+        trial_row(trial, labels[trial.config_id], objectives[trial.id], inputs, models.get(trial.id))
+        for trial in inputs.trials
+    ]
 
 
 def _config_rows(inputs: ReportInputs, trials: Sequence[TrialRow], varied: Sequence[str]) -> dict[str, ConfigRow]:
     by_config: dict[str, list[TrialRow]] = {}
     for trial in trials:
         by_config.setdefault(trial.config_id, []).append(trial)
-    return {config.id: config_row(config, by_config.get(config.id, []), varied) for config in inputs.configs}
+    labels = config_labels(inputs.configs, varied)
+    return {
+        config.id: config_row(config, labels[config.id], by_config.get(config.id, []), varied)
+        for config in inputs.configs
+    }
 
 
 def _shown_metrics(inputs: ReportInputs) -> Mapping[str, Drawn]:

@@ -3,17 +3,22 @@
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from sweep_service.report.statistics.critical_values import CONFIDENCE, student_critical
 from sweep_service.report.statistics.differences import MIN_SEEDS
-from sweep_service.schemas import ComparedSweep, ConfigDifference, ConfigValues, SharedConfig, SweepsComparison
+from sweep_service.schemas import (
+    ComparedSetting,
+    ComparedSweep,
+    ConfigDifference,
+    ConfigValues,
+    SharedConfig,
+    SweepsComparison,
+)
 from sweep_service.sweep.labels import telling_params
 from sweep_service.sweep.records import Config, Sweep
-
-_MOST_SETTINGS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ def compare_sweeps(compared: Sequence[Results]) -> SweepsComparison:
     ]
     return SweepsComparison(
         sweeps=[_head(results, by_config) for results in compared],
+        settings=_settings(compared),
         shared=shared,
         notes=_notes(compared, shared),
         method=_method(pairs),
@@ -123,11 +129,6 @@ def _notes(compared: Sequence[Results], shared: Sequence[SharedConfig]) -> list[
     notes: list[str] = []
     first, *others = compared
     for other in others:
-        names = _settings(first.sweep, other.sweep)
-        if names:
-            more = f", and {len(names) - _MOST_SETTINGS} more" if len(names) > _MOST_SETTINGS else ""
-            what = ", ".join(names[:_MOST_SETTINGS])
-            notes.append(f"{other.sweep.name} ({other.sweep.id}) has other settings in: {what}{more}.")
         if other.sweep.spec.objective != first.sweep.spec.objective:
             notes.append(f"{other.sweep.name} ranks by another objective: its values are not on the same scale.")
     if not shared:
@@ -138,10 +139,12 @@ def _notes(compared: Sequence[Results], shared: Sequence[SharedConfig]) -> list[
     return notes
 
 
-def _settings(first: Sweep, other: Sweep) -> list[str]:
-    """Return the dotted names of base training settings in which two sweeps differ."""
-    one, two = (_flat(sweep.spec.base.model_dump(mode="json")) for sweep in (first, other))
-    return sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
+def _settings(compared: Sequence[Results]) -> list[ComparedSetting]:
+    """Return the settings of the base trainings in which the sweeps differ."""
+    trainings = [_flat(results.sweep.spec.base.model_dump(mode="json")) for results in compared]
+    names = sorted({name for training in trainings for name in training})
+    settings = [ComparedSetting(name=name, values=[training.get(name) for training in trainings]) for name in names]
+    return [setting for setting in settings if any(value != setting.values[0] for value in setting.values)]
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
 
-REPORT_VERSION: Final = 7
+REPORT_VERSION: Final = 8
 """Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 
@@ -313,14 +313,14 @@ class Descriptive(ReportPart):
 
 
 class BenchmarkDifference(ReportPart):
-    """A config minus the baseline on benchmarks, paired by training seed and by problem."""
+    """The difference between a config and the baseline on benchmarks, paired by training seed and by problem."""
 
     difference: float
     low: float | None
     """Lower end of the 95 % interval, over other seeds and other problems of the same kind; those of all compared
     configs hold at once. None on tune seeds, which chose the configs, and for fewer than 3 paired seeds."""
     high: float | None
-    """Upper end, which holds by itself."""
+    """Upper end of the interval, which holds for this config by itself."""
     num_seeds: int
     """Number of training seeds on which both models were measured."""
     num_problems: int
@@ -332,23 +332,23 @@ class BenchmarkCell(ReportPart):
     """The models of one config on one benchmark, or on all."""
 
     mean: float
-    """avg@k, mean over seeds; on all benchmarks, their mean with equal weights."""
+    """Mean of avg@k over seeds; in the column of all benchmarks, the mean over these with equal weights."""
     num_seeds: int
     """Number of models measured; 1 for an initial model."""
     num_problems: int
     k: int | None
-    """Completions of each problem; None for the mean over benchmarks."""
+    """Number of completions of each problem; None for the mean over benchmarks."""
     pass_at_k: dict[int, float] = {}
-    """By k: the chance that one of k completions is right, mean over seeds; empty for the mean over benchmarks."""
+    """Chance that one of k completions is right, by k, mean over seeds; empty for the mean over benchmarks."""
     difference: BenchmarkDifference | None = None
-    """Distance from the baseline; None for initial models, the baseline itself, and where no seed is shared."""
+    """Difference from the baseline; None for initial models, the baseline itself, and where no seed is shared."""
 
 
 class BenchmarkColumn(ReportPart):
     """One benchmark, or the mean over all of them."""
 
     benchmark: str | None
-    """Name in the catalog; None for the mean over all benchmarks, which weigh the same."""
+    """Name of the benchmark in the catalog; None for the mean over all benchmarks, which weigh the same."""
     leader: str | None
     """Id of the config with the highest mean, if it is shown to be above the baseline; None otherwise."""
 
@@ -357,19 +357,19 @@ class BenchmarkRow(ReportPart):
     """The models of one config after their last update, or a model before any."""
 
     config_id: str
-    """Of an initial model: the first config that starts from it."""
+    """Id of the config; for an initial model, of the first config that starts from it."""
     label: str
     initial: bool = False
     stage: Stage | None
     """Stage of the measured trials: the confirm stage where the config has it; None for an initial model."""
     cells: list[BenchmarkCell | None]
-    """One for each column; None where no model was measured."""
+    """The row's cells, one for each column; None where no model was measured."""
     missing: dict[str, int] = {}
     """Number of models that were not measured on every benchmark, by reason."""
 
 
 class BenchmarkTable(ReportPart):
-    """What benchmarks say about the trained models. They neither choose a config nor make the verdict."""
+    """Scores of initial and trained models on benchmarks, which neither choose a config nor make the verdict."""
 
     columns: list[BenchmarkColumn]
     rows: list[BenchmarkRow]
@@ -378,6 +378,11 @@ class BenchmarkTable(ReportPart):
     """Whether the mean over benchmarks agrees with the verdict on the objective."""
     text: list[str]
     """Sentences that say how to read the table, and how much its problems can show."""
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the benchmarks."""
+        return [column.benchmark for column in self.columns if column.benchmark is not None]
 
 
 class Cell(ReportPart):
@@ -575,6 +580,8 @@ class TrialRow(ReportPart):
     message: str | None
     warnings: list[TrialWarning] = []
     mlflow_url: str | None
+    benchmarks: dict[str, float] = {}
+    """avg@k on each benchmark, by name, of the model after the last update; a benchmark that lacks it is left out."""
 
 
 class SeedCurve(ReportPart):
@@ -612,7 +619,7 @@ class CurveSet(ReportPart):
 class Report(ReportPart):
     """Everything that the report says."""
 
-    report_version: Literal[7] = REPORT_VERSION
+    report_version: Literal[8] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """Whether the sweep was still running, so that every number may change."""

@@ -8,8 +8,9 @@ ledger           between Tune and the store: which trial comes next, what it rep
 stages           the next configs and trials of a sweep, as a pure function of its rows
 recovery         ends attempts that an earlier runner left behind
 lease            holds the sweep while Tune's loop moves
-cluster          connects to Ray, and counts how many trials fit it
-trial_actor      the thin actor around one trainer, with its deadline and the leftovers of earlier attempts
+cluster          connects to Ray, and tells what fits its nodes
+trial_actor      the thin actor around one trainer, with its deadline
+leftovers        removes checkpoints and kept models that nobody needs any more
 trainer_process  a trainer at work: its events, its end
 trainer_launch   starts a trainer in a fresh interpreter, or as a fork of
 preloaded        a process that has imported torch already

@@ -31,7 +31,10 @@ _RAY_SETTINGS = {
 
 
 def main() -> int:
-    """Run one sweep's trials. Exit codes: 0 done, 1 failed, 3 lease lost, 4 stuck, 75 no Ray, 128 + N by signal N."""
+    """Run one sweep's trials.
+
+    Exit codes: 0 done, 1 failed, 3 lease lost, 4 stuck, 75 no Ray, 76 gave way, 128 + N by signal N.
+    """
     parser = argparse.ArgumentParser("python -m sweep_service.runner", description="Run one sweep (internal).")
     parser.add_argument("sweep_id")
     parser.add_argument("epoch", type=int)

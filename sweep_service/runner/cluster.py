@@ -1,18 +1,21 @@
-"""The Ray cluster as a runner sees it: connecting, and how many trials fit."""
+"""The Ray cluster as a runner sees it: connecting, and how many trials and evaluations fit."""
 
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Final
 
 import ray
 from ray._private.worker import global_worker
+from ray.util import placement_group, remove_placement_group
 
 from sweep_service.auth import is_loopback
 from sweep_service.processes.port_owners import StrangerListens, check_port
 from sweep_service.runner.lease import process_behind
 from sweep_service.settings import Settings
+from sweep_service.sweep.shares import Node, Part, fit
 from sweep_service.sweep.spec import Resources
 
 COUNT_EVERY_S: Final = 5.0
@@ -44,37 +47,41 @@ def connect(settings: Settings, sweep_id: str) -> int | None:
 
 
 class Slots:
-    """Number of trials that may run at a time: as many as fit the cluster's nodes, at most `max_parallel`."""
-
-    def __init__(self, resources: Resources) -> None:
-        self._resources, self._counted_at, self._fitting = resources, float("-inf"), 0
-
-    def __call__(self) -> int:
-        """Count again every few seconds, for nodes come and go. At least 1: Tune waits until it fits."""
-        if time.monotonic() - self._counted_at > COUNT_EVERY_S:
-            self._counted_at = time.monotonic()
-            self._fitting = fitting(self._resources, [node["Resources"] for node in ray.nodes() if node["Alive"]])
-        return max(1, min(self._fitting, self._resources.max_parallel or self._fitting))
-
-    @property
-    def fitting(self) -> int:
-        """Number of trials that fit the cluster."""
-        self()
-        return self._fitting
-
-
-def fitting(resources: Resources, nodes: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many trials with these resources fit the nodes, each trial on one node.
+    """Tells how much of a sweep fits the cluster's nodes at a time.
 
     Args:
-        nodes: Ray's resources of each node, such as {"CPU": 8.0, "GPU": 2.0}.
+        trial, evaluation: what one trial gets, and what one evaluation gets.
     """
-    return sum(_fitting_node(resources, node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes)
+
+    def __init__(self, trial: Resources, evaluation: Resources) -> None:
+        self._trial, self._evaluation = Part.of(trial), Part.of(evaluation)
+        self._nodes, self._counted_at = list[Node](), float("-inf")
+        self._answers = dict[tuple[int, int], bool]()
+
+    def __call__(self, trials: int, evaluations: int) -> bool:
+        """Whether so many may run at a time. One alone always may: Tune waits until it fits."""
+        return trials + evaluations <= 1 or self.fit(trials, evaluations)
+
+    def nodes(self) -> Sequence[Node]:
+        """Return the resources of the nodes that live now, or did a few seconds ago."""
+        if time.monotonic() - self._counted_at > COUNT_EVERY_S:  # nodes come and go
+            self._counted_at, self._answers = time.monotonic(), {}
+            self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        return self._nodes
+
+    def fit(self, trials: int, evaluations: int) -> bool:
+        """Whether the nodes have room for so many, all together."""
+        nodes, asked = self.nodes(), (trials, evaluations)  # about ten times a second
+        if asked not in self._answers:
+            self._answers[asked] = fit([self._trial] * trials + [self._evaluation] * evaluations, nodes)
+        return self._answers[asked]
 
 
-def _fitting_node(resources: Resources, cpus: float, gpus: float) -> int:
-    by_cpu = int(cpus / resources.cpus + 1e-6)
-    if not resources.gpus:
-        return by_cpu
-    by_gpu = int(gpus / resources.gpus) if resources.gpus >= 1 else int(gpus) * int(1 / resources.gpus + 1e-6)
-    return min(by_cpu, by_gpu)
+@contextmanager
+def demanded(part: Resources) -> Generator[None]:
+    """Show an autoscaler, as a placement group that waits, that a node for this is wanted."""
+    group = placement_group([{"CPU": part.cpus} | ({"GPU": part.gpus} if part.gpus else {})])
+    try:
+        yield
+    finally:
+        remove_placement_group(group)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import ray
@@ -11,6 +11,7 @@ from ray.exceptions import OutOfMemoryError, RayError
 from sweep_service.processes.child_processes import terminate
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import MARK_EVERY_S
+from sweep_service.runner.machine_wait import MachineWait
 from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.trial_actor import TrialActor
 from sweep_service.runner.wishes import Wishes
@@ -21,6 +22,7 @@ from sweep_service.sweep.cost import above_budget, costliest, measured, probe_sh
 from sweep_service.sweep.endings import MEANINGS, Ending
 from sweep_service.sweep.plan import make_plan
 from sweep_service.sweep.records import CostProbe, ProbeState, Sweep, SweepState
+from sweep_service.sweep.shares import Node, Part, is_turn_of
 from trainers.config import TrainingConfig
 from trainers.cost.cost_figures import CostFigures
 from trainers.training import out_of_memory
@@ -34,6 +36,8 @@ class SweepEnd(NamedTuple):
 
     state: SweepState
     message: str | None = None
+    generation: int | None = None
+    """The sweep's generation that has been done."""
 
 
 class ProbeActor(TrialActor):
@@ -46,10 +50,19 @@ class ProbeActor(TrialActor):
 class ProbeStage:
     """The stage of a sweep before its first trial. It ends as soon as the user interrupts the sweep."""
 
-    def __init__(self, store: Store, settings: Settings, fence: Fence, lease: Lease, wishes: Wishes) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        fence: Fence,
+        lease: Lease,
+        wishes: Wishes,
+        nodes: Callable[[], Sequence[Node]],
+    ) -> None:
         self._store, self._settings, self._fence, self._lease = store, settings, fence, lease
-        self._wishes = wishes
+        self._wishes, self._nodes = wishes, nodes
         self._process: tuple[str, int, float] | None = None
+        self._machine = MachineWait(settings.storage)
 
     def run(self) -> SweepEnd | None:
         """Measure the cost if the spec asks for it and no probe has.
@@ -69,8 +82,23 @@ class ProbeStage:
             if self._store.crashed_probes(sweep.id) > sweep.spec.retries.max_crashes:
                 why = probe.message if probe else "its actor died"
                 return SweepEnd(SweepState.FAILED, f"the probe crashed again and again: {why}")
-            probe = self._measure(sweep, training, shape, machines)
+            if self._await_turn(sweep):
+                probe = self._measure(sweep, training, shape, machines)
+            while not self._machine.is_over and not self._wishes.interruption:
+                self._lease.beat()
+                time.sleep(_WAIT_S)
         return self._judge(sweep, probe)
+
+    def _await_turn(self, sweep: Sweep) -> bool:
+        """Wait until other sweeps leave a slot to this one; return whether they do before the user interrupts it."""
+        part = Part.of(sweep.spec.resources)
+        while not self._wishes.interruption:
+            if is_turn_of(sweep.id, self._store.wait_in_turn(self._fence, part), self._nodes()):
+                break
+            self._lease.beat()
+            time.sleep(_WAIT_S)
+        self._store.wait_in_turn(self._fence, None)
+        return not self._wishes.interruption
 
     def kill_trainer(self) -> None:
         """Kill this host's trainer without writing to the store, for another runner may own the sweep by now."""
@@ -131,6 +159,8 @@ class ProbeStage:
         elif ending is Ending.KILLED:
             cause = "killed by signal 9, as Linux does when the machine's memory is used up"
             ending, message = Ending.FAILED, out_of_memory.message(record.phase, training, cause)
+        elif ending is Ending.MACHINE_FAULT:
+            self._machine.begin()
         return record.finish(ending, message)
 
     def _results(self, actor: Any) -> Iterator[dict[str, Any]]:
@@ -210,6 +240,7 @@ def probe_job(sweep: Sweep, settings: Settings, probe: CostProbe, training: Trai
         resume_from=None,
         cache=str(settings.cache),
         limit_s=left_s(sweep.spec, held_s),
+        hung_after_s=60 * sweep.spec.retries.hung_after_minutes,
         probe=True,
     )
 

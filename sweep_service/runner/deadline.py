@@ -1,6 +1,7 @@
 """The deadline of a trainer. It is kept even if nobody calls the actor any more because its runner is stuck."""
 
 import threading
+from contextlib import suppress
 from typing import Final
 
 from sweep_service.processes.child_processes import terminate, this_host
@@ -32,6 +33,7 @@ class Deadline:
         wait_s = max(0.0, self._seconds)
         while not self._lifted.wait(wait_s):
             self.passed, wait_s = True, _LOOK_EVERY_S
-            if self._trainer.started_at is not None:
-                terminate(this_host(), self._trainer.pid, self._trainer.started_at, STOP_GRACE_S)
-                return
+            with suppress(OSError):  # out of file handles, for instance: that passes
+                if self._trainer.started_at is not None:
+                    terminate(this_host(), self._trainer.pid, self._trainer.started_at, STOP_GRACE_S)
+                    return

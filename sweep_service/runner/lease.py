@@ -24,6 +24,7 @@ LONGEST_STEP_S: Final = 60.0
 LOST_EXIT_CODE: Final = 3
 STUCK_EXIT_CODE: Final = 4
 NO_RAY_EXIT_CODE: Final = 75
+GAVE_WAY_EXIT_CODE: Final = 76
 
 
 class Lease:
@@ -55,17 +56,27 @@ class Lease:
         """End this process at once, and the trainers of this runner: whoever sends a signal, a new runner goes on."""
         self._end(128 + number, f"signal {number}")
 
+    def give_way(self) -> None:
+        """End this process at once, while nothing of its sweep runs: it is another's turn, which has no runner yet."""
+        self._end(GAVE_WAY_EXIT_CODE, "it is another sweep's turn, which needs a runner")
+
     def watch(self, raylet: int) -> None:
         """End this process when the process with pid `raylet` ends."""
         threading.Thread(target=self._end_with, args=(raylet,), name="raylet-watch", daemon=True).start()
 
     def _end_with(self, pid: int) -> None:
-        with suppress(ProcessLookupError):
-            select.select([os.pidfd_open(pid)], [], [])
+        while not _wait_for_end(pid):
+            time.sleep(1)  # out of file handles, for instance: that passes
         if not self._stopped.is_set():
             self._end(NO_RAY_EXIT_CODE, "the Ray node of this runner has gone")
 
     def _run(self) -> None:
+        try:
+            self._renew()
+        except BaseException as error:  # noqa: BLE001 (a runner must not go on while nobody renews its lease)
+            self._end(LOST_EXIT_CODE, f"the lease is no longer renewed ({type(error).__name__}: {error})")
+
+    def _renew(self) -> None:
         while not self._stopped.wait(RENEW_EVERY_S):
             now = time.monotonic()
             if now - self._moved_at > LONGEST_STEP_S:
@@ -75,17 +86,33 @@ class Lease:
                 self._renewed_at = now
             except StaleEpoch as error:
                 self._end(LOST_EXIT_CODE, str(error))
-            except SQLAlchemyError as error:
+            except (SQLAlchemyError, OSError) as error:
                 if now - self._renewed_at > LEASE_S:
                     self._end(LOST_EXIT_CODE, f"the lease could not be renewed for {LEASE_S:.0f} s: {error}")
 
     def _end(self, code: int, reason: str) -> None:
-        sys.stderr.write(f"runner ends: {reason}\n")
-        sys.stderr.flush()
         try:
+            with suppress(OSError):  # a full disk
+                sys.stderr.write(f"runner ends: {reason}\n")
+                sys.stderr.flush()
             self.abandon()
         finally:
             os._exit(code)
+
+
+def _wait_for_end(pid: int) -> bool:
+    """Wait until a process has ended; return False if it cannot be waited for now."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    end = select.poll()
+    end.register(descriptor, select.POLLIN)
+    end.poll()
+    os.close(descriptor)
+    return True
 
 
 def process_behind(socket_path: str) -> int | None:

@@ -1,22 +1,26 @@
 """The runner's book of trials and evaluations, between Tune and the store: hands out, stores reports, ends.
 
-An evaluation on benchmarks is handed out only while no trial can begin, so that training never waits for it.
+An evaluation on benchmarks is handed out only while no trial can begin, and none while a trial waits for evaluations to
+end. So training waits for nothing but evaluations that had begun before there was a trial for their place.
 """
 
 import json
-import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 from sweep_service.processes.child_processes import terminate
-from sweep_service.runner.recovery import ingest_rest, settle
+from sweep_service.processes.vigil import Vigil
+from sweep_service.runner.leftovers import remove_models
+from sweep_service.runner.machine_wait import MachineWait
+from sweep_service.runner.recovery import end_unwatched
 from sweep_service.runner.stages import next_records
-from sweep_service.runner.trainer_process import Job
+from sweep_service.runner.trainer_process import STOP_FILE, AttemptEnd, Job
+from sweep_service.runner.turns import Turns
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
@@ -29,21 +33,30 @@ from sweep_service.sweep.budget import (
     room,
     stopped_message,
 )
-from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.sweep.evaluations import measuring_request, missing_evaluations, steps_to_keep
+from sweep_service.sweep.endings import Ending, TrialState, with_log_command
+from sweep_service.sweep.evaluations import benchmarks_of, measuring_request, missing_evaluations, steps_to_keep
+from sweep_service.sweep.giving_up import reason_to_give_up
 from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import stage_counts
-from sweep_service.sweep.records import Attempt, Config, Evaluation, Stage, Trial, Work
+from sweep_service.sweep.records import Attempt, Config, Evaluation, Stage, Sweep, Trial, Work
+from sweep_service.sweep.shares import Node, Part
+from sweep_service.sweep.spec import Resources
 from trainers.config import TrainingConfig
 
 MARK_EVERY_S: Final = 5.0
 """Seconds between two notes in the store of how long a trial has held its resources."""
+MAX_LOSSES: Final = 10
+"""Number of attempts of a trial that may be lost in a row before one gets further."""
+SILENT_S: Final = 300.0
+"""Seconds without a report after which an actor hangs, which reports every second; removing old files may take long."""
+_LOOK_EVERY_S: Final = 10.0
 
 
 class Nothing(Enum):
     """Reason why no trial is handed out."""
 
     NOW = "now"  # all slots are taken, or running trials decide what comes next
+    LATER = "later"  # nothing of the sweep runs, and nothing may begin now, such as in another sweep's turn
     EVER = "ever"  # the sweep needs no more trials, or is interrupted
 
 
@@ -59,6 +72,24 @@ class _RunningAttempt:
     """Seconds of `held_s` that the store has."""
     reported_at: float | None = None
     """Time of the last report, on the monotonic clock."""
+    asked_at: float | None = None
+    """Time at which its trainer was asked to save and end."""
+    actor: tuple[str, int, float] | None = None
+    """Host, pid and start of the actor's process, once it has reported."""
+    has_reported: bool = False
+    """Whether a report came since the vigil last looked."""
+    vigil: Vigil = field(init=False)
+    """Notices an actor that lives and reports no more."""
+    actor_error: str = "its actor ended, or the node that it ran on"
+    """What Ray says of the actor's end."""
+
+    def __post_init__(self) -> None:
+        self.vigil = Vigil(self._shows_life, SILENT_S, _LOOK_EVERY_S)
+
+    def _shows_life(self) -> bool:
+        """Whether the actor has reported since the last look, or has not begun to: it may wait for its place."""
+        reported, self.has_reported = self.has_reported or self.actor is None, False
+        return reported
 
 
 class Ledger:
@@ -66,8 +97,8 @@ class Ledger:
 
     Args:
         fence: the right to write; every method may raise StaleEpoch.
-        slots: number of trials that may run at a time, asked anew each time.
-        evaluation_slots: the same of evaluations, which may have other resources.
+        fits: whether so many trials and so many evaluations may run at a time, asked anew each time.
+        nodes, give_way: as for `Turns`.
     """
 
     def __init__(
@@ -75,38 +106,109 @@ class Ledger:
         store: Store,
         fence: Fence,
         settings: Settings,
-        slots: Callable[[], int],
+        fits: Callable[[int, int], bool],
         wishes: Wishes,
-        evaluation_slots: Callable[[], int] | None = None,
+        nodes: Callable[[], Sequence[Node]],
+        give_way: Callable[[], None],
     ) -> None:
-        self._store, self._fence, self._settings, self._slots, self._wishes = store, fence, settings, slots, wishes
-        self._evaluation_slots = evaluation_slots or slots
-        self._sweep = store.get_sweep(fence.sweep_id)
+        self._turns = Turns(store, fence, nodes, give_way)
+        self._store, self._fence, self._settings, self._fits, self._wishes = store, fence, settings, fits, wishes
         self._configs: dict[str, Config] = {}
         self._running: dict[str, _RunningAttempt] = {}  # by the names that Tune gives to trials
-        self._idle = False  # the rows gave nothing to do, and none of them has changed since
-        limited = self._sweep.spec.budget.max_gpu_hours is not None
-        spec = self._sweep.spec
-        self._later = kept_for_later(spec, stage_counts(spec)) if limited else Kept()
+        # With this room the rows gave nothing to do, and none of them has changed since.
+        self._idle_room: tuple[bool, ...] | None = None
+        self._machine = MachineWait(settings.storage)
+        # The furthest step of each trial or evaluation that was lost, and how often in a row it was lost since then.
+        self._losses: dict[str, tuple[int, int]] = {}
+        self._delay: str | None = None  # what the store says of it
+        self.had_nothing = True
+        """Whether nothing was handed out when it was last asked, so that no idle actor is to hold a slot for it."""
+        self.given_up: str | None = None
+        """Why no other trial begins because those so far have failed; None while there is hope."""
+        self._take(wishes.sweep)
+
+    def _look_for_hope(self) -> None:
+        self.given_up = reason_to_give_up(self._sweep, self._store.list_trials(self._sweep.id))
+
+    @property
+    def generation(self) -> int:
+        """The sweep's generation for which this hands out."""
+        return self._sweep.generation
+
+    def _take(self, sweep: Sweep) -> None:
+        self._sweep, self._idle_room = sweep, None
+        self._look_for_hope()
+        limited = sweep.spec.budget.max_gpu_hours is not None
+        self._later = kept_for_later(sweep.spec, stage_counts(sweep.spec)) if limited else Kept()
 
     def next_job(self, name: str) -> Job | Nothing:
-        """Hand out the next trial or evaluation as `name`. Its attempt is stored before this returns."""
-        if self._wishes.interruption:
-            return Nothing.EVER
-        running = len(self._running)
-        trains, measures = running < self._slots(), running < self._evaluation_slots()
-        if self._idle or not (trains or measures):
+        """Hand out the next trial or evaluation as `name`, if it is the sweep's turn.
+
+        Its attempt is stored before this returns.
+        """
+        job = self._next_job(name)
+        self.had_nothing = isinstance(job, Nothing)
+        return Nothing.LATER if job is Nothing.NOW and not self._running else job
+
+    def outlook(self) -> Nothing | None:
+        """Return what `next_job` would say while nothing of the sweep runs: LATER, EVER, or None if it has a job."""
+        work = self._next_work()
+        if isinstance(work, Nothing):
+            self._turns.withdraw()
+            return Nothing.LATER if work is Nothing.NOW else work
+        may_begin = self._turns.could_begin(self._part(work))
+        self._say_what_delays(self._turns.delay)
+        return None if may_begin else Nothing.LATER
+
+    def _next_job(self, name: str) -> Job | Nothing:
+        if self._turns.is_early and not self._wishes.interruption:
             return Nothing.NOW
-        work = self._next_trial() if trains else None
-        if work is None and measures:
-            work = self._next_evaluation()
-        if work is None:
-            self._idle = bool(self._running)
-            return Nothing.NOW if self._running else Nothing.EVER
+        work = self._next_work()
+        if isinstance(work, Nothing):
+            self._turns.withdraw()
+            return work
         directory = self._settings.storage / work.sweep_id / work.id / "{attempt}"
-        attempt = self._store.start_attempt(self._fence, work.id, str(directory))
+        attempt = self._turns.begin(work.id, str(directory), self._part(work), alone=not self._running)
+        self._say_what_delays(self._turns.delay)
+        if attempt is None:
+            return Nothing.NOW
         self._running[name] = _RunningAttempt(attempt, work)
         return self._job(work, attempt)
+
+    def _next_work(self) -> Work | Nothing:
+        if self._wishes.interruption:
+            return Nothing.EVER
+        if self._wishes.sweep.generation != self._sweep.generation:
+            self._take(self._wishes.sweep)
+        most = self._sweep.spec.resources.max_parallel
+        if not self._machine.is_over or (most is not None and len(self._running) >= most):
+            return Nothing.NOW
+        evaluations = sum(isinstance(running.work, Evaluation) for running in self._running.values())
+        trials, fits = len(self._running) - evaluations, self._fits
+        trains, measures, alone = room = (
+            fits(trials + 1, evaluations),
+            fits(trials, evaluations + 1),
+            fits(trials + 1, 0),
+        )
+        if room == self._idle_room or not (trains or measures):
+            return Nothing.NOW
+        trial = self._next_trial() if alone and not self._sweep.has_trained else None
+        if self.given_up is not None:
+            return Nothing.NOW if self._running else Nothing.EVER
+        work = trial if trains else None  # else it waits for evaluations to end, and no other goes before it
+        if trial is None and measures:
+            work = self._next_evaluation()
+        if work is None:
+            self._idle_room = room if self._running else None
+            return Nothing.NOW if self._running else Nothing.EVER
+        return work
+
+    def _part(self, work: Work) -> Part:
+        return Part.of(self._resources(work))
+
+    def _resources(self, work: Work) -> Resources:
+        spec = self._sweep.spec
+        return spec.evaluation_resources if isinstance(work, Evaluation) else spec.resources
 
     def _next_trial(self) -> Trial | None:
         """Return the first pending trial that may begin; make new ones if there is none and the sweep needs more.
@@ -121,6 +223,8 @@ class Ledger:
                     continue
                 return None
             (trial,) = pending
+            if self.given_up is not None:
+                return None
             if self._may_go_on(trial):
                 return trial
             if self._running and not trial.attempts:
@@ -161,6 +265,8 @@ class Ledger:
 
         Evaluations leave room for the confirm stage, and all trials for the evaluations.
         """
+        if self._sweep.has_trained:
+            return Kept()
         if stage is None:
             trials = self._store.list_trials(self._sweep.id)
             return Kept(self._later.trials - sum(t.stage is Stage.CONFIRM and t.attempts > 0 for t in trials), 0)
@@ -172,6 +278,7 @@ class Ledger:
         spec = self._sweep.spec
         if trial.attempts:
             self._store.end_waiting(self._fence, Ending.TIMED_OUT, stopped_message(spec, trial), trial.id)
+            self._look_for_hope()
         else:
             hours = gpu_hours(spec, self._store.spent(self._sweep.id))
             message = not_begun_message(spec, hours, self._reserved(trial.stage))
@@ -181,11 +288,11 @@ class Ledger:
     def _next_evaluation(self) -> Evaluation | None:
         """Return the first evaluation that waits and may begin; those that never can are ended."""
         store, sweep = self._store, self._sweep
-        if sweep.spec.benchmarks is None:
+        if not sweep.benchmarks:
             return None
         trials, evaluations = store.list_trials(sweep.id), store.list_evaluations(sweep.id)
         kept, configs = store.kept_models(sweep.id), store.list_configs(sweep.id)
-        if new := missing_evaluations(sweep.spec, configs, trials, evaluations, kept.keys()):
+        if new := missing_evaluations(sweep, configs, trials, evaluations, kept.keys()):
             store.add_evaluations(self._fence, new)
         for evaluation in [*evaluations, *new]:
             if evaluation.state is not TrialState.PENDING:
@@ -204,6 +311,7 @@ class Ledger:
 
     def _end_evaluation(self, evaluation: Evaluation, ending: Ending, message: str) -> None:
         self._store.end_waiting(self._fence, ending, message, evaluation.id)
+        self._free_models(evaluation.trial_id)
 
     def _model(self, evaluation: Evaluation) -> str | None:
         """Return the folder of the model that a trial has trained; None if it is not there."""
@@ -213,19 +321,23 @@ class Ledger:
             path = checkpoint.path if checkpoint.step == evaluation.model_step else None
         return path if path is not None and Path(path).is_dir() else None
 
-    def _free_model(self, work: Work) -> None:
-        """Remove the weights that were kept for an evaluation alone, once it is over."""
-        if isinstance(work, Evaluation) and self._store.get_work(work.id).state.is_over and work.trial_id:
-            path = self._store.kept_models(self._sweep.id).get((work.trial_id, work.model_step))
-            if path is not None:
-                shutil.rmtree(path, ignore_errors=True)
+    def _free_models(self, trial_id: str | None) -> None:
+        """Remove the models of a trial that were kept for evaluations alone, and whose evaluations are over."""
+        benchmarks = self._sweep.spec.benchmarks
+        if benchmarks is None or benchmarks.at == "end":  # then trials keep none
+            return
+        evaluations = self._store.list_evaluations(self._sweep.id)
+        over = {one.model_step for one in evaluations if one.trial_id == trial_id and one.state.is_over}
+        if trial_id is not None and over:
+            attempts = self._store.list_attempts(self._sweep.id)
+            remove_models((attempt for attempt in attempts if attempt.trial_id == trial_id), over)
 
     def _job(self, work: Work, attempt: Attempt) -> Job:
         if work.config_id not in self._configs:
             self._configs = {config.id: config for config in self._store.list_configs(self._sweep.id)}
         spec, config = self._sweep.spec, self._configs[work.config_id].training | {"seed": work.seed}
         measures = isinstance(work, Evaluation)
-        resources = spec.evaluation_resources if measures else spec.resources
+        resources = self._resources(work)
         checkpoint = None if measures else self._store.newest_checkpoint(work.id)
         return Job(
             trial_id=work.id,
@@ -239,6 +351,7 @@ class Ledger:
             resume_from=checkpoint.path if checkpoint and Path(checkpoint.path).is_dir() else None,
             cache=str(self._settings.cache),
             limit_s=left_s(spec, work.held_s),
+            hung_after_s=60 * spec.retries.hung_after_minutes,
             keep_models=steps_to_keep(spec, work) if isinstance(work, Trial) else (),
             measure=self._request(work) if isinstance(work, Evaluation) else None,
         )
@@ -246,13 +359,17 @@ class Ledger:
     def _request(self, evaluation: Evaluation) -> dict[str, Any]:
         """Return what is to be measured; samples of a trained model stay in one folder over all attempts."""
         if evaluation.trial_id is None:
-            return measuring_request(self._sweep.spec, None, None)
+            return measuring_request(benchmarks_of(self._sweep, None, 0), None, None)
+        benchmarks = benchmarks_of(self._sweep, self._store.get_trial(evaluation.trial_id), evaluation.model_step)
         results = self._settings.storage / evaluation.sweep_id / evaluation.id / "results"
-        return measuring_request(self._sweep.spec, self._model(evaluation), str(results))
+        return measuring_request(benchmarks, self._model(evaluation), str(results))
 
     def report(self, name: str, result: dict[str, Any]) -> None:
         """Store what a trial's actor sent; its events are taken out of the result."""
         running = self._running[name]
+        running.has_reported = True
+        if "actor" in result:
+            running.actor = tuple(json.loads(result["actor"]))
         self._note_held(running, result.get("held_s", running.held_s))
         if "process" in result and running.attempt.pid is None:
             host, pid, started = json.loads(result["process"])
@@ -262,14 +379,34 @@ class Ledger:
         if lines := result.pop("events", ""):
             events = [json.loads(line) for line in lines.splitlines()]
             self._store.ingest(self._fence, running.attempt, result["start"], result["end"], events)
-            self._idle &= not any(event.get("model_only") for event in events)  # a model that can be measured
+            if any(event.get("model_only") for event in events):  # a model that can be measured
+                self._idle_room = None
 
     def _note_held(self, running: _RunningAttempt, held_s: float) -> None:
         """Note for how long an attempt has held its resources, and tell the store every `MARK_EVERY_S` seconds."""
         running.held_s, running.reported_at = held_s, time.monotonic()
         if held_s - running.stored_s >= MARK_EVERY_S or (held_s and not running.stored_s):
-            self._store.set_held(self._fence, running.work.id, running.work.held_s + held_s)
+            self._store.set_held(self._fence, running.attempt, held_s)
             running.stored_s = held_s
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether the user wants an attempt to go on: neither its sweep nor its trial is to end."""
+        running = self._running.get(name)
+        return (self._wishes.halt(running.work.id) if running else self._wishes.interruption) is None
+
+    def is_saving(self, name: str) -> bool:
+        """Whether an attempt that is not wanted any more has time left to save. The first call asks its trainer to."""
+        running = self._running.get(name)
+        halt = self._wishes.halt(running.work.id) if running else None
+        if halt is None or running is None or running.reported_at is None:  # without a trainer yet
+            return False
+        if running.asked_at is None:
+            running.asked_at = time.monotonic()
+        stop = Path(running.attempt.directory) / STOP_FILE
+        if halt.save_within_s and not stop.exists():
+            with suppress(OSError):  # the disk is full: the next call tries again
+                stop.touch()
+        return time.monotonic() - running.asked_at < halt.save_within_s
 
     def complete(self, name: str, result: dict[str, Any] | None) -> None:
         """End a trial's attempt. Ending it again changes nothing.
@@ -283,25 +420,72 @@ class Ledger:
         attempt, more_held_s = running.attempt, running.held_s - running.stored_s
         if result is not None and "ending" in result:
             ending, message = Ending(result["ending"]), result.get("message")
+            if ending is Ending.LOST and running.asked_at is not None and (halt := self._wishes.halt(running.work.id)):
+                ending, message = halt.ending, None
             if ending is Ending.TIMED_OUT:
                 message = stopped_message(self._sweep.spec, self._store.get_work(attempt.trial_id))
             self._finish(attempt, ending, message, more_held_s)
         else:
             if running.reported_at is not None:  # it held them until now, or longer than anyone can tell
                 more_held_s += time.monotonic() - running.reported_at
-            if interruption := self._wishes.interruption:
-                terminate(attempt.host, attempt.pid, attempt.pid_started_at)
-                ingest_rest(self._store, self._fence, attempt)
-                self._finish(attempt, interruption.ending, None, more_held_s)
-            else:
-                settle(self._store, self._fence, self._sweep, attempt, Ending.CRASHED, more_held_s)
+            ending, message = end_unwatched(self._store, self._fence, attempt)
+            if halt := self._wishes.halt(running.work.id):
+                ending, message = halt.ending, None
+            elif ending is Ending.LOST:
+                message = running.actor_error
+            self._finish(attempt, ending, message, more_held_s)
         del self._running[name]
-        self._idle = False
-        self._free_model(running.work)
+        self._idle_room = None
+        self._free_models(running.work.trial_id if isinstance(running.work, Evaluation) else running.work.id)
 
     def _finish(self, attempt: Attempt, ending: Ending, message: str | None, more_held_s: float) -> None:
+        if ending is Ending.LOST:
+            ending, message = self._judge_loss(attempt, message)
         crashes = self._sweep.spec.retries.max_crashes
-        self._store.finish_attempt(self._fence, attempt, ending, message, crashes, more_held_s)
+        message = with_log_command(message, ending, attempt.trial_id)
+        if self._store.finish_attempt(self._fence, attempt, ending, message, crashes, more_held_s).is_over:
+            self._look_for_hope()
+        if ending is Ending.MACHINE_FAULT:
+            self._machine.begin()
+            where = attempt.host or "its machine"
+            self._say_what_delays(f"nothing begins until {where} is well again, and then the sweep goes on: {message}")
+        elif ending is not Ending.LOST:
+            self._machine.forget()
+
+    def _judge_loss(self, attempt: Attempt, message: str | None) -> AttemptEnd:
+        """Decide what becomes of a trial whose attempt was lost by no fault of its own; what follows begins later.
+
+        It is tried again and again, but not for ever if none of its attempts gets further.
+        """
+        work = self._store.get_work(attempt.trial_id)
+        furthest, losses = self._losses.get(work.id, (0, 0))
+        if work.step > furthest:
+            furthest, losses = work.step, 0
+            self._machine.forget()
+        losses += 1
+        self._losses[work.id] = furthest, losses
+        self._machine.begin()
+        if losses < MAX_LOSSES:
+            return AttemptEnd(Ending.LOST, message)
+        text = f"{losses} of its attempts in a row were lost before one got further, the last because {message}"
+        return AttemptEnd(Ending.FAILED, f"{text}; the logs of Ray on {attempt.host or 'its nodes'} may say why")
+
+    def note_error(self, name: str, message: str) -> None:
+        """Note what Ray says of an actor that died; Tune then completes its trial."""
+        if name in self._running:
+            self._running[name].actor_error = message
+
+    def kill_silent_actors(self) -> None:
+        """Kill actors of this host that live and report no more: Ray then notices, and Tune completes their trials."""
+        for running in self._running.values():
+            if running.vigil.hangs() and running.actor is not None:
+                running.vigil.begin_anew()
+                terminate(*running.actor)
+
+    def _say_what_delays(self, message: str | None) -> None:
+        if message != self._delay:
+            self._store.say_what_delays(self._fence, message)
+            self._delay = message
 
     def kill_trainers(self) -> None:
         """Kill this host's trainers without writing to the store, for another runner may own the sweep by now."""

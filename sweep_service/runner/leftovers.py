@@ -1,10 +1,12 @@
-"""Removal of files that earlier attempts of a trial left on the disk and nobody needs any more."""
+"""Removal of files that attempts of a trial left on the disk and nobody needs any more."""
 
 import shutil
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from trainers.policy.checkpoints import UNFINISHED, find_best, newest, steps_saved
+from sweep_service.sweep.records import Attempt
+from trainers.policy.checkpoints import UNFINISHED, find_best, models_saved, newest, steps_saved
 
 
 def remove_leftovers(directory: Path, resume_from: Path | None, *, ended: bool = False) -> None:
@@ -42,3 +44,27 @@ def _remove(folder: Path, unfinished: Path) -> None:
     with suppress(OSError):
         unfinished.mkdir(exist_ok=True)
         folder.rename(unfinished / f"removed-{folder.name}")
+
+
+def remove_models(attempts: Iterable[Attempt], steps: Collection[int]) -> None:
+    """Remove the models that a trial kept for evaluations alone; no later run goes on from them.
+
+    Args:
+        attempts: all of the trial; if it was tried again, two of them may have kept the same model.
+        steps: optimizer steps of the models that are removed.
+    """
+    for directory in (Path(attempt.directory) for attempt in attempts):
+        for step, folder in (models_saved(directory) if directory.is_dir() else {}).items():
+            if step in steps:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_unneeded(attempts: Iterable[Attempt]) -> None:
+    """Remove what nobody needs of attempts whose sweep ends: models kept for evaluations, and what was never finished.
+
+    An evaluation that was killed may have left a whole model among the latter.
+    """
+    for directory in (Path(attempt.directory) for attempt in attempts):
+        models = models_saved(directory) if directory.is_dir() else {}
+        for folder in (*models.values(), directory / UNFINISHED):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -17,9 +17,12 @@ import signal
 import sys
 import traceback
 import warnings
+from contextlib import suppress
 from typing import Any, Final
 
 from sweep_service.processes.child_processes import die_with_parent
+from trainers.process.environment import ENVIRONMENT, EXIT_CODES
+from trainers.process.machine_faults import machine_fault
 
 _REQUESTS: Final = 0
 _ANSWERS: Final = 1
@@ -43,8 +46,6 @@ def main() -> None:
 
 def _preload() -> None:
     """Import what a trainer imports, under the variables that it sets before."""
-    from trainers.process.environment import ENVIRONMENT
-
     os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     importlib.import_module("trainers.training.train")
@@ -85,12 +86,17 @@ def _train(request: dict[str, Any], lifeline: int) -> None:
         code = train([*request["arguments"], "--parent-fd", str(lifeline)])
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else _UNEXPECTED
-    except BaseException:  # noqa: BLE001 (nothing may get out of the fork into the server's code)
-        traceback.print_exc()
+    except BaseException as error:  # noqa: BLE001 (nothing may get out of the fork into the server's code)
+        if machine_fault(error):
+            code = EXIT_CODES["MACHINE_FAULT"]
+        with suppress(OSError):
+            traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
 
 
 def _answer(**fields: int) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Final
 
 from sweep_service.processes.child_processes import terminate
-from sweep_service.runner.trainer_process import EVENTS_FILE, EventChunk, attempt_end
+from sweep_service.runner.trainer_process import EVENTS_FILE, AttemptEnd, EventChunk, attempt_end
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.endings import with_log_command
 from sweep_service.sweep.records import Attempt, Sweep
 
 UNSEEN_S: Final = 15.0
@@ -20,22 +20,19 @@ def recover(store: Store, fence: Fence, sweep: Sweep) -> None:
     """
     store.lose_probe(fence, UNSEEN_S)
     for attempt in store.list_attempts(sweep.id, running_only=True):
-        settle(store, fence, sweep, attempt, Ending.LOST, UNSEEN_S)
+        ending, message = end_unwatched(store, fence, attempt)
+        message = with_log_command(message, ending, attempt.trial_id)
+        store.finish_attempt(fence, attempt, ending, message, sweep.spec.retries.max_crashes, UNSEEN_S)
 
 
-def settle(store: Store, fence: Fence, sweep: Sweep, attempt: Attempt, unknown: Ending, more_held_s: float) -> None:
-    """End one attempt: kill its trainer if it lives, store the rest of its events, and take the ending from them.
+def end_unwatched(store: Store, fence: Fence, attempt: Attempt) -> AttemptEnd:
+    """Kill an attempt's trainer if it lives, store the rest of its events, and return its end: LOST if they tell none.
 
-    Args:
-        unknown: the ending if the events do not tell it.
-        more_held_s: seconds for which it held its resources beyond what the store has.
+    Nobody watches it any more: its runner or its actor has gone.
     """
     terminate(attempt.host, attempt.pid, attempt.pid_started_at)
     ingest_rest(store, fence, attempt)
-    ending, message = attempt_end(None, Path(attempt.directory))
-    if ending is Ending.LOST:
-        ending = unknown
-    store.finish_attempt(fence, attempt, ending, message, sweep.spec.retries.max_crashes, more_held_s)
+    return attempt_end(None, Path(attempt.directory))
 
 
 def ingest_rest(store: Store, fence: Fence, attempt: Attempt) -> None:

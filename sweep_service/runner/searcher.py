@@ -6,6 +6,7 @@ FINISHED ends the search. A result with `done` reaches the callback, then `on_tr
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class StoreSearcher(_Unsaved, Searcher):
         match self._ledger.next_job(trial_id):
             case Nothing.NOW:
                 return None
-            case Nothing.EVER:
+            case Nothing.EVER | Nothing.LATER:  # Tune would wait for minutes without a look at its actors
                 return Searcher.FINISHED
             case job:
                 return {"job": job.model_dump_json()}
@@ -82,17 +83,35 @@ class StoreCallback(_Unsaved, Callback):
 
 
 class WishScheduler(_Unsaved, FIFOScheduler):
-    """First in, first out; once the sweep is interrupted it stops every trial, also one that still waits for a slot."""
+    """First in, first out; once the sweep is interrupted it stops every trial, also one that still waits for a slot.
 
-    def __init__(self, wishes: Wishes) -> None:
+    A trial that the user wants stopped while the sweep goes on is stopped alone. A trial that saves is left to end by
+    itself. An actor that waits for a next trial gives its slot back if there is none now: it may be another sweep's
+    turn.
+    """
+
+    def __init__(self, ledger: Ledger, wishes: Wishes) -> None:
         super().__init__()
-        self._wishes = wishes
+        self._ledger, self._wishes = ledger, wishes
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """Note what Ray says of an actor that died, just before the searcher hears that its trial has ended."""
+        with suppress(OSError):  # Tune has it in a file
+            lines = str(trial.get_pickled_error() or "").strip().splitlines()
+            if lines:  # an error in the actor's code ends with what it says, any other begins with it
+                self._ledger.note_error(trial.trial_id, lines[-1 if lines[0].startswith("ray::") else 0])
+        super().on_trial_error(tune_controller, trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Return the trial to run next. Tune calls this at every step of its loop."""
-        if self._wishes.interruption:
-            for trial in list(tune_controller.get_trials()):
-                if not trial.is_finished():
-                    tune_controller.stop_trial(trial)
+        self._ledger.kill_silent_actors()
+        interrupted, ledger = self._wishes.interruption is not None, self._ledger
+        for trial in list(tune_controller.get_trials()) if interrupted or self._wishes.stops else ():
+            name = trial.trial_id
+            if not (trial.is_finished() or ledger.is_wanted(name) or ledger.is_saving(name)):
+                tune_controller.stop_trial(trial)
+        if interrupted:
             return None
+        if self._ledger.had_nothing:  # Tune keeps the actor of a trial that has ended for the next one
+            tune_controller._tune_controller._cleanup_cached_actors(force_all=True)
         return super().choose_trial_to_run(tune_controller)

@@ -29,15 +29,35 @@ def next_records(
     """
     spec = sweep.spec
     objectives = trial_objectives(trials, evaluations, spec)
-    if any(trial.stage is Stage.CONFIRM for trial in trials):
-        return None
+    if new := _of_new_seeds(sweep, configs, trials):
+        return [], new
+    confirmed = any(trial.stage is Stage.CONFIRM for trial in trials)
     values = config_objectives(trials, objectives, Stage.TUNE)
-    if may_propose and (proposed := _next_proposal(sweep, configs, trials, values)):
+    if may_propose and not confirmed and (proposed := _next_proposal(sweep, configs, trials, values)):
         return proposed
     if spec.seeds.confirm is None or not all(trial.state.is_over for trial in trials):
         return None
     chosen = choose(configs, selection_objectives(trials, objectives), spec.seeds.confirm.top_k)
-    return confirm_records(spec, sweep.id, configs, chosen, _next_number(trials)) if chosen else None
+    if not chosen:
+        return None
+    changed, confirming = confirm_records(spec, sweep.id, configs, chosen, _next_number(trials))
+    new = _missing(confirming, trials)
+    return (changed, new) if new else None
+
+
+def _of_new_seeds(sweep: Sweep, configs: Sequence[Config], trials: Sequence[Trial]) -> list[Trial]:
+    """Return the tune trials on seeds that the sweep was given after it had begun."""
+    tuned = {trial.config_id for trial in trials if trial.stage is Stage.TUNE}
+    tuning = [config for config in configs if config.id in tuned]
+    return _missing(make_trials(sweep.spec, sweep.id, tuning, Stage.TUNE, _next_number(trials)), trials)
+
+
+def _missing(wanted: Sequence[Trial], trials: Sequence[Trial]) -> list[Trial]:
+    """Return the wanted trials that the sweep does not have, with their numbers in a row."""
+    present = {(trial.config_id, trial.seed, trial.stage) for trial in trials}
+    new = [trial for trial in wanted if (trial.config_id, trial.seed, trial.stage) not in present]
+    first = _next_number(trials)
+    return [trial.model_copy(update={"number": first + place}) for place, trial in enumerate(new)]
 
 
 def _next_proposal(

@@ -46,6 +46,10 @@ class Spawned:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
 
+    def ask_to_save(self) -> None:
+        """Have the trainer save and end: SIGTERM."""
+        self._process.terminate()
+
     def stop(self) -> None:
         """End the trainer by SIGTERM, then its process group by SIGKILL."""
         stop(self._process, STOP_GRACE_S)
@@ -116,11 +120,16 @@ class Forked:
             for answer in map(json.loads, lines):
                 self.pid, self.exit_code = answer.get("pid", self.pid), answer.get("exit_code")
 
-    def stop(self) -> None:
-        """End the trainer by SIGTERM, then by ending its server."""
+    def ask_to_save(self) -> None:
+        """Have the trainer save and end, once it has begun: SIGTERM."""
         if self.exit_code is None and self.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)
+
+    def stop(self) -> None:
+        """End the trainer by SIGTERM, then by ending its server."""
+        if self.exit_code is None and self.pid is not None:
+            self.ask_to_save()
             self.wait(STOP_GRACE_S)
         if self.exit_code is None:
             self._owner.close()

@@ -18,6 +18,8 @@ from sweep_service.sweep.endings import Ending
 from trainers.process.environment import ENVIRONMENT
 
 EVENTS_FILE: Final = "events.jsonl"
+STOP_FILE: Final = "stop"
+"""Empty file in an attempt's folder by which its runner asks, wherever the trainer is, that it save and end."""
 MAX_PART: Final = 1 << 20
 """Bytes of events that are passed on at a time, unless one line is longer."""
 _MESSAGE_LENGTH: Final = 2000
@@ -52,6 +54,8 @@ class Job(BaseModel):
     cache: str
     limit_s: float | None = None
     """Seconds after which the trainer is stopped; None for no limit."""
+    hung_after_s: float | None = None
+    """Seconds without a sign of life after which the trainer is ended as hung; None for no limit."""
     probe: bool = False
     """Whether the job only measures what such a trial costs."""
     keep_models: tuple[int, ...] = ()
@@ -130,7 +134,12 @@ class Trainer:
         return self._started_at
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the process has ended, at most `timeout_s` seconds; return whether it has."""
+        """Wait until the process has ended, at most `timeout_s` seconds; return whether it has.
+
+        Once the runner asks for it, the trainer is told to save and end.
+        """
+        if (self._directory / STOP_FILE).exists():
+            self._process.ask_to_save()
         self._process.wait(timeout_s)
         return self._process.exit_code is not None
 
@@ -185,6 +194,8 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
             return AttemptEnd(Ending.LOST, "the trainer was told to stop, or its owner ended")
         case 1 | 2:
             return AttemptEnd(Ending.FAILED, _failure(directory))
+        case 6:
+            return AttemptEnd(Ending.MACHINE_FAULT, _failure(directory))
         case None:
             return _recorded_ending(directory)
         case _:
@@ -201,7 +212,8 @@ def _recorded_ending(directory: Path) -> AttemptEnd:
         case "finished", ("SUCCEEDED" | "DIVERGED") as outcome:
             return AttemptEnd(Ending(outcome))
         case "failed", _:
-            return AttemptEnd(Ending.FAILED, _failure(directory))
+            ending = Ending.MACHINE_FAULT if last.get("code") == Ending.MACHINE_FAULT else Ending.FAILED
+            return AttemptEnd(ending, _failure(directory))
         case _:
             return AttemptEnd(Ending.LOST, "the trainer's owner ended")
 

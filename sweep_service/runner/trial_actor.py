@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from ray import tune
 
-from sweep_service.processes.child_processes import die_with_parent, this_host
+from sweep_service.processes.child_processes import die_with_parent, started_at, this_host
 from sweep_service.runner.deadline import Deadline
+from sweep_service.runner.hang_watch import HangWatch
 from sweep_service.runner.leftovers import remove_leftovers
 from sweep_service.runner.trainer_launch import Preloaded, Spawned
-from sweep_service.runner.trainer_process import Job, Start, Trainer, trainer_environment
+from sweep_service.runner.trainer_process import AttemptEnd, Job, Start, Trainer, trainer_environment
 from sweep_service.sweep.endings import MEANINGS, Ending
+from trainers.process.machine_faults import machine_fault
 
 STEP_S: Final = 1.0
 
@@ -23,8 +25,8 @@ class TrialActor(tune.Trainable):
     """Runs one attempt after another. Every ending is a result; nothing is raised.
 
     Its configuration is `{"job": JSON of a Job}`. A result has `events` (JSON lines), the bytes `start` and `end`
-    between which they lie in `events.jsonl`, `process` (host, pid, start), and `held_s`, for how long the attempt has
-    held its resources; with `done` an `ending` and a `message`.
+    between which they lie in `events.jsonl`, `actor` and `process` (host, pid and start of this process and of the
+    trainer), and `held_s`, for how long the attempt has held its resources; with `done` an `ending` and a `message`.
     """
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -44,15 +46,19 @@ class TrialActor(tune.Trainable):
         self._held_since = time.monotonic()
         self._trainer: Trainer | None = None
         self._deadline: Deadline | None = None
-        self._problem = ""
+        self._hang_watch: HangWatch | None = None
+        self._problem = AttemptEnd(Ending.FAILED)
         try:
             Path(job.directory).mkdir(parents=True, exist_ok=True)
             _tidy(job)
             self._trainer = Trainer(job, self._starter(job))
             if job.limit_s is not None:
                 self._deadline = Deadline(self._trainer, job.limit_s)
+            if job.hung_after_s is not None:
+                self._hang_watch = HangWatch(self._trainer, Path(job.directory), job.hung_after_s)
         except OSError as error:
-            self._problem = f"the trainer could not be started in {job.directory}: {error}"
+            message = f"the trainer could not be started in {job.directory}: {error}"
+            self._problem = AttemptEnd(Ending.MACHINE_FAULT if machine_fault(error) else Ending.FAILED, message)
 
     def _starter(self, job: Job) -> Start:
         """Fork from a preloaded process on CPUs; with a GPU or several processes always fresh ones."""
@@ -68,13 +74,25 @@ class TrialActor(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Return what the trainer wrote in the next second, or until it ended."""
+        try:
+            return self._next_result()
+        except OSError as error:
+            if (fault := machine_fault(error)) is None:
+                raise
+            self._end_trainer()
+            self._problem = AttemptEnd(Ending.MACHINE_FAULT, f"the trainer could not be followed: {fault}")
+            return self._next_result()
+
+    def _next_result(self) -> dict[str, Any]:
         trainer = self._trainer
         if trainer is None:
-            return {"events": "", "start": 0, "end": 0, "done": True, "ending": Ending.FAILED, "message": self._problem}
+            nothing = {"events": "", "start": 0, "end": 0}
+            return nothing | {"done": True, "ending": self._problem.ending, "message": self._problem.message}
         ended = trainer.wait(STEP_S)
         part = trainer.next_part()
         result: dict[str, Any] = {"events": part.lines, "start": part.start, "end": part.end, "done": False}
         result["held_s"] = time.monotonic() - self._held_since
+        result["actor"] = json.dumps([this_host(), os.getpid(), started_at(os.getpid())])
         if trainer.started_at is not None:
             result["process"] = json.dumps([this_host(), trainer.pid, trainer.started_at])
         if ended and not part.lines:  # only once everything it wrote has been passed on
@@ -83,6 +101,8 @@ class TrialActor(tune.Trainable):
                 _tidy(self._job, ended=True)
             elif MEANINGS[ending].retried and self._deadline is not None and self._deadline.passed:
                 ending = Ending.TIMED_OUT
+            elif MEANINGS[ending].retried and self._hang_watch is not None and self._hang_watch.hung:
+                ending, message = Ending.HUNG, self._hang_watch.message
             result |= {"done": True, "ending": ending, "message": message}
         return result
 
@@ -96,6 +116,9 @@ class TrialActor(tune.Trainable):
         if self._deadline is not None:
             self._deadline.lift()
             self._deadline = None
+        if self._hang_watch is not None:
+            self._hang_watch.lift()
+            self._hang_watch = None
         if self._trainer is not None:
             self._trainer.stop()
             self._trainer = None

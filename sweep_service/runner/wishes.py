@@ -1,14 +1,16 @@
-"""The user's wishes for a sweep while its runner works: one object reads them from the store and tells everybody."""
+"""The user's wishes for a sweep and its trials while its runner works: one object reads them and tells everybody."""
 
 import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from sweep_service.store import Store
-from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import DesiredState, SweepState
+from sweep_service.sweep.endings import Ending, Stop
+from sweep_service.sweep.records import DesiredState, Sweep, SweepState
 
 READ_EVERY_S: Final = 1.0
+SAVE_WITHIN_S: Final = 600.0
+"""Seconds that a trainer has to save at a pause: one optimizer step, or the tokens under way, and a checkpoint."""
 
 
 class Interruption(NamedTuple):
@@ -18,17 +20,34 @@ class Interruption(NamedTuple):
     """Ending of the attempts under way."""
     state: SweepState
     """The state in which the runner leaves the sweep."""
+    save_within_s: float = 0.0
+    """Seconds that trainers have to save before they are killed; 0 to kill them at once."""
+
+
+class Halt(NamedTuple):
+    """The way in which a runner ends one attempt that the user no longer wants."""
+
+    ending: Ending
+    save_within_s: float
+    """Seconds that the trainer has to save before it is killed; 0 to kill it at once."""
 
 
 _INTERRUPTIONS: Final[Mapping[DesiredState, Interruption]] = {
+    DesiredState.PAUSE: Interruption(Ending.PAUSED, SweepState.PAUSED, SAVE_WITHIN_S),
     DesiredState.CANCEL: Interruption(Ending.CANCELLED, SweepState.CANCELLED),
 }
 """Interruption that each wish asks for; `DesiredState.RUN`, which interrupts nothing, is left out."""
 
 
-def interruption_for(wish: DesiredState) -> Interruption | None:
-    """Return the way in which a wish ends a runner's work; None if it lets it go on."""
-    return _INTERRUPTIONS.get(wish)
+def interruption_for(sweep: Sweep) -> Interruption | None:
+    """Return the way in which the wish for a sweep ends a runner's work; None if it lets it go on.
+
+    A sweep that has trained keeps its verdict, whatever of its evaluations is interrupted: its report is built anew.
+    """
+    interruption = _INTERRUPTIONS.get(sweep.desired_state)
+    if interruption is not None and sweep.desired_state.is_to_end and sweep.has_trained:
+        return interruption._replace(state=SweepState.FINALIZING)
+    return interruption
 
 
 class Wishes:
@@ -36,14 +55,33 @@ class Wishes:
 
     def __init__(self, store: Store, sweep_id: str) -> None:
         self._store, self._sweep_id = store, sweep_id
+        self.sweep = store.get_sweep(sweep_id)
+        """The sweep as it was at the last reading."""
+        self.stops: Mapping[str, bool] = {}
+        """The trials that the user wants stopped while the sweep goes on, and whether each one's result counts."""
         self._interruption: Interruption | None = None
         self._read_at = float("-inf")
 
     @property
     def interruption(self) -> Interruption | None:
-        """Interruption that the user asks for; None to go on. Once there is one, this runner keeps to it."""
-        now = time.monotonic()
-        if self._interruption is None and now - self._read_at > READ_EVERY_S:
+        """Interruption that the user asks for; None to go on.
+
+        Once there is one, this runner keeps to it; only a cancel still takes the place of a pause.
+        """
+        now, present = time.monotonic(), self._interruption
+        if (present is None or present.save_within_s) and now - self._read_at > READ_EVERY_S:
             self._read_at = now
-            self._interruption = interruption_for(self._store.get_sweep(self._sweep_id).desired_state)
+            self.sweep = self._store.get_sweep(self._sweep_id)
+            self.stops = self._store.stops(self._sweep_id)
+            self._interruption = interruption_for(self.sweep) or present
         return self._interruption
+
+    def halt(self, work_id: str) -> Halt | None:
+        """Return how the user wants an attempt of a trial or evaluation ended: with the sweep, or it alone; else None.
+
+        A trial that is stopped by hand saves, too, so that it can go on if it is tried again.
+        """
+        if interruption := self.interruption:
+            return Halt(interruption.ending, interruption.save_within_s)
+        counts = self.stops.get(work_id)
+        return None if counts is None else Halt(Stop.by_hand(counts=counts).ending, SAVE_WITHIN_S)

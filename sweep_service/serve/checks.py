@@ -1,14 +1,13 @@
 """Checks before anything starts. Each failure is one sentence that says what to do."""
 
 import errno
-import fcntl
-import os
 import shutil
 import socket
 from pathlib import Path
 from typing import IO, Final
 
 from sweep_service.errors import ServiceError
+from sweep_service.processes.owner_lock import Owned, own
 from sweep_service.processes.private_folders import NotPrivate, make_private
 from sweep_service.settings import Settings
 
@@ -58,19 +57,12 @@ def locked(home: Path) -> IO[str]:
 
     Raises: CannotStart, if another process has it.
     """
-    lock = (home / "serve.lock").open("r+")
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        owner = lock.read().strip() or "unknown"
-        lock.close()
+        return own(home / "serve.lock")
+    except Owned as error:
         raise CannotStart(
-            f"another `sweeps serve` (process {owner}) uses {home}; stop it, or set SWEEPS_HOME"
+            f"another `sweeps serve` (process {error.owner}) uses {home}; stop it, or set SWEEPS_HOME"
         ) from None
-    lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
-    lock.flush()
-    return lock
 
 
 def free_port(preferred: int = 0) -> int:

@@ -1,11 +1,14 @@
 """The four services of the stack: the command that starts each, and the check that it is ready."""
 
+import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -24,15 +27,26 @@ from sweep_service.processes.ray_head import (
     new_ray_token,
     short_enough,
 )
+from sweep_service.processes.vigil import Vigil
 from sweep_service.serve.checks import free_port
 from sweep_service.settings import Settings, without_hub_tokens
 from sweep_service.tracking.credentials import sign_in
+from sweep_service.worker import heartbeat
 
 LOG_BYTES: Final = 1_000_000
 """Number of bytes of an earlier log that are kept at each start."""
-SETTLED_S: Final = 60.0
-"""Seconds after which a service that ends counts as having started, so that its pauses begin anew."""
+SETTLED_S: Final = 10.0
+"""Seconds for which a service must have been ready for its pauses to begin anew when it ends."""
+READY_LOOK_EVERY_S: Final = 1.0
 LONGEST_BACKOFF_S: Final = 30.0
+LOOK_EVERY_S: Final = 5.0
+"""Seconds between two looks at whether a service shows life."""
+SILENT_S: Final = 30.0
+"""Seconds after which a server that answers nothing hangs."""
+STILL_S: Final = heartbeat.DEAD_AFTER_S + 3 * heartbeat.BEAT_EVERY_S
+"""Seconds after which a worker whose loop has not moved hangs; it may wait a minute for its database."""
+STARTS_S: Final = 300.0
+"""Seconds without any sign of life after which a service hangs that has just been started."""
 
 _PYTHON_MODULE: Final = (sys.executable, "-m")
 _QUIET: Final = {"DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "MLFLOW_DISABLE_TELEMETRY": "true", "NO_COLOR": "1"}
@@ -49,19 +63,30 @@ class Service:
     ready: Callable[[], bool]
     prepare: Callable[[], None] = lambda: None
     """Called before each start."""
+    vigil: Vigil | None = None
+    """Notices that the process lives and does nothing; None if nothing tells."""
     process: subprocess.Popen[bytes] | None = None
-    _started_at: float = 0.0
+    _ready_at: float | None = None
+    """When it was first seen to be ready since its last start."""
+    _next_ready_look: float = 0.0
     _failures: int = 0
     _restart_at: float | None = None
+    _trouble: str | None = None
+    """Why it could not be started, as it was said."""
 
     def start(self, keep_log: bool = True) -> None:
-        """Start the process, for the first time or again."""
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        self.log.write_bytes(self.log.read_bytes()[-LOG_BYTES:] if keep_log and self.log.exists() else b"")
+        """Start the process, for the first time or again.
+
+        Raises: OSError.
+        """
         self.stop(0)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        _shorten(self.log, LOG_BYTES if keep_log else 0)
         self.prepare()
         self.process = start_kept(self.command, self.environment, self.log)
-        self._started_at, self._restart_at = time.monotonic(), None
+        self._restart_at, self._ready_at = None, None
+        if self.vigil is not None:
+            self.vigil.begin_anew()
 
     def stop(self, grace_s: float) -> None:
         """End the process and everything that it started."""
@@ -73,20 +98,57 @@ class Service:
         """Whether the process has ended since it was started."""
         return self.process is not None and self.process.poll() is not None
 
-    def revive(self) -> float | None:
-        """Start the process again if it has ended; if it keeps ending, the pauses grow.
+    def look_after(self) -> str | None:
+        """Start the process again if it has ended or hangs; if it keeps ending or cannot start, the pauses grow.
 
-        Returns: seconds until the next start when an end is first noticed, else None.
+        Returns: what has happened, in words for people; None if it is nothing new.
         """
-        now = time.monotonic()
-        if self._restart_at is None and self.dead:
-            self._failures = 1 if now - self._started_at > SETTLED_S else self._failures + 1
-            pause = min(LONGEST_BACKOFF_S, 0.25 * 2**self._failures)
-            self._restart_at = now + pause
-            return pause
-        if self._restart_at is not None and now >= self._restart_at:
+        if self._restart_at is None:
+            return self._notice_end()
+        if time.monotonic() < self._restart_at:
+            return None
+        try:
             self.start()
-        return None
+        except Exception as error:  # noqa: BLE001 (a full disk, no file handles: whatever it is, it may pass)
+            news = f"{self.name} cannot be started ({error}); this is tried again and again, until it can"
+            self._put_off()
+        else:
+            news = f"{self.name} has been started after all" if self._trouble else None
+        self._trouble, before = (news if self._restart_at else None), self._trouble
+        return news if news != before else None
+
+    def _notice_end(self) -> str | None:
+        if self.dead:
+            what = "has ended"
+        elif self.vigil is not None and self.vigil.hangs():
+            what = f"has shown no life for {self.vigil.lifeless_s:.0f} s and was killed"
+            self.stop(0)
+        else:
+            self._look_whether_ready()
+            return None
+        if self._ready_at is not None and time.monotonic() - self._ready_at > SETTLED_S:
+            self._failures = 0
+        return f"{self.name} {what}; it starts again in {self._put_off():.1f} s (see {self.log})"
+
+    def _look_whether_ready(self) -> None:
+        now = time.monotonic()
+        if self._ready_at is None and now >= self._next_ready_look:
+            self._next_ready_look = now + READY_LOOK_EVERY_S
+            self._ready_at = now if self.ready() else None
+
+    def _put_off(self) -> float:
+        """Decide when to start the next time; return the seconds until then."""
+        self._failures += 1
+        pause_s = min(LONGEST_BACKOFF_S, 0.25 * 2.0**self._failures)
+        self._restart_at = time.monotonic() + pause_s
+        return pause_s
+
+
+def _shorten(log: Path, length: int) -> None:
+    """Leave only the last bytes of a log. A full disk may keep it as it is; no service waits for its log."""
+    if log.exists() and log.stat().st_size > length:
+        with suppress(OSError):
+            log.write_bytes(log.read_bytes()[-length:] if length else b"")
 
 
 def services(
@@ -106,15 +168,31 @@ def services(
     return [
         *([] if ray_temp_dir is None else [_ray(settings, common, ray_temp_dir, cpus, gpus)]),
         *([_mlflow(settings, common)] if own_mlflow else []),
-        Service("api", api, common, logs / "api.log", _probe(f"{settings.url}/readyz")),
-        Service("worker", worker, common, logs / "worker.log", lambda: True),
+        Service(
+            "api",
+            api,
+            common,
+            logs / "api.log",
+            _probe(f"{settings.url}/readyz"),
+            vigil=_vigil(_speaks(f"{settings.url}/livez"), SILENT_S),
+        ),
+        Service(
+            "worker",
+            worker,
+            common,
+            logs / "worker.log",
+            lambda: True,
+            vigil=_vigil(heartbeat.movement(settings), STILL_S),
+        ),
     ]
 
 
+def _vigil(shows_life: Callable[[], bool], patience_s: float) -> Vigil:
+    return Vigil(shows_life, patience_s, LOOK_EVERY_S, STARTS_S)
+
+
 def _ray(settings: Settings, common: dict[str, str], temp_dir: Path, cpus: int | None, gpus: int | None) -> Service:
-    log = settings.home / "logs" / "ray.log"
-    port, token_file = _port(settings.ray_address), settings.home / "ray-token"
-    command = head_command(port, temp_dir, cpus or _cores(), _gpus() if gpus is None else gpus)
+    log, token_file = settings.home / "logs" / "ray.log", settings.home / "ray-token"
     environment = common | head_environment(token_file, free_port())
 
     def ready() -> bool:
@@ -123,7 +201,29 @@ def _ray(settings: Settings, common: dict[str, str], temp_dir: Path, cpus: int |
         check_port("127.0.0.1", port)
         return True
 
-    return Service("ray", command, environment, log, ready, lambda: new_ray_token(token_file))
+    def prepare() -> None:
+        """Take another port if the one of the earlier head has been taken meanwhile; the worker finds the new one."""
+        nonlocal port
+        new_ray_token(token_file)
+        if ray.process is not None and (other := free_port(port)) != port:
+            port, ray.command = other, head_of(other)
+            note_addresses(settings.model_copy(update={"ray_address": f"127.0.0.1:{other}"}))
+
+    def head_of(port: int) -> list[str]:
+        return head_command(port, temp_dir, cpus or _cores(), _gpus() if gpus is None else gpus)
+
+    port = _port(settings.ray_address)
+    ray = Service("ray", head_of(port), environment, log, ready, prepare)
+    return ray
+
+
+def note_addresses(settings: Settings) -> None:
+    """Tell clients of this home, the doctor and the worker where the services are, in `<home>/address.json`."""
+    fields = {"url", "mlflow_url", "mlflow_token_file", "ray_address"}
+    served = settings.model_dump(mode="json", include=fields, exclude_none=True)
+    new = settings.home / "address.json.new"
+    new.write_text(json.dumps(served))
+    new.replace(settings.home / "address.json")
 
 
 def _mlflow(settings: Settings, common: dict[str, str]) -> Service:
@@ -134,7 +234,8 @@ def _mlflow(settings: Settings, common: dict[str, str]) -> Service:
     ensure_token(settings.mlflow_token_file)
     command = [*_PYTHON_MODULE, *_mlflow_arguments(home, _port(settings.mlflow_url))]
     environment = common | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    return Service("mlflow", command, environment, log, _probe(f"{settings.mlflow_url}/health", sign_in(settings)))
+    url, auth = f"{settings.mlflow_url}/health", sign_in(settings)
+    return Service("mlflow", command, environment, log, _probe(url, auth), vigil=_vigil(_speaks(url, auth), SILENT_S))
 
 
 def _port(address: str) -> int:
@@ -177,16 +278,30 @@ def _upgrade_mlflow(home: Path, environment: dict[str, str]) -> None:
 
 
 def _probe(url: str, auth: httpx.Auth | None = None) -> Callable[[], bool]:
-    """Return what tells whether a service answers.
+    """Return what tells whether a service is well.
 
     Raises, when called: StrangerListens, if the address is somebody else's.
     """
+    return lambda: _status(url, auth) == 200
+
+
+def _speaks(url: str, auth: httpx.Auth | None = None) -> Callable[[], bool]:
+    """Return what tells whether a service answers at all: one that says what it lacks does not hang.
+
+    Raises, when called: StrangerListens; OSError, if this process can open nothing, which says nothing of the service.
+    """
 
     def answers() -> bool:
-        try:
-            with httpx.Client(auth=auth, timeout=1, verify=False, trust_env=False) as client:  # plain HTTP
-                return client.get(url).status_code == 200
-        except httpx.TransportError:  # a port of the ephemeral range may even be connected to itself
-            return False
+        socket.socket().close()
+        return _status(url, auth) is not None
 
     return answers
+
+
+def _status(url: str, auth: httpx.Auth | None) -> int | None:
+    """Return the status that a server answers with; None if it does not answer within a second."""
+    try:
+        with httpx.Client(auth=auth, timeout=1, verify=False, trust_env=False) as client:  # plain HTTP
+            return client.get(url).status_code
+    except httpx.TransportError:  # a port of the ephemeral range may even be connected to itself
+        return None

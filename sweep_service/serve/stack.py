@@ -1,11 +1,11 @@
 """The stack: all services of one data folder, from start to stop, as a context manager and as a command."""
 
-import json
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
@@ -14,7 +14,7 @@ from sweep_service.auth import read_token, server_token, sign_in_key
 from sweep_service.errors import ServiceError
 from sweep_service.processes.child_processes import log_tail
 from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
-from sweep_service.serve.services import Service, ray_folder, services
+from sweep_service.serve.services import Service, note_addresses, ray_folder, services
 from sweep_service.settings import Settings
 from sweep_service.store import open_store
 from trainers.process.signals import hear_stop_signals
@@ -24,8 +24,13 @@ STOP_GRACE_S: Final = 5.0
 
 
 def _to_stderr(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    with suppress(OSError, ValueError):  # a terminal that has gone, or a full disk, ends nothing
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+class Unguarded(ServiceError):
+    """Nobody starts again what ends; the services have been stopped, so that whoever keeps `serve` starts it again."""
 
 
 class Stack:
@@ -54,7 +59,8 @@ class Stack:
         self._ray_note = settings.home / "ray-folder"
         self._lock: IO[str] | None = None
         self._stopping = threading.Event()
-        self._guard = threading.Thread(target=self._keep_alive, name="guard", daemon=True)
+        self._guard = threading.Thread(target=self._run_guard, name="guard", daemon=True)
+        self._unguarded: BaseException | None = None
 
     def __enter__(self) -> Self:
         preflight(self.settings)
@@ -100,10 +106,7 @@ class Stack:
             self._ray_note.write_text(str(folder))
             addresses |= {"ray_address": f"127.0.0.1:{free_port(settings.port + 2)}"}
         self.settings = settings.model_copy(update=addresses)
-        served = self.settings.model_dump(
-            mode="json", include={"url", "mlflow_url", "mlflow_token_file", "ray_address"}, exclude_none=True
-        )
-        (settings.home / "address.json").write_text(json.dumps(served))
+        note_addresses(self.settings)
         self._services = services(self.settings, folder, not settings.mlflow_url, self._cpus, self._gpus)
 
     def _remove_ray_folder(self) -> None:
@@ -124,8 +127,16 @@ class Stack:
         self._stopping.set()
 
     def wait(self) -> None:
-        """Wait until somebody asks to stop."""
+        """Wait until somebody asks to stop.
+
+        Raises: Unguarded, if the thread that starts services again has ended instead.
+        """
         self._stopping.wait()
+        if self._unguarded is not None:
+            raise Unguarded(
+                "serve ends, for it can look after its services no longer "
+                f"({type(self._unguarded).__name__}: {self._unguarded}); start it again, and it goes on where it was"
+            ) from self._unguarded
 
     def _look_whether_to_stop(self) -> None:
         if self._stopping.is_set():
@@ -145,12 +156,26 @@ class Stack:
                 raise CannotStart(f"{names} not ready after {READY_TIMEOUT_S:.0f} s; see {waiting[0].log}")
             time.sleep(0.1)
 
+    def _run_guard(self) -> None:
+        try:
+            self._keep_alive()
+        except BaseException as error:  # noqa: BLE001 (a stack that nobody guards must not stand there as if it were)
+            self._unguarded = error
+            self._stopping.set()
+
     def _keep_alive(self) -> None:
+        """Look after the services until the stack stops; trouble with one of them, or with saying so, stops nothing."""
+        said = dict[str, str]()
         while not self._stopping.wait(0.2):
             for service in self._services:
-                pause = service.revive()
-                if pause is not None:
-                    self.say(f"{service.name} has ended; it starts again in {pause:.1f} s (see {service.log})")
+                try:
+                    if news := service.look_after():
+                        self.say(news)
+                except Exception as error:  # noqa: BLE001 (whatever it is, the next look may do)
+                    trouble = f"{service.name} cannot be looked after ({type(error).__name__}: {error}); trying on"
+                    if said.get(service.name) != trouble:
+                        said[service.name] = trouble
+                        _to_stderr(trouble)
 
     def stop(self) -> None:
         """End everything, the worker first, in about ten seconds at most."""

@@ -5,25 +5,37 @@ a `Fence`; once another runner has taken the sweep over they raise `StaleEpoch` 
 event that tells of it are written in one transaction.
 """
 
+from alembic.util import CommandError
 from sqlalchemy.exc import OperationalError
 
 from sweep_service.errors import ServiceError
 from sweep_service.store.base import Fence
 from sweep_service.store.curve_rows import CurveRows
 from sweep_service.store.database import open_engine, schema_versions, upgrade
+from sweep_service.store.deletion_rows import DeletionRows
 from sweep_service.store.evaluation_rows import EvaluationRows
+from sweep_service.store.generation_rows import GenerationRows
 from sweep_service.store.probe_rows import ProbeRows
 from sweep_service.store.problem_rows import ProblemRows
 from sweep_service.store.projection_rows import ProjectionRows
 from sweep_service.store.report_content import KeptReport
 from sweep_service.store.report_rows import ReportRows
-from sweep_service.store.sweep_rows import SweepRows
-from sweep_service.store.trial_rows import TrialRows
+from sweep_service.store.share_rows import ShareRows
 
-__all__ = ["DatabaseAway", "Fence", "KeptReport", "Store", "open_store", "schema_versions"]
+__all__ = ["DatabaseAway", "DatabaseTooNew", "Fence", "KeptReport", "Store", "open_store", "schema_versions"]
 
 
-class Store(SweepRows, TrialRows, EvaluationRows, CurveRows, ProblemRows, ProjectionRows, ReportRows, ProbeRows):
+class Store(
+    GenerationRows,
+    ShareRows,
+    EvaluationRows,
+    CurveRows,
+    ProblemRows,
+    ProjectionRows,
+    ReportRows,
+    ProbeRows,
+    DeletionRows,
+):
     """The store of all tables."""
 
 
@@ -31,14 +43,24 @@ class DatabaseAway(ServiceError):
     """The database cannot be reached, or does not let us in."""
 
 
+class DatabaseTooNew(ServiceError):
+    """The database has a schema that this version of the service does not know."""
+
+
 def open_store(url: str) -> Store:
     """Open the database and bring its schema up to date.
 
-    Raises: DatabaseAway, if it cannot be reached or does not let us in.
+    Raises: DatabaseAway, if it cannot be reached or does not let us in; DatabaseTooNew.
     """
     engine = open_engine(url)
     try:
         upgrade(engine)
+    except CommandError as error:
+        engine.dispose()
+        raise DatabaseTooNew(
+            f"the database {engine.url.render_as_string()} was made by a newer version of the service ({error}); "
+            "install that version again, or name another database in SWEEPS_DATABASE_URL or another SWEEPS_HOME"
+        ) from error
     except OperationalError as error:
         engine.dispose()
         reason = (str(error.orig).strip().splitlines() or ["no reason given"])[0]

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, select, update
 
-from sweep_service.errors import NotFound, StaleEpoch
+from sweep_service.errors import Conflict, NotFound, StaleEpoch
 from sweep_service.store import tables as t
 from sweep_service.store.database import reading, writing
 from sweep_service.sweep.records import Record
@@ -17,7 +17,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 EVALUATION_STAGE: Final = "benchmark"
-"""What stands in the column `stage` of `trials` where a row is an evaluation, no trial."""
+"""Word in the column `stage` of `trials` that marks a row as an evaluation."""
 
 
 def is_training() -> ColumnElement[bool]:
@@ -87,12 +87,16 @@ def append_event(connection: Connection, sweep_id: str, type_: str, *data: Mappi
 def one_sweep(connection: Connection, sweep_id: str, *, lock: bool = False) -> Any:
     """Return the sweep's row; `lock` keeps others from changing it until the transaction ends.
 
-    Raises: NotFound.
+    Raises: NotFound; with `lock` Conflict, if the sweep is archived, or is to be deleted.
     """
     query = select(t.sweeps).where(t.sweeps.c.id == sweep_id)
     row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
     if row is None:
         raise NotFound("sweep", sweep_id)
+    kept = select(t.deletions.c.keep_report).where(t.deletions.c.sweep_id == sweep_id)
+    if lock and (archived := connection.execute(kept).scalar_one_or_none()) is not None:
+        what = "is archived: its curves and checkpoints are gone" if archived else "is being deleted"
+        raise Conflict(f"sweep {sweep_id} {what}, so nothing of it can go on; submit its spec anew")
     return row
 
 

@@ -102,6 +102,23 @@ class CurveRows(Rows):
                         )
         return curves
 
+    def metric_keys(self, sweep_id: str) -> set[str]:
+        """Return the names of the metrics that a sweep's trials have recorded.
+
+        The first and the last part of each config's curves are looked at: trials of one config record the same.
+
+        Raises: NotFound.
+        """
+        c = t.curves.c
+        joined = t.curves.join(t.trials, c.trial_id == t.trials.c.id)
+        of_config = select(func.min(c.id).label("first"), func.max(c.id).label("last")).select_from(joined)
+        of_config = of_config.where(t.trials.c.sweep_id == sweep_id).group_by(t.trials.c.config_id, c.kind).subquery()
+        which = or_(c.id == of_config.c.first, c.id == of_config.c.last)
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            parts = connection.execute(select(cast(c.points, Text)).join(of_config, which)).scalars()
+            return {key for points in parts for key in from_json(points)["metrics"]}
+
     def series(self, sweep_id: str, keys: Sequence[str]) -> Iterator[TrialSeries]:
         """Yield what each trial recorded of these metrics, as arrays, trial by trial in the order of their numbers.
 

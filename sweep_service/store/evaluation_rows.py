@@ -13,7 +13,7 @@ _IS_EVALUATION = t.trials.c.stage == EVALUATION_STAGE
 
 
 class EvaluationRows(Rows):
-    """The evaluations."""
+    """The part of the store that keeps evaluations and their results."""
 
     def add_evaluations(self, fence: Fence, evaluations: Sequence[Evaluation]) -> None:
         """Store new evaluations.

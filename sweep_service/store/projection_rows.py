@@ -1,16 +1,16 @@
 """The marks of the projection to MLflow: run ids, and how far each trial's curves have been carried over."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from sqlalchemy import func, or_, select, text, update
+from sqlalchemy import ColumnElement, and_, exists, func, or_, select, text, update
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import EVALUATION_STAGE, Rows, is_training
 from sweep_service.store.database import writing
 from sweep_service.store.evaluation_rows import evaluation_of
-from sweep_service.sweep.records import Evaluation, Record, Sweep, Trial
+from sweep_service.sweep.records import Evaluation, Record, Sweep, Trial, TrialState
 
 
 class Chunk(Record):
@@ -43,12 +43,14 @@ class ProjectionRows(Rows):
         s, r = t.sweeps.c, t.reports.c
         newest = select(r.inputs_digest).where(r.sweep_id == s.id, ~r.interim).order_by(r.created_at.desc()).limit(1)
         reported = s.mlflow_report.is_distinct_from(newest.scalar_subquery())
-        query = select(t.sweeps).where(s.mlflow_state.is_distinct_from(s.state) | reported).order_by(s.id)
-        return self._records(Sweep, query)
+        query = select(t.sweeps).where(s.mlflow_state.is_distinct_from(s.state) | reported, ~_is_deleted(s.id))
+        return self._records(Sweep, query.order_by(s.id))
 
     def sweep_runs(self) -> dict[str, str]:
         """Return the parent run of each sweep that has one, by sweep id."""
-        query = select(t.sweeps.c.id, t.sweeps.c.mlflow_run_id).where(t.sweeps.c.mlflow_run_id.is_not(None))
+        query = select(t.sweeps.c.id, t.sweeps.c.mlflow_run_id).where(
+            t.sweeps.c.mlflow_run_id.is_not(None), ~_is_deleted(t.sweeps.c.id)
+        )
         with self._read() as connection:
             return {row.id: row.mlflow_run_id for row in connection.execute(query)}
 
@@ -58,7 +60,11 @@ class ProjectionRows(Rows):
         newest = newest.order_by(t.curves.c.id.desc()).limit(1).scalar_subquery()
         c = t.trials.c
         lagging = (c.mlflow_curve_id < newest) | (c.mlflow_state.is_distinct_from(c.state))
-        query = select(t.trials).where(is_training(), c.attempts > 0, lagging).order_by(c.sweep_id, c.number)
+        query = (
+            select(t.trials)
+            .where(is_training(), c.attempts > 0, lagging, ~_is_deleted(c.sweep_id))
+            .order_by(c.sweep_id, c.number)
+        )
         with self._read() as connection:
             rows = connection.execute(query).mappings().all()
         return [(Trial.model_validate(dict(row)), row["mlflow_state"]) for row in rows]
@@ -73,7 +79,7 @@ class ProjectionRows(Rows):
         ready = t.sweeps.c.mlflow_run_id.is_not(None), or_(c.trained_by.is_(None), trained.c.mlflow_run_id.is_not(None))
         rows = t.trials.join(t.sweeps, c.sweep_id == t.sweeps.c.id).outerjoin(trained, trained.c.id == c.trained_by)
         query = select(t.trials, results.label("results")).select_from(rows)
-        query = query.where(c.stage == EVALUATION_STAGE, *ready, c.mlflow_curve_id < results)
+        query = query.where(c.stage == EVALUATION_STAGE, *ready, c.mlflow_curve_id < results, ~_is_deleted(c.sweep_id))
         with self._read() as connection:
             found = connection.execute(query.order_by(c.sweep_id, c.number)).mappings().all()
         return [(evaluation_of(row), row["results"]) for row in found]
@@ -103,9 +109,52 @@ class ProjectionRows(Rows):
         nothing: Mapping[str, Any] = {"mlflow_run_id": None, "mlflow_state": None}
         with writing(self.engine) as connection:
             sweep = update(t.sweeps).where(t.sweeps.c.id == sweep_id)
-            connection.execute(sweep.values(**nothing, mlflow_experiment_id=None, mlflow_report=None))
+            connection.execute(
+                sweep.values(**nothing, mlflow_experiment_id=None, mlflow_report=None, mlflow_anew=False)
+            )
             trials = update(t.trials).where(t.trials.c.sweep_id == sweep_id)
             connection.execute(trials.values(**nothing, mlflow_curve_id=0))
+
+    def request_projection(self, sweep_ids: Collection[str]) -> int:
+        """Note that sweeps are to be carried over anew, which the worker does: it alone moves marks.
+
+        Returns: the number of the newest part of a curve, up to which `projection_left` looks.
+        """
+        s = t.sweeps.c
+        with writing(self.engine) as connection:
+            connection.execute(update(t.sweeps).where(s.id.in_(sweep_ids), ~_is_deleted(s.id)).values(mlflow_anew=True))
+            return connection.execute(select(func.coalesce(func.max(t.curves.c.id), 0))).scalar_one()
+
+    def projections_requested(self) -> list[str]:
+        """Return the ids of the sweeps that somebody wants carried over anew, oldest first."""
+        s = t.sweeps.c
+        query = select(s.id).where(s.mlflow_anew, ~_is_deleted(s.id)).order_by(s.id)
+        with self._read() as connection:
+            return list(connection.execute(query).scalars())
+
+    def projectable(self) -> list[Sweep]:
+        """Return the sweeps that MLflow shows or is to show, oldest first: all that nobody wants deleted."""
+        return self._records(Sweep, select(t.sweeps).where(~_is_deleted(t.sweeps.c.id)).order_by(t.sweeps.c.id))
+
+    def projection_left(self, sweep_ids: Collection[str], newest: int) -> int:
+        """Return of how many runs, of sweeps and of their begun trials, MLflow does not have all yet.
+
+        Args:
+            newest: number of the newest part of a curve that counts, for trials that run write more all the time.
+        """
+        s, c, chunk = t.sweeps.c, t.trials.c, t.curves.c
+        wanted = and_(s.id.in_(sweep_ids), ~_is_deleted(s.id))
+        parents = select(func.count()).where(wanted, or_(s.mlflow_anew, s.mlflow_state.is_(None)))
+        behind = exists().where(chunk.trial_id == c.id, chunk.id > c.mlflow_curve_id, chunk.id <= newest)
+        over = c.state.in_([state.value for state in TrialState if state.is_over])
+        left = or_(
+            c.mlflow_run_id.is_(None), behind, and_(over, c.mlflow_state.is_distinct_from(c.state)), s.mlflow_anew
+        )
+        runs = select(func.count()).select_from(t.trials.join(t.sweeps, c.sweep_id == s.id))
+        runs = runs.where(wanted, is_training(), c.attempts > 0, left)
+        with self._read() as connection:
+            unscored = sum(one.sweep_id in sweep_ids for one, _ in self.evaluations_behind())
+            return unscored + sum(connection.execute(query).scalar_one() for query in (parents, runs))
 
     def set_projected(self, trial_id: str, *, curve_id: int | None = None, state: str | None = None) -> None:
         """Note how far MLflow is: the last chunk it has, or the trial state it shows."""
@@ -119,3 +168,8 @@ class ProjectionRows(Rows):
     def _set(self, table: Any, row_id: str, values: dict[str, Any]) -> None:
         with writing(self.engine) as connection:
             connection.execute(update(table).where(table.c.id == row_id).values(values))
+
+
+def _is_deleted(sweep_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """Return the condition that somebody wants a sweep gone, or that it is archived."""
+    return exists().where(t.deletions.c.sweep_id == sweep_id)

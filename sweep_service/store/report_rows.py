@@ -139,7 +139,8 @@ class ReportRows(Rows):
         """
         s, ended = t.sweeps.c, [state.value for state in SweepState if state.is_over]
         reported = exists().where(t.reports.c.sweep_id == s.id, ~t.reports.c.interim)
-        query = select(s.id).where(s.state.in_(ended), ~reported, s.id.not_in(list(not_now)))
+        deleted = exists().where(t.deletions.c.sweep_id == s.id)
+        query = select(s.id).where(s.state.in_(ended), ~reported, ~deleted, s.id.not_in(list(not_now)))
         with self._read() as connection:
             return connection.execute(query.order_by(s.ended_at.desc()).limit(1)).scalar_one_or_none()
 

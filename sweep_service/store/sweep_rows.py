@@ -1,28 +1,36 @@
 """Sweeps: their rows, states, leases and events."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from sweep_service.errors import Conflict, IdempotencyKeyReused
+from sweep_service.errors import Conflict, IdempotencyKeyReused, SweepDeleted
 from sweep_service.store import tables as t
 from sweep_service.store.base import Fence, Rows, append_event, insert_records, one_sweep
 from sweep_service.store.database import now_for_leases, writing
+from sweep_service.store.deletion_rows import deleted_with_key
 from sweep_service.store.trial_rows import end_waiting
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Config, DesiredState, Event, Sweep, SweepState, Trial
+from sweep_service.sweep.sweep_filter import ALL_SWEEPS, SweepFilter
 
 TRANSITIONS: dict[SweepState, frozenset[SweepState]] = {
-    SweepState.QUEUED: frozenset({SweepState.RUNNING, SweepState.CANCELLED, SweepState.FAILED}),
-    SweepState.RUNNING: frozenset({SweepState.FINALIZING, SweepState.CANCELLED, SweepState.FAILED}),
+    SweepState.QUEUED: frozenset(
+        {SweepState.RUNNING, SweepState.PAUSED, SweepState.FINALIZING, SweepState.CANCELLED, SweepState.FAILED}
+    ),
+    SweepState.RUNNING: frozenset(
+        {SweepState.QUEUED, SweepState.PAUSED, SweepState.FINALIZING, SweepState.CANCELLED, SweepState.FAILED}
+    ),
+    SweepState.PAUSED: frozenset({SweepState.QUEUED}),
     SweepState.FINALIZING: frozenset({SweepState.SUCCEEDED, SweepState.CANCELLED, SweepState.FAILED}),
     SweepState.SUCCEEDED: frozenset(),
     SweepState.FAILED: frozenset(),
     SweepState.CANCELLED: frozenset(),
 }
-"""States to which a sweep may go from each of its states."""
+"""States to which a sweep may go from each of its states by itself; `open_again` leads back from the last ones."""
 
 
 class SweepRows(Rows):
@@ -41,7 +49,7 @@ class SweepRows(Rows):
             sweep, configs, trials: what to store.
             idempotency: a key chosen by the client, and the fingerprint of its request.
         Returns: the stored sweep; with a key that was used before for the same request, that earlier sweep.
-        Raises: IdempotencyKeyReused, if the key was used for another request.
+        Raises: IdempotencyKeyReused, if the key was used for another request; SweepDeleted, if its sweep is deleted.
         """
         try:
             with writing(self.engine) as connection:
@@ -54,6 +62,7 @@ class SweepRows(Rows):
                             key=key, fingerprint=fingerprint, sweep_id=sweep.id, created_at=time.time()
                         )
                     )
+                    _refuse_deleted(connection, key)  # after the insertion, so that no deletion comes between
                 insert_records(connection, t.configs, configs)
                 insert_records(connection, t.trials, trials)
                 append_event(connection, sweep.id, "sweep.created", {"name": sweep.name, "trials": len(trials)})
@@ -70,6 +79,7 @@ class SweepRows(Rows):
         key, fingerprint = idempotency
         keys = t.idempotency_keys
         with self._read() as connection:
+            _refuse_deleted(connection, key)
             row = connection.execute(select(keys).where(keys.c.key == key)).mappings().one_or_none()
         if row is None:
             return None
@@ -90,63 +100,120 @@ class SweepRows(Rows):
         limit: int,
         before: str | None = None,
         states: Sequence[SweepState] = (),
-        labels: Sequence[tuple[str, str]] = (),
+        only: SweepFilter = ALL_SWEEPS,
     ) -> list[Sweep]:
         """Return sweeps, newest first.
 
         Args:
             before: the last id of the page before.
             states: list only sweeps in one of these states.
-            labels: list only sweeps that have all of these labels, given as names and texts.
+            only: list only sweeps that meet these conditions, too.
         """
-        query = select(t.sweeps).order_by(t.sweeps.c.id.desc()).limit(limit)
+        s = t.sweeps.c
+        query = select(t.sweeps).order_by(s.id.desc()).limit(limit)
         if before is not None:
-            query = query.where(t.sweeps.c.id < before)
-        if states:
-            query = query.where(t.sweeps.c.state.in_([state.value for state in states]))
-        for name, text in labels:
-            query = query.where(t.sweeps.c.spec["labels", name].as_string() == text)
+            query = query.where(s.id < before)
+        for wanted in (states, only.states):
+            if wanted:
+                query = query.where(s.state.in_([state.value for state in wanted]))
+        for name, text in only.labels:
+            query = query.where(s.spec["labels", name].as_string() == text)
+        if only.text:
+            query = query.where(or_(*(column.icontains(only.text, autoescape=True) for column in (s.name, s.id))))
+        if only.created_after is not None:
+            query = query.where(s.created_at >= only.created_after)
+        if only.created_before is not None:
+            query = query.where(s.created_at < only.created_before)
         return self._records(Sweep, query)
 
-    def request_cancel(self, sweep_id: str) -> Sweep:
+    def validated_on(self, benchmarks: Collection[str], before: str) -> list[Sweep]:
+        """Return the sweeps that choose their configs by one of these benchmarks, oldest first.
+
+        Args:
+            before: id of a sweep; only sweeps that were submitted before it, and that have begun, are returned.
+        """
+        s = t.sweeps.c
+        benchmark = s.spec["training", "task", "validation", "benchmark"].as_string()
+        query = select(t.sweeps).where(s.id < before, s.started_at.is_not(None), benchmark.in_(benchmarks))
+        return self._records(Sweep, query.order_by(s.id))
+
+    def request_cancel(self, sweep_id: str, by: str | None = None) -> Sweep:
         """Note that the user wants the sweep stopped. Repeating it changes nothing.
 
         A sweep that has never run, and that nobody holds, is cancelled here and now: no runner needs to be started for
-        that. Its epoch rises as in a claim, so that whoever held it once is refused.
+        that. One that has trained ends with a new report instead. A paused one is queued, for a worker to end it.
 
         Raises: NotFound; Conflict, if the sweep has ended otherwise.
         """
-        s = t.sweeps.c
         with writing(self.engine) as connection:
             row = one_sweep(connection, sweep_id, lock=True)
             state = SweepState(row["state"])
             if state.is_over and state is not SweepState.CANCELLED:
                 raise Conflict(f"sweep {sweep_id} has already ended as {state}; there is nothing to cancel")
-            if row["desired_state"] != DesiredState.CANCEL:
-                wish = {"desired_state": DesiredState.CANCEL.value}
-                connection.execute(update(t.sweeps).where(s.id == sweep_id).values(wish))
-                append_event(connection, sweep_id, "sweep.cancel_requested", {})
-            nobodys = and_(s.state == SweepState.QUEUED.value, _is_free(*now_for_leases(connection)))
-            taken = update(t.sweeps).where(s.id == sweep_id, nobodys).values(epoch=s.epoch + 1, lease_until=None)
-            if connection.execute(taken).rowcount:
-                _change_state(connection, Fence(sweep_id, row["epoch"] + 1), SweepState.CANCELLED, None)
+            _wish(connection, row, DesiredState.CANCEL, "sweep.cancel_requested", by)
+            if state is SweepState.PAUSED:
+                _change_state(connection, Fence(sweep_id, row["epoch"]), SweepState.QUEUED, None)
+            elif row["added_benchmarks"]:
+                _leave_unclaimed(connection, row, SweepState.FINALIZING)
+            elif row["started_at"] is None:
+                _leave_unclaimed(connection, row, SweepState.CANCELLED)
         return self.get_sweep(sweep_id)
 
-    def claim(self, holder: str, lease_s: float, *, to_cancel: bool = False) -> Sweep | None:
-        """Take over the oldest sweep that needs a runner and that no live lease holds; this raises its epoch by one.
+    def request_pause(self, sweep_id: str, by: str | None = None) -> Sweep:
+        """Note that the user wants the sweep to stop until it is resumed. Repeating it changes nothing.
+
+        A sweep that waits, and that nobody holds, is paused here and now.
+
+        Raises: NotFound; Conflict, if no trial of it can begin or go on any more.
+        """
+        with writing(self.engine) as connection:
+            row = one_sweep(connection, sweep_id, lock=True)
+            if not SweepState(row["state"]).trials_may_change:
+                raise Conflict(f"sweep {sweep_id} is {row['state']}: its trials have ended; there is nothing to pause")
+            if row["desired_state"] == DesiredState.CANCEL:
+                raise Conflict(f"sweep {sweep_id} is being cancelled; it cannot be paused any more")
+            _wish(connection, row, DesiredState.PAUSE, "sweep.pause_requested", by)
+            _leave_unclaimed(connection, row, SweepState.PAUSED)
+        return self.get_sweep(sweep_id)
+
+    def request_resume(self, sweep_id: str, by: str | None = None) -> Sweep:
+        """Note that a paused sweep, or one that is being paused, is to go on. One that runs is left alone.
+
+        Raises: NotFound; Conflict, if it has ended or is to end.
+        """
+        with writing(self.engine) as connection:
+            row = one_sweep(connection, sweep_id, lock=True)
+            state = SweepState(row["state"])
+            if state.is_over:
+                raise Conflict(f"sweep {sweep_id} has ended as {state}; only a paused one can be resumed")
+            if row["desired_state"] == DesiredState.CANCEL:
+                raise Conflict(f"sweep {sweep_id} is being cancelled; it cannot be resumed any more")
+            _wish(connection, row, DesiredState.RUN, "sweep.resume_requested", by)
+            if state is SweepState.PAUSED:
+                _change_state(connection, Fence(sweep_id, row["epoch"]), SweepState.QUEUED, None)
+        return self.get_sweep(sweep_id)
+
+    def claim(
+        self, holder: str, lease_s: float, *, to_cancel: bool = False, besides: Collection[str] = ()
+    ) -> Sweep | None:
+        """Take over a sweep that needs a runner and that no live lease holds; this raises its epoch by one.
+
+        Of several it is the one whose trials have run for the shortest time so far, and of equals the oldest.
 
         Args:
             holder: name of the new holder, for people to read.
             lease_s: seconds until the lease ends unless it is renewed.
             to_cancel: take only a sweep that the user wants stopped.
+            besides: ids of sweeps that are left alone, because the caller has a runner for each.
         """
         wanted = t.sweeps.c.state.in_([state.value for state in SweepState if state.needs_runner])
+        wanted &= t.sweeps.c.id.not_in(besides)
         if to_cancel:
             wanted &= t.sweeps.c.desired_state == DesiredState.CANCEL.value
         return self._claim(holder, lease_s, wanted)
 
     def claim_final_report(self, holder: str, lease_s: float) -> Sweep | None:
-        """Take over the oldest sweep that needs its final report, as `claim` does for those that need a runner."""
+        """Take over a sweep that needs its final report, as `claim` does for those that need a runner."""
         needing = [state.value for state in SweepState if state.needs_final_report]
         return self._claim(holder, lease_s, t.sweeps.c.state.in_(needing))
 
@@ -154,7 +221,9 @@ class SweepRows(Rows):
         s = t.sweeps.c
         with writing(self.engine) as connection:
             now, clock = now_for_leases(connection)
-            query = select(s.id).where(wanted, _is_free(now, clock)).order_by(s.id).limit(1)
+            used = select(func.coalesce(func.sum(t.trials.c.held_s), 0.0)).where(t.trials.c.sweep_id == s.id)
+            query = select(s.id).where(wanted, is_free(now, clock))
+            query = query.order_by(used.correlate(t.sweeps).scalar_subquery(), s.id).limit(1)
             sweep_id = connection.execute(query.with_for_update(skip_locked=True)).scalar_one_or_none()
             if sweep_id is None:
                 return None
@@ -173,21 +242,53 @@ class SweepRows(Rows):
             lease = {"lease_until": now + lease_s, "lease_clock": clock}
             connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(lease))
 
+    def is_held(self, sweep_id: str) -> bool:
+        """Whether a live lease holds a sweep, as of one that has just ended; not if there is no such sweep."""
+        s = t.sweeps.c
+        with self._read() as connection:
+            held = and_(s.id == sweep_id, ~is_free(*now_for_leases(connection)))
+            return connection.execute(select(s.id).where(held)).one_or_none() is not None
+
+    def has_lease(self, fence: Fence) -> bool:
+        """Whether this epoch's lease holds. It waits for whoever writes: a renewal may be among what waits with it."""
+        s = t.sweeps.c
+        with writing(self.engine) as connection:
+            mine = and_(s.id == fence.sweep_id, s.epoch == fence.epoch, ~is_free(*now_for_leases(connection)))
+            return connection.execute(select(s.id).where(mine)).one_or_none() is not None
+
     def release_lease(self, fence: Fence) -> None:
         """Let the sweep go at once, because its runner has ended. Does nothing if another runner has taken over."""
         with writing(self.engine) as connection:
             own = update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id, t.sweeps.c.epoch == fence.epoch)
             connection.execute(own.values(lease_until=None))
 
-    def set_sweep_state(self, fence: Fence, state: SweepState, message: str | None = None) -> None:
+    def set_sweep_state(
+        self, fence: Fence, state: SweepState, message: str | None = None, generation: int | None = None
+    ) -> None:
         """Move the sweep to another state, if its runner or worker still holds it. The same state is no change.
 
-        Trials that still wait when the sweep is over are cancelled with it.
+        What still waits when trials may not change any more is cancelled. Instead of PAUSED the sweep is QUEUED if the
+        user no longer wishes a pause.
 
+        Args:
+            generation: the sweep's generation that the caller has done; if there is another by now, it is QUEUED.
         Raises: StaleEpoch; Conflict, if the transition is not allowed.
         """
         with self._fenced(fence) as connection:
+            if generation is not None and one_sweep(connection, fence.sweep_id)["generation"] != generation:
+                state, message = SweepState.QUEUED, None
             _change_state(connection, fence, state, message)
+
+    def say_what_delays(self, fence: Fence, message: str | None) -> None:
+        """Say why nothing new begins in a running sweep, or with None that it goes on. The same words are no change.
+
+        Raises: StaleEpoch.
+        """
+        with self._fenced(fence) as connection:
+            if one_sweep(connection, fence.sweep_id)["message"] != message:
+                s = t.sweeps.c
+                connection.execute(update(t.sweeps).where(s.id == fence.sweep_id).values(message=message))
+                append_event(connection, fence.sweep_id, "sweep.delayed", {"message": message})
 
     def list_events(self, sweep_id: str, after: int = 0, limit: int = 1000) -> list[Event]:
         """Return events with a number above `after`, in order."""
@@ -202,15 +303,49 @@ class SweepRows(Rows):
             return connection.execute(query).scalar_one() or 0
 
 
-def _is_free(now: float, clock: str) -> ColumnElement[bool]:
+def _refuse_deleted(connection: Connection, key: str) -> None:
+    """Refuse an idempotency key whose sweep is deleted, for nobody who repeats a request means a second sweep.
+
+    Raises: SweepDeleted.
+    """
+    if (deletion := deleted_with_key(connection, key)) is not None:
+        asked = datetime.fromtimestamp(deletion.asked_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        raise SweepDeleted(
+            f"the Idempotency-Key {key!r} submitted sweep {deletion.sweep_id} ({deletion.name}), which somebody wanted "
+            f"deleted on {asked}; to run it again, submit it with a new key"
+        )
+
+
+def is_free(now: float, clock: str) -> ColumnElement[bool]:
     """Return the condition that no live lease holds a sweep, by the clock of leases."""
     s = t.sweeps.c
     return or_(s.lease_until.is_(None), s.lease_clock != clock, s.lease_until < now)
 
 
+def _wish(connection: Connection, row: RowMapping, wish: DesiredState, event: str, by: str | None) -> None:
+    """Note what the user wishes of a sweep, and by which token, unless that is noted already."""
+    if row["desired_state"] != wish:
+        connection.execute(update(t.sweeps).where(t.sweeps.c.id == row["id"]).values(desired_state=wish.value))
+        append_event(connection, row["id"], event, {"by": by})
+
+
+def _leave_unclaimed(connection: Connection, row: RowMapping, state: SweepState) -> None:
+    """Move a sweep that waits to another state, if nobody holds it.
+
+    Its epoch rises as in a claim, so that whoever held it once is refused.
+    """
+    s = t.sweeps.c
+    nobodys = and_(s.id == row["id"], s.state == SweepState.QUEUED.value, is_free(*now_for_leases(connection)))
+    taken = update(t.sweeps).where(nobodys).values(epoch=s.epoch + 1, lease_until=None)
+    if connection.execute(taken).rowcount:
+        _change_state(connection, Fence(row["id"], row["epoch"] + 1), state, None)
+
+
 def _change_state(connection: Connection, fence: Fence, state: SweepState, message: str | None) -> None:
     row = one_sweep(connection, fence.sweep_id)
     before = SweepState(row["state"])
+    if state is SweepState.PAUSED and row["desired_state"] != DesiredState.PAUSE:
+        state = SweepState.QUEUED  # the user has changed their mind meanwhile
     if state is before:
         return
     if state not in TRANSITIONS[before]:
@@ -220,6 +355,7 @@ def _change_state(connection: Connection, fence: Fence, state: SweepState, messa
         values["started_at"] = time.time()
     if state.is_over:
         values["ended_at"] = time.time()
+    if not state.trials_may_change:
         end_waiting(connection, fence, Ending.CANCELLED)
     connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(values))
     append_event(connection, fence.sweep_id, "sweep.state_changed", {"state": state, "message": message})

@@ -57,6 +57,7 @@ sweeps = Table(
     Column("mlflow_run_id", String(64)),
     Column("mlflow_state", String(16)),
     Column("mlflow_report", String(64)),
+    Column("mlflow_anew", Boolean, nullable=False, default=False),
     Column("last_seq", Integer, nullable=False, default=0),
     Column("epoch", Integer, nullable=False, default=0),
     Column("lease_until", Double),
@@ -64,6 +65,9 @@ sweeps = Table(
     Column("lease_holder", String(255)),
     Column("report_wanted", Boolean, nullable=False, default=False),
     Column("report_failure", AnyText),
+    Column("added_benchmarks", JSON, nullable=False, default=[]),
+    Column("waits_for", JSON(none_as_null=True)),
+    Column("generation", Integer, nullable=False, default=0),
 )
 
 configs = Table(
@@ -94,6 +98,8 @@ trials = Table(
     Column("step", Integer, nullable=False, default=0),
     Column("total_steps", Integer, nullable=False),
     Column("attempts", Integer, nullable=False, default=0),
+    Column("retried_after", Integer, nullable=False, default=0),
+    Column("stop_counts", Boolean),
     Column("held_s", Double, nullable=False, default=0.0),
     Column("started_at", Double),
     Column("ended_at", Double),
@@ -123,6 +129,8 @@ attempts = Table(
     Column("ending", String(16)),
     Column("started_at", Double, nullable=False),
     Column("ended_at", Double),
+    Column("held_from", Double),
+    Column("held_s", Double, nullable=False, default=0.0),
     Column("message", AnyText),
 )
 
@@ -234,10 +242,25 @@ report_parts = Table(
     Column("deflated", LargeBinary, nullable=False),
 )
 
+deletions = Table(
+    "deletions",
+    metadata,
+    Column("sweep_id", String(40), primary_key=True),  # of a sweep that may be gone
+    Column("name", String(64), nullable=False),
+    Column("keep_report", Boolean, nullable=False),
+    Column("asked_at", Double, nullable=False),
+    Column("by", String(64)),
+    Column("mlflow_done_at", Double),
+    Column("files_done_at", Double),
+    Column("rows_done_at", Double),
+    Column("message", AnyText),
+    Column("idempotency_key", String(255)),
+)
+
 probes = Table(
     "probes",
     metadata,
-    Column("sweep_id", ForeignKey("sweeps.id"), primary_key=True),
+    Column("sweep_id", String(40), primary_key=True),  # its figures serve others even if the sweep is gone
     Column("number", Integer, primary_key=True),
     Column("shape", String(64), nullable=False),
     Column("machines", String(255), nullable=False),
@@ -251,6 +274,7 @@ probes = Table(
     Column("figures", JSON(none_as_null=True)),
 )
 
+Index("ix_deletions_idempotency_key", deletions.c.idempotency_key)
 Index("ix_probes_by_shape", probes.c.shape, probes.c.ended_at)
 Index("ix_trials_by_sweep", trials.c.sweep_id, trials.c.state)
 Index("ix_curves_by_arrival", curves.c.trial_id, curves.c.id)

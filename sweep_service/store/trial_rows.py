@@ -10,13 +10,22 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
-from sweep_service.errors import NotFound
+from sweep_service.errors import Conflict, NotFound
 from sweep_service.store import tables as t
-from sweep_service.store.base import EVALUATION_STAGE, Fence, Rows, append_event, insert_records, is_training
+from sweep_service.store.base import (
+    EVALUATION_STAGE,
+    Fence,
+    Rows,
+    append_event,
+    insert_records,
+    is_training,
+    one_sweep,
+)
+from sweep_service.store.database import writing
 from sweep_service.store.ingest import store_measurements, store_training
 from sweep_service.sweep.budget import Spent, WorkTime
-from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, TrialState, state_after
-from sweep_service.sweep.records import Attempt, Checkpoint, Config, Trial, Work
+from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, Stop, TrialState, state_after
+from sweep_service.sweep.records import Attempt, Checkpoint, Config, DesiredState, Trial, Work
 
 
 class TrialRows(Rows):
@@ -92,28 +101,38 @@ class TrialRows(Rows):
             query = query.where(t.attempts.c.outcome.is_(None))
         return self._records(Attempt, query.order_by(t.attempts.c.started_at))
 
+    def attempts_of(self, work_id: str) -> list[Attempt]:
+        """Return the attempts of a trial or an evaluation, by number."""
+        return self._records(
+            Attempt, select(t.attempts).where(t.attempts.c.trial_id == work_id).order_by(t.attempts.c.number)
+        )
+
     def start_attempt(self, fence: Fence, trial_id: str, directory: str) -> Attempt:
         """Give a pending trial or evaluation to a new attempt. `{attempt}` in the directory becomes its number, from 1.
 
         Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
-            trial = _one_trial(connection, trial_id)
-            assert trial["state"] == TrialState.PENDING, f"trial {trial_id} is {trial['state']}"
-            number, now = trial["attempts"] + 1, time.time()
-            attempt = Attempt(
-                trial_id=trial_id,
-                number=number,
-                epoch=fence.epoch,
-                directory=directory.format(attempt=number),
-                events_offset=0,
-                started_at=now,
-            )
-            insert_records(connection, t.attempts, [attempt])
-            values = {"state": TrialState.RUNNING.value, "attempts": number, "started_at": trial["started_at"] or now}
-            connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
-            named = _named(trial["stage"], trial_id)
-            append_event(connection, fence.sweep_id, f"{named.kind}.started", {**named.data, "attempt": number})
+            return self._start_attempt(connection, fence, trial_id, directory)
+
+    @staticmethod
+    def _start_attempt(connection: Connection, fence: Fence, trial_id: str, directory: str) -> Attempt:
+        trial = _one_trial(connection, trial_id)
+        assert trial["state"] == TrialState.PENDING, f"trial {trial_id} is {trial['state']}"
+        number, now = trial["attempts"] + 1, time.time()
+        attempt = Attempt(
+            trial_id=trial_id,
+            number=number,
+            epoch=fence.epoch,
+            directory=directory.format(attempt=number),
+            events_offset=0,
+            started_at=now,
+        )
+        insert_records(connection, t.attempts, [attempt])
+        values = {"state": TrialState.RUNNING.value, "attempts": number, "started_at": trial["started_at"] or now}
+        connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
+        named = _named(trial["stage"], trial_id)
+        append_event(connection, fence.sweep_id, f"{named.kind}.started", {**named.data, "attempt": number})
         return attempt
 
     def set_process(self, fence: Fence, attempt: Attempt, host: str, pid: int, pid_started_at: float) -> None:
@@ -157,10 +176,11 @@ class TrialRows(Rows):
             ]
             return Spent(begun, (connection.execute(probed).scalar_one() or 0.0) / 3600)
 
-    def set_held(self, fence: Fence, trial_id: str, held_s: float) -> None:
-        """Note for how many seconds a trial's attempts have held their resources, all together."""
+    def set_held(self, fence: Fence, attempt: Attempt, held_s: float) -> None:
+        """Note for how many seconds an attempt has held its resources so far."""
         with self._fenced(fence) as connection:
-            connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(held_s=held_s))
+            noted = connection.execute(select(t.attempts.c.held_s).where(_is(attempt))).scalar_one()
+            _hold(connection, attempt, held_s - noted)
 
     def finish_attempt(
         self,
@@ -173,6 +193,8 @@ class TrialRows(Rows):
     ) -> TrialState:
         """End an attempt and move its trial on. Ending it again changes nothing.
 
+        A trial that somebody wants stopped is never tried again: its attempt ends as that wish says.
+
         Args:
             more_held_s: seconds for which it held its resources beyond what `set_held` has noted.
         Returns: the trial's new state.
@@ -180,16 +202,16 @@ class TrialRows(Rows):
         """
         with self._fenced(fence) as connection:
             trial = _one_trial(connection, attempt.trial_id)
+            if trial["stop_counts"] is not None:
+                stop = Stop.by_hand(counts=trial["stop_counts"])
+                ending, message = stop if stop.takes_place_of(ending) else (ending, message)
             ended = update(t.attempts).where(_is(attempt), t.attempts.c.outcome.is_(None))
             outcome = MEANINGS[ending].outcome
             values = {"outcome": outcome, "ending": ending, "message": message, "ended_at": time.time()}
             if connection.execute(ended.values(values)).rowcount == 0:
                 return TrialState(trial["state"])
-            held = update(t.trials).where(t.trials.c.id == attempt.trial_id)
-            connection.execute(held.values(held_s=t.trials.c.held_s + more_held_s))
-            a = t.attempts.c
-            crashes = select(func.count()).where(a.trial_id == attempt.trial_id, a.ending.in_(CRASHES))
-            state = state_after(ending, connection.execute(crashes).scalar_one(), max_crashes)
+            _hold(connection, attempt, more_held_s)
+            state = state_after(ending, _crashes_in_a_row(connection, attempt.trial_id), max_crashes)
             this = t.trials.c.id == attempt.trial_id
             _move_trials(connection, fence, this, {attempt.trial_id: trial["stage"]}, state, ending, message)
             named = _named(trial["stage"], attempt.trial_id)
@@ -201,6 +223,42 @@ class TrialRows(Rows):
         """End every trial and evaluation that waits, or only those named, without another attempt."""
         with self._fenced(fence) as connection:
             end_waiting(connection, fence, ending, message, *ids)
+
+    def request_stop(self, trial_id: str, *, counts: bool, by: str | None = None) -> Trial:
+        """Note that the user wants one trial stopped while its sweep goes on. Repeating it changes nothing.
+
+        A trial that waits ends here and now; one that runs is ended by its runner.
+
+        Args:
+            counts: whether the evaluations that it has recorded count as its result.
+        Raises: NotFound; Conflict, if it has ended otherwise, or ends with its sweep.
+        """
+        with writing(self.engine) as connection:
+            row = _one_trial(connection, trial_id)
+            if row["stage"] == EVALUATION_STAGE:
+                raise NotFound("trial", trial_id)
+            sweep = one_sweep(connection, row["sweep_id"], lock=True)
+            row = _one_trial(connection, trial_id)  # as it is now that nobody else writes
+            stop, state = Stop.by_hand(counts=counts), TrialState(row["state"])
+            if state.is_over and state is not MEANINGS[stop.ending].state:
+                raise Conflict(f"trial {trial_id} has already ended as {state}; there is nothing to stop")
+            if not state.is_over and sweep["desired_state"] == DesiredState.CANCEL:
+                raise Conflict(f"sweep {sweep['id']} is being cancelled, and trial {trial_id} ends with it")
+            if row["stop_counts"] is not counts:
+                this = update(t.trials).where(t.trials.c.id == trial_id)
+                connection.execute(this.values(stop_counts=counts))
+                data = {"trial_id": trial_id, "counts": counts, "by": by}
+                append_event(connection, sweep["id"], "trial.stop_requested", data)
+            if state is TrialState.PENDING:
+                end_waiting(connection, Fence(sweep["id"], sweep["epoch"]), stop.ending, stop.message, trial_id)
+        return self.get_trial(trial_id)
+
+    def stops(self, sweep_id: str) -> dict[str, bool]:
+        """Return the trials of a sweep that somebody wants stopped, or has stopped, and whether each one counts."""
+        c = t.trials.c
+        query = select(c.id, c.stop_counts).where(c.sweep_id == sweep_id, c.stop_counts.is_not(None))
+        with self._read() as connection:
+            return {row.id: row.stop_counts for row in connection.execute(query)}
 
     def newest_checkpoint(self, trial_id: str) -> Checkpoint | None:
         """Return the recorded checkpoint with the highest step, of the newest attempt that has it."""
@@ -218,6 +276,16 @@ class TrialRows(Rows):
         return self._records(Checkpoint, select(rows).where(rows.c.place == 1).order_by(rows.c.number), sweep_id)
 
 
+def _hold(connection: Connection, attempt: Attempt, more_s: float) -> None:
+    """Add seconds to those for which an attempt, and so its trial, has held resources."""
+    a = t.attempts.c
+    held_from = func.coalesce(a.held_from, time.time() - more_s) if more_s else a.held_from
+    values = {"held_from": held_from, "held_s": a.held_s + more_s}
+    connection.execute(update(t.attempts).where(_is(attempt)).values(values))
+    trial = update(t.trials).where(t.trials.c.id == attempt.trial_id)
+    connection.execute(trial.values(held_s=t.trials.c.held_s + more_s))
+
+
 def _is(attempt: Attempt) -> Any:
     return and_(t.attempts.c.trial_id == attempt.trial_id, t.attempts.c.number == attempt.number)
 
@@ -229,6 +297,16 @@ def _one_trial(connection: Connection, trial_id: str) -> Any:
     return row
 
 
+def _crashes_in_a_row(connection: Connection, trial_id: str) -> int:
+    """Count a trial's crashes from the last attempt on that has recorded a checkpoint, and so got further."""
+    a, c = t.attempts.c, t.checkpoints.c
+    last = select(func.coalesce(func.max(c.attempt), 0)).where(c.trial_id == trial_id).scalar_subquery()
+    forgiven = select(t.trials.c.retried_after).where(t.trials.c.id == trial_id).scalar_subquery()
+    crashes = select(func.count()).where(a.trial_id == trial_id, a.ending.in_(CRASHES), a.number >= last)
+    crashes = crashes.where(a.number > forgiven)
+    return connection.execute(crashes).scalar_one()
+
+
 def end_waiting(connection: Connection, fence: Fence, ending: Ending, message: str | None = None, *ids: str) -> None:
     """End every trial and evaluation of a sweep that waits, or only those named."""
     c = t.trials.c
@@ -236,6 +314,16 @@ def end_waiting(connection: Connection, fence: Fence, ending: Ending, message: s
     rows = connection.execute(select(c.id, c.stage).where(waiting).order_by(c.number)).all()
     stages = {row.id: row.stage for row in rows}
     _move_trials(connection, fence, waiting, stages, MEANINGS[ending].state, ending, message)
+
+
+def wait_again(connection: Connection, sweep_id: str, ids: Sequence[str]) -> None:
+    """Have trials that have ended wait again; their crashes so far are forgiven, and nobody wants them stopped."""
+    c = t.trials.c
+    values = {"state": TrialState.PENDING.value, "ending": None, "ended_at": None, "message": None, "stop_counts": None}
+    again = update(t.trials).where(c.sweep_id == sweep_id, c.id.in_(ids))
+    connection.execute(again.values(retried_after=c.attempts, **values))
+    data = [{"trial_id": id_, "state": TrialState.PENDING, "message": None} for id_ in ids]
+    append_event(connection, sweep_id, "trial.state_changed", *data)
 
 
 def _move_trials(

@@ -1,4 +1,4 @@
-"""What the benchmarks of a sweep cost beside its training, and what fewer samples would change. Pure."""
+"""Estimates what a sweep's benchmarks cost beside its training, and what fewer samples would change. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _HOUR_S = 3600.0
 
 
 class Sampled(BaseModel):
-    """Completions of all models on all benchmarks."""
+    """The completions of all models on all benchmarks, and what they cost."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -32,7 +32,7 @@ class Sampled(BaseModel):
 
 
 class BenchmarksPlan(BaseModel):
-    """Evaluations on benchmarks, at most."""
+    """The most that a sweep's evaluations on benchmarks can be, and what they cost."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -11,7 +11,7 @@ from sweep_service.sweep.records import BenchmarkResult, Evaluation
 
 
 class BenchmarkScore(BaseModel):
-    """One model on one benchmark. Scores are means over problems of equal weight."""
+    """The scores of one model on one benchmark: means over problems of equal weight."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -67,7 +67,7 @@ class BenchmarkScore(BaseModel):
 
 
 class ProblemScore(BaseModel):
-    """One model on one problem of a benchmark."""
+    """The completions of one model on one problem of a benchmark, counted."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from sweep_service.sweep.budget import StageCounts
+from sweep_service.sweep.evaluations import most_kept_models
 from sweep_service.sweep.records import CostProbe
 from sweep_service.sweep.spec import Resources, SweepSpec
 from trainers.config import TrainingConfig
@@ -46,7 +47,9 @@ class SweepCost(BaseModel):
     hours: float = Field(description="Of all trials, times what each has of GPUs or CPUs.")
     hours_within_limit: float = Field(description="The same, if no trial goes on beyond budget.max_trial_hours.")
     wall_hours: float | None = Field(description="At max_parallel trials at a time, if that is given.")
-    disk_gib: float = Field(description="Checkpoints: of all trials in the end, and of those that run.")
+    disk_gib: float = Field(
+        description="Checkpoints of all trials in the end and of those that run; models that wait to be measured."
+    )
 
 
 class Measured(NamedTuple):
@@ -151,6 +154,7 @@ def sweep_cost(
     limit_s = (spec.budget.max_trial_hours or math.inf) * _HOUR_S
     slots, parallel = spec.resources.gpus or spec.resources.cpus, spec.resources.max_parallel
     rounds = sum(math.ceil(trials / parallel) for trials in counts) if parallel else None
+    waiting = most_kept_models(spec, *counts, max(training.steps for training in (longest, *first)))
     return SweepCost(
         basis=measured.basis,
         figures=figures,
@@ -159,14 +163,21 @@ def sweep_cost(
         hours=sum(seconds) * slots / _HOUR_S,
         hours_within_limit=sum(min(s, limit_s) for s in seconds) * slots / _HOUR_S,
         wall_hours=None if rounds is None else rounds * longest_s / _HOUR_S,
-        disk_gib=_disk_bytes(longest, figures, sum(counts), parallel or 1) / _GIB,
+        disk_gib=_disk_bytes(longest, figures, sum(counts), parallel or 1, waiting) / _GIB,
     )
 
 
-def _disk_bytes(training: TrainingConfig, figures: CostFigures, trials: int, running: int) -> float:
+def _disk_bytes(training: TrainingConfig, figures: CostFigures, trials: int, running: int, waiting: int) -> float:
+    """Return what lies on the disk at most.
+
+    Args:
+        trials, running: number of trials, and of those that run at a time.
+        waiting: number of models that are kept until they are measured on benchmarks.
+    """
     ended, now = kept_in_the_end(training, model_only=True), kept_while_training(training)
     checkpoints = trials * ended.checkpoints + running * now.checkpoints
-    return checkpoints * figures.checkpoint_bytes + (trials * ended.models + running * now.models) * figures.model_bytes
+    models = trials * ended.models + running * now.models + waiting
+    return checkpoints * figures.checkpoint_bytes + models * figures.model_bytes
 
 
 def above_budget(spec: SweepSpec, cost: SweepCost, used_gpu_hours: float) -> str | None:

@@ -1,30 +1,69 @@
-"""The evaluations on benchmarks that follow from a sweep's spec and its trials. Pure."""
+"""The evaluations on benchmarks that follow from a sweep's spec, its trials and what was added later. Pure."""
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sweep_service.sweep.records import Config, Evaluation, Stage, Trial, TrialState, new_id
-from sweep_service.sweep.spec import SweepSpec
+from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Stage, Sweep, Trial, TrialState, new_id
+from sweep_service.sweep.spec import BenchmarkSettings, SweepSpec
 
 _FIRST_NUMBER: Final = 1_000_000
 """Number of a sweep's first evaluation: above those of its trials, which are made later than some evaluations."""
 
 
-def is_measured(spec: SweepSpec, trial: Trial) -> bool:
+def is_measured(sweep: Sweep, trial: Trial) -> bool:
     """Whether the models of a trial are measured on benchmarks."""
+    return _spec_measures(sweep.spec, trial) or any(trial.id in added.trials for added in sweep.added_benchmarks)
+
+
+def _spec_measures(spec: SweepSpec, trial: Trial) -> bool:
     return spec.benchmarks is not None and (trial.stage is Stage.CONFIRM or spec.benchmarks.of == "all")
+
+
+def benchmarks_of(sweep: Sweep, trial: Trial | None, step: int) -> dict[str, BenchmarkSettings]:
+    """Return by name the benchmarks on which a model is measured.
+
+    Args:
+        trial: the trial that trained it; None for an initial model, which is measured on all.
+        step: optimizer updates that the model has had.
+    """
+    parts = list[BenchmarkSettings]()
+    if (asked := sweep.spec.benchmarks) is not None:
+        at = asked.at
+        named = trial is not None and step in ((trial.total_steps,) if at == "end" else at)
+        if trial is None or (named and _spec_measures(sweep.spec, trial)):
+            parts.append(asked)
+    for added in sweep.added_benchmarks:
+        if trial is None or (step == trial.total_steps and trial.id in added.trials):
+            parts.append(added)
+    sampled = _by_name([*([asked] if asked else []), *sweep.added_benchmarks])
+    return {name: sampled[name] for name in _by_name(parts)}
+
+
+def _by_name(parts: Sequence[BenchmarkSettings]) -> dict[str, BenchmarkSettings]:
+    """Return the first part that names each benchmark: it says how this sweep samples it, whoever asks again."""
+    found = dict[str, BenchmarkSettings]()
+    for part in parts:
+        for name in part.names:
+            found.setdefault(name, part)
+    return found
 
 
 def steps_to_keep(spec: SweepSpec, trial: Trial) -> tuple[int, ...]:
     """Return the optimizer steps before its last one after which a trial must keep its model to be measured."""
-    if spec.benchmarks is None or spec.benchmarks.at == "end" or not is_measured(spec, trial):
+    return _steps_before_last(spec, trial.total_steps) if _spec_measures(spec, trial) else ()
+
+
+def _steps_before_last(spec: SweepSpec, total_steps: int) -> tuple[int, ...]:
+    """Return the steps before the last one at which models are measured."""
+    if spec.benchmarks is None or spec.benchmarks.at == "end":
         return ()
-    return tuple(sorted(step for step in spec.benchmarks.at if step < trial.total_steps))
+    return tuple(sorted(step for step in spec.benchmarks.at if step < total_steps))
 
 
 def missing_evaluations(
-    spec: SweepSpec,
+    sweep: Sweep,
     configs: Sequence[Config],
     trials: Sequence[Trial],
     evaluations: Sequence[Evaluation],
@@ -36,17 +75,16 @@ def missing_evaluations(
         configs, trials, evaluations: all rows of the sweep.
         kept_models: trials and steps whose models have been kept beside the last ones.
     """
-    if spec.benchmarks is None:
-        return []
-    at = spec.benchmarks.at
-    measured = [trial for trial in trials if is_measured(spec, trial)]
+    measured = {trial.id: trial for trial in trials if is_measured(sweep, trial)}
     by_id = {config.id: config for config in configs}
     wanted = dict[tuple[str, int, int], str | None]()
-    for config in _initial_models([by_id[trial.config_id] for trial in measured]):
-        wanted[config.id, 0, 0] = None
-    for trial in measured:
-        steps = [step for step in steps_to_keep(spec, trial) if (trial.id, step) in kept_models]
-        if trial.state is TrialState.SUCCEEDED and (at == "end" or trial.total_steps in at):
+    starts = {initial_model(by_id[one.config_id].training) for one in evaluations if one.trial_id is None}
+    for config in _initial_models([by_id[trial.config_id] for trial in measured.values()]):
+        if initial_model(config.training) not in starts:  # another config may have asked for it first
+            wanted[config.id, 0, 0] = None
+    for trial in measured.values():
+        steps = [step for step in steps_to_keep(sweep.spec, trial) if (trial.id, step) in kept_models]
+        if trial.state is TrialState.SUCCEEDED and benchmarks_of(sweep, trial, trial.total_steps):
             steps.append(trial.total_steps)
         for step in steps:
             wanted[trial.config_id, trial.seed, step] = trial.id
@@ -60,8 +98,8 @@ def missing_evaluations(
             seed=seed,
             number=_FIRST_NUMBER + number,
             state=TrialState.PENDING,
-            threads=max(1, int(spec.evaluation_resources.cpus)),
-            total_steps=len(spec.benchmarks.names),
+            threads=max(1, int(sweep.spec.evaluation_resources.cpus)),
+            total_steps=len(benchmarks_of(sweep, measured.get(trial_id or ""), model_step)),
             trial_id=trial_id,
             model_step=model_step,
         )
@@ -69,15 +107,30 @@ def missing_evaluations(
     ]
 
 
+def evaluations_to_reopen(
+    sweep: Sweep, trials: Sequence[Trial], evaluations: Sequence[Evaluation], results: Sequence[BenchmarkResult]
+) -> dict[str, int]:
+    """Return how many benchmarks each present evaluation has, by its id, of those that lack a result.
+
+    Args:
+        trials, evaluations, results: all of the sweep.
+    """
+    by_id, has = {trial.id: trial for trial in trials}, defaultdict[str, set[str]](set)
+    for result in results:
+        has[result.evaluation_id].add(result.benchmark)
+    wanted = {one.id: benchmarks_of(sweep, by_id.get(one.trial_id or ""), one.model_step) for one in evaluations}
+    return {id_: len(names) for id_, names in wanted.items() if names.keys() - has[id_]}
+
+
 def _initial_models(configs: Sequence[Config]) -> list[Config]:
     """Return, for each different model from which these configs start, the first config that starts from it."""
     first = dict[str, Config]()
     for config in sorted(configs, key=lambda config: config.number):
-        first.setdefault(_initial_model(config.training), config)
+        first.setdefault(initial_model(config.training), config)
     return list(first.values())
 
 
-def _initial_model(training: Mapping[str, Any]) -> str:
+def initial_model(training: Mapping[str, Any]) -> str:
     """Return all that a config's initial model follows from: adapters change nothing before the first update."""
     model = {name: value for name, value in training["model"].items() if name != "lora"}
     return json.dumps([model] if model["name"] == "pretrained" else [model, training["task"]], sort_keys=True)
@@ -90,7 +143,7 @@ def models_of_trials(configs: Sequence[Config], evaluations: Sequence[Evaluation
         configs: all of the sweep.
         evaluations: all of the sweep; a trial without one of its own is left out.
     """
-    starts = {config.id: _initial_model(config.training) for config in configs}
+    starts = {config.id: initial_model(config.training) for config in configs}
     initial = {starts[one.config_id]: one for one in evaluations if one.trial_id is None}
     models = dict[str, list[Evaluation]]()
     for one in sorted(evaluations, key=lambda one: one.model_step):
@@ -108,23 +161,41 @@ def most_evaluations(spec: SweepSpec, tune: int, confirm: int) -> int:
     """
     if spec.benchmarks is None:
         return 0
-    trials = confirm + (tune if spec.benchmarks.of == "all" else 0)
+    trials = _most_measured(spec, tune, confirm)
     vary = any(name.partition(".")[0] in ("model", "task") for name in spec.space.names)
     models = 1 if spec.benchmarks.at == "end" else len(spec.benchmarks.at)
     return trials * models + (trials if vary else min(1, trials))
 
 
-def measuring_request(spec: SweepSpec, model: str | None, results: str | None) -> dict[str, Any]:
+def most_kept_models(spec: SweepSpec, tune: int, confirm: int, total_steps: int) -> int:
+    """Return how many models wait on the disk for their evaluation at most: all, if trials leave evaluations no slot.
+
+    Args:
+        tune, confirm: largest number of trials of each stage.
+        total_steps: largest number of updates of a trial.
+    """
+    return _most_measured(spec, tune, confirm) * len(_steps_before_last(spec, total_steps))
+
+
+def _most_measured(spec: SweepSpec, tune: int, confirm: int) -> int:
+    """Return how many trials have models that are measured, at most."""
+    if spec.benchmarks is None:
+        return 0
+    return confirm + (tune if spec.benchmarks.of == "all" else 0)
+
+
+def measuring_request(
+    benchmarks: Mapping[str, BenchmarkSettings], model: str | None, results: str | None
+) -> dict[str, Any]:
     """Return what `python -m trainers --measure` is asked.
 
     Args:
+        benchmarks: what `benchmarks_of` returns for the model.
         model: folder of a checkpoint; None for the initial model.
         results: folder that keeps the samples over attempts; None to share them with other sweeps.
     """
-    assert spec.benchmarks is not None
-    settings = spec.benchmarks.model_dump(mode="json", include={"samples", "longest", "temperature", "top_p"})
     return {
         "model": model,
         "results": results,
-        "benchmarks": [{"name": name, **settings} for name in spec.benchmarks.names],
+        "benchmarks": [{"name": name, **part.sampling} for name, part in benchmarks.items()],
     }

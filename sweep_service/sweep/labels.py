@@ -38,13 +38,38 @@ def params_text(params: Mapping[str, Any]) -> str:
     values = {name: value for name, value in params.items() if value is not None}
     short = Counter(map(_last_part, values))
     names = {name: last if short[last := _last_part(name)] == 1 else name for name in values}
-    return " ".join(f"{names[name]}={_plain_value(value)}" for name, value in values.items())
+    return " ".join(f"{names[name]}={plain_value(value)}" for name, value in values.items())
 
 
-def _plain_value(value: Any) -> str:
+def plain_value(value: Any) -> str:
+    """Write a value as the command line does: six digits of a number, JSON for what has parts."""
     if isinstance(value, float):
         return f"{value:g}"
     return json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping | list) else str(value)
+
+
+def params_texts(configs: Sequence[Config]) -> dict[str, str]:
+    """Return by config id what tells each of these configs from the others, as `params_text` writes it."""
+    return _told_apart({id_: params_text(params) for id_, params in telling_params(configs).items()}, configs)
+
+
+def config_labels(configs: Sequence[Config], varied: Sequence[str]) -> dict[str, str]:
+    """Return the `config_label` of each of a sweep's configs by its id; no two have the same."""
+    return _told_apart({config.id: config_label(config, varied) for config in configs}, configs)
+
+
+def _told_apart(texts: Mapping[str, str], configs: Sequence[Config]) -> dict[str, str]:
+    """Return texts by config id with what differs between configs that have the same one, in all digits."""
+    alike: dict[str, list[Config]] = {}
+    for config in configs:
+        alike.setdefault(texts[config.id], []).append(config)
+    apart = dict(texts)
+    for text, group in alike.items():
+        names = differing_names([config.training for config in group]) if len(group) > 1 else []
+        for config in group if len(group) > 1 else ():
+            values = ", ".join(f"{_last_part(name)}={_setting(config, name)!r}" for name in names)
+            apart[config.id] = f"{text} ({values or f'config {config.number}'})".lstrip()
+    return apart
 
 
 def telling_params(configs: Sequence[Config]) -> dict[str, dict[str, Any]]:
@@ -85,12 +110,17 @@ def _with_settings(config: Config, names: Sequence[str]) -> dict[str, Any]:
     for name in names:
         if any(param.startswith(f"{name}.") for param in config.params):
             continue
-        value: Any = config.training
-        for key in name.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if value is not None and name not in both_bounds:
+        if (value := _setting(config, name)) is not None and name not in both_bounds:
             told.setdefault(name, value)
     return dict(sorted(told.items(), key=lambda item: item[0] != "loss.name"))
+
+
+def _setting(config: Config, name: str) -> Any:
+    """Return a config's setting of a dotted name; None where it has none."""
+    value: Any = config.training
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def parameters(config: Config) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The one number by which configs are ranked, computed from the store's rows. Pure.
 
-A trial's objective is the mean of its last evaluations, never a maximum over time. A diverged trial counts what
-the objective says (0), a failed one is missing. A config's objective is the mean over its seeds.
+A trial's objective is the mean of its last evaluations, never a maximum over time; of one that was stopped by hand the
+last ones before that, unless its result was discarded. A diverged trial counts what the objective says (0), a failed or
+discarded one is missing. A config's objective is the mean over its seeds.
 
 A sweep with a confirm stage chooses configs on one half of the validation problems and measures them on the other, as
 its trainers recorded both; where they did not, all problems serve both stages.
@@ -68,7 +69,7 @@ def trial_objective(trial: Trial, evaluations: Sequence[float], objective: Objec
     """
     if trial.state is TrialState.DIVERGED:
         return objective.diverged
-    if trial.state is not TrialState.SUCCEEDED or len(evaluations) == 0:
+    if not trial.state.evaluations_count or len(evaluations) == 0:
         return None
     return fmean(evaluations[-objective.last :])
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.endings import AttemptOutcome, Ending, TrialState
 from sweep_service.sweep.spec import SweepSpec
 from trainers.cost.cost_figures import CostFigures
@@ -29,6 +30,7 @@ class SweepState(StrEnum):
 
     QUEUED = "QUEUED"  # accepted; no runner has it yet
     RUNNING = "RUNNING"  # a runner works on its trials
+    PAUSED = "PAUSED"  # stopped on request until it is resumed; it holds no slot
     FINALIZING = "FINALIZING"  # all trials have ended; the report is being built
     SUCCEEDED = "SUCCEEDED"  # the report stands
     FAILED = "FAILED"  # it cannot go on; `message` says why
@@ -36,7 +38,7 @@ class SweepState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether a sweep never leaves this state."""
+        """Whether a sweep leaves this state only if somebody adds benchmarks."""
         return self in (SweepState.SUCCEEDED, SweepState.FAILED, SweepState.CANCELLED)
 
     @property
@@ -52,24 +54,33 @@ class SweepState(StrEnum):
     @property
     def trials_may_change(self) -> bool:
         """Whether trials may still begin or go on, so that a report is an interim one."""
-        return self in (SweepState.QUEUED, SweepState.RUNNING)
+        return self in (SweepState.QUEUED, SweepState.RUNNING, SweepState.PAUSED)
 
     @property
     def has_interim_report(self) -> bool:
         """Whether people may ask for an interim report: trials have begun and may still change."""
-        return self is SweepState.RUNNING
+        return self in (SweepState.RUNNING, SweepState.PAUSED)
 
 
 class DesiredState(StrEnum):
     """What the user wants of a sweep; written before anything is signalled."""
 
     RUN = "RUN"
+    PAUSE = "PAUSE"
     CANCEL = "CANCEL"
 
     @property
     def is_to_end(self) -> bool:
         """Whether the user wants the sweep to end for good, so that its trials need nothing any more."""
         return self is DesiredState.CANCEL
+
+    def shown(self, state: SweepState) -> str:
+        """Return the word for a sweep in this state of which this is wished: also one for being on the way to it."""
+        if self is DesiredState.CANCEL and not state.is_over:
+            return "CANCELLING"
+        if self is DesiredState.PAUSE and state.needs_runner:
+            return "PAUSING"
+        return state.value
 
 
 class Stage(StrEnum):
@@ -96,6 +107,7 @@ class ProbeState(StrEnum):
     FAILED = "FAILED"  # the trainer said why, such as that memory ran out
     CRASHED = "CRASHED"  # its process or actor died: tried again
     LOST = "LOST"  # its runner went away: tried again
+    PAUSED = "PAUSED"  # its sweep was paused: tried again
     CANCELLED = "CANCELLED"
 
 
@@ -117,10 +129,25 @@ class Sweep(Record):
     ended_at: float | None = None
     message: str | None = None
     epoch: int = 0
+    generation: int = 0
+    """How often it was extended, or had trials tried again by hand."""
     spec: SweepSpec
     spec_digest: str
+    added_benchmarks: tuple[AddedBenchmarks, ...] = ()
+    """What has been measured, or is to be measured, after its training had ended."""
     mlflow_experiment_id: str | None = None
     mlflow_run_id: str | None = None
+
+    @property
+    def has_trained(self) -> bool:
+        """Whether its training ended before benchmarks were added, so that no trial ever begins again."""
+        return bool(self.added_benchmarks)
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """Names of all benchmarks on which models are measured: those of the spec, then those that were added."""
+        parts = [*([self.spec.benchmarks] if self.spec.benchmarks else []), *self.added_benchmarks]
+        return tuple(dict.fromkeys(name for part in parts for name in part.names))
 
 
 class Config(Record):
@@ -155,7 +182,7 @@ class TrialWarning(Record):
 
 
 class Work(Record):
-    """What a runner hands out: a trial, or the evaluation of a model. It is tried again until it has an end."""
+    """A trial or an evaluation, as a runner hands it out; it is tried again until it has an end."""
 
     id: str
     sweep_id: str
@@ -167,7 +194,7 @@ class Work(Record):
     threads: int
     """Number of CPU threads of its process; fixed when the row is made, because results depend on it."""
     step: int = 0
-    """Number of the last optimizer update recorded; of an evaluation: of the benchmarks measured."""
+    """Number of the last optimizer update recorded; for an evaluation, number of the benchmarks measured."""
     total_steps: int
     attempts: int = 0
     held_s: float = 0.0
@@ -184,6 +211,8 @@ class Trial(Work):
     """A config on one seed in one stage."""
 
     stage: Stage
+    stop_counts: bool | None = None
+    """Whether the result of a trial that somebody wants stopped, or has stopped, counts; None if nobody does."""
     mlflow_run_id: str | None = None
     summary: dict[str, float | None] = {}
     """Figures that the trainer reports at its end, by name."""
@@ -192,7 +221,7 @@ class Trial(Work):
 
 
 class Evaluation(Work):
-    """A model on the benchmarks of the sweep's spec: the initial one of a config, or one that a trial has trained."""
+    """The measurement of one model on the spec's benchmarks: a config's initial model, or one that a trial trained."""
 
     trial_id: str | None = None
     """The trial that trained the model; None for the initial model."""
@@ -213,6 +242,14 @@ class BenchmarkResult(Record):
     """A few completions with their judgements."""
 
 
+class ValidatedSweep(Record):
+    """A sweep that chooses its configs by a benchmark."""
+
+    sweep_id: str
+    name: str
+    benchmark: str
+
+
 class Attempt(Record):
     """One execution of a trial by one trainer process."""
 
@@ -230,6 +267,10 @@ class Attempt(Record):
     ending: Ending | None = None
     started_at: float
     ended_at: float | None = None
+    held_from: float | None = None
+    """When it began to hold its resources, in seconds since 1970; None while it waits, or if nobody noted it."""
+    held_s: float = 0.0
+    """Seconds for which it has held them, by its actor's clock."""
     message: str | None = None
 
 

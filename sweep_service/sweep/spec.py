@@ -3,9 +3,9 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, Field, Strict, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, Strict, StringConstraints, field_validator, model_validator
 from pydantic_core import to_jsonable_python
 
 from search_spaces.presets import PRESETS
@@ -17,6 +17,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-
 Switch = Annotated[bool, Strict()]
 """True or false; neither 1 nor `no` stands for it."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Value = TypeVar("Value")
 UpdateCount = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
@@ -127,7 +128,7 @@ class Resources(SpecPart):
         default=None, ge=1, le=1024, description="Processes that train one policy; default: one for each whole GPU."
     )
     max_parallel: int | None = Field(
-        default=None, ge=1, le=10_000, description="Trials at a time; default: as many as fit."
+        default=None, ge=1, le=10_000, description="Trials and evaluations at a time; default: as many as fit."
     )
 
     @model_validator(mode="after")
@@ -144,7 +145,7 @@ class Resources(SpecPart):
 
 
 class EvaluationResources(SpecPart):
-    """What one evaluation on benchmarks gets; what is left out is as for a trial."""
+    """Resources of one evaluation on benchmarks; one that is left out is as for a trial."""
 
     cpus: float | None = Field(default=None, ge=0.01, le=1024)
     gpus: float | None = Field(default=None, ge=0, le=1024, description="Whole GPUs, or a fraction of one.")
@@ -157,17 +158,10 @@ def _names(value: object) -> object:
     return {"names": cast("object", value)} if isinstance(value, list | tuple) else value
 
 
-class Benchmarks(SpecPart):
-    """Benchmarks on which models are measured beside their training. No config is ever chosen by them."""
+class BenchmarkSettings(SpecPart):
+    """Benchmarks and how completions of their problems are sampled."""
 
     names: tuple[CatalogName, ...] = Field(min_length=1, max_length=50, description="Benchmarks of the catalog.")
-    of: Literal["confirmed", "all"] = Field(
-        default="confirmed",
-        description="Models of the confirm stage's trials, or of all trials; the initial model is always measured.",
-    )
-    at: Literal["end"] | Annotated[tuple[UpdateCount, ...], Field(min_length=1, max_length=100)] = Field(
-        default="end", description="end, or a list of optimizer steps: the models as they were after these."
-    )
     samples: int | None = Field(
         default=None,
         ge=1,
@@ -179,14 +173,40 @@ class Benchmarks(SpecPart):
     )
     temperature: float | None = Field(default=None, gt=0, le=5, description="null: the benchmark's own.")
     top_p: float | None = Field(default=None, gt=0, le=1, description="null: the benchmark's own.")
+
+    @field_validator("names")
+    @classmethod
+    def _named_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return _each_once("names", names)
+
+    @property
+    def sampling(self) -> dict[str, int | float | None]:
+        """How completions are sampled, by the names of the settings; None where the benchmark's own holds."""
+        return {"samples": self.samples, "longest": self.longest, "temperature": self.temperature, "top_p": self.top_p}
+
+
+class Benchmarks(BenchmarkSettings):
+    """Benchmarks on which models are measured beside their training. No config is ever chosen by them."""
+
+    of: Literal["confirmed", "all"] = Field(
+        default="confirmed",
+        description="Models of the confirm stage's trials, or of all trials; the initial model is always measured.",
+    )
+    at: Literal["end"] | Annotated[tuple[UpdateCount, ...], Field(min_length=1, max_length=100)] = Field(
+        default="end", description="end, or a list of optimizer steps: the models as they were after these."
+    )
     resources: EvaluationResources = EvaluationResources()
 
-    @model_validator(mode="after")
-    def _once(self) -> Self:
-        for what, values in (("names", self.names), ("at", () if self.at == "end" else self.at)):
-            if len(set(values)) < len(values):
-                raise ValueError(f"{what} repeat: {', '.join(map(str, values))}")
-        return self
+    @field_validator("at")
+    @classmethod
+    def _each_step_once(cls, at: Literal["end"] | tuple[int, ...]) -> Literal["end"] | tuple[int, ...]:
+        return at if at == "end" else _each_once("at", at)
+
+
+def _each_once(what: str, values: tuple[Value, ...]) -> tuple[Value, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError(f"{what} repeat: {', '.join(map(str, values))}")
+    return values
 
 
 SpecBenchmarks = Annotated[Benchmarks | None, BeforeValidator(_names)]
@@ -202,12 +222,35 @@ class Budget(SpecPart):
         le=100_000,
         description="Hours of one trial, its attempts together; then it is stopped, as failed.",
     )
+    max_wait_hours: float | None = Field(
+        default=None,
+        ge=0,
+        le=100_000,
+        description="Hours that the sweep waits for a node on which its work fits; default: as long as it takes.",
+    )
 
 
 class Retries(SpecPart):
-    """What happens after a crash."""
+    """What counts as a crash, and what happens after one."""
 
-    max_crashes: int = Field(default=3, ge=0, le=100, description="Crashes after which a trial is given up as failed.")
+    max_crashes: int = Field(
+        default=3,
+        ge=0,
+        le=100,
+        description="Crashes in a row, without a new checkpoint, that are forgiven; one more and the trial has failed.",
+    )
+    hung_after_minutes: float = Field(
+        default=30,
+        ge=1,
+        le=10_000,
+        description="Minutes without an event or processor time after which a trainer is killed, as crashed.",
+    )
+    max_failed_trials: int | None = Field(
+        default=10,
+        ge=1,
+        le=100_000,
+        description="A sweep of which so many trials have FAILED, and none has a result, ends; null tries all of them.",
+    )
 
 
 class SweepSpec(SpecPart):
@@ -237,7 +280,7 @@ class SweepSpec(SpecPart):
 
     @property
     def evaluation_resources(self) -> Resources:
-        """What one evaluation on benchmarks gets."""
+        """The resources of one evaluation on benchmarks, with those of a trial where the spec names none."""
         own = self.benchmarks.resources.model_dump(exclude_none=True) if self.benchmarks else {}
         return self.resources.model_copy(update={**own, "processes": 1})
 

@@ -77,11 +77,9 @@ def config_score_points(
         configs, evaluations, results: all of the sweep.
         timestamp: in milliseconds, of all points.
     """
-    if sweep.spec.benchmarks is None:
-        return {}
     found, values = list(results), defaultdict[str, dict[tuple[str, int], list[float]]](dict)
     for models in models_of_trials(configs, evaluations).values():
-        for point in score_points(measured_models(models, found), sweep.spec.benchmarks.names):
+        for point in score_points(measured_models(models, found), sweep.benchmarks):
             of_config = values[models[-1].config_id]
             of_config.setdefault((point.key, point.step), []).append(point.value)
     return {config_id: _means(of_config, timestamp) for config_id, of_config in values.items()}

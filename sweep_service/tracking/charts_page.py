@@ -50,7 +50,7 @@ def shared_view(sweep: Sweep, *, by_config: bool = False) -> str:
 
 def _first(sweep: Sweep, keys: Sequence[str]) -> list[str]:
     """Return the metrics at the top; the mean over benchmarks beside entropy, if the sweep measures any."""
-    return list(keys) if sweep.spec.benchmarks is None else [keys[0], MEAN, *keys[1:]]
+    return [keys[0], MEAN, *keys[1:]] if sweep.benchmarks else list(keys)
 
 
 def _line(key: str) -> dict[str, Any]:
@@ -85,8 +85,8 @@ def sweep_note(sweep: Sweep, report: Report | None) -> str:
         "`eval/avg_at_k` on validation problems: they should rise together and stay. Names that end in `na_lp` and "
         "`pa_lp`: the tokens that beta1 and beta2 weigh."
     )
-    if sweep.spec.benchmarks is not None:
-        names = ", ".join(sweep.spec.benchmarks.names)
+    if sweep.benchmarks:
+        names = ", ".join(sweep.benchmarks)
         parts.append(
             f"`{MEAN}`: mean of avg@k over the benchmarks {names}, at step 0 of the initial model. No config was "
             "chosen by it. Under Artifacts of a trial: `benchmarks/`, problem by problem."

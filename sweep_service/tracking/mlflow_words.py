@@ -32,6 +32,8 @@ _STATUS: Final[Mapping[str, RunStatus]] = {
     "DIVERGED": "FAILED",
     "FAILED": "FAILED",
     "CANCELLED": "KILLED",
+    "STOPPED": "KILLED",
+    "DISCARDED": "KILLED",
 }
 """MLflow's word for a state of a sweep or trial; for every other state it is RUNNING."""
 

@@ -106,6 +106,10 @@ class Projector:
             hurried: called before each sweep and trial; true leaves everything else for the next pass.
         Raises: TrackerAway, if the server does not answer; TrackerRefused, if our experiment was deleted there.
         """
+        for sweep_id in self._store.projections_requested():
+            self._store.forget_projection(sweep_id)
+            self._set_aside.clear()
+            self._experiment_id = None  # the server may be another one by now
         experiment_id = self._experiment_id
         if experiment_id is None:
             experiment_id = self._tracker.experiment(EXPERIMENT)
@@ -113,6 +117,10 @@ class Projector:
                 self._tracker.set_experiment_tag(experiment_id, key, value)
             self._forget_what_is_gone(experiment_id)
             self._experiment_id = experiment_id
+        for deletion in self._store.deletions_in_mlflow():
+            if hurried():
+                return True
+            self._remove_runs(experiment_id, deletion.sweep_id)
         for sweep in self._store.sweeps_behind():
             if hurried():
                 return True
@@ -127,6 +135,15 @@ class Projector:
                 arguments = experiment_id, sweep, trial, configs[trial.config_id], shown
                 more |= self._guarded(trial.id, sweep_id, self._show_trial, *arguments)
         return self._carry_scores(hurried) or more
+
+    def _remove_runs(self, experiment_id: str, sweep_id: str) -> None:
+        """Move all runs of a sweep that is deleted or archived to the server's bin."""
+        for run_id in list(self._tracker.find_runs(experiment_id, {"sweep_id": sweep_id}, deleted=False)):
+            try:
+                self._tracker.delete_run(run_id)
+            except TrackerRefused as error:  # it may be gone already
+                log.warning("MLflow does not delete run %s of sweep %s: %s", run_id, sweep_id, error)
+        self._store.set_mlflow_deleted(sweep_id)
 
     def _carry_scores(self, hurried: Callable[[], bool]) -> bool:
         """Carry over what models have scored on benchmarks; return whether some of it is left for the next pass."""
@@ -239,7 +256,7 @@ class Projector:
             start = mlflow_words.milliseconds(trial.started_at or time.time())
             run_id = self._tracker.ensure_run(experiment_id, name, start, tags, ("kind", "trial_id"))
             training = {**config.training, "seed": trial.seed, "threads": trial.threads}
-            self._tracker.log(run_id, params=mlflow_words.flat(training))
+            self._tracker.log(run_id, params=mlflow_words.flat(training), tags=tags)  # a run may be of another parent
             self._store.set_trial_run(trial.id, run_id)
         chunks = self._store.chunks_behind(trial.id, CHUNKS_AT_A_TIME)
         if chunks:
@@ -266,12 +283,12 @@ class Projector:
             models: the trial's, of all steps.
             new: number of results by id of each evaluation that is behind.
         """
-        if sweep.spec.benchmarks is None or trial.mlflow_run_id is None:
+        if trial.mlflow_run_id is None:
             return False
         results = self._store.benchmark_results(sweep.id, evaluation_ids=[model.id for model in models])
         measured = benchmark_words.measured_models(models, results)
         if measured:
-            self._tracker.log(trial.mlflow_run_id, benchmark_words.score_points(measured, sweep.spec.benchmarks.names))
+            self._tracker.log(trial.mlflow_run_id, benchmark_words.score_points(measured, sweep.benchmarks))
         for name, table in benchmark_words.problem_tables(measured).items():
             self._tracker.put_artifact(trial.mlflow_run_id, f"benchmarks/{name}.csv", table, "text/csv")
         for model in models:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -47,6 +48,25 @@ def complaint(settings: Settings) -> str | None:
     if abs(age_s) > DEAD_AFTER_S:
         return f"the worker on {this_host()} is stuck, or was killed: its loop last moved {age_s:.0f} s ago ({file})"
     return None
+
+
+def movement(settings: Settings) -> Callable[[], bool]:
+    """Return what tells whether the loop of this machine's worker has moved since it was asked before, by no clock.
+
+    Without a file nothing can be told, as on a disk that takes no new ones; the loop is taken to move then.
+    """
+    file, before = _file(settings), 0
+
+    def moved() -> bool:
+        nonlocal before
+        try:
+            now = file.stat().st_mtime_ns
+        except OSError:
+            return True
+        has_moved, before = now != before, now
+        return has_moved
+
+    return moved
 
 
 def _file(settings: Settings) -> Path:

@@ -223,9 +223,12 @@ class ReportBuilder:
 
 def _end(sweep: Sweep, trials: Sequence[Trial]) -> tuple[SweepState, str | None]:
     """Return how a sweep has ended whose trials are done: FAILED if some ran and none of them has a result."""
-    if sweep.desired_state.is_to_end:
+    if sweep.desired_state.is_to_end and not sweep.has_trained:
         return SweepState.CANCELLED, sweep.message
     failed = [trial for trial in trials if trial.state is TrialState.FAILED]
     if failed and not any(trial.state.has_result for trial in trials):
         return SweepState.FAILED, f"no trial has a result; {len(failed)} failed, the first: {failed[0].message}"
+    if failed and not sweep.message:
+        message = f"{len(failed)} of {len(trials)} trials failed, the first: {failed[0].message}"
+        return SweepState.SUCCEEDED, message
     return SweepState.SUCCEEDED, sweep.message

@@ -2,13 +2,12 @@
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sweep_service.processes.child_processes import kill, stop
+from sweep_service.processes.child_processes import end_in_words, kill, stop
 
 
 class ReportChild:
@@ -49,7 +48,7 @@ class ReportChild:
         if found:
             return json.loads(line)
         self._received = line
-        return {"failure": _end(self.process.returncode)} if ended else None
+        return {"failure": f"its process ended {end_in_words(self.process.returncode)}"} if ended else None
 
     def kill(self) -> None:
         """End the process; `gone` tells when it has."""
@@ -71,12 +70,3 @@ class ReportChild:
     def _close(self) -> None:
         self._requests.close()
         self._answers.close()
-
-
-def _end(code: int) -> str:
-    """Say how a process ended that gave no answer."""
-    if code == -signal.SIGKILL:
-        return "its process was killed (signal 9), as Linux does when memory runs out"
-    if code < 0:
-        return f"its process was ended by signal {-code} ({signal.Signals(-code).name})"
-    return f"its process ended with exit code {code}"

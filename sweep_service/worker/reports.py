@@ -7,6 +7,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 import trainers
 from sweep_service.report import report_json
 from sweep_service.report.build import build
@@ -17,7 +19,9 @@ from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
 from sweep_service.settings import Settings
 from sweep_service.store import Store
-from sweep_service.sweep.records import Config, Stage, Trial, TrialState
+from sweep_service.sweep.evaluations import initial_model
+from sweep_service.sweep.records import Config, Stage, Sweep, Trial, TrialState, ValidatedSweep
+from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
 from trainers.tasks.dataset_rows import dataset_file
 
@@ -33,16 +37,19 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
     # what names other rows is read before them, because a runner may go on adding rows
     results, evaluations = store.benchmark_results(sweep_id), store.list_evaluations(sweep_id)
     trials, configs, sweep = store.list_trials(sweep_id), store.list_configs(sweep_id), store.get_sweep(sweep_id)
+    again = {trial.id for trial in trials if trial.attempts > 1}
     return ReportInputs(
         sweep=sweep,
         configs=tuple(configs),
         trials=tuple(trials),
         series={series.trial_id: series for series in store.series(sweep_id, CURVE_KEYS)},
+        attempts=tuple(one for one in store.list_attempts(sweep_id) if one.trial_id in again) if again else (),
         samples=tuple(store.last_samples(sweep_id, _shown(trials))),
         checkpoints=tuple(store.newest_checkpoints(sweep_id)),
         problem_counts=tuple(store.problem_counts(sweep_id, sweep.spec.objective.last)),
         evaluations=tuple(evaluations),
         benchmark_results=tuple(results),
+        validated_before=_validated_before(store, sweep),
         mlflow_url=settings.mlflow_links or None,
         versions={name: metadata.version(name) for name in _PACKAGES},
         provenance=_provenance(configs, settings),
@@ -57,6 +64,22 @@ def _shown(trials: Sequence[Trial]) -> list[str]:
     for trial in sorted(trained, key=lambda trial: (trial.state is not TrialState.SUCCEEDED, trial.seed)):
         lowest.setdefault((trial.config_id, trial.stage), trial)
     return [trial.id for trial in lowest.values()]
+
+
+def _validated_before(store: Store, sweep: Sweep) -> tuple[ValidatedSweep, ...]:
+    """Return the earlier sweeps from the same initial model that chose configs by one of this sweep's benchmarks."""
+    own, found = _initial_model(sweep), list[ValidatedSweep]()
+    for other in store.validated_on(sweep.benchmarks, before=sweep.id):
+        with suppress(ValidationError):  # of a spec that only an earlier version accepted
+            task = other.spec.base.task
+            if isinstance(task, WordProblemsTask) and task.validation and _initial_model(other) == own:
+                benchmark = task.validation.benchmark or ""
+                found.append(ValidatedSweep(sweep_id=other.id, name=other.name, benchmark=benchmark))
+    return tuple(found)
+
+
+def _initial_model(sweep: Sweep) -> str:
+    return initial_model(sweep.spec.base.model_dump(mode="json"))
 
 
 def _provenance(configs: Sequence[Config], settings: Settings) -> dict[str, str]:

@@ -43,14 +43,13 @@ def in_the_middle(store: Store, sweep_id: str, after: int) -> bool:
     )
 
 
-def kill_and_wait(settings: Settings, store: Store, sweep_id: str, *words: str) -> None:
-    """Kill a process in the middle of an evaluation, and wait until somebody goes on from there."""
+def kill_and_wait(settings: Settings, store: Store, sweep_id: str, *words: str, told_by: str) -> None:
+    """Kill a process in the middle of an evaluation, and wait for the event that tells that it is noticed."""
     seen = store.list_events(sweep_id)[-1].seq
     wait_until("a model is measured", lambda: in_the_middle(store, sweep_id, seen))
     one_of(settings.home, *words).kill()
     last = store.list_events(sweep_id)[-1].seq
-    claimed = "sweep.claimed"
-    wait_until(f"{words} is noticed", lambda: any(e.type == claimed for e in store.list_events(sweep_id, last)))
+    wait_until(f"{words} is noticed", lambda: any(e.type == told_by for e in store.list_events(sweep_id, last)))
 
 
 def test_benchmarks_end_as_undisturbed_though_raylet_and_worker_are_killed(settings: Settings) -> None:
@@ -59,8 +58,8 @@ def test_benchmarks_end_as_undisturbed_though_raylet_and_worker_are_killed(setti
         undisturbed = client.submit(RAW)
         wait_until("the first sweep has ended", lambda: store.get_sweep(undisturbed.id).state.is_over)
         sweep = client.submit(RAW)
-        kill_and_wait(settings, store, sweep.id, "raylet/raylet")
-        kill_and_wait(settings, store, sweep.id, "sweep_service", "worker")
+        kill_and_wait(settings, store, sweep.id, "raylet/raylet", told_by="sweep.delayed")
+        kill_and_wait(settings, store, sweep.id, "sweep_service", "worker", told_by="sweep.claimed")
         wait_until("the second sweep has ended", lambda: store.get_sweep(sweep.id).state.is_over)
         states = [store.get_sweep(one.id).state for one in (undisturbed, sweep)]
         assert states == [SweepState.SUCCEEDED] * 2

@@ -75,12 +75,13 @@ def squat(ports: Callable[[], set[int]], writing: int) -> None:
                 connection.close()
 
 
-def announced_ports() -> set[int]:
-    """Ports in the command lines of all processes of this machine."""
+def announced_ports(home: Path) -> set[int]:
+    """Ports in the command lines of all processes whose command line names the installation, too."""
     found = set[int]()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            found |= {int(port) for port in re.findall(rb"--port[=\0](\d+)", path.read_bytes())}
+            if bytes(home) in (line := path.read_bytes()):
+                found |= {int(port) for port in re.findall(rb"--port[=\0](\d+)", line)}
     return found
 
 
@@ -100,6 +101,26 @@ def test_a_neighbour_at_our_port_gets_no_token(settings: Settings, tmp_path: Pat
     assert came.read_text("latin-1").count(token) == 1
 
 
+def serve_for_a_while(ray_token: Path) -> str:
+    """Start the service, give it 40 s from the moment that its head of Ray has a token, and return what it says."""
+    before = read_or_nothing(ray_token)
+    serve = subprocess.Popen([sys.executable, "-m", "sweep_service", "serve"], stderr=subprocess.PIPE, text=True)
+    wait_until("a new token", lambda: serve.poll() is not None or read_or_nothing(ray_token) not in {"", before})
+    try:
+        serve.wait(40)
+    except subprocess.TimeoutExpired:
+        serve.send_signal(signal.SIGINT)
+    return serve.communicate()[1]
+
+
+def read_or_nothing(path: Path) -> str:
+    """Return what is in a file that may be replaced just now."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
 @pytest.mark.timeout(3600)
 def test_a_neighbour_who_takes_ports_as_soon_as_they_are_announced_gets_no_secret(
     settings: Settings, tmp_path: Path
@@ -107,16 +128,9 @@ def test_a_neighbour_who_takes_ports_as_soon_as_they_are_announced_gets_no_secre
     came = tmp_path / "came"
     mlflow_token, ray_token = settings.home / "mlflow-token", settings.home / "ray-token"
     seen = set[str]()
-    with squatting(announced_ports, came):
+    with squatting(lambda: announced_ports(settings.home), came):
         for _ in range(3):
-            serve = subprocess.Popen(
-                [sys.executable, "-m", "sweep_service", "serve"], stderr=subprocess.PIPE, text=True
-            )
-            try:
-                serve.wait(40)
-            except subprocess.TimeoutExpired:
-                serve.send_signal(signal.SIGINT)
-            said = serve.communicate()[1]
+            said = serve_for_a_while(ray_token)
             seen.add(ray_token.read_text())
     assert read_token(mlflow_token).encode() not in came.read_bytes()
     assert len(seen) == 3  # a token that was sent to a stranger opens nothing: each head has its own

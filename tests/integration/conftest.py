@@ -1,10 +1,27 @@
-"""A local Ray for the tests that need one, started on first use."""
+"""An empty store, and a local Ray for the tests that need one, started on first use."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
+from sweep_service.settings import Settings
+from sweep_service.store import Store, open_store
 from tests.sweep_stack import ray_head
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """The settings of an installation below the test's own folder."""
+    return Settings(home=tmp_path)
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    """The installation's store, empty."""
+    store = open_store(settings.database_url)
+    yield store
+    store.close()
 
 
 @pytest.fixture(scope="session")

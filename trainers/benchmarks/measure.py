@@ -41,7 +41,7 @@ SHARED: Final = "measurements"
 """Folder in the cache of the samples of initial models."""
 _BATCH: Final = 32
 _VLLM_BATCH: Final = 256
-"""Of so many completions vLLM samples the long ones together; as many are lost when it is killed."""
+"""Number of completions that vLLM samples together, so that it waits less for the long ones; a kill loses as many."""
 _SHOWN: Final = 4
 _LIBRARIES: Final = ("torch", "transformers")
 

@@ -1,4 +1,4 @@
-"""What a measurement is asked to do: `python -m trainers CONFIG.yaml --measure REQUEST.json`. Imports no torch."""
+"""The request that a measurement reads: `python -m trainers CONFIG.yaml --measure REQUEST.json`. Imports no torch."""
 
 from pathlib import Path
 from typing import Any, Self

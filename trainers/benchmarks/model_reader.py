@@ -1,4 +1,4 @@
-"""What benchmarks need of a model folder besides its weights: prompts in tokens, texts of completions, the context."""
+"""Reads what benchmarks need of a model besides its weights: prompts in tokens, texts of completions, the context."""
 
 from __future__ import annotations
 

@@ -120,3 +120,9 @@ class HeldOutData(Frozen):
                 f"benchmark {self.benchmark} has neither ref nor split nor filter; leave them out, or name no benchmark"
             )
         return self
+
+    def dataset(self, trained_on: DataConfig) -> DataConfig:
+        """Return what is read to validate on, where that is no benchmark."""
+        return trained_on.model_copy(
+            update={"ref": self.ref or trained_on.ref, "split": self.split, "filter": self.filter}
+        )

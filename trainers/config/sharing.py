@@ -50,14 +50,15 @@ def _minibatch(config: TrainingConfig, processes: int) -> list[Refusal]:
 
 def _prompts(config: TrainingConfig, processes: int) -> list[Refusal]:
     rollout, dynamic = config.rollout, config.rollout.dynamic_sampling
-    sizes = {"rollout.prompts_per_rollout": (rollout.prompts_per_rollout, rollout.prompts_per_minibatch)}
+    whole = math.lcm(rollout.prompts_per_minibatch, processes)
+    sizes = {"rollout.prompts_per_rollout": (rollout.prompts_per_rollout, whole)}
     if dynamic is not None:
-        sizes["rollout.dynamic_sampling.prompts_per_round"] = (dynamic.prompts_per_round, 1)
+        sizes["rollout.dynamic_sampling.prompts_per_round"] = (dynamic.prompts_per_round, processes)
     return [
         Refusal(
             name,
             f"{name} {size} is not a multiple of the {processes} processes; "
-            + _use(name, size, (n for n in range(step, 2 * size + processes * step, step) if n % processes == 0)),
+            + _use(name, size, range(step, size + step + 1, step)),
         )
         for name, (size, step) in sizes.items()
         if size % processes

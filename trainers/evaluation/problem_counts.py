@@ -13,7 +13,7 @@ class ProblemCounts(NamedTuple):
     """Counts of one evaluation, problem by problem in the order of `names`."""
 
     names: list[str]
-    """What `problem_name` calls each problem."""
+    """Name of each problem, as `problem_name` makes it."""
     judged: list[int]
     """Number of judged samples of each problem; one on which the judge failed is missing."""
     right: list[int]

@@ -34,7 +34,7 @@ class TokenBatch:
         sampling_weight_BT: factor on each token's policy loss, because another engine sampled it; no gradient; None
         stands for 1.
         selected_BT: tokens chosen beforehand by a loss that would else draw them at random (clip_cov).
-        generator: generator from which such a loss draws; None for torch's global one.
+        generator: generator on the batch's device from which such a loss draws; None for torch's global one.
 
     Raises: ValueError, if a shape differs from (B, T) of `logprobs_BT`, or from (B,) where a name ends so.
     """

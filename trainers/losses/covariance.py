@@ -105,9 +105,7 @@ def _drawn_BT(batch: TokenBatch, clipped_BT: Tensor, params: ClipCovParams) -> T
     covariance_N = _covariance_N(batch)
     above_N, below_N = covariance_N > params.covariance_low, covariance_N < params.covariance_high
     candidates = (above_N & below_N & ~clipped_BT[batch.mask_BT]).nonzero().squeeze(-1)
-    home = batch.generator.device if batch.generator else candidates.device
-    keys = covariance_N.new_empty(len(candidates), device=home).uniform_(generator=batch.generator)
-    order = keys.argsort().to(candidates.device)
+    order = covariance_N.new_empty(len(candidates)).uniform_(generator=batch.generator).argsort()
     return _at(candidates[order[: _number(params.selected_share, covariance_N)]], batch.mask_BT)
 
 

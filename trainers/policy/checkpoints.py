@@ -21,6 +21,7 @@ BEST_FILE: Final = "best.json"
 MODEL_FILE: Final = "model.json"
 _NAME: Final = re.compile(r"step-(\d+)")
 _BEST_NAME: Final = re.compile(r"best-\d+")
+_MODEL_NAME: Final = re.compile(r"model-(\d+)")
 _MAY_CHANGE: Final = {"steps", "evaluation", "checkpoint_every_rollouts", "kept_checkpoints", "keep_best"}
 _STAYS: Final = "evaluation.probe_completions"
 """Part of `evaluation` that may not change: completions are frozen once, when a run begins."""
@@ -90,6 +91,11 @@ def publish_model(unfinished: Path, output: Path, config: TrainingConfig, step: 
     target = output.resolve() / f"model-{step}"
     _give_name(unfinished, target)
     return target
+
+
+def models_saved(output: Path) -> dict[int, Path]:
+    """Return the folders `model-N` in `output` by their steps."""
+    return {int(match[1]): entry for entry in output.iterdir() if (match := _MODEL_NAME.fullmatch(entry.name))}
 
 
 class Best(NamedTuple):

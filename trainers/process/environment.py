@@ -7,7 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-EXIT_CODES: Final = {"SUCCEEDED": 0, "FAILED": 1, "BAD_CONFIG": 2, "DIVERGED": 3, "STOPPED": 4}
+EXIT_CODES: Final = {"SUCCEEDED": 0, "FAILED": 1, "BAD_CONFIG": 2, "DIVERGED": 3, "STOPPED": 4, "MACHINE_FAULT": 6}
+"""Exit codes by outcome; 5 is that of a process whose parent has ended."""
 
 UMASK: Final = 0o077
 """Rights that no file of any command gives to anybody but its owner."""

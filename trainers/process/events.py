@@ -39,8 +39,12 @@ class EventWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.sync()
-        self._file.close()
+        try:
+            with self._file:
+                self.sync()
+        except OSError:  # after an error, it says no more than that one
+            if error is None:
+                raise
 
 
 class NoEvents(EventWriter):

@@ -22,6 +22,7 @@ from trainers.process.signals import STOP_SIGNALS, signal_pipe
 
 GRACE_S: Final = 60.0
 """Seconds that the others may take to end after the first one; none if the first was killed or failed."""
+_FAILURES: Final = {EXIT_CODES["FAILED"], EXIT_CODES["MACHINE_FAULT"]}
 
 
 def launch(arguments: Sequence[str], processes: int) -> int:
@@ -93,7 +94,7 @@ def _codes(children: Sequence["subprocess.Popen[bytes]"], signals: int) -> tuple
     while not (first := [child for child in children if child.poll() is not None]):
         asked |= _pass_on(children, signals, None)
     codes = sorted(child.returncode for child in first)
-    deadline = time.monotonic() + (0 if codes[0] < 0 or EXIT_CODES["FAILED"] in codes else GRACE_S)
+    deadline = time.monotonic() + (0 if codes[0] < 0 or _FAILURES & {*codes} else GRACE_S)
     others = [child for child in children if child not in first]
     while any(child.poll() is None for child in others) and time.monotonic() < deadline:
         asked |= _pass_on(children, signals, deadline - time.monotonic())

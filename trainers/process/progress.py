@@ -12,6 +12,8 @@ from trainers.process.events import EventWriter
 _EVENT_INTERVAL_S: Final = 1.0
 _EVENT_INTERVAL_SHARE: Final = 0.02
 """Share of the time since the beginning that lies between two events: work of an hour has some 250."""
+_SIGN_OF_LIFE_S: Final = 30.0
+"""Seconds after which work that waits announces the same again: whoever watches it sees that it has not hung."""
 _TERMINAL_INTERVAL_S: Final = 0.2
 _LOG_INTERVAL_S: Final = 10.0
 
@@ -27,10 +29,14 @@ class Announcer:
         self._last, self._announced = -_EVENT_INTERVAL_S, -1
 
     def announce(self, done: int) -> None:
-        """Write how many of the total are done, if that has changed, and the last event is old enough or all are."""
+        """Write how many of the total are done, if that has changed, and the last event is old enough or all are.
+
+        What has not changed is written again as a sign of life, if this is called after `_SIGN_OF_LIFE_S`.
+        """
         now = time.monotonic()
         interval = max(_EVENT_INTERVAL_S, (now - self._begun) * _EVENT_INTERVAL_SHARE)
-        if done != self._announced and (now - self._last >= interval or done == self._total):
+        waits = done == self._announced != self._total and now - self._last >= _SIGN_OF_LIFE_S
+        if waits or (done != self._announced and (now - self._last >= interval or done == self._total)):
             self._last, self._announced = now, done
             self._events.write("progress", phase=self._phase, done=done, total=self._total)
 

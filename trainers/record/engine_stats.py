@@ -27,7 +27,8 @@ def engine_stats(
     """
     gap_BT = (logprobs_BT - engine_logprobs_BT).double()
     gap_N = gap_BT[mask_BT.bool() & gap_BT.isfinite()]
-    cut_N, weight_N = gap_N > math.log(cap or 1), gap_N.exp().clamp(max=cap or 1)
+    limit = math.inf if cap is None else cap
+    cut_N, weight_N = gap_N > math.log(limit), gap_N.exp().clamp(max=limit)
     sums = torch.stack([gap_N.new_tensor(len(gap_N)), gap_N.abs().sum(), weight_N.sum(), cut_N.sum()])
     largest = torch.cat([gap_N.abs(), gap_N.new_zeros(1)]).amax(0, keepdim=True)
     if accelerator.num_processes > 1:

@@ -60,10 +60,9 @@ def _metrics(sums: dict[str, float]) -> dict[str, float | None]:
         return total / count if count else None
 
     judged, completions, groups = sums["judged"], sums["completions"], sums["groups"]
-    squares = sums["reward^2"] - sums["reward"] ** 2 / judged if judged else 0.0
     return {
         "reward/mean": mean(sums["reward"], judged),
-        "reward/std": math.sqrt(max(squares, 0.0) / (judged - 1)) if judged > 1 else None,
+        "reward/std": _reward_std(sums),
         "reward/correct_share": mean(sums["correct"], judged),
         "group/zero_spread_share": mean(sums["zero_spread"], groups),
         "group/all_right_share": mean(sums["all_right"], groups),
@@ -78,3 +77,12 @@ def _metrics(sums: dict[str, float]) -> dict[str, float | None]:
         "grader/timeout_share": mean(sums["timed_out"], completions),
         "grader/failed_share": mean(completions - judged, completions),
     }
+
+
+def _reward_std(sums: dict[str, float]) -> float | None:
+    """Return the unbiased standard deviation of the judged completions' rewards."""
+    judged = sums["judged"]
+    if judged < 2:
+        return None
+    squares = sums["reward^2"] - sums["reward"] ** 2 / judged
+    return math.sqrt(max(squares, 0.0) / (judged - 1))  # rounding may leave equal rewards below 0

@@ -36,11 +36,11 @@ class Expressions:
         numbers = range(config.smallest, config.largest + 1)
         held_out = set(numbers[config.validation_every - 1 :: config.validation_every])
         texts = benchmark_texts(config.apart_from, cache)
-        apart = {number for number in numbers if texts and same_text(_problem(number).prompt) in texts}
+        apart = {number for number in numbers if texts and same_text(expression_problem(number).prompt) in texts}
         self._range, self._apart = numbers, sorted(apart)
         self._taught = [number for number in numbers if number not in apart]
-        self.training = [_problem(number) for number in self._taught if number not in held_out]
-        self.validation = [_problem(number) for number in self._taught if number in held_out]
+        self.training = [expression_problem(number) for number in self._taught if number not in held_out]
+        self.validation = [expression_problem(number) for number in self._taught if number in held_out]
         for part, problems in {"training": self.training, "validation": self.validation}.items():
             if not problems:
                 raise ConfigError(
@@ -70,7 +70,7 @@ class Expressions:
         else:
             low, high = sorted((random_numbers.randint(0, number), random_numbers.randint(0, number)))
             answer = f"{low}+{high - low}+{number - high}"
-        return _problem(number).prompt, answer
+        return expression_problem(number).prompt, answer
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -82,5 +82,6 @@ class Expressions:
         """Do nothing: no process is kept running."""
 
 
-def _problem(number: int) -> Problem:
+def expression_problem(number: int) -> Problem:
+    """Return the problem of a number: the prompt `45=` with the answer 45."""
     return Problem(f"{number}=", str(number))

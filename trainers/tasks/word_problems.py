@@ -113,8 +113,7 @@ class WordProblems:
         data, held_out = self.config.data, self.config.validation
         if held_out is None or held_out.benchmark is not None:
             return [(data, "")]
-        changes = {"ref": held_out.ref or data.ref, "split": held_out.split, "filter": held_out.filter}
-        return [(data, ""), (data.model_copy(update=changes), "task.validation: ")]
+        return [(data, ""), (held_out.dataset(data), "task.validation: ")]
 
     def _rows(self, read: Callable[[], DatasetRows], place: str, benchmarks: set[str]) -> list[ProblemRow]:
         """Return the problems of a dataset that are of none of these benchmarks and that the reward can judge."""

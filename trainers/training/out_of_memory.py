@@ -1,11 +1,10 @@
 """Tells whether an error means that memory ran out, in which phase of a run, and what helps. Imports no torch."""
 
-from collections.abc import Iterator
 from traceback import walk_tb
 from typing import Final
 
 from trainers.config import TrainingConfig, VLLMEngine
-from trainers.errors import EngineError
+from trainers.errors import EngineError, causes
 
 OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
 _SMALL_SHARE: Final = (
@@ -43,14 +42,7 @@ _WORDS: Final = {
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an error, or one of its causes, means that no memory was left."""
-    return any(_means_no_memory(link) for link in _chain(error))
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error, its cause, the cause of that, and so on."""
-    while error is not None:
-        yield error
-        error = error.__cause__
+    return any(_means_no_memory(link) for link in causes(error))
 
 
 def _means_no_memory(error: BaseException) -> bool:
@@ -62,7 +54,7 @@ def _means_no_memory(error: BaseException) -> bool:
 
 def phase_of(error: BaseException) -> str:
     """Name the phase in which the error was raised, by the functions in its traceback."""
-    functions_at_work = {frame.f_code.co_name for link in _chain(error) for frame, _ in walk_tb(link.__traceback__)}
+    functions_at_work = {frame.f_code.co_name for link in causes(error) for frame, _ in walk_tb(link.__traceback__)}
     return next((phase for phase, functions in _FUNCTIONS.items() if functions & functions_at_work), "loading")
 
 

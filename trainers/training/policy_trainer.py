@@ -21,6 +21,7 @@ from trainers.losses import TokenBatch, Totals, objective, truncated_weights
 from trainers.losses.terms import next_coefficient
 from trainers.policy import checkpoints
 from trainers.policy.checkpoints import UNFINISHED, checkpoint_folder
+from trainers.process.progress import Announcer
 from trainers.process.random_state import RandomState, own_random_state
 from trainers.process.seeds import DERIVATION, DERIVATIONS, loss_seed
 from trainers.record.engine_stats import NO_ENGINE, engine_stats
@@ -64,10 +65,11 @@ class PolicyTrainer(SamplingTrainer):
         super().__init__(config, task, folders, stopping, Schedule(config, self, stopping))
         self._recorder, self.interrupted, self._model_only = recorder, False, model_only
         self._keep_models = keep_models
+        self._waiting = Announcer(recorder.events, "waiting for another run's initial evaluation", 1)
         self._batches_per_rollout: int = self.args.steps_per_generation
         self._prompts = PromptStream(len(task.training), config.seed, self._rank, self._processes)
         self._stats, self._window_loss = StepStats(), torch.zeros(())
-        self._step_started = self._generation_s = self._frozen_s = 0.0
+        self._restart_clocks()
         self._frozen = FrozenCompletions()
         self._inert = InertBetas(config)
         self._engine_unseen = True
@@ -354,7 +356,7 @@ class PolicyTrainer(SamplingTrainer):
     def _times(self, metrics: Mapping[str, float | None]) -> dict[str, float | None]:
         step_s, generation_s = time.perf_counter() - self._step_started, self._generation_s
         update_s = step_s - generation_s - self._frozen_s
-        self._step_started = self._generation_s = self._frozen_s = 0.0
+        self._restart_clocks()
         return {
             "time/generation_s": generation_s,
             "time/update_s": update_s,
@@ -362,6 +364,9 @@ class PolicyTrainer(SamplingTrainer):
             "tokens/per_second": (metrics["tokens/step"] or 0.0) / step_s,
             "memory/peak_mib": max(gather_object([_memory_peak_since_start_mib()])),
         }
+
+    def _restart_clocks(self) -> None:
+        self._step_started = self._generation_s = self._frozen_s = 0.0
 
     # evaluation and frozen completions
 
@@ -377,6 +382,9 @@ class PolicyTrainer(SamplingTrainer):
         metrics = {name: value for name, value in evaluation.metrics.items() if value is not None}
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def _tell_waiting(self) -> None:
+        self._waiting.announce(0)
 
     def freeze_completions(self) -> None:
         """Freeze completions of the policy that training starts from, the same for every run that starts from it."""

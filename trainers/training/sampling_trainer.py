@@ -183,7 +183,7 @@ class SamplingTrainer(GRPOTrainer):
             self._interrupt_if_asked()
 
     def _generate_single_turn(
-        self, prompt_ids: Any, images: Any, fields: Any, num_generations: Any, *args: Any, seed: int = 0, **kwargs: Any
+        self, prompt_ids: Any, images: Any, fields: Any, num_generations: Any, *args: Any, seed: int, **kwargs: Any
     ) -> Any:
         if self.vllm_generation is not None:
             sampling, step, of_copy = self.generation_kwargs, self.state.global_step, partial(self._seed, seed, "copy")
@@ -314,8 +314,15 @@ class SamplingTrainer(GRPOTrainer):
         key = initial_evaluation_key(self._config, digest, recipe, self._seed_derivation, self._processes)
         compute, cache = partial(self._evaluation, BASE_EVALUATION_SEED), self._folders.cache
         if self._processes > 1:
-            return shared(partial(base_evaluation, cache, key), compute)
-        return base_evaluation(cache, key, compute, self._interrupt_if_asked)
+            return shared(partial(base_evaluation, cache, key, while_waiting=self._tell_waiting), compute)
+        return base_evaluation(cache, key, compute, while_waiting=self._wait_for_another)
+
+    def _wait_for_another(self) -> None:
+        self._interrupt_if_asked()
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        """Tell whoever watches that this run waits while another one evaluates their common initial model."""
 
     def _evaluation(self, seed: int) -> Evaluation:
         with own_random_state(self._seed(seed, "process", self._rank)):
@@ -366,7 +373,7 @@ class SamplingTrainer(GRPOTrainer):
 def initial_evaluation_key(
     config: TrainingConfig, model: str, recipe: Mapping[str, Any], seed_derivation: int, processes: int
 ) -> dict[str, Any]:
-    """Return all that an initial model's evaluation follows from, as JSON; no setting of training is in it.
+    """Return all that an initial model's evaluation follows from, for JSON; no setting of training is in it.
 
     Args:
         model: digest of the model's folder.
@@ -376,12 +383,12 @@ def initial_evaluation_key(
     return {
         "model": model,
         "weights": getattr(config.model, "weights_dtype", None),
-        "task": [config.task.model_dump(mode="json"), recipe],
-        "evaluation": evaluation.model_dump(mode="json", exclude={"every_steps", "probe_completions"}),
+        "task": [config.task.model_dump(), recipe],
+        "evaluation": evaluation.model_dump(exclude={"every_steps", "probe_completions"}),
         "longest": evaluation.max_completion_tokens or config.rollout.max_completion_tokens,
         "seed_derivation": seed_derivation,
-        "compute": config.compute.model_dump(mode="json"),
-        **({"engine": [engine.model_dump(mode="json"), vllm_version()]} if isinstance(engine, VLLMEngine) else {}),
+        "compute": config.compute.model_dump(),
+        **({"engine": [engine.model_dump(), vllm_version()]} if isinstance(engine, VLLMEngine) else {}),
         **({"processes": processes} if processes > 1 else {}),
     }
 

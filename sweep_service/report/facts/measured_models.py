@@ -10,7 +10,7 @@ from sweep_service.sweep.records import Evaluation
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """One model on the benchmarks on which it has been measured so far, by name."""
+    """A model, with its results on the benchmarks on which it has been measured so far, by name."""
 
     evaluation: Evaluation
     scores: Mapping[str, BenchmarkScore]

@@ -26,7 +26,7 @@ def problem_rates(inputs: ReportInputs) -> dict[str, dict[str, float]]:
     measuring: dict[tuple[str, ...], set[str]] = {}
     rates: dict[str, dict[str, float]] = {}
     for trial in confirm:
-        if trial.state is TrialState.SUCCEEDED and (found := by_trial.get(trial.id)):
+        if trial.state.evaluations_count and (found := by_trial.get(trial.id)):
             for counts in found:
                 if counts.names not in measuring:
                     measuring[counts.names] = _measuring(counts.names, halves=inputs.halves)

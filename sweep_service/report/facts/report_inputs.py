@@ -13,6 +13,7 @@ from sweep_service.report.model import REPORT_VERSION
 from sweep_service.sweep.budget import Spent, WorkTime
 from sweep_service.sweep.objective import used_measures
 from sweep_service.sweep.records import (
+    Attempt,
     BenchmarkResult,
     Checkpoint,
     Config,
@@ -22,6 +23,7 @@ from sweep_service.sweep.records import (
     Stage,
     Sweep,
     Trial,
+    ValidatedSweep,
 )
 from sweep_service.sweep.series import Series, TrialSeries
 from trainers.evaluation.problem_parts import PART_METRICS, part_metric
@@ -81,6 +83,8 @@ class ReportInputs:
     trials: tuple[Trial, ...]
     series: Mapping[str, TrialSeries]
     """Metrics of `CURVE_KEYS` by trial id; a trial that recorded none is left out."""
+    attempts: tuple[Attempt, ...] = ()
+    """Attempts of trials that were begun more than once, in the order in which they began."""
     samples: tuple[Sample, ...] = ()
     """Completions from the last evaluation of one trial of each config and stage."""
     checkpoints: tuple[Checkpoint, ...] = ()
@@ -90,6 +94,8 @@ class ReportInputs:
     evaluations: tuple[Evaluation, ...] = ()
     """Models that were to be measured on benchmarks, by number."""
     benchmark_results: tuple[BenchmarkResult, ...] = ()
+    validated_before: tuple[ValidatedSweep, ...] = ()
+    """Earlier sweeps from the same initial model that chose their configs by one of this sweep's benchmarks."""
     mlflow_url: str | None = None
     """Address at which people reach MLflow; None leaves its links out."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -138,7 +144,9 @@ class ReportInputs:
         digest = hashlib.sha256(f"{REPORT_VERSION}\n".encode())
         digest.update(self.sweep.model_dump_json(exclude={"epoch"}).encode())
         digest.update(to_json((self.configs, self.trials, self.samples, self.checkpoints, self.problem_counts)))
-        digest.update(to_json((self.evaluations, self.benchmark_results)))
+        for attempt in self.attempts:
+            digest.update(to_json((attempt.trial_id, attempt.number, attempt.held_from, attempt.held_s)))
+        digest.update(to_json((self.evaluations, self.benchmark_results, self.validated_before)))
         for trial in self.trials:
             if series := self.series.get(trial.id):
                 for name, array in series.arrays():

@@ -5,17 +5,24 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from sweep_service.report.facts.measured_models import MeasuredModel
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.trial_health import COLUMNS, trial_health, value_at
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
 from sweep_service.report.statistics.differences import mean_interval
-from sweep_service.sweep.labels import config_label, parameters
+from sweep_service.sweep.labels import parameters
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState
 
 
-def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportInputs) -> TrialRow:
-    """Return one trial as a row, with what its curves say about its health."""
+def trial_row(
+    trial: Trial, label: str, objective: float | None, inputs: ReportInputs, model: MeasuredModel | None
+) -> TrialRow:
+    """Return one trial as a row, with what its curves say about its health.
+
+    Args:
+        model: the trial's last model, if it has been measured on benchmarks.
+    """
     health = trial_health(trial, inputs)
     return TrialRow(
         **trial.model_dump(include=set(TrialRow.model_fields)),
@@ -26,6 +33,11 @@ def trial_row(trial: Trial, label: str, objective: float | None, inputs: ReportI
         tokens=value_at(inputs.present(trial.id, "tokens/total").values, -1),
         seconds=trial.held_s if trial.state.is_over and trial.held_s else None,
         mlflow_url=run_link(inputs.mlflow_url, trial.mlflow_run_id),
+        benchmarks={
+            name: score.avg_at_k
+            for name, score in (model.scores if model else {}).items()
+            if score.avg_at_k is not None
+        },
     )
 
 
@@ -39,14 +51,14 @@ def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:
     return math.sqrt(float(errors @ errors)) / len(errors) if errors.size else None
 
 
-def config_row(config: Config, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:
+def config_row(config: Config, label: str, trials: Sequence[TrialRow], varied: Sequence[str]) -> ConfigRow:
     """Return one config as a row, summed up over its trials."""
     params = parameters(config)
     whole = [trial for trial in trials if trial.state is TrialState.SUCCEEDED] or trials
     return ConfigRow(
         id=config.id,
         number=config.number,
-        label=config_label(config, varied),
+        label=label,
         roles=list(config.roles),
         loss=str(config.training.get("loss", {}).get("name", "")),
         params={name: params.get(name) for name in varied},

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sweep_service.report.figures.benchmark_entropy import benchmark_entropy_figures
 from sweep_service.report.figures.benchmark_passes import pass_figures
 from sweep_service.report.figures.entropy_by_beta import entropy_figures
 from sweep_service.report.figures.entropy_drivers import driver_figures
@@ -32,7 +33,7 @@ _SECTIONS: Final[tuple[tuple[str, str, bool, tuple[Make, ...]], ...]] = (
             pass_figures,
         ),
     ),
-    ("landscape", "Which values are good", True, (heatmap_figures, tradeoff_figures)),
+    ("landscape", "Which values are good", True, (heatmap_figures, tradeoff_figures, benchmark_entropy_figures)),
     ("tokens", "What the loss did with tokens", False, (region_figures,)),
     ("search", "The search", False, (search_figures,)),
     ("other", "More curves", False, (curve_figures("clip_fraction/low", "clip_fraction/high", "ppo_kl", "grad_norm"),)),

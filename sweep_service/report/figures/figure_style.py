@@ -50,7 +50,8 @@ TITLES: Final = {
 }
 """Title and unit of each metric."""
 
-
+ENTROPY_KEPT: Final = "entropy at the end / at the start"
+"""Title of the axis of retained entropy."""
 REGION_NAMES: Final = {
     "inside": "inside the clip range",
     "na_lp": "NA&LP (β1)",

@@ -1,22 +1,14 @@
 """The objective against the entropy that is left, with the Pareto front."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text
+from sweep_service.report.figures.figure_style import ENTROPY_KEPT, ConfigStyle, Figure, lower_fence, scatter, text
+from sweep_service.report.figures.point_names import NamedPoint, point_names
 from sweep_service.report.model import ConfigRow, Report, TradeoffPoint
 from sweep_service.sweep.records import Role
 
-_KEPT: Final = "entropy at the end / at the start"
 _MOST_NAMED: Final = 8
-_WIDTH: Final = 420
-_HEIGHT: Final = 260
-_LETTER: Final = 6
-_LINE: Final = 13
-_EDGE: Final = 20
-"""Pixels of a plot of usual size: its width and height between the outermost points, a letter, a line, and the room
-beyond the outermost points."""
 
 
 def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
@@ -43,7 +35,7 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     if min(objectives) < lowest:
         note += " Triangles at the lower edge: far below."
     layout: Figure = {
-        "xaxis": {"title": {"text": _KEPT}, "zeroline": False},
+        "xaxis": {"title": {"text": ENTROPY_KEPT}, "zeroline": False},
         "yaxis": {"title": {"text": "objective"}, "zeroline": False},
         "hovermode": "closest",
     }
@@ -63,66 +55,18 @@ def _edge(points: Sequence[TradeoffPoint]) -> float:
     return low - 0.08 * (high - low)
 
 
-@dataclass(frozen=True)
-class _Box:
-    """The area that a name covers, in pixels of a plot of usual size."""
-
-    left: float
-    right: float
-    middle: float
-
-    def meets(self, other: "_Box") -> bool:
-        """Say whether the two names would cover each other."""
-        return self.left < other.right and other.left < self.right and abs(self.middle - other.middle) < _LINE
-
-
 def _labels(
     named: Sequence[TradeoffPoint], points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], lowest: float
 ) -> list[Figure]:
-    """Write names where they cover no other name; a name without such a place is shown under the pointer."""
-    x_of = _pixels([point.entropy_kept for point in points], _WIDTH)
-    y_of = _pixels([max(point.objective, lowest) for point in points], _HEIGHT)
-    taken: list[_Box] = []
-    made: list[Figure] = []
-    for point in sorted(named, key=lambda point: (Role.BASELINE not in rows[point.config_id].roles, -point.objective)):
-        label = rows[point.config_id].label
-        places = _places(x_of(point.entropy_kept), y_of(max(point.objective, lowest)), len(label) * _LETTER)
-        free = [(where, box) for where, box in places if not any(box.meets(other) for other in taken)]
-        if free:
-            where, box = free[0]
-            taken.append(box)
-            made.append(_label(point, label, where, lowest))
-    return made
-
-
-def _pixels(values: Sequence[float], size: int) -> Callable[[float], float]:
-    """Return a function from a value to its place on an axis of `size` pixels."""
-    low, span = min(values), max(values) - min(values)
-    return lambda value: size * (value - low) / (span or 1)
-
-
-def _places(x: float, y: float, width: float) -> list[tuple[str, _Box]]:
-    """Return the places of a name beside its point that lie inside the plot, towards the middle first."""
-    sides = ("right", "left") if x < _WIDTH / 2 else ("left", "right")
-    starts = {"right": x + 8, "left": x - 8 - width}
-    return [
-        (f"{level} {side}", _Box(starts[side], starts[side] + width, y + shift))
-        for side in sides
-        for level, shift in (("top", _LINE), ("bottom", -_LINE), ("middle", 0))
-        if starts[side] > -_EDGE and starts[side] + width < _WIDTH + _EDGE
-    ]
-
-
-def _label(point: TradeoffPoint, label: str, where: str, lowest: float) -> Figure:
-    return _scatter(
-        "text",
-        [point],
-        lowest,
-        text=[f"  {text(label)}  "],
-        textposition=where,
-        textfont={"size": 11, "color": "@ink"},
-        hoverinfo="skip",
-        meta={"config": point.config_id, "seed": False},
+    """Write names, that of the baseline and then those of the best first."""
+    ordered = sorted(named, key=lambda point: (Role.BASELINE not in rows[point.config_id].roles, -point.objective))
+    return point_names(
+        [
+            NamedPoint(point.entropy_kept, max(point.objective, lowest), rows[point.config_id].label, point.config_id)
+            for point in ordered
+        ],
+        [point.entropy_kept for point in points],
+        [max(point.objective, lowest) for point in points],
     )
 
 

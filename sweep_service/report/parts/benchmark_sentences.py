@@ -9,7 +9,7 @@ from sweep_service.report.facts.measured_models import MeasuredModel
 from sweep_service.report.formatting import count, estimate, number
 from sweep_service.report.model import BenchmarkCell, BenchmarkDifference, BenchmarkRow, Outcome, Verdict
 from sweep_service.report.statistics.critical_values import student_critical
-from sweep_service.sweep.records import Role, Stage
+from sweep_service.sweep.records import Role, Stage, Sweep
 from sweep_service.sweep.spec import MIN_SEEDS, Benchmarks
 
 
@@ -46,7 +46,7 @@ def _stance(difference: BenchmarkDifference, label: str, outcome: Outcome) -> st
 
 
 def reading(
-    benchmarks: Benchmarks, rows: Sequence[BenchmarkRow], final: Sequence[MeasuredModel], family: int | None
+    sweep: Sweep, rows: Sequence[BenchmarkRow], final: Sequence[MeasuredModel], family: int | None
 ) -> list[str]:
     """Say how the table is to be read and how much its problems can show.
 
@@ -55,12 +55,12 @@ def reading(
         family: number of configs compared with the baseline at once; None without a baseline.
     """
     widths = [
-        _precision(name, [row.cells[column] for row in rows], final) for column, name in enumerate(benchmarks.names)
+        _precision(name, [row.cells[column] for row in rows], final) for column, name in enumerate(sweep.benchmarks)
     ]
-    if len(benchmarks.names) > 1 and (half := _half_width([row.cells[-1] for row in rows])) is not None:
+    if len(sweep.benchmarks) > 1 and (half := _half_width([row.cells[-1] for row in rows])) is not None:
         widths.append(f"The mean over benchmarks counts each the same; differences of it are known to ±{number(half)}.")
     how = ["There is no baseline, so no differences are given."] if family is None else _how_compared(rows, family)
-    return [*(width for width in widths if width), *how, *_missing(benchmarks, rows)]
+    return [*(width for width in widths if width), *how, *_missing(sweep.spec.benchmarks, rows)]
 
 
 def _how_compared(rows: Sequence[BenchmarkRow], family: int) -> list[str]:
@@ -112,7 +112,7 @@ def _half_width(cells: Sequence[BenchmarkCell | None]) -> float | None:
     return median(widths) if widths else None
 
 
-def _missing(benchmarks: Benchmarks, rows: Sequence[BenchmarkRow]) -> list[str]:
+def _missing(benchmarks: Benchmarks | None, rows: Sequence[BenchmarkRow]) -> list[str]:
     """Say how many models are not in the table and why; nothing if none is missing."""
     reasons = Counter[str]()
     for row in rows:
@@ -124,7 +124,7 @@ def _missing(benchmarks: Benchmarks, rows: Sequence[BenchmarkRow]) -> list[str]:
         f"{count(sum(reasons.values()), 'model')} not measured on every benchmark ({listed}): means leave these out, "
         "which flatters a config whose bad seeds are among them."
     ]
-    if benchmarks.at != "end":
+    if benchmarks is not None and benchmarks.at != "end":
         steps = ", ".join(str(step) for step in benchmarks.at)
         lines.append(f"The spec asks for models after step {steps}; this table has only those after the last step.")
     return lines

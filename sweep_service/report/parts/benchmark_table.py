@@ -46,10 +46,10 @@ class _Measured:
 
 def benchmark_table(facts: Facts) -> BenchmarkTable | None:
     """Return the table; None where the spec names no benchmarks."""
-    benchmarks = facts.inputs.sweep.spec.benchmarks
-    if benchmarks is None:
+    sweep = facts.inputs.sweep
+    if not sweep.benchmarks:
         return None
-    columns = _columns(benchmarks.names)
+    columns = _columns(sweep.benchmarks)
     final = final_models(facts.inputs)
     measured = [_of_config(row, facts, final) for row in _rows(facts)]
     compared = [one for one in measured if one and one.models and one.stage is Stage.CONFIRM and not _is_baseline(one)]
@@ -60,13 +60,13 @@ def benchmark_table(facts: Facts) -> BenchmarkTable | None:
     return BenchmarkTable(
         columns=[
             BenchmarkColumn(
-                benchmark=names[0] if column < len(benchmarks.names) else None, leader=_leader(rows, column)
+                benchmark=names[0] if column < len(sweep.benchmarks) else None, leader=_leader(rows, column)
             )
             for column, names in enumerate(columns)
         ],
         rows=rows,
         sentence=agreement(facts.verdict, rows),
-        text=reading(benchmarks, rows, list(final.values()), len(compared) if facts.baseline else None),
+        text=reading(sweep, rows, list(final.values()), len(compared) if facts.baseline else None),
     )
 
 
@@ -88,9 +88,8 @@ def _is_baseline(one: _Measured) -> bool:
 
 def _trials(facts: Facts, config_id: str, stage: Stage) -> list[Trial]:
     """Return a config's trials of one stage whose models are to be measured."""
-    spec = facts.inputs.sweep.spec
     own = [trial for trial in facts.inputs.trials if trial.config_id == config_id and trial.stage is stage]
-    return [trial for trial in own if is_measured(spec, trial)]
+    return [trial for trial in own if is_measured(facts.inputs.sweep, trial)]
 
 
 def _of_config(row: ConfigRow, facts: Facts, final: Mapping[str, MeasuredModel]) -> _Measured | None:
@@ -162,7 +161,8 @@ def _reason(trial: Trial, model: MeasuredModel | None, names: Sequence[str]) -> 
 
 
 def _evaluation_text(model: MeasuredModel) -> str:
-    return f"evaluation {model.evaluation.state.lower()}"
+    state = model.evaluation.state
+    return "asked for on fewer" if state is TrialState.SUCCEEDED else f"evaluation {state.lower()}"
 
 
 def _cell(models: Models, names: Sequence[str]) -> BenchmarkCell | None:

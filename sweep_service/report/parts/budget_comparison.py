@@ -113,11 +113,26 @@ def _run(trial: Trial, objective: float, inputs: ReportInputs) -> Run:
     total = inputs.present(trial.id, "tokens/total")
     if total.steps.size:
         spent["tokens"] = np.interp(steps, np.append(0, total.steps), np.append(0.0, total.values))
-    times = inputs.series[trial.id].eval_times[present]
-    start = float(times[0]) if steps[0] == 0 else trial.ended_at and trial.ended_at - trial.held_s
-    if trial.attempts <= 1 and start is not None and (times >= start).all():
-        spent["hours"] = (times - start) / _SECONDS * (spec.resources.gpus or 1)
+    seconds = _held_s(trial, inputs.series[trial.id].eval_times[present], inputs)
+    if seconds is not None:
+        start = seconds[0] if steps[0] == 0 else 0.0
+        spent["hours"] = (seconds - start) / _SECONDS * (spec.resources.gpus or 1)
     return Run(False, objective, _running(series.values[present], spec.objective.last), spent)
+
+
+def _held_s(trial: Trial, times: npt.NDArray[np.float64], inputs: ReportInputs) -> npt.NDArray[np.float64] | None:
+    """Return for how many seconds a trial had held its resources at these times, in all its attempts; None if unknown.
+
+    What it waited between two attempts is no cost; what it trained twice, because a crash lost it, is one.
+    """
+    spans = [(one.held_from, one.held_s) for one in inputs.attempts if one.trial_id == trial.id]
+    if trial.attempts <= 1 and trial.ended_at is not None:
+        spans = [(trial.ended_at - trial.held_s, trial.held_s)]
+    begins = [begin for begin, _ in spans if begin is not None]
+    if not begins or len(begins) < len(spans) or (times < min(begins)).any() or (np.diff(times) < 0).any():
+        return None
+    held = [np.clip(times - begin, 0.0, seconds) for begin, (_, seconds) in zip(begins, spans, strict=True)]
+    return np.sum(held, axis=0)
 
 
 def _running(values: npt.NDArray[np.float64], last: int) -> npt.NDArray[np.float64]:

@@ -7,6 +7,7 @@ from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.formatting import count
 from sweep_service.report.model import Caution, Comparison, TrialRow
+from sweep_service.report.parts.benchmark_doubts import chosen_by_before, not_measured
 from sweep_service.report.parts.doubts import (
     edge_of_space,
     evaluation_noise,
@@ -14,7 +15,7 @@ from sweep_service.report.parts.doubts import (
     underpowered,
     unequal_budget,
 )
-from sweep_service.report.parts.symptoms import symptoms
+from sweep_service.report.parts.symptoms import by_config, symptoms
 from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.sweep.budget import Spent, WorkTime, kept_for_later, room
 from sweep_service.sweep.endings import Ending
@@ -36,11 +37,14 @@ def cautions(facts: Facts) -> list[Caution]:
         _no_baseline(facts),
         _few_seeds(sweep, facts.verdict.comparison),
         _ended(trials, TrialState.FAILED, "failed; their results are missing, not zero", _FAILED),
+        _stopped_by_hand(facts),
         unequal_budget(facts),
         seed_disagreement(facts),
         evaluation_noise(facts),
         underpowered(facts.verdict),
         _ended(trials, TrialState.DIVERGED, f"diverged and count as {sweep.spec.objective.diverged:g}", _DIVERGED),
+        not_measured(facts),
+        chosen_by_before(facts),
         *symptoms(facts),
         *_warned(trials),
         edge_of_space(facts),
@@ -149,6 +153,21 @@ def _ended(trials: Sequence[TrialRow], state: TrialState, what: str, rule: str) 
     confirm = sum(trial.stage is Stage.CONFIRM for trial in ended)
     text = f"{len(ended)} of {count(len(trials), 'trial')} {what} ({confirm or 'none'} of them in the confirm stage)."
     return Caution(code=f"{state}_TRIALS", rule=rule, text=text, trials=[trial.id for trial in ended])
+
+
+def _stopped_by_hand(facts: Facts) -> Caution | None:
+    """Warn of the trials that somebody stopped, who has seen their curves: the sweep compares what they let live."""
+    stopped = [trial for trial in facts.trials if trial.state in (TrialState.STOPPED, TrialState.DISCARDED)]
+    if not stopped:
+        return None
+    counted = sum(trial.objective is not None for trial in stopped)
+    text = (
+        f"{len(stopped)} of {count(len(facts.trials), 'trial')} were stopped by hand; {counted or 'none'} of them "
+        f"{'counts' if counted == 1 else 'count'} with what was evaluated by then, the others have no result. "
+        f"{by_config(facts, stopped)}. A choice made by looking at curves biases means, differences and intervals."
+    )
+    rule = "Somebody stopped trials while the sweep went on."
+    return Caution(code="STOPPED_TRIALS", rule=rule, text=text, trials=[trial.id for trial in stopped])
 
 
 def _warned(trials: Sequence[TrialRow]) -> list[Caution]:

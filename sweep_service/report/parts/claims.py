@@ -224,9 +224,9 @@ def _no_more_divergences(facts: Facts) -> Claim | None:
 
 
 def _gone_wrong(facts: Facts, rows: Sequence[ConfigRow]) -> tuple[int, int]:
-    """Return the number of trials that diverged or collapsed, and of those that succeeded or diverged."""
+    """Return the number of trials that diverged or collapsed, and of those that have a result."""
     ids = {row.id for row in rows}
-    kept = [t for t in facts.trials if t.config_id in ids and t.state.has_result]
+    kept = [t for t in facts.trials if t.config_id in ids and t.objective is not None]
     return sum(trial.reward_collapsed for trial in kept), len(kept)
 
 

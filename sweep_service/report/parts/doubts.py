@@ -12,7 +12,7 @@ from sweep_service.report.model import Caution, Comparison, Outcome, StageResult
 from sweep_service.report.statistics.critical_values import POWER
 from sweep_service.report.statistics.differences import MIN_SEEDS, RELEVANT
 from sweep_service.sweep.labels import short_name, value_text
-from sweep_service.sweep.records import Stage, TrialState
+from sweep_service.sweep.records import Stage
 
 APART: Final = 6.0
 """Number of median absolute deviations (scaled to a normal's sd) from which a seed stands apart. With 3 to 6 pairs of
@@ -142,7 +142,7 @@ def unequal_budget(facts: Facts) -> Caution | None:
         return None
     stage = Stage.CONFIRM if comparison else Stage.TUNE
     mine, theirs = (
-        [t for t in facts.trials_of(id_) if t.stage is stage and t.state is TrialState.SUCCEEDED]
+        [t for t in facts.trials_of(id_) if t.stage is stage and t.state.evaluations_count]
         for id_ in (facts.best.id, other.id)
     )
     if not mine or not theirs:

@@ -92,11 +92,11 @@ def _caution(rule: _Rule, signs: Mapping[str, _Sign], facts: Facts) -> Caution:
     worst = max(hit, key=lambda trial: (signs[trial.id].badness, -trial.number))
     example = f"{worst.label}, {worst.stage} seed {worst.seed}: {signs[worst.id].words}"
     lead = "Worst: trial" if len(hit) > 1 else "Trial"
-    text = f"{_by_config(facts, hit)}. {lead} {worst.number} ({example})."
+    text = f"{by_config(facts, hit)}. {lead} {worst.number} ({example})."
     return Caution(code=rule.code, rule=rule.words, text=text, trials=[trial.id for trial in hit])
 
 
-def _by_config(facts: Facts, hit: Sequence[TrialRow]) -> str:
+def by_config(facts: Facts, hit: Sequence[TrialRow]) -> str:
     """Count trials by config, the best configs first: `β1=1 β2=1: 2 of 2 trials; …`."""
     rows = [row for row in in_order(facts.rows) if any(trial.config_id == row.id for trial in hit)]
     parts = [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from sweep_service.report.facts.trial_health import COLUMNS
-from sweep_service.report.model import ConfigRow, Report, StageResult, TrialRow
+from sweep_service.report.model import BenchmarkCell, BenchmarkTable, ConfigRow, Report, StageResult, TrialRow
 from sweep_service.report.render.views import Delta, deltas, reference, varied
 from sweep_service.sweep.records import Stage
 
@@ -56,15 +56,18 @@ def _is_number(text: str) -> bool:
 def _trials(report: Report) -> tuple[list[str], list[list[Any]]]:
     names, configs = varied(report), {row.id: row for row in report.configs}
     head, tail = ["trial_id", "trial", "config_id", "config", "roles"], ["warnings", "message", "mlflow_url"]
+    measured = report.benchmarks.names if report.benchmarks else []
     rows = [
         [
             trial.id, trial.number, trial.config_id, trial.label, " ".join(configs[trial.config_id].roles),
             *(configs[trial.config_id].params.get(name) for name in names), *_fields(trial, _TRIAL_FIELDS),
+            *(trial.benchmarks.get(name) for name in measured),
             " ".join(warning.code for warning in trial.warnings), trial.message, trial.mlflow_url,
         ]
         for trial in report.trials
     ]  # fmt: skip
-    return [*head, *names, *_TRIAL_FIELDS, *tail], rows
+    scores = [f"benchmark/{name}" for name in measured]
+    return [*head, *names, *_TRIAL_FIELDS, *scores, *tail], rows
 
 
 def _fields(row: TrialRow | ConfigRow, names: Sequence[str]) -> list[Any]:
@@ -80,14 +83,15 @@ def _configs(report: Report) -> tuple[list[str], list[list[Any]]]:
         "confirm_mean", "confirm_low", "confirm_high", "confirm_sd", "confirm_n", "confirm_planned",
         "tune_mean", "tune_sd", "tune_n", "tune_planned",
         "reference_id", "confirm_delta", "confirm_delta_low", "confirm_delta_high", "tune_delta",
-        *_CONFIG_FIELDS,
+        *_CONFIG_FIELDS, *_benchmark_columns(report.benchmarks),
     ]  # fmt: skip
+    benchmarks = _benchmarks(report.benchmarks)
     rows = [
         [
             row.id, row.number, row.label, " ".join(row.roles), row.loss, *(row.params.get(name) for name in names),
             *_stage(row.confirm, interval=True), *_stage(row.tune, interval=False),
             against.id if against else None, *_delta(confirm.get(row.id)), *_delta(tune.get(row.id))[:1],
-            *_fields(row, _CONFIG_FIELDS),
+            *_fields(row, _CONFIG_FIELDS), *benchmarks.get(row.id, [None] * len(_benchmark_columns(report.benchmarks))),
         ]
         for row in report.configs
     ]  # fmt: skip
@@ -103,3 +107,32 @@ def _stage(result: StageResult | None, *, interval: bool) -> list[Any]:
 
 def _delta(delta: Delta | None) -> list[Any]:
     return [None, None, None] if delta is None else [delta.difference, delta.low, delta.high]
+
+
+def _benchmark_columns(table: BenchmarkTable | None) -> list[str]:
+    """Return the names of the columns of `_benchmarks`: five for each benchmark and for their mean."""
+    if table is None:
+        return []
+    names = [f"benchmark/{column.benchmark or 'mean'}" for column in table.columns]
+    parts = ("", "_n", "_delta", "_delta_low", "_delta_high")
+    return ["benchmark_stage", *(f"{name}{part}" for name in names for part in parts)]
+
+
+def _benchmarks(table: BenchmarkTable | None) -> dict[str, list[Any]]:
+    """Return by config id the stage of the measured trials, then each score with its seeds and its distance."""
+    return {
+        row.config_id: [row.stage, *(value for cell in row.cells for value in _score(cell))]
+        for row in (table.rows if table else [])
+        if not row.initial
+    }
+
+
+def _score(cell: BenchmarkCell | None) -> list[Any]:
+    if cell is None:
+        return [None] * 5
+    difference = cell.difference
+    return [
+        cell.mean,
+        cell.num_seeds,
+        *([difference.difference, difference.low, difference.high] if difference else [None, None, None]),
+    ]

@@ -5,15 +5,16 @@ Made from the report and the exported trial. Whatever users wrote is escaped.
 
 import json
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from sweep_service.report.formatting import NOTHING, estimate, number
-from sweep_service.report.model import BestConfig, ConfigRow, Report
+from sweep_service.report.formatting import NOTHING, count, estimate, number
+from sweep_service.report.model import BenchmarkTable, BestConfig, ConfigRow, Report
 from sweep_service.report.parts.best_config import FILE_NAME, commented, train_command
 from sweep_service.report.render import views
 from sweep_service.report.render.markdown import bullets, fenced, plain, table
 from sweep_service.schemas import TrialView
-from sweep_service.sweep.records import Stage
+from sweep_service.sweep.records import Role, Stage
 from trainers.catalog.entries import ModelEntry
 from trainers.yaml_text import write_yaml
 
@@ -47,6 +48,7 @@ def model_card(report: Report, best: BestConfig, exported: Exported) -> str:
         "## What the sweep found",
         _finding(report),
         table(*_results(report, best, exported)),
+        *(_benchmarks(report.benchmarks, report, best, exported) if report.benchmarks else ()),
         "## This model",
         _this_model(exported),
         "## What was trained",
@@ -151,6 +153,42 @@ def _comparator(report: Report, best: BestConfig, rows: Mapping[str, ConfigRow])
     return None if reference is None or reference.id == best.config_id else reference
 
 
+def _benchmarks(measured: BenchmarkTable, report: Report, best: BestConfig, exported: Exported) -> list[str]:
+    """Return the section with this model's scores, its configuration's, the initial model's and the baseline's."""
+    own = next((row.benchmarks for row in report.trials if row.id == exported.trial.id), {})
+    baselines = {row.id for row in report.configs if Role.BASELINE in row.roles}
+    config = next((row for row in measured.rows if row.config_id == best.config_id and not row.initial), None)
+    others = [row for row in measured.rows if row is not config and (row.initial or row.config_id in baselines)]
+    lines: list[Sequence[str]] = []
+    for place, name in enumerate(views.column_names(measured)):
+        names = measured.names if name not in measured.names else [name]
+        scores = [own[one] for one in names if one in own]
+        cell = config.cells[place] if config else None
+        lines.append(
+            (
+                plain(name) + (f", avg@{cell.k}" if cell and cell.k is not None else ""),
+                number(fmean(scores) if len(scores) == len(names) else None),
+                f"{number(cell.mean)} ({count(cell.num_seeds, 'seed')})" if cell else NOTHING,
+                estimate(delta.difference, delta.low, delta.high, sign=True)
+                if cell and (delta := cell.difference)
+                else NOTHING,
+                *(number(other.mean if (other := row.cells[place]) else None) for row in others),
+            )
+        )
+    header = (
+        "benchmark",
+        "this model",
+        plain(best.label),
+        "minus baseline, 95 %",
+        *(plain(row.label) for row in others),
+    )
+    how = (
+        "Scores of configurations are means over training seeds. Differences are paired by seed and by problem; their "
+        "intervals count other seeds and other problems of the same kind. No benchmark chose this configuration."
+    )
+    return ["## Benchmarks", plain(measured.sentence), table(header, lines), how]
+
+
 def _this_model(exported: Exported) -> str:
     trial, facts = exported.trial, exported.facts
     evaluated = (
@@ -220,8 +258,10 @@ def _origin(report: Report, best: BestConfig, exported: Exported) -> list[tuple[
 
 
 def _limits(report: Report, exported: Exported) -> list[str]:
+    beyond = " and on the benchmarks above" if report.benchmarks else " only"
+    chose = "others of which" if report.halves else "which also"
     limits = [
-        "Measured on this sweep's validation problems only, which also chose the configuration; nothing is known of "
+        f"Measured on this sweep's validation problems, {chose} chose the configuration,{beyond}; nothing is known of "
         "other tasks, of safety or of bias.",
         "Licence: as the base model's and the data's; this card knows neither.",
     ]

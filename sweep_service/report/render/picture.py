@@ -47,6 +47,8 @@ _WIDTH: Final = 12.5
 """Width of the picture in inches."""
 _TITLE_LETTERS: Final = 112
 """Largest number of letters in a line of the verdict above the panels."""
+_FOOT_LETTERS: Final = 165
+"""Largest number of letters in a line of what is said of benchmarks below the panels."""
 _LEGEND_LETTERS: Final = 150
 """Largest number of letters in a line of the legend, each label's line sample included."""
 _FEW: Final = 6
@@ -74,7 +76,7 @@ def _overview(report: Report) -> Figure:
     shown = [row for row in sorted(report.configs, key=lambda row: row.number) if styles[row.id].shown]
     named = [row for row in shown if row.id in drawn]
     columns = max(1, min(len(named), _LEGEND_LETTERS // (8 + max((len(row.label) for row in named), default=1))))
-    heights = [4.9 + 0.22 * -(-len(named) // columns), 1.1 + 0.3 * len(seeds)]
+    heights = [4.9 + 0.22 * -(-len(named) // columns), 1.1 + 0.3 * len(seeds) + 0.45 * (report.benchmarks is not None)]
     figure = Figure(figsize=(_WIDTH, sum(heights)), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.07))
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(2, 1, height_ratios=heights)
@@ -87,6 +89,9 @@ def _overview(report: Report) -> Figure:
     _draw_curves(accuracy, report, by_name.get(report.objective.partition("@")[0], "eval/avg_at_k"), styles)
     _draw_seeds(below.subplots(), report, seeds, styles)
     _draw_legend(above, named, styles, columns)
+    if report.benchmarks is not None:
+        said = textwrap.fill(literal(f"Benchmarks. {report.benchmarks.sentence}"), _FOOT_LETTERS)
+        below.supxlabel(said, x=0.01, ha="left", fontsize=9.5, parse_math=False)
     lead = f"{report.sweep.name}: {'interim. ' if report.interim else ''}"
     title = textwrap.fill(literal(lead + report.verdict.sentence), _TITLE_LETTERS)
     above.suptitle(title, x=0.01, ha="left", fontsize=12.5, fontweight="bold", parse_math=False)

@@ -64,6 +64,15 @@ def play(store: Store, sweep_id: str, level: float | None = None) -> Fence:
     return fence
 
 
+def fail_first(store: Store, sweep_id: str) -> None:
+    """Fail the first pending trial, and leave the sweep to whoever claims it next."""
+    fence = claim(store, sweep_id)
+    trial = store.list_trials(sweep_id, states=[TrialState.PENDING])[0]
+    attempt = store.start_attempt(fence, trial.id, f"/nowhere/{trial.id}/{{attempt}}")
+    store.finish_attempt(fence, attempt, Ending.FAILED, "the reward cannot be imported", 0)
+    store.release_lease(fence)
+
+
 def finish(store: Store, fence: Fence, state: SweepState = SweepState.SUCCEEDED) -> None:
     """End the sweep, with a report if it succeeded."""
     if state is SweepState.SUCCEEDED:

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from sweep_service.client import Client
-from sweep_service.errors import InvalidSpec, NotFound
+from sweep_service.errors import Conflict, InvalidSpec, NotFound
 from sweep_service.report.build import build
 from sweep_service.settings import Settings
 from sweep_service.store import Fence
+from sweep_service.sweep.added_benchmarks import BenchmarksRequest
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.evaluations import missing_evaluations
-from sweep_service.sweep.records import Evaluation
+from sweep_service.sweep.records import Evaluation, SweepState
 from sweep_service.worker.reports import gather
 from tests.integration.api.conftest import Served, Sweeps
-from tests.integration.api.played_sweep import SPEC, finish, play
+from tests.integration.api.played_sweep import SPEC, claim, finish, play
 from tests.stored_sweeps import benchmark_event
 
 NAMES = ["arithmetic", "expressions"]
@@ -39,8 +40,8 @@ def sweep_id(served: Served) -> str:
     """A sweep whose trials have ended and whose models are measured; the last trial diverged."""
     sweep = served.http.post("/v1/sweeps", json=MEASURED).json()
     fence, store = play(served.store, sweep["id"]), served.store
-    spec = store.get_sweep(fence.sweep_id).spec
-    new = missing_evaluations(spec, store.list_configs(fence.sweep_id), store.list_trials(fence.sweep_id), [])
+    sweep = store.get_sweep(fence.sweep_id)
+    new = missing_evaluations(sweep, store.list_configs(fence.sweep_id), store.list_trials(fence.sweep_id), [])
     store.add_evaluations(fence, new)
     for evaluation in new:
         measure(served, fence, evaluation)
@@ -172,10 +173,9 @@ def test_the_command_says_which_models_are_not_measured_and_why(served: Served, 
     sweep_id = served.http.post("/v1/sweeps", json=MEASURED).json()["id"]
     assert "nothing is measured" in sweeps("benchmarks", "scores").err
     fence, store = play(served.store, sweep_id), served.store
-    new = missing_evaluations(
-        store.get_sweep(sweep_id).spec, store.list_configs(sweep_id), store.list_trials(sweep_id), []
-    )
+    new = missing_evaluations(store.get_sweep(sweep_id), store.list_configs(sweep_id), store.list_trials(sweep_id), [])
     store.add_evaluations(fence, new)
+    assert sweeps("benchmarks", "scores").out == ""  # no table without a score
     measure(served, fence, new[0])
     store.end_waiting(fence, Ending.FAILED, "the weights of its trial are gone", new[1].id)
     ran = sweeps("benchmarks", "scores")
@@ -199,3 +199,99 @@ def test_watching_tells_of_each_model_that_is_measured(served: Served, sweeps: S
     assert "8 models to be measured on benchmarks" in told
     assert "initial model: arithmetic avg@k 0.000" in told
     assert "seed 1 tune, step 80: expressions avg@k 0.500" in told
+
+
+PLAIN = SPEC | {"training": {"steps": 80, "task": {"name": "word_problems"}}}
+
+
+def ended(served: Served) -> str:
+    """Return the id of a sweep that has SUCCEEDED and named no benchmarks."""
+    sweep_id = served.http.post("/v1/sweeps", json=PLAIN).json()["id"]
+    fence = play(served.store, sweep_id)
+    finish(served.store, fence)
+    served.store.release_lease(fence)
+    return sweep_id
+
+
+def test_benchmarks_can_be_added_to_a_sweep_that_has_succeeded(served: Served, client: Client) -> None:
+    sweep_id = ended(served)
+    asked = BenchmarksRequest(names=("arithmetic",), of=("best", "baseline"), samples=4)
+    view = client.add_benchmarks(sweep_id, asked)
+    assert (view.state, view.ended_at, view.spec.benchmarks) == (SweepState.QUEUED, None, None)
+    (added,) = view.added_benchmarks
+    assert (added.names, added.samples, len(added.trials)) == (("arithmetic",), 4, 4)
+    assert client.add_benchmarks(sweep_id, asked) == view  # asked again, it is opened once
+    other = served.http.post(f"/v1/sweeps/{sweep_id}/benchmarks", json={"names": ["arithmetic"], "samples": 8})
+    assert (other.status_code, other.json()["code"]) == (422, "INVALID_SPEC")  # other samples
+    more = served.http.post(f"/v1/sweeps/{sweep_id}/benchmarks", json={"names": ["arithmetic"], "of": ["all"]})
+    assert more.status_code == 409  # sampled as before, for it says nothing else
+    assert "is QUEUED, for other benchmarks are being measured" in more.json()["detail"]
+    assert served.store.list_evaluations(sweep_id) == []  # the runner makes them
+    assert [event.type for event in client.events(sweep_id)][-2:] == ["sweep.benchmarks_added", "sweep.state_changed"]
+
+
+def test_what_was_not_measured_is_tried_again_with_all_that_was_added(served: Served, client: Client) -> None:
+    sweep_id, store, of = ended(served), served.store, ["baseline"]
+    client.add_benchmarks(sweep_id, {"names": ["arithmetic"], "of": of})
+    fence, sweep = claim(store, sweep_id), store.get_sweep(sweep_id)
+    store.add_evaluations(
+        fence, missing_evaluations(sweep, store.list_configs(sweep_id), store.list_trials(sweep_id), [])
+    )
+    for number, name in enumerate(("arithmetic", "expressions"), 1):
+        finish(store, fence)
+        store.release_lease(fence)
+        assert {one.state for one in client.evaluations(sweep_id)} == {"CANCELLED"}
+        view = client.add_benchmarks(sweep_id, {"names": [name], "of": of})
+        assert (view.state, len(view.added_benchmarks)) == (SweepState.QUEUED, number)
+        again = {(one.state.value, one.total_steps) for one in client.evaluations(sweep_id)}
+        assert again == {("PENDING", number)}
+        fence = claim(store, sweep_id)
+
+
+def test_what_has_been_measured_is_not_measured_again(served: Served, client: Client, sweep_id: str) -> None:
+    fence = Fence(sweep_id, served.store.get_sweep(sweep_id).epoch)
+    finish(served.store, fence)
+    served.store.release_lease(fence)
+    asked = {"names": NAMES, "of": ["all"], "samples": 4}
+    assert client.add_benchmarks(sweep_id, asked).state is SweepState.SUCCEEDED
+    assert client.get(sweep_id).added_benchmarks == ()
+
+
+def test_benchmarks_that_cannot_be_added_are_refused_with_their_places(served: Served, client: Client) -> None:
+    sweep_id = ended(served)
+    with pytest.raises(InvalidSpec) as caught:
+        client.add_benchmarks(sweep_id, {"names": ["nosuch"], "of": ["winner"], "sample": 4})
+    assert {error.pointer for error in caught.value.errors} == {"/sample"}
+    with pytest.raises(InvalidSpec) as caught:
+        client.add_benchmarks(sweep_id, {"names": ["nosuch"], "of": ["winner"]})
+    assert {error.pointer for error in caught.value.errors} == {"/names", "/of"}
+    with pytest.raises(InvalidSpec) as caught:
+        client.add_benchmarks(sweep_id, {"names": ["arithmetic"], "of": ["", "w" * 1000]})
+    assert [error.pointer for error in caught.value.errors] == ["/of/0", "/of/1"]
+    assert caught.value.summary == "the benchmarks cannot be added, for 2 reasons"
+    with pytest.raises(NotFound):
+        client.add_benchmarks("swp_nosuch", {"names": ["arithmetic"]})
+
+
+def test_benchmarks_wait_until_a_sweep_has_succeeded_and_are_never_added_to_one_that_will_not(client: Client) -> None:
+    sweep = client.submit(PLAIN)
+    with pytest.raises(Conflict, match=r"is QUEUED: .* ask again then"):
+        client.add_benchmarks(sweep.id, {"names": ["arithmetic"]})
+    client.cancel(sweep.id)
+    with pytest.raises(Conflict, match=r"is CANCELLED: .* export a checkpoint"):
+        client.add_benchmarks(sweep.id, {"names": ["arithmetic"]})
+
+
+def test_the_command_adds_benchmarks(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = ended(served)
+    ran = sweeps("benchmarks", "run", sweep_id, "--names", "arithmetic", "--of", "baseline", "--samples", "2")
+    assert ran.code == 0
+    assert "QUEUED again" in ran.err
+    sweep = served.store.get_sweep(sweep_id)
+    assert [(one.names, one.samples, len(one.trials)) for one in sweep.added_benchmarks] == [(("arithmetic",), 2, 2)]
+    finish(served.store, claim(served.store, sweep_id))
+    assert "arithmetic added, for the models of 2 trials" in sweeps("watch", sweep_id).err
+    ran = sweeps("benchmarks", "run", sweep_id, "--names", "nosuch")
+    assert ran.code != 0
+    assert "error: the benchmarks cannot be added, for one reason" in ran.err
+    assert "nosuch is not in the catalog" in ran.err

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import math
 import threading
 from pathlib import Path
 
@@ -79,6 +80,16 @@ def test_errors_are_those_of_the_service(served: Served, client: Client) -> None
     with pytest.raises(Refused) as refusal:
         list(client.curves(sweep.id, []))
     assert refusal.value.problem.code == "INVALID_REQUEST"
+
+
+def test_what_json_does_not_have_is_refused_with_its_place(client: Client) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        client.submit(SPEC | {"space": {"loss.beta1": [0.0, math.inf]}, "name": "\udcff"})
+    assert {error.pointer for error in caught.value.errors} == {"/name", "/space/loss.beta1/1"}
+    with pytest.raises(InvalidSpec) as caught:
+        client.add_benchmarks("swp_0", {"names": ["arithmetic"], "temperature": math.nan})
+    assert caught.value.summary == "the benchmarks cannot be added, for one reason"
+    assert str(caught.value) == "/temperature: nan is not a number that JSON has; give a finite one"
 
 
 def test_cancelling_an_ended_sweep_is_a_conflict(served: Served, client: Client) -> None:

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import SweepState
 from sweep_service.worker.reports import gather
 from tests.integration.api.conftest import Served
-from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, play
 from trainers.config import TrainingConfig
 
 
@@ -74,6 +74,73 @@ def test_sweeps_are_listed_by_their_labels(served: Served) -> None:
     assert [item["labels"] for item in listed] == [named[name] for name in ("c", "b", "a")]
     for wrong in ("team", "=rl", "Team=rl", "team=\0"):
         assert served.http.get("/v1/sweeps", params={"label": wrong}).status_code == 422
+
+
+def test_sweeps_are_listed_by_text_and_by_date(served: Served) -> None:
+    ids = {name: submit(served, name=name) for name in ("betas-1.5b", "betas_7b", "losses")}
+    first_at, second_at, third_at = (served.store.get_sweep(sweep_id).created_at for sweep_id in ids.values())
+    second = datetime.fromtimestamp((first_at + second_at) / 2, UTC).isoformat()
+    third = datetime.fromtimestamp((second_at + third_at) / 2, UTC).isoformat()
+    for filters, names in (
+        ({"text": "BETAS"}, ["betas_7b", "betas-1.5b"]),
+        ({"text": "_"}, ["losses", "betas_7b", "betas-1.5b"]),  # of all ids
+        ({"text": "s_7"}, ["betas_7b"]),
+        ({"text": "a%b"}, []),
+        ({"text": ids["losses"][-8:].upper()}, ["losses"]),
+        ({"created_after": second}, ["losses", "betas_7b"]),
+        ({"created_before": second}, ["betas-1.5b"]),
+        ({"created_before": second, "text": "losses"}, []),
+        ({"created_after": "2020-01-01", "created_before": "2100-01-01T00:00:00+02:00"}, list(ids)[::-1]),
+        ({"created_after": third}, ["losses"]),
+        ({"created_after": "2100-01-01"}, []),
+    ):
+        listed = served.http.get("/v1/sweeps", params=filters).json()["items"]
+        assert [item["name"] for item in listed] == names, filters
+    refused = served.http.get("/v1/sweeps", params={"created_before": "1764000000"})
+    assert "2026-11-23" in refused.json()["errors"][0]["detail"]
+    for wrong in ({"created_after": "yesterday"}, {"text": "\0"}, {"text": "x" * 65}, {"created_before": "2026-13-01"}):
+        assert served.http.get("/v1/sweeps", params=wrong).status_code == 422, wrong
+    first = served.http.get("/v1/sweeps", params={"text": "betas", "page_size": 1}).json()
+    rest = {"text": "betas", "page_size": 1, "page_token": first["next_page_token"]}
+    assert [item["name"] for item in served.http.get("/v1/sweeps", params=rest).json()["items"]] == ["betas-1.5b"]
+
+
+def test_configs_with_the_same_parameters_have_labels_of_their_own(served: Served) -> None:
+    sweep_id = submit(served, space={"loss.beta1": [0, 0.5], "loss.epsilon": 0.2})
+    finish(served.store, play(served.store, sweep_id, level=0.5))
+    configs = served.http.get(f"/v1/sweeps/{sweep_id}/configs").json()["items"]
+    assert configs[0]["params"] == configs[1]["params"] == {"loss.beta1": 0, "loss.epsilon": 0.2}
+    assert [config["label"] for config in configs[:2]] == [
+        "beta1=0 epsilon=0.2 beta2=0",
+        "beta1=0 epsilon=0.2 beta2=1",
+    ]
+    best = served.http.get(f"/v1/sweeps/{sweep_id}/best").json()
+    assert best["label"] == next(config["label"] for config in configs if config["id"] == best["config_id"])
+    yaml_text = served.http.get(f"/v1/sweeps/{sweep_id}/best", params={"format": "yaml"}).text
+    assert yaml_text.startswith(f"# {best['config_id']}: {best['label']}\n")
+
+
+def test_the_metrics_of_a_sweep_are_listed_and_others_refused(served: Served) -> None:
+    sweep_id = submit(served)
+    url = f"/v1/sweeps/{sweep_id}/metrics"
+    assert served.http.get(f"{url}/keys").json()["items"] == []
+    finish(served.store, play(served.store, sweep_id))
+    first = served.http.get(f"{url}/keys", params={"page_size": 2}).json()
+    rest = served.http.get(f"{url}/keys", params={"page_size": 9, "page_token": first["next_page_token"]}).json()
+    listed = {item["key"]: item for item in first["items"] + rest["items"]}
+    assert list(listed) == ["entropy", "entropy/na_lp", "eval/avg_at_k", "eval/pass_at_k", "loss", "reward/mean"]
+    assert listed["entropy"]["unit"] == "nats"
+    assert "mean over problems" in listed["eval/avg_at_k"]["meaning"]
+    assert len(served.http.get(url, params={"keys": ",".join(listed)}).json()["items"]) == 8 * len(listed)
+    assert served.http.get(url, params={"keys": "grad_norm"}).json()["items"] == []  # known, but not recorded
+    refused = served.http.get(url, params={"keys": "entorpy,loss,zzz"})
+    assert (refused.status_code, refused.json()["code"]) == (422, "INVALID_REQUEST")
+    details = [error["detail"] for error in refused.json()["errors"]]
+    assert [detail.split(";")[0] for detail in details] == ["there is no metric 'entorpy'", "there is no metric 'zzz'"]
+    assert "did you mean 'entropy'" in details[0]
+    assert "did you mean" not in details[1]
+    assert "/metrics/keys" in details[1]
+    assert served.http.get("/v1/sweeps/swp_none/metrics", params={"keys": "entorpy"}).status_code == 404
 
 
 def test_every_time_is_there_as_a_number_and_as_text(served: Served) -> None:
@@ -158,7 +225,7 @@ def test_metrics_can_be_cut_to_some_trials_and_the_last_points(served: Served) -
     sweep_id = submit(served)
     play(served.store, sweep_id)
     trial = served.http.get(f"/v1/sweeps/{sweep_id}/trials").json()["items"][2]
-    params = {"keys": ["entropy", "eval/avg_at_k", "entropy/na_lp", "unknown"], "trial": trial["id"], "last": 1}
+    params = {"keys": ["entropy", "eval/avg_at_k", "entropy/na_lp", "grad_norm"], "trial": trial["id"], "last": 1}
     curves = served.http.get(f"/v1/sweeps/{sweep_id}/metrics", params=params).json()["items"]
     assert [(curve["key"], curve["steps"]) for curve in curves] == [
         ("entropy", [80]),
@@ -269,6 +336,89 @@ def test_cancelling_ends_a_waiting_sweep_in_the_request(served: Served) -> None:
     assert set(first.json()["trials"]) == {"CANCELLED"}
 
 
+def test_an_extension_opens_an_ended_sweep_once(served: Served) -> None:
+    sweep_id = submit(served)
+    finish(served.store, play(served.store, sweep_id))
+    before = served.http.get(f"/v1/sweeps/{sweep_id}").json()
+    more = {"seeds": {"tune": [*before["spec"]["seeds"]["tune"], 77]}}
+    answers = [served.http.post(f"/v1/sweeps/{sweep_id}/extend", json=more) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
+    assert answers[0].json()["state"] == "QUEUED"
+    assert answers[0].json()["spec"]["seeds"]["tune"][-1] == 77
+    told = [event for event in served.store.list_events(sweep_id) if event.type == "sweep.extended"]
+    assert [event.data["changes"] for event in told] == [more]
+    assert len(told[0].data["by"]) == 8
+    refused = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json={"seeds": {"tune": [77]}})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/seeds/tune")
+
+
+def test_failed_trials_are_tried_again_all_or_one(served: Served) -> None:
+    sweep_id = submit(served)
+    fail_first(served.store, sweep_id)
+    finish(served.store, play(served.store, sweep_id))
+    trials = served.store.list_trials(sweep_id)
+    (failed, *_) = [trial for trial in trials if trial.state is TrialState.FAILED]
+    answer = served.http.post(f"/v1/trials/{failed.id}/retry")
+    assert (answer.status_code, answer.json()["state"]) == (200, "QUEUED")
+    assert served.store.get_trial(failed.id).state is TrialState.PENDING
+    assert served.http.post(f"/v1/trials/{failed.id}/retry").json() == answer.json()
+    ended = next(trial for trial in trials if trial.state is TrialState.SUCCEEDED)
+    refused = served.http.post(f"/v1/trials/{ended.id}/retry")
+    assert (refused.status_code, "is SUCCEEDED" in refused.json()["detail"]) == (409, True)
+    answer = served.http.post(f"/v1/sweeps/{sweep_id}/retry-failed")
+    assert answer.status_code == 200
+    assert TrialState.FAILED not in {trial.state for trial in served.store.list_trials(sweep_id)}
+    for path in ("trials/trl_0/retry", "sweeps/swp_0/retry-failed", "sweeps/swp_0/extend"):
+        assert served.http.post(f"/v1/{path}", json={}).status_code == 404
+    served.http.post(f"/v1/sweeps/{sweep_id}/cancel")
+    assert served.http.post(f"/v1/sweeps/{sweep_id}/extend", json={}).status_code == 409
+
+
+def test_one_trial_is_stopped_and_tried_again(served: Served) -> None:
+    sweep_id = submit(served)
+    waits, discarded, *_ = served.store.list_trials(sweep_id)
+    first, again = (served.http.post(f"/v1/trials/{waits.id}/stop") for _ in range(2))
+    assert (first.status_code, first.json()) == (200, again.json())
+    assert first.json()["trials"]["STOPPED"] == 1
+    assert served.http.post(f"/v1/trials/{discarded.id}/stop?counts=false").json()["trials"]["DISCARDED"] == 1
+    refused = served.http.post(f"/v1/trials/{discarded.id}/stop?counts=true")
+    assert (refused.status_code, "already ended as DISCARDED" in refused.json()["detail"]) == (409, True)
+    told = [event for event in served.store.list_events(sweep_id) if event.type == "trial.stop_requested"]
+    assert [(event.data["trial_id"], event.data["counts"]) for event in told] == [
+        (waits.id, True),
+        (discarded.id, False),
+    ]
+    assert {len(event.data["by"]) for event in told} == {8}
+    rows = {row["id"]: row for row in served.http.get(f"/v1/sweeps/{sweep_id}/trials").json()["items"]}
+    assert [(rows[id_]["state"], rows[id_]["stop_counts"]) for id_ in (waits.id, discarded.id)] == [
+        ("STOPPED", True),
+        ("DISCARDED", False),
+    ]
+    assert served.http.post("/v1/trials/trl_0/stop").status_code == 404
+    assert served.http.post(f"/v1/trials/{waits.id}/stop?counts=maybe").status_code == 422
+    for trial in (waits, discarded):
+        assert served.http.post(f"/v1/trials/{trial.id}/retry").status_code == 200
+        back = served.store.get_trial(trial.id)
+        assert (back.state, back.stop_counts) == (TrialState.PENDING, None)
+    finish(served.store, play(served.store, sweep_id))
+    refused = served.http.post(f"/v1/trials/{waits.id}/stop")
+    assert (refused.status_code, "is SUCCEEDED" in served.http.post(f"/v1/trials/{waits.id}/retry").text) == (409, True)
+
+
+def test_pausing_and_resuming_are_idempotent(served: Served) -> None:
+    sweep_id = submit(served)
+    for verb, state, wish in (("pause", "PAUSED", "PAUSE"), ("resume", "QUEUED", "RUN")):
+        first, second = (served.http.post(f"/v1/sweeps/{sweep_id}/{verb}") for _ in range(2))
+        assert first.json() == second.json()
+        assert (first.status_code, first.json()["state"], first.json()["desired_state"]) == (200, state, wish)
+    finish(served.store, claim(served.store, sweep_id))
+    for verb in ("pause", "resume"):
+        answer = served.http.post(f"/v1/sweeps/{sweep_id}/{verb}")
+        assert (answer.status_code, answer.json()["code"]) == (409, "CONFLICT")
+        assert "SUCCEEDED" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("accepted", "compressed"),
     [
@@ -355,15 +505,35 @@ def test_the_description_names_every_route_and_resolves(served: Served) -> None:
         "/v1/schemas/sweep",
         "/v1/sweeps",
         "/v1/sweeps/{sweep_id}",
+        "/v1/trials/{work_id}/logs",
         *(f"/v1/{kind}{one}" for kind in ("models", "datasets", "benchmarks") for one in ("", "/{name}")),
         *(
             f"/v1/sweeps/{{sweep_id}}/{part}"
-            for part in ("best", "cancel", "configs", "events", "metrics", "probe", "report", "samples", "trials")
+            for part in (
+                "best",
+                "cancel",
+                "configs",
+                "deletion",
+                "events",
+                "extend",
+                "logs",
+                "metrics",
+                "metrics/keys",
+                "pause",
+                "probe",
+                "report",
+                "resume",
+                "retry-failed",
+                "samples",
+                "trials",
+            )
         ),
         *(
             f"/v1/sweeps/{{sweep_id}}/{part}"
             for part in ("benchmarks", "benchmarks/{name}/problems", "benchmarks/{name}/samples", "evaluations")
         ),
+        "/v1/trials/{trial_id}/retry",
+        "/v1/trials/{trial_id}/stop",
     }
     text = served.http.get("/openapi.json").text
     names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}

@@ -19,11 +19,11 @@ import yaml
 from sweep_service.auth import ensure_token
 from sweep_service.client import Client
 from sweep_service.settings import Settings
-from sweep_service.sweep.records import SweepState
+from sweep_service.sweep.records import SweepState, TrialState
 from sweep_service.worker.heartbeat import Heartbeat
 from sweep_service.worker.reports import build_report
 from tests.integration.api.conftest import Served, Sweeps, serving
-from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, play
 from tests.integration.trainers.tiny_models import save_tiny_model
 from tests.stored_sweeps import ingest, warning_event
 from tests.waiting import PATIENT_S
@@ -361,6 +361,52 @@ def test_cancelling_waits_if_asked(served: Served, sweeps: Sweeps) -> None:
     assert "is cancelled" in sweeps("cancel", "played", "--wait").err
 
 
+def test_a_sweep_is_extended_and_its_failed_trials_are_retried(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fail_first(served.store, sweep_id)
+    finish(served.store, play(served.store, sweep_id))
+    seeds = served.store.get_sweep(sweep_id).spec.seeds
+    ran = sweeps("extend", "played", "--tune-seeds", "2", "--max-parallel", "3")
+    assert (ran.code, f"{sweep_id} is extended and QUEUED" in ran.err) == (0, True)
+    spec = served.store.get_sweep(sweep_id).spec
+    last = max(*seeds.tune, *(seeds.confirm.seeds if seeds.confirm else ()))
+    assert spec.seeds.tune == (*seeds.tune, last + 1, last + 2)
+    assert spec.resources.max_parallel == 3
+    failed = sum(trial.state is TrialState.FAILED for trial in served.store.list_trials(sweep_id))
+    assert failed
+    ran = sweeps("retry", "played")
+    assert (ran.code, f"is QUEUED: {failed} of its trials wait or run" in ran.err) == (0, True)
+    assert sweeps("extend", "played").code == 2
+    assert sweeps("retry", "trl_nothing").code == 5
+
+
+def test_one_trial_is_stopped_and_its_sweep_goes_on(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    kept, discarded, *_ = served.store.list_trials(sweep_id)
+    ran = sweeps("stop", kept.id)
+    assert (ran.code, "keeps the result that it has so far" in ran.err) == (0, True)
+    assert f"sweeps retry {discarded.id}" in sweeps("stop", discarded.id, "--discard").err
+    assert "2 of 8 done, 1 stopped, 1 discarded" in sweeps("ls").out
+    assert sweeps("stop", discarded.id).code == 6
+    assert sweeps("stop", "trl_nothing").code == 5
+    assert f"{sweep_id} is QUEUED" in sweeps("retry", kept.id).err
+    assert served.store.get_trial(kept.id).state is TrialState.PENDING
+
+
+def test_pausing_waits_if_asked_and_names_the_way_back(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fence = claim(served.store, sweep_id)
+    ran = sweeps("pause", sweep_id)
+    assert ran.code == 0
+    assert f"is being paused; let it go on: sweeps resume {sweep_id}" in ran.err
+    assert "PAUSING" in sweeps("ls").out
+    served.store.set_sweep_state(fence, SweepState.PAUSED)
+    assert "is paused" in sweeps("pause", "played", "--wait").err
+    assert "PAUSED" in sweeps("ls").out
+    assert f"goes on; follow it: sweeps watch {sweep_id}" in sweeps("resume", "played").err
+    assert served.store.get_sweep(sweep_id).state is SweepState.QUEUED
+
+
 def test_watching_prints_lines_where_there_is_no_terminal(served: Served, sweeps: Sweeps) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
     thread = threading.Thread(target=lambda: finish(served.store, play(served.store, sweep_id)))
@@ -394,8 +440,7 @@ def test_a_budget_is_shown_before_and_while_it_is_used(served: Served, sweeps: S
     sweep_id = sweeps("submit", "-f", "limited.yaml").out.strip()
     fence = claim(served.store, sweep_id)
     trial = served.store.list_trials(sweep_id)[0]
-    served.store.start_attempt(fence, trial.id, "/nowhere")
-    served.store.set_held(fence, trial.id, 900)
+    served.store.set_held(fence, served.store.start_attempt(fence, trial.id, "/nowhere"), 900)
     assert "gpu-hours    0.5 used, 1.5 more reserved for what runs, of 12" in sweeps("show", sweep_id).out
     shown = json.loads(sweeps("show", sweep_id, "--json").out)["sweep"]["gpu_hours"]
     assert shown == {"used": 0.5, "reserved": 1.5, "limit": 12}
@@ -473,7 +518,7 @@ def test_the_client_example_runs(served: Served, sweeps: Sweeps, spec: str, home
         finish(served.store, play(served.store, stored[0].id))
         out, _ = run.communicate(timeout=PATIENT_S)
     assert run.returncode == 0
-    assert "SUCCEEDED: {'loss.beta1': 0.0, 'loss.beta2': 1.0} has eval/avg_at_k" in out
+    assert "SUCCEEDED: beta1=0 beta2=1 has eval/avg_at_k" in out
     assert (home / "report.html").read_bytes() == REPORT["html"]
 
 
@@ -491,3 +536,20 @@ def test_compare_prints_shared_configs_and_takes_names(served: Served, sweeps: S
     found = json.loads(sweeps("compare", "first", "second", "--json").out)
     assert [sweep["name"] for sweep in found["sweeps"]] == ["first", "second"]
     assert sweeps("compare", "first").code != 0
+
+
+def test_sweeps_are_listed_by_text_and_by_date(served: Served, sweeps: Sweeps) -> None:
+    for name in ("betas", "losses"):
+        served.service.submit(SPEC | {"name": name})
+
+    def names(*arguments: str) -> list[str]:
+        return [item["name"] for item in json.loads(sweeps("ls", "--json", *arguments).out)["items"]]
+
+    assert names("BET") == ["betas"]
+    assert names("--created-after", "1h") == names("--created-after", "7d") == ["losses", "betas"]
+    assert names("--created-before", "1h") == []
+    assert names("--created-after", "2020-01-01", "--created-before", "2021-01-01T12:00") == []
+    assert json.loads(sweeps("list", "--json", "losses").out)["items"][0]["name"] == "losses"
+    wrong = sweeps("ls", "--created-after", "yesterday")
+    assert (wrong.code, "7d" in wrong.err) == (2, True)
+    assert "no such sweeps" in sweeps("ls", "nothing").err

@@ -237,8 +237,9 @@ def test_the_list_shows_labels_and_filters_by_one(visitor: httpx.Client, served:
     (first, *_) = re.findall(r'<a class="label" href="(/\?label=[^"]*)">team=&lt;1&gt; &amp;</a>', page)
     filtered = visitor.get(first).text
     assert re.findall(r'<a class="name" href="/sweeps/(swp_\w+)"', filtered) == [ids[3], ids[1]]
-    assert "Only those with the label" in filtered
-    assert "No sweep has this label" in visitor.get("/?label=team=nix").text
+    assert 'name="label"' in filtered
+    assert 'value="team=&lt;1&gt; &amp;"' in filtered
+    assert "No sweep is like that" in visitor.get("/?label=team=nix").text
     assert visitor.get("/?label=nonsense").status_code == 422
 
 
@@ -250,6 +251,33 @@ def test_a_sweep_that_is_not_there_is_told(visitor: httpx.Client) -> None:
         assert "<b>" not in answer.text
     assert visitor.post("/sweeps/swp_none/cancel").status_code == 404
     assert visitor.get("/sweeps/swp_none/curves").json()["code"] == "NOT_FOUND"
+
+
+def test_the_list_is_searched(visitor: httpx.Client, served: Served) -> None:
+    ids = {name: submitted(served, name=name) for name in ("betas", "losses")}
+    claim(served.store, ids["betas"])
+    for query, names in (
+        ("text=BET", {"betas"}),
+        ("text=&state=QUEUED&label=&created_after=&created_before=", {"losses"}),
+        ("label=team%3Drl&created_after=2020-01-01", {"betas", "losses"}),
+        ("created_before=2020-01-01", set[str]()),
+    ):
+        page = visitor.get(f"/?{query}").text
+        assert {name for name, sweep_id in ids.items() if f'href="/sweeps/{sweep_id}"' in page} == names, query
+    assert "No sweep is like that" in page
+    assert 'value="&lt;b&gt;"' in visitor.get("/", params={"text": "<b>"}).text
+    assert visitor.get("/?created_after=never").status_code == 422
+
+
+def test_the_search_is_kept_over_pages(visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweep_service.api.page_routes._LISTED", 1)
+    ids = [submitted(served, name=name) for name in ("betas-a", "losses", "betas-b")]
+    page = visitor.get("/?text=betas&state=").text
+    (older,) = re.findall(r'href="(/\?before=[^"]*)"', page)
+    assert older == f"/?before={ids[2]}&amp;text=betas"
+    earlier = visitor.get(older.replace("&amp;", "&")).text
+    assert ids[0] in earlier
+    assert ids[1] not in earlier
 
 
 def test_texts_of_users_stay_texts(visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,6 +365,53 @@ def test_the_page_of_a_report_that_could_not_be_built_says_why(visitor: httpx.Cl
     assert answer.status_code == 409
     assert "Refresh" not in answer.headers
     assert "could not be built: KeyError" in answer.text
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_sweep_is_paused_and_resumed_on_its_page(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    fence = claim(served.store, sweep_id)
+    assert "Pause this sweep" in visitor.get(f"/sweeps/{sweep_id}").text
+    answer = visitor.post(f"/sweeps/{sweep_id}/pause")
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
+    page = visitor.get(f"/sweeps/{sweep_id}").text
+    assert "PAUSING" in page
+    assert "Pause this sweep" not in page
+    served.store.set_sweep_state(fence, SweepState.PAUSED)
+    served.store.release_lease(fence)
+    page = visitor.get(f"/sweeps/{sweep_id}").text
+    assert "paused until somebody resumes it" in page
+    assert "Resume this sweep" in page
+    assert visitor.post(f"/sweeps/{sweep_id}/resume").status_code == 303
+    assert served.store.get_sweep(sweep_id).state is SweepState.QUEUED
+    finish(served.store, claim(served.store, sweep_id))
+    answer = visitor.post(f"/sweeps/{sweep_id}/pause")
+    assert (answer.status_code, "Nothing to pause" in answer.text) == (409, True)
+    assert visitor.post(f"/sweeps/{sweep_id}/trials").status_code in (404, 405, 422)
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_one_trial_is_stopped_on_its_page(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    fence = claim(served.store, sweep_id)
+    running, waiting, *_ = served.store.list_trials(sweep_id)
+    served.store.start_attempt(fence, running.id, "/nowhere/{attempt}")
+    assert f"/trials/{running.id}/stop" in visitor.get(f"/sweeps/{sweep_id}").text
+    assert "Yes, stop it" in visitor.get(f"/trials/{running.id}/stop").text
+    answer = visitor.post(f"/trials/{running.id}/stop", data={"result": "discard"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
+    assert visitor.post(f"/trials/{waiting.id}/stop", data={"result": "count"}).status_code == 303
+    assert served.store.stops(sweep_id) == {running.id: False, waiting.id: True}
+    page = visitor.get(f"/sweeps/{sweep_id}").text
+    assert "STOPPED" in page
+    assert ">stopping<" in page
+    assert f"/trials/{running.id}/stop" not in page
+    assert "the evaluations that it has recorded count" in visitor.get(f"/trials/{waiting.id}/stop").text
+    answer = visitor.post(f"/trials/{waiting.id}/stop", data={"result": "discard"})
+    assert (answer.status_code, "Nothing to stop" in answer.text) == (409, True)
+    for unknown in ("trl_0", "evl_0", "%00"):
+        assert visitor.get(f"/trials/{unknown}/stop").status_code == 404
+        assert visitor.post(f"/trials/{unknown}/stop").status_code == 404
 
 
 @pytest.mark.usefixtures("unhurried")

@@ -1,14 +1,13 @@
 """Limits hold for real trainers on a real Ray: on CPUs, and on GPUs as Ray counts them."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from sweep_service.processes.child_processes import is_alive
 from sweep_service.settings import Settings
-from sweep_service.store import Store, open_store
+from sweep_service.store import Store
 from sweep_service.sweep.budget import gpu_hours
 from sweep_service.sweep.endings import AttemptOutcome, Ending, TrialState
 from sweep_service.sweep.records import SweepState
@@ -20,12 +19,6 @@ pytestmark = pytest.mark.long
 ENDLESS = SMALL_TRAINING | {"steps": 960_000}
 LIMIT_S = 4.0
 """Short: what is shown does not depend on whether a trainer has begun by then."""
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with contextlib.closing(open_store(Settings(home=tmp_path).database_url)) as store:
-        yield store
 
 
 def test_a_trial_is_stopped_at_its_limit_and_has_failed(tmp_path: Path, store: Store, ray: Mapping[str, str]) -> None:

@@ -96,6 +96,23 @@ def test_one_that_is_not_there_yet_ends_as_soon_as_it_is(tmp_path: Path, childre
     wait_until("it has ended", lambda: child.exit_code is not None)
 
 
+def test_a_moment_without_file_handles_only_delays_the_end(
+    tmp_path: Path, children: list[Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, child = trainer_of(WILLING, tmp_path, children)
+    ends, really = list[int](), deadline.terminate
+
+    def terminate(host: str | None, pid: int | None, started: float | None, grace_s: float = 0) -> None:
+        ends.append(1)
+        if len(ends) < 3:
+            raise OSError(24, "Too many open files")
+        really(host, pid, started, grace_s)
+
+    monkeypatch.setattr(deadline, "terminate", terminate)
+    Deadline(trainer, 0)
+    wait_until("it has ended", lambda: child.exit_code is not None)
+
+
 def test_a_lifted_deadline_does_nothing(tmp_path: Path, children: list[Child]) -> None:
     trainer, child = trainer_of(WILLING, tmp_path, children)
     limit = Deadline(trainer, 600)

@@ -4,15 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from sweep_service.service import SweepService
 from sweep_service.settings import Settings
-from sweep_service.store import Fence, Store, open_store
+from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import Evaluation, Stage, SweepState, TrialState
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
@@ -20,18 +21,6 @@ from trainers.export import export
 
 SEEDS = {"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}}
 BENCHMARKS = {"names": ["expressions", "arithmetic"], "samples": 12}
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path)
-
-
-@pytest.fixture
-def store(settings: Settings) -> Iterator[Store]:
-    store = open_store(settings.database_url)
-    yield store
-    store.close()
 
 
 def measured_sweep(**changes: Any) -> dict[str, Any]:
@@ -85,6 +74,24 @@ def test_the_initial_and_the_confirmed_models_are_measured_as_the_command_measur
     assert any(score > 0 for score in scores)
 
 
+@pytest.mark.long
+def test_the_models_of_given_steps_are_measured_on_resources_of_their_own_and_leave_the_disk(
+    settings: Settings, store: Store, ray: Mapping[str, str]
+) -> None:
+    fence = submit_and_claim(store, measured_sweep(benchmarks=BENCHMARKS | {"at": [6, 16], "resources": {"cpus": 2}}))
+    run_out(settings, store, fence, ray)
+    evaluations = store.list_evaluations(fence.sweep_id)
+    confirmed = [trial.id for trial in store.list_trials(fence.sweep_id) if trial.stage is Stage.CONFIRM]
+    expected = {(None, 0), *((trial_id, step) for trial_id in confirmed for step in (6, 16))}
+    assert {(one.trial_id, one.model_step) for one in evaluations} == expected
+    assert {(one.state, one.attempts, one.step) for one in evaluations} == {(TrialState.SUCCEEDED, 1, 2)}
+    folders = [Path(attempt.directory) for attempt in store.list_attempts(fence.sweep_id)]
+    assert {entry.name for folder in folders for entry in folder.iterdir() if entry.is_dir()} <= {
+        "step-16",
+        ".unfinished",
+    }
+
+
 def kill(store: Store, evaluation: Evaluation, victim: str) -> None:
     """Kill the process that measures, or its actor, which had it forked from a preloaded one."""
     running = store.list_attempts(evaluation.sweep_id, running_only=True)
@@ -113,16 +120,21 @@ def measuring(store: Store, sweep_id: str) -> Evaluation | None:
 def test_an_evaluation_that_is_killed_goes_on_and_ends_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str], victim: str
 ) -> None:
-    many = {"names": ["expressions", "arithmetic"], "samples": 24, "longest": 64}
+    many = {"names": ["expressions", "arithmetic"], "samples": 120, "longest": 64}  # so that there is time to kill
     undisturbed = submit_and_claim(store, measured_sweep(benchmarks=many))
     run_out(settings, store, undisturbed, ray)
     store.release_lease(undisturbed)
     fence = submit_and_claim(store, measured_sweep(benchmarks=many))
     with runner(settings, fence, ray) as process:
-        found: Callable[[], Evaluation | None] = lambda: measuring(store, fence.sweep_id)  # noqa: E731
-        wait_until("a trained model is measured", lambda: found() or process.poll() is not None)
-        evaluation = found()
-        assert evaluation is not None
+        found = list[Evaluation]()
+
+        def is_found() -> bool:
+            found.extend(one for one in [measuring(store, fence.sweep_id)] if one)
+            return bool(found) or process.poll() is not None
+
+        wait_until("a trained model is measured", is_found)
+        assert found
+        evaluation = found[0]
         if victim != "runner":
             kill(store, evaluation, victim)
             assert process.wait(PATIENT_S) == 0
@@ -139,3 +151,36 @@ def test_an_evaluation_that_is_killed_goes_on_and_ends_as_undisturbed(
     assert contents(store, fence.sweep_id) == contents(store, undisturbed.sweep_id)
     told = [event for event in store.list_events(fence.sweep_id) if event.type == "evaluation.measured"]
     assert len(told) == len({(event.data["evaluation_id"], event.data["benchmark"]) for event in told})
+
+
+def by_model(store: Store, sweep_id: str) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return results by number instead of id of the config: ids differ with the benchmarks that a spec names."""
+    numbers = {config.id: config.number for config in store.list_configs(sweep_id)}
+    return {(numbers[key[0]], *key[1:]): content for key, content in contents(store, sweep_id).items()}
+
+
+@pytest.mark.long
+def test_a_benchmark_added_to_a_finished_sweep_gives_what_it_would_have_given_in_its_spec(
+    settings: Settings, store: Store, ray: Mapping[str, str]
+) -> None:
+    fence = submit_and_claim(store, measured_sweep(space={"loss.beta1": [0.5]}))
+    run_out(settings, store, fence, ray)
+    named = by_model(store, fence.sweep_id)
+    store.set_sweep_state(fence, SweepState.SUCCEEDED)
+    store.release_lease(fence)
+    alone = {"names": ["expressions"], "samples": 12}
+    fence = submit_and_claim(store, measured_sweep(space={"loss.beta1": [0.5]}, benchmarks=alone))
+    run_out(settings, store, fence, ray)
+    store.set_sweep_state(fence, SweepState.SUCCEEDED)
+    store.release_lease(fence)
+    trials = store.list_trials(fence.sweep_id)
+    asked = {"names": ["arithmetic"], "samples": 12}
+    opened = SweepService(store, settings).add_benchmarks(fence.sweep_id, asked)
+    assert opened.state is SweepState.QUEUED
+    taken = store.claim("next", 60)
+    assert taken is not None
+    run_out(settings, store, Fence(taken.id, taken.epoch), ray)
+    assert by_model(store, fence.sweep_id) == named
+    assert store.list_trials(fence.sweep_id) == trials
+    told = [event for event in store.list_events(fence.sweep_id) if event.type == "evaluation.measured"]
+    assert len(told) == len(named)

@@ -1,29 +1,20 @@
 """Real small sweeps through the real runner, on a real Ray, with the real trainer."""
 
+import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sweep_service.processes.child_processes import is_alive
 from sweep_service.settings import Settings
-from sweep_service.store import Store, open_store
+from sweep_service.store import Store
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import AttemptOutcome, Stage, SweepState, TrialState
-from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
+from tests.sweep_stack import SMALL_TRAINING, command_of, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path)
-
-
-@pytest.fixture
-def store(settings: Settings) -> Iterator[Store]:
-    store = open_store(settings.database_url)
-    yield store
-    store.close()
 
 
 @pytest.mark.long
@@ -88,6 +79,48 @@ def test_a_signal_ends_a_runner_at_once_and_leaves_its_sweep_to_the_next(
         wait_until("its trainers end", lambda: not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts))
     assert store.get_sweep(fence.sweep_id).state is SweepState.RUNNING
     assert not any(trial.state.is_over for trial in store.list_trials(fence.sweep_id))
+
+
+@pytest.mark.long
+def test_a_trainer_that_stands_still_is_killed_and_its_trial_goes_on(
+    settings: Settings, store: Store, ray: Mapping[str, str]
+) -> None:
+    raw = small_sweep("hung", training=SMALL_TRAINING | {"steps": 800}, retries={"hung_after_minutes": 1})
+    fence = submit_and_claim(store, raw)
+    with runner(settings, fence, ray) as process:
+        wait_until("a trial trains", lambda: any(trial.step for trial in store.list_trials(fence.sweep_id)))
+        (victim, *_) = store.list_attempts(fence.sweep_id)
+        assert victim.pid is not None
+        os.kill(victim.pid, signal.SIGSTOP)
+        assert process.wait(PATIENT_S) == 0
+    first, *others = store.list_attempts(fence.sweep_id)
+    assert (first.outcome, first.ending) == (AttemptOutcome.CRASHED, Ending.HUNG)
+    assert "set retries.hung_after_minutes higher" in (first.message or "")
+    assert {other.outcome for other in others} == {AttemptOutcome.SUCCEEDED}
+    assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.SUCCEEDED}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stopped", [False, True])
+def test_an_actor_that_is_killed_costs_its_trial_no_crash(
+    settings: Settings, store: Store, ray: Mapping[str, str], stopped: bool
+) -> None:
+    """Whether the actor moved or stood still when it was killed, as a runner kills one that hangs."""
+    raw = small_sweep("actor", training=SMALL_TRAINING | {"steps": 800}, retries={"max_crashes": 0})
+    fence = submit_and_claim(store, raw)
+    with runner(settings, fence, ray) as process:
+        wait_until("a trial trains", lambda: any(trial.step for trial in store.list_trials(fence.sweep_id)))
+        words = f"ray::trial-{fence.sweep_id}"
+        actor = next(one for one in psutil.process_iter() if words in " ".join(command_of(one)))
+        if stopped:
+            actor.suspend()
+        actor.kill()
+        assert process.wait(PATIENT_S) == 0
+    attempts = store.list_attempts(fence.sweep_id)
+    (lost,) = [attempt for attempt in attempts if attempt.outcome is not AttemptOutcome.SUCCEEDED]
+    assert (lost.outcome, lost.ending) == (AttemptOutcome.LOST, Ending.LOST)
+    assert "actor" in (lost.message or "")
+    assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.SUCCEEDED}
 
 
 def test_a_runner_without_a_lease_changes_nothing(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:

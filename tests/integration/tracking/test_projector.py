@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -40,22 +40,29 @@ KEYS = ["loss", "entropy", "entropy/na_lp", "reward/mean", "eval/avg_at_k", "eva
 @pytest.fixture(scope="module")
 def starting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server that is being started."""
-    folder = tmp_path_factory.mktemp("mlflow")
     url = f"http://127.0.0.1:{unused_port()}"
+    with mlflow_server(tmp_path_factory.mktemp("mlflow"), url):
+        yield url
+
+
+@contextmanager
+def mlflow_server(folder: Path, url: str) -> Iterator[None]:
+    """Start a server that keeps its database and its files in a folder; end it afterwards."""
     server = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", url.rpartition(":")[2]]
     places = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "files")]
-    log = (folder / "log").open("w")
-    process = subprocess.Popen(
-        [*server, *places, "--workers", "1"],
-        env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-    yield url
-    os.killpg(process.pid, 15)
-    process.wait(PATIENT_S)
-    log.close()
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*server, *places, "--workers", "1"],
+            env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, 15)
+            process.wait(PATIENT_S)
 
 
 @pytest.fixture(scope="module")
@@ -367,6 +374,36 @@ def test_a_config_s_run_has_the_mean_scores_of_its_trials(
     assert experiment is not None
     charts = json.loads(experiment.tags[TAG + sweep.id])["compareRunCharts"]
     assert [chart["metricKey"] for chart in charts][:2] == ["entropy", "benchmark/mean"]
+
+
+@pytest.mark.parametrize("keep_report", [False, True])
+def test_runs_of_a_deleted_sweep_go_to_the_bin(
+    projector: MakeProjector, store: Store, url: str, client: MlflowClient, keep_report: bool
+) -> None:
+    deleted, other = (sweeps.start(store) for _ in range(2))
+    for sweep, fence in (deleted, other):
+        for trial in store.list_trials(sweep.id):
+            sweeps.run_trial(store, fence, trial)
+        sweeps.finish(store, fence)
+        store.put_report(sweep.id, *build_report(store, sweep.id, Settings(mlflow_url=url)))
+    carry_all(projector(store, url), store)
+    shown = {sweep.id: len(active_runs(client, sweep.id)) for sweep, _ in (deleted, other)}
+    assert (
+        shown[deleted[0].id] == shown[other[0].id] > 1 + len(store.list_trials(other[0].id))
+    )  # configs have runs, too
+    asked = store.request_deletion(deleted[0].id, keep_report=keep_report)
+    store.remove_rows(asked)  # as if MLflow had been away
+    carry_all(projector(store, url), store)
+    assert active_runs(client, deleted[0].id) == []
+    assert len(active_runs(client, other[0].id)) == shown[other[0].id]
+    assert store.deletions_in_mlflow() == []
+    assert store.count_runs(deleted[0].id) == 0
+
+
+def active_runs(client: MlflowClient, sweep_id: str) -> list[Run]:
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    return list(client.search_runs([experiment.experiment_id], f"tags.sweep_id = '{sweep_id}'"))
 
 
 def test_a_sweep_leads_to_its_charts(projector: MakeProjector, store: Store, url: str, client: MlflowClient) -> None:

@@ -129,6 +129,7 @@ def test_the_last_gpus_are_the_servers_alone(monkeypatch: pytest.MonkeyPatch) ->
     for name in ("ROLLOUT_GPUS", "VLLM_HOST_IP", "NO_PROXY"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
+    assert server_environment()["CUDA_VISIBLE_DEVICES"] == ""  # no GPU is set aside for one yet
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT"):
         monkeypatch.setenv(name, "1")
     for others in (TransformersEngine(), VLLMEngine()):

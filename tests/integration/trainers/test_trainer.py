@@ -246,11 +246,12 @@ def test_adapters_train_and_are_all_that_a_checkpoint_holds(cache: Path, tmp_pat
     assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
 
 
+@pytest.mark.usefixtures("straight")
 def test_a_policy_that_is_not_finite_ends_as_diverged(cache: Path, tmp_path: Path) -> None:
     broken = tmp_path / "cache"
-    shutil.copytree(next(cache.glob("*/")), broken / next(cache.glob("*/")).name)
-    (weights,) = broken.glob("*/model.safetensors")
-    save_file({name: tensor * math.nan for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
+    shutil.copytree(cache, broken)
+    for weights in broken.glob("*/model.safetensors"):
+        save_file({name: tensor * math.nan for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
     diverged = run(small_config(), tmp_path / "run", broken)
     assert diverged.outcome == diverged.events[-1]["outcome"] == "DIVERGED"
     assert diverged.events[-1]["step"] == 0

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import Qwen2ForCausalLM
 from transformers.models.qwen2.modeling_qwen2 import Qwen2Model
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from tests.integration.trainers.random_models import QUESTIONS, TRAINING, catalog
 from tests.integration.trainers.trainer_runs import Run, run, run_so_far, small_config
@@ -23,9 +24,10 @@ from trainers.evaluation.evaluate import Evaluation
 from trainers.losses import TokenBatch
 from trainers.losses.terms import next_coefficient
 from trainers.policy.checkpoints import read_state
+from trainers.policy.load_policy import load_tokenizer
 from trainers.process.events import EventWriter
 from trainers.rollouts.rollout import PromptStream
-from trainers.training import policy_trainer
+from trainers.training import policy_trainer, sampling_trainer
 from trainers.training.policy_trainer import PolicyTrainer
 from trainers.training.train import train
 
@@ -81,6 +83,27 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     return seen
 
 
+def test_trl_gets_the_tokenizer_that_asks_and_reads(
+    tiny_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, TRL would load one by the model's name, which has not been given an end token or padding."""
+    loaded, given = list[object](), dict[str, Any]()
+
+    def load(folder: Path) -> object:
+        loaded.append(load_tokenizer(folder))
+        return loaded[-1]
+
+    def made(_: object, **arguments: Any) -> None:
+        given.update(arguments)
+        raise InterruptedError
+
+    monkeypatch.setattr(sampling_trainer, "load_tokenizer", load)
+    monkeypatch.setattr(GRPOTrainer, "__init__", made)
+    with pytest.raises(InterruptedError):
+        run(tiny(), tmp_path, tiny_cache)
+    assert given["processing_class"] is loaded[-1]
+
+
 def test_generation_gets_the_settings_of_training_and_of_evaluation(
     watched: Watched, tiny_cache: Path, tmp_path: Path
 ) -> None:
@@ -121,9 +144,10 @@ def test_training_and_frozen_completions_ask_training_problems_and_evaluation_al
 def test_seeds_draw_differently_from_the_same_prompts(
     watched: Watched, tiny_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = PromptStream.__init__
+    begin, seeds = PromptStream.__init__, list[int]()
 
     def same_prompts(self: PromptStream, num_problems: int, seed: int, rank: int, processes: int) -> None:
+        seeds.append(seed)
         begin(self, num_problems, 0, rank, processes)
 
     monkeypatch.setattr(PromptStream, "__init__", same_prompts)
@@ -133,6 +157,7 @@ def test_seeds_draw_differently_from_the_same_prompts(
         run(tiny(seed=seed), tmp_path / name, tiny_cache)
         drawn.append([(call.prompts, call.ids) for call in watched.of(0.8)])
     one, again, two = drawn
+    assert seeds == [1, 1, 2]  # else each would read other prompts than its seed's
     assert one == again
     assert [prompts for prompts, _ in one] == [prompts for prompts, _ in two]
     assert [ids for _, ids in one] != [ids for _, ids in two]

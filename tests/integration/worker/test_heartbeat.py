@@ -13,7 +13,7 @@ from sweep_service.processes.child_processes import start as start_child
 from sweep_service.processes.child_processes import stop, this_host
 from sweep_service.settings import Settings
 from sweep_service.worker import heartbeat
-from sweep_service.worker.heartbeat import Heartbeat, complaint
+from sweep_service.worker.heartbeat import Heartbeat, complaint, movement
 from tests.waiting import wait_until
 
 
@@ -45,6 +45,17 @@ def test_a_folder_that_cannot_be_written_stops_no_worker(tmp_path: Path) -> None
     assert "Not a directory" in (complaint(settings) or "")
 
 
+def test_a_loop_has_moved_when_its_file_has_changed_whatever_the_clock_says(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    file = tmp_path / f"worker-{this_host()}.alive"
+    moved = movement(settings)
+    assert moved()  # without a file nothing can be told
+    Heartbeat(settings).beat()
+    assert [moved(), moved(), moved()] == [True, False, False]
+    os.utime(file, (1, 1))  # as after a clock was set back
+    assert [moved(), moved()] == [True, False]
+
+
 @pytest.mark.long
 def test_the_check_of_a_real_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(home=tmp_path)
@@ -58,6 +69,10 @@ def test_the_check_of_a_real_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     try:
         wait_until("it is alive", lambda: complaint(settings) is None)
         assert (found := check()).returncode == 0, found.stderr
+        second = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert second.returncode == 1
+        assert second.stderr.startswith(f"error: another worker (process {worker.pid}) works on {tmp_path}")
+        assert complaint(settings) is None  # the second one has taken no sign of the first one's life away
         worker.send_signal(signal.SIGSTOP)
         monkeypatch.setattr(heartbeat, "DEAD_AFTER_S", 6.0)
         wait_until("it counts as stuck", lambda: "is stuck" in (complaint(settings) or ""))

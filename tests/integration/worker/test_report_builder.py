@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from sweep_service.processes.child_processes import start as start_child
+from sweep_service.processes.child_processes import stop
+from sweep_service.runner.lease import LEASE_S
 from sweep_service.settings import Settings
-from sweep_service.store import Fence, Store, open_store, tables
+from sweep_service.store import Fence, Store, tables
+from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.records import Sweep, SweepState
 from sweep_service.worker import report_builder
 from sweep_service.worker.report_builder import ReportBuilder
@@ -25,7 +28,7 @@ from tests.waiting import wait_until
 Begin = Callable[..., ReportBuilder]
 TROUBLES = {
     "ends": ("sys.exit(3)", "ended with exit code 3"),
-    "is killed": ("os.kill(os.getpid(), 9)", "killed (signal 9), as Linux does when memory runs out"),
+    "is killed": ("os.kill(os.getpid(), 9)", "by signal 9 (SIGKILL), as Linux does when memory runs out"),
     "breaks": ("os.kill(os.getpid(), signal.SIGSEGV)", "ended by signal 11 (SIGSEGV)"),
     "hangs": ("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)", "it was not done after 1 s"),
 }
@@ -40,18 +43,6 @@ for line in sys.stdin:
     print(json.dumps({{"kept": True}}), flush=True)
 """
 """A process that builds nothing, and says which reports it was asked for; its code may do something else."""
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path)
-
-
-@pytest.fixture
-def store(settings: Settings) -> Iterator[Store]:
-    store = open_store(settings.database_url)
-    yield store
-    store.close()
 
 
 @pytest.fixture
@@ -140,6 +131,18 @@ def test_a_sweep_whose_final_report_cannot_be_built_has_failed(settings: Setting
     assert builder._build is None  # it is not tried again and again
     again = begin("")  # another worker, perhaps with other code, tries it once more
     work(again, lambda: asked(settings) == {sweep.id})
+
+
+def test_a_sweep_whose_added_benchmarks_were_cancelled_ends_as_before(store: Store, begin: Begin) -> None:
+    sweep, fence = finalizing(store)
+    store.set_sweep_state(fence, SweepState.SUCCEEDED)
+    store.release_lease(fence)
+    added = AddedBenchmarks(names=("arithmetic",), trials=())
+    store.open_again(store.get_sweep(sweep.id), added, {})
+    store.request_cancel(sweep.id)
+    assert store.get_sweep(sweep.id).state is SweepState.FINALIZING
+    work(begin(""), lambda: store.get_sweep(sweep.id).state.is_over)
+    assert store.get_sweep(sweep.id).state is SweepState.SUCCEEDED
 
 
 def test_a_database_that_is_away_while_the_report_is_built_costs_no_sweep(
@@ -263,13 +266,26 @@ def test_an_interim_report_that_cannot_be_built_costs_nothing_else(
 
 
 @pytest.mark.long
-def test_a_report_that_is_being_built_ends_with_its_worker(settings: Settings, store: Store, tmp_path: Path) -> None:
-    finalizing(store)
+def test_a_report_that_is_being_built_ends_with_its_worker_and_the_next_one_builds_it(
+    settings: Settings, store: Store, tmp_path: Path
+) -> None:
+    sweep, _ = finalizing(store)
     environment = {**os.environ, **settings.environment()}
-    worker = start_child([sys.executable, "-m", "sweep_service", "worker"], environment, tmp_path / "worker.log")
+    command = [sys.executable, "-m", "sweep_service", "worker"]
+    worker = start_child(command, environment, tmp_path / "worker.log")
     one_of(settings.home, "sweep_service.worker.report_process")
     worker.kill()
     worker.wait()
     assert worker.stdin is not None
     worker.stdin.close()
     wait_until("nothing is left", lambda: processes_of(settings.home) == [], 20)
+    assert store.get_sweep(sweep.id).state is SweepState.FINALIZING
+    with store.engine.connect() as connection:
+        lease_until, _ = connection.exec_driver_sql("SELECT lease_until, id FROM sweeps").one()
+    assert lease_until - time.clock_gettime(time.CLOCK_BOOTTIME) <= LEASE_S  # so long the next worker waits
+    worker = start_child(command, environment, tmp_path / "worker.log")
+    try:
+        wait_until("the next worker has built it", lambda: store.get_sweep(sweep.id).state.is_over)
+    finally:
+        stop(worker, 10)
+    assert store.report_digest(sweep.id) is not None

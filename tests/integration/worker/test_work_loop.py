@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import socket
 import sys
 import threading
 import time
@@ -10,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from sweep_service.errors import NotReady
 from sweep_service.processes.child_processes import start as start_child
-from sweep_service.processes.child_processes import stop
+from sweep_service.processes.child_processes import started_at, stop
 from sweep_service.report import Report
 from sweep_service.report.model import Outcome
 from sweep_service.runner.driver import run_sweep
@@ -24,8 +26,8 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import SweepState
-from sweep_service.worker.work_loop import Worker
-from tests.stored_sweeps import run_trial, start, submit
+from sweep_service.worker.work_loop import Worker, progress_of
+from tests.stored_sweeps import add_missing_evaluations, benchmark_event, run_trial, start, submit
 from tests.sweep_stack import one_of, processes_of
 from tests.waiting import PATIENT_S, wait_until
 
@@ -37,15 +39,35 @@ def test_a_sweep_whose_runner_fails_again_and_again_is_given_up(
     monkeypatch.setattr("sweep_service.worker.work_loop.PATIENCE_S", 0)
     settings = Settings(home=tmp_path)  # names no Ray
     store = open_store(settings.database_url)
-    sweep = submit(store)
+    sweep, fence = start(store)
+    attempt = store.start_attempt(fence, store.list_trials(sweep.id)[0].id, str(tmp_path / "{attempt}"))
+    (model := Path(attempt.directory) / "model-8").mkdir(parents=True)  # kept for an evaluation
+    store.release_lease(fence)
     stopped = _stop_when_ended(settings, sweep.id)
     Worker(store, settings).run(stopped)
+    assert not model.exists()
     failed = store.get_sweep(sweep.id)
     assert failed.state is SweepState.FAILED
     assert "its runner failed 3 times in a row without progress, the last with exit code 1" in (failed.message or "")
     assert "SWEEPS_RAY_ADDRESS must be host:port" in (failed.message or "")
     assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.CANCELLED}
     assert Report.model_validate_json(store.get_report(sweep.id, "json")).verdict.outcome is Outcome.INSUFFICIENT
+    store.close()
+
+
+def test_a_sweep_progresses_with_its_updates_its_measured_benchmarks_and_whatever_ends(tmp_path: Path) -> None:
+    store = open_store(Settings(home=tmp_path).database_url)
+    sweep, fence = start(store, benchmarks={"names": ["arithmetic", "expressions"], "of": "all"})
+    before = progress_of(store, sweep.id)
+    run_trial(store, fence, store.list_trials(sweep.id)[0])
+    trained = progress_of(store, sweep.id)
+    assert trained == before + 16 + 1
+    initial, *_ = add_missing_evaluations(store, fence)
+    attempt = store.start_attempt(fence, initial.id, "/data/{attempt}")
+    store.ingest(fence, attempt, 0, 1, [benchmark_event("arithmetic", 1)])
+    assert progress_of(store, sweep.id) == trained + 1
+    store.finish_attempt(fence, attempt, Ending.FAILED, "a reason", max_crashes=0)
+    assert progress_of(store, sweep.id) == trained + 2
     store.close()
 
 
@@ -61,19 +83,155 @@ def test_three_failures_within_seconds_do_not_end_a_sweep(tmp_path: Path, monkey
     store.close()
 
 
-@pytest.mark.long
-def test_a_sweep_waits_while_there_is_no_ray_and_can_be_cancelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sweep_service.worker.work_loop.MAX_FAILURES", 1)
-    monkeypatch.setattr("sweep_service.worker.work_loop.PATIENCE_S", 0)
+def test_a_sweep_waits_while_there_is_no_ray_and_can_be_cancelled(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, ray_address="127.0.0.1:9")
+    store = open_store(settings.database_url)
+    sweep, looks = submit(store), list[float]()
+
+    def ended() -> bool:
+        if store.get_sweep(sweep.id).message:
+            looks.append(time.monotonic())
+        if looks and looks[-1] - looks[0] > 4:  # long enough for another look, and for a claim of what nobody held
+            store.request_cancel(sweep.id)
+        return store.get_sweep(sweep.id).state.is_over and store.report_digest(sweep.id) is not None
+
+    Worker(store, settings).run(_stop_when(ended))
+    assert store.get_sweep(sweep.id).state is SweepState.CANCELLED
+    assert b"CANCELLED" in store.get_report(sweep.id, "md")
+    events = store.list_events(sweep.id)
+    (said,) = [event.data["message"] for event in events if event.type == "sweep.delayed"]
+    assert said == "Ray at 127.0.0.1:9 does not answer; the sweep waits for it, and then goes on by itself"
+    before_cancel = [event.type for event in events[: [e.type for e in events].index("sweep.cancel_requested")]]
+    assert before_cancel.count("sweep.claimed") == 1
+    assert not (settings.storage / sweep.id / "runner.log").exists()  # no runner has started in vain
+    store.close()
+
+
+def test_a_sweep_that_waits_for_ray_is_paused_when_the_user_wishes_it(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, ray_address="127.0.0.1:9")
     store = open_store(settings.database_url)
     sweep = submit(store)
-    stopped = _stop_when_ended(settings, sweep.id, cancel_at_epoch=2)
-    Worker(store, settings).run(stopped)
-    assert store.get_sweep(sweep.id).state is SweepState.CANCELLED
-    assert b"CANCELLED" in store.get_report(sweep.id, "md")
+
+    def paused() -> bool:
+        if store.get_sweep(sweep.id).message:
+            store.request_pause(sweep.id)
+        return store.get_sweep(sweep.id).state is SweepState.PAUSED
+
+    Worker(store, settings).run(_stop_when(paused))
+    assert store.get_sweep(sweep.id).message is None
+    store.close()
+
+
+def standin_ray(folder: Path, code: str) -> str:
+    """Write a package `ray` that runners import, which does what the code says; return a `PYTHONPATH` that leads there.
+
+    `marks` is the folder in which it may leave files.
+    """
+    (folder / "standin").mkdir()
+    (folder / "standin" / "ray.py").write_text(
+        f"import os, pathlib, time\nmarks = pathlib.Path({str(folder)!r})\n{code}\ntime.sleep(60)"
+    )
+    return f"{folder / 'standin'}:{os.environ.get('PYTHONPATH', '')}"
+
+
+def test_a_ray_that_comes_back_on_another_port_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = "(marks / 'new').write_text(os.environ['SWEEPS_RAY_ADDRESS']); (marks / 'new').rename(marks / 'address')"
+    monkeypatch.setenv("PYTHONPATH", standin_ray(tmp_path, note))
+    settings = Settings(home=tmp_path, ray_address="127.0.0.1:9")
+    store = open_store(settings.database_url)
+    sweep = submit(store)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def found() -> bool:
+            if store.get_sweep(sweep.id).message:
+                (tmp_path / "address.json").write_text(json.dumps({"ray_address": address}))
+            return (tmp_path / "address").exists()
+
+        Worker(store, settings).run(_stop_when(found))
+    assert (tmp_path / "address").read_text() == address
+    assert store.get_sweep(sweep.id).epoch == 1
+    store.close()
+
+
+@pytest.mark.long
+def test_a_runner_that_hangs_is_killed_before_the_next_one_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runner imports for as long as it lives, renewing its lease meanwhile; then it is stopped."""
+    monkeypatch.setenv("PYTHONPATH", standin_ray(tmp_path, "(marks / f'runner-{os.getpid()}').touch()"))
+    monkeypatch.setattr("sweep_service.worker.work_loop.STARTS_S", 0)
+    server = socket.create_server(("127.0.0.1", 0))
+    settings = Settings(home=tmp_path, ray_address=f"127.0.0.1:{server.getsockname()[1]}")
+    store = open_store(settings.database_url)
+    sweep = submit(store)
+    lives_beside = list[bool]()
+
+    def second_runs() -> bool:
+        runners = sorted(tmp_path.glob("runner-*"), key=lambda file: file.stat().st_mtime_ns)
+        first = int(runners[0].name.partition("-")[2]) if runners else None
+        if first is None or len(runners) == 1:
+            if first is not None and not lives_beside:
+                os.kill(first, signal.SIGSTOP)
+                lives_beside.append(True)
+            return False
+        lives_beside[:] = [started_at(first) is not None]
+        return True
+
+    Worker(store, settings).run(_stop_when(second_runs))
+    assert lives_beside == [False]
+    assert store.get_sweep(sweep.id).epoch == 2
+    store.close()
+    server.close()
+
+
+def test_a_runner_that_stands_still_in_a_transaction_is_killed_and_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds SQLite's lock, so that nobody can ask whether its lease has run out."""
+    stops = """
+if not (marks / "stopped").exists():
+    import sqlite3
+    connection = sqlite3.connect(marks / "sweeps.db", isolation_level=None, timeout=30)
+    connection.execute("BEGIN IMMEDIATE")
+    (marks / "stopped").write_text(str(os.getpid()))
+    os.kill(os.getpid(), 19)
+"""
+    monkeypatch.setenv("PYTHONPATH", standin_ray(tmp_path, stops))
+    monkeypatch.setattr("sweep_service.worker.work_loop.UNANSWERED_S", 3)
+    server = socket.create_server(("127.0.0.1", 0))
+    settings = Settings(home=tmp_path, ray_address=f"127.0.0.1:{server.getsockname()[1]}")
+    store = open_store(settings.database_url)
+    event.listen(store.engine, "connect", lambda connection, _: connection.execute("PRAGMA busy_timeout=500"))
+    store.engine.dispose()
+    sweep = submit(store)
+    Worker(store, settings).run(_stop_when(lambda: store.get_sweep(sweep.id).epoch > 1))
+    assert started_at(int((tmp_path / "stopped").read_text())) is None
+    store.close()
+    server.close()
+
+
+def test_an_error_that_nobody_foresaw_keeps_the_worker_from_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(home=tmp_path)
+    store = open_store(settings.database_url)
+    sweep, fence = start(store)
+    for trial in store.list_trials(sweep.id):
+        run_trial(store, fence, trial)
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    store.release_lease(fence)
+    tries = list[int]()
+
+    def claim(*_: object, **__: object) -> None:
+        tries.append(1)
+        raise KeyError("a row that no code foresaw")
+
+    monkeypatch.setattr(store, "claim", claim)
+    Worker(store, settings).run(_stop_when_ended(settings, sweep.id))
+    assert store.get_sweep(sweep.id).state is SweepState.SUCCEEDED
+    assert len(tries) > 1
+    assert sum("something went wrong" in record.message for record in caplog.records) == 1
     store.close()
 
 
@@ -253,7 +411,7 @@ def _stop_when(done: Callable[[], bool]) -> threading.Event:
     return stopped
 
 
-def _stop_when_ended(settings: Settings, sweep_id: str, cancel_at_epoch: int | None = None) -> threading.Event:
+def _stop_when_ended(settings: Settings, sweep_id: str) -> threading.Event:
     """Return an event that is set once the sweep has ended and has its report, or when it hangs."""
     stopped = threading.Event()
 
@@ -263,8 +421,6 @@ def _stop_when_ended(settings: Settings, sweep_id: str, cancel_at_epoch: int | N
             sweep = store.get_sweep(sweep_id)
             if sweep.state.is_over and store.report_digest(sweep_id) is not None:
                 break
-            if sweep.epoch == cancel_at_epoch:
-                store.request_cancel(sweep_id)
             time.sleep(0.1)
         stopped.set()
         store.close()

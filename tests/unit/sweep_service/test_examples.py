@@ -92,6 +92,14 @@ def test_an_example_can_be_planned_and_every_point_binds(name: str) -> None:
     assert all(isinstance(spec.bind(point), TrainingConfig) for point in points)
 
 
+def test_the_demo_measures_its_confirmed_models_on_problems_that_it_keeps_apart() -> None:
+    spec = load("demo")
+    assert setting(spec.base, "task.apart_from") == ["expressions"]
+    plan = make_plan(spec, 1.0, problems={"expressions": 24})
+    assert plan.benchmarks is not None
+    assert (plan.benchmarks.models, plan.trials["confirm"]) == (13, 12)  # those, and the initial one
+
+
 def test_every_recipe_of_the_paper_is_there() -> None:
     assert set(LOSSES) == set(PAPER)
 

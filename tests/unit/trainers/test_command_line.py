@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from trainers.benchmarks.__main__ import _parser as benchmarks_parser
 from trainers.command_line import _parser, load_config, main
 from trainers.config import TrainingConfig
 from trainers.errors import ConfigError
+from trainers.process.events import EventWriter, read_events
 from trainers.training import train
 
 BENCHMARK = ["--model", "model", "--benchmark", "gsm8k", "--output", "out"]
@@ -51,6 +53,61 @@ def test_a_process_that_was_told_to_stop_and_lost_the_others_has_stopped(
     monkeypatch.setattr(train, "train", lose_the_others)
     with patch.dict(os.environ, RANK="1"), kept_signals():
         assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 4
+
+
+def full(*_: object, **__: object) -> None:
+    raise ConfigError("the data cannot be read") from OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_the_machines_fault_and_said_so(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(train, "train", full)
+    with kept_signals():
+        assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 6
+    assert "No space left on device\nthe same command goes on" in capsys.readouterr().err
+    (*_, last) = read_events(tmp_path / "run" / "events.jsonl")
+    assert (last["type"], last["code"]) == ("failed", "MACHINE_FAULT")
+    assert "No space left" in last["message"]
+
+
+def test_a_record_that_cannot_be_written_ends_the_same_way(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object, events: EventWriter, **__: object) -> None:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), events._file.fileno())
+        events.write("step")
+
+    monkeypatch.setattr(train, "train", work)
+    with kept_signals():
+        assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 6
+
+
+def test_nobody_can_be_told_when_the_log_is_full_too(config_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "log").symlink_to("/dev/full")
+    words = [str(config_file), "--output", str(config_file / "run"), "--cache", str(tmp_path)]
+    command = "import sys; from trainers import command_line; command_line._run = fail; sys.exit(command_line.main())"
+    failing = "def fail(_): raise OSError(28, 'No space left on device')\n" + command
+    with (tmp_path / "log").open("w") as log:
+        ended = subprocess.run([sys.executable, "-c", failing, *words], stdout=log, stderr=log, check=False)
+    assert ended.returncode == 6
+
+
+def test_a_configuration_that_cannot_be_read_now_is_no_wrong_one(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainers.command_line.load_config", full)
+    assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 6
+
+
+def test_a_folder_on_a_disk_with_errors_is_no_wrong_setting(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "mkdir", fails)
+    assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 6
 
 
 def test_an_empty_file_is_the_default_run(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Errors that only happen when something is broken."""
 
 import asyncio
+import errno
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,16 @@ from starlette.types import Message
 
 from sweep_service.api import problems
 from sweep_service.api.guard import known_hosts
-from sweep_service.errors import Conflict, IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, SpecError
+from sweep_service.errors import (
+    Conflict,
+    IdempotencyKeyReused,
+    InvalidSpec,
+    NoLog,
+    NotFound,
+    NotReady,
+    SpecError,
+    SweepDeleted,
+)
 from sweep_service.schemas import Problem, ProblemError
 
 
@@ -46,7 +56,7 @@ def answer(error: Exception) -> tuple[int, dict[bytes, bytes], Problem]:
     }
     try:
         asyncio.run(app(scope, receive, send))
-    except RuntimeError as raised:
+    except (RuntimeError, OSError) as raised:
         assert raised is error  # noqa: PT017 (the server logs it with its stack)
     return sent[0]["status"], dict(sent[0]["headers"]), Problem.model_validate_json(sent[1]["body"])
 
@@ -56,6 +66,8 @@ def answer(error: Exception) -> tuple[int, dict[bytes, bytes], Problem]:
     [
         (NotFound("sweep", "swp_x"), 404, "NOT_FOUND"),
         (Conflict("it has ended"), 409, "CONFLICT"),
+        (SweepDeleted("it is deleted"), 410, "SWEEP_DELETED"),
+        (NoLog("it was removed"), 404, "NO_LOG"),
         (NotReady("no evidence yet"), 409, "NOT_READY"),
         (IdempotencyKeyReused("another"), 422, "IDEMPOTENCY_KEY_REUSED"),
         (InvalidSpec([SpecError("/name", "missing"), SpecError("/space", "empty")]), 422, "INVALID_SPEC"),
@@ -64,6 +76,8 @@ def answer(error: Exception) -> tuple[int, dict[bytes, bytes], Problem]:
         (InterfaceError("SELECT secret", {}, Exception("gone")), 503, "DATABASE_UNAVAILABLE"),
         (DataError("SELECT secret", {}, Exception("out of range")), 422, "INVALID_REQUEST"),
         (OverflowError("secret: Python int too large to convert to SQLite INTEGER"), 422, "INVALID_REQUEST"),
+        (OSError(errno.EMFILE, "Too many open files", "/secret"), 503, "MACHINE_FAULT"),
+        (PermissionError(errno.EACCES, "Permission denied", "/secret"), 500, "UNEXPECTED"),
         (RuntimeError("secret"), 500, "UNEXPECTED"),
     ],
 )

@@ -52,7 +52,7 @@ def test_a_benchmark_that_nobody_added_is_refused(tmp_path: Path) -> None:
 
 def test_names_and_steps_stand_once(tmp_path: Path) -> None:
     assert "repeat" in refused(tmp_path, ["expressions", "expressions"])["/benchmarks"]
-    assert "repeat" in refused(tmp_path, {"names": ["expressions"], "at": [8, 8]})["/benchmarks"]
+    assert "repeat" in refused(tmp_path, {"names": ["expressions"], "at": [8, 8]})["/benchmarks/at"]
 
 
 def test_a_step_after_the_last_is_refused(tmp_path: Path) -> None:

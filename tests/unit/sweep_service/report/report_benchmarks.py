@@ -55,10 +55,9 @@ def measured_inputs(
 def _measure(
     inputs: ReportInputs, gain: Gain, problems: int, fails: Callable[[Evaluation], bool], draw: int
 ) -> ReportInputs:
-    spec, configs = inputs.sweep.spec, {config.id: config for config in inputs.configs}
-    assert spec.benchmarks is not None
+    sweep, configs = inputs.sweep, {config.id: config for config in inputs.configs}
     kept = {(trial.id, trial.total_steps // 2) for trial in inputs.trials}
-    made = missing_evaluations(spec, inputs.configs, inputs.trials, [], kept)
+    made = missing_evaluations(sweep, inputs.configs, inputs.trials, [], kept)
     evaluations, results = list[Evaluation](), list[BenchmarkResult]()
     for number, evaluation in enumerate(made):
         state = TrialState.FAILED if fails(evaluation) else TrialState.SUCCEEDED
@@ -66,7 +65,7 @@ def _measure(
             update={"id": f"evl_{number:04}", "state": state, "attempts": 1, "held_s": 1800.0}
         )
         evaluations.append(ended)
-        for place, name in enumerate(spec.benchmarks.names if state is TrialState.SUCCEEDED else ()):
+        for place, name in enumerate(sweep.benchmarks if state is TrialState.SUCCEEDED else ()):
             chance = gain(configs[evaluation.config_id], evaluation)
             content = _content(np.random.default_rng([draw, number, place]), _difficulties(place, problems) + chance)
             results.append(

@@ -9,7 +9,7 @@ from sweep_service.report.build import _facts
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.sweep.plan import add_config, first_records, make_trials
-from sweep_service.sweep.records import Config, DesiredState, Role, Stage, Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.records import Attempt, Config, DesiredState, Role, Stage, Sweep, SweepState, Trial, TrialState
 from sweep_service.sweep.series import TrialSeries
 from sweep_service.sweep.spec import SweepSpec
 
@@ -62,7 +62,11 @@ def tuned(
 
 
 def facts_of(
-    spec: SweepSpec, configs: Sequence[Config], trials: Sequence[Trial], series: Mapping[str, TrialSeries]
+    spec: SweepSpec,
+    configs: Sequence[Config],
+    trials: Sequence[Trial],
+    series: Mapping[str, TrialSeries],
+    attempts: Sequence[Attempt] = (),
 ) -> Facts:
     """What the parts start from."""
     sweep = Sweep(
@@ -74,7 +78,7 @@ def facts_of(
         spec=spec,
         spec_digest=spec.digest,
     )
-    return _facts(ReportInputs(sweep=sweep, configs=tuple(configs), trials=tuple(trials), series=series))
+    return _facts(ReportInputs(sweep, tuple(configs), tuple(trials), series, tuple(attempts)))
 
 
 def _series(trial_id: str, value: float, collapsed: bool) -> TrialSeries:

@@ -106,11 +106,22 @@ def test_values_without_spread_have_no_interval() -> None:
     assert (difference.low, difference.difference, difference.high) == (None, 0.0, None)
 
 
-def test_the_notes_name_other_settings_objectives_and_open_sweeps() -> None:
+def test_settings_that_differ_stand_side_by_side() -> None:
+    trainings = {"a": {}, "b": {"steps": 80, "loss": {"name": "dapo"}}, "c": {"optimizer": {"learning_rate": 0.5}}}
+    compared = [results(name, {}, {"training": training}) for name, training in trainings.items()]
+    values = {setting.name: setting.values for setting in compare_sweeps(compared).settings}
+    assert values["steps"] == [480, 80, 480]
+    assert values["loss.name"] == ["ce_gppo", "dapo", "ce_gppo"]
+    assert values["loss.beta1"] == [0.5, None, 0.5]
+    assert values["optimizer.learning_rate"] == [2e-4, 2e-4, 0.5]
+    assert "seed" not in values
+    assert compare_sweeps([results("a", {}), results("b", {})]).settings == []
+
+
+def test_the_notes_name_other_objectives_and_open_sweeps() -> None:
     other = {"training": {"steps": 80}, "objective": {"last": 1}}
     found = compare_sweeps([results("a", {}), results("b", {}, other, state=SweepState.RUNNING)])
     notes = " ".join(found.notes)
-    assert "other settings in: steps" in notes
     assert "another objective" in notes
     assert "No config is in both" in notes
     assert "b (swp_b) is running" in notes

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sweep_service.runner import machine_wait
 from sweep_service.runner.ledger import MARK_EVERY_S, Ledger, Nothing
 from sweep_service.runner.recovery import UNSEEN_S, recover
 from sweep_service.runner.trainer_launch import STOP_GRACE_S
@@ -20,7 +21,7 @@ from sweep_service.store import Fence, Store, open_store
 from sweep_service.sweep.budget import gpu_hours
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Stage, Trial
-from tests.stored_sweeps import finish, start
+from tests.stored_sweeps import NODES, finish, start
 
 HOUR = 3600.0
 SPEC: dict[str, Any] = {
@@ -43,6 +44,7 @@ class Run:
 
     def __init__(self, store: Store, home: Path, slots: int = 9, **changes: Any) -> None:
         self.store, self.home, self.slots = store, home, slots
+        (home / "storage").mkdir(exist_ok=True)
         self.sweep, self.fence = start(store, **SPEC | changes)
         self.names = iter(range(1_000_000))
         self.begin()
@@ -51,7 +53,9 @@ class Run:
         """Be a new runner."""
         recover(self.store, self.fence, self.sweep)
         wishes = Wishes(self.store, self.sweep.id)
-        self.ledger = Ledger(self.store, self.fence, Settings(home=self.home), lambda: self.slots, wishes)
+        fits: Callable[[int, int], bool] = lambda *running: sum(running) <= self.slots  # noqa: E731
+        settings = Settings(home=self.home)
+        self.ledger = Ledger(self.store, self.fence, settings, fits, wishes, lambda: NODES, lambda: None)
         self.live: dict[str, Job] = {}
 
     def restart(self) -> None:
@@ -234,6 +238,13 @@ def test_crashes_end_a_trial_within_its_hours_and_its_tries(store: Store, tmp_pa
     assert (first.state, first.attempts) == (TrialState.FAILED, 3)
     assert limits == pytest.approx([HOUR, 0.9 * HOUR, 0.8 * HOUR])
     assert first.held_s == pytest.approx(0.3 * HOUR)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_pause_after_a_loss() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(machine_wait, "FIRST_WAIT_S", 0.0)
+        yield
 
 
 @pytest.fixture(scope="module")

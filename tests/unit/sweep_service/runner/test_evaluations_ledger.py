@@ -1,17 +1,21 @@
 """Evaluations on benchmarks between trials: when they are made, handed out, and given up."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sweep_service.runner.ledger import Ledger, Nothing
 from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Store
+from sweep_service.sweep.budget import gpu_hours
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Evaluation, SweepState
-from tests.stored_sweeps import start, training_events
+from tests.stored_sweeps import NODES, start, training_events
 
 MEASURED: dict[str, Any] = {
     "space": {"loss.beta1": [0.0, 0.5], "loss.beta2": 1.0},
@@ -25,11 +29,19 @@ MEASURED: dict[str, Any] = {
 class Run:
     """A sweep and its ledger."""
 
-    def __init__(self, store: Store, home: Path, slots: int = 9, **changes: Any) -> None:
+    def __init__(
+        self,
+        store: Store,
+        home: Path,
+        slots: int = 9,
+        fits: Callable[[int, int], bool] | None = None,
+        **changes: Any,
+    ) -> None:
         self.store, self.home = store, home
         self.sweep, self.fence = start(store, **MEASURED | changes)
         wishes = Wishes(store, self.sweep.id)
-        self.ledger = Ledger(store, self.fence, Settings(home=home), lambda: slots, wishes)
+        fits = fits or (lambda *running: sum(running) <= slots)
+        self.ledger = Ledger(store, self.fence, Settings(home=home), fits, wishes, lambda: NODES, lambda: None)
         self.live: dict[str, Job] = {}
 
     def fill(self) -> Nothing:
@@ -43,9 +55,27 @@ class Run:
         saved = {"type": "checkpoint", "time": 1.0, "step": 16, "path": str(self.home)}
         beta = self.live[name].config["loss"].get("beta1", 0.0)
         evaluation = {"type": "evaluation", "time": 1.0, "step": 16, "metrics": {"eval/avg_at_k": beta / 2}}
-        lines = "".join(json.dumps(event) + "\n" for event in [*training_events(1, 15), evaluation, saved])
-        self.ledger.report(name, {"events": lines, "start": 0, "end": len(lines)})
+        self.tell(name, *training_events(1, 15), evaluation, saved)
         self.ledger.complete(name, {"ending": ending, "message": None})
+
+    def tell(self, name: str, *events: dict[str, Any]) -> None:
+        """Report what is written under a name after all that was written before."""
+        job, lines = self.live[name], "".join(json.dumps(event) + "\n" for event in events)
+        attempts = {(a.trial_id, a.number): a for a in self.store.list_attempts(self.sweep.id)}
+        start = attempts[job.trial_id, job.attempt].events_offset
+        self.ledger.report(name, {"events": lines, "start": start, "end": start + len(lines)})
+
+    def keep(self, name: str, step: int = 8) -> Path:
+        """Keep the model of a step, as the trainer that runs under a name does; return its folder."""
+        model = Path(self.live[name].directory) / f"model-{step}"
+        model.mkdir(parents=True)
+        (model / "model.safetensors").write_bytes(b"weights")
+        self.tell(name, {"type": "checkpoint", "time": 1.0, "step": step, "path": str(model), "model_only": True})
+        return model
+
+    def name_of(self, work_id: str) -> str:
+        """Return the name under which the newest attempt of a trial or evaluation was handed out."""
+        return [name for name, job in self.live.items() if job.trial_id == work_id][-1]
 
     def train(self) -> None:
         """Run all trials of the present stage."""
@@ -55,8 +85,27 @@ class Run:
                 self.end(name)
 
     @property
+    def at_work(self) -> tuple[int, int]:
+        """Numbers of trials and of evaluations that run."""
+        trials = self.store.list_trials(self.sweep.id, states=[TrialState.RUNNING])
+        return len(trials), len(self.store.list_evaluations(self.sweep.id, states=[TrialState.RUNNING]))
+
+    def end_one(self, *, measures: bool) -> None:
+        """End the first trial, or the first evaluation, that runs."""
+        listed = self.store.list_evaluations if measures else self.store.list_trials
+        name = self.name_of(listed(self.sweep.id, states=[TrialState.RUNNING])[0].id)
+        if measures:
+            self.ledger.complete(name, {"ending": "SUCCEEDED", "message": None})
+        else:
+            self.end(name)
+        self.fill()
+
+    @property
     def evaluations(self) -> list[Evaluation]:
         return self.store.list_evaluations(self.sweep.id)
+
+
+ALL: dict[str, Any] = {"benchmarks": {"names": ["arithmetic"], "of": "all"}}
 
 
 def measuring(run: Run) -> list[Job]:
@@ -113,6 +162,86 @@ def test_evaluations_begin_while_trials_run_that_leave_a_slot(store: Store, tmp_
     run.fill()
     assert [evaluation.trial_id for evaluation in run.evaluations] == [None, first.id]
     assert len(measuring(run)) == 2
+
+
+def test_an_evaluation_that_needs_less_takes_no_trials_place(store: Store, tmp_path: Path) -> None:
+    run = Run(store, tmp_path, fits=lambda trials, evaluations: 2 * trials + evaluations <= 4, **ALL)
+    run.fill()
+    assert run.at_work == (2, 0)
+    run.end_one(measures=False)
+    assert run.at_work == (2, 0)
+
+
+def test_no_trial_waits_for_evaluations_that_need_none_of_its_resources(store: Store, tmp_path: Path) -> None:
+    run = Run(store, tmp_path, fits=lambda trials, evaluations: trials <= 1 and evaluations <= 2, **ALL)
+    run.fill()
+    assert run.at_work == (1, 1)
+    run.end_one(measures=False)
+    assert run.at_work == (1, 2)
+    run.end_one(measures=False)
+    assert run.at_work == (1, 2)
+
+
+def test_a_trial_that_needs_more_waits_only_for_evaluations_that_had_begun(store: Store, tmp_path: Path) -> None:
+    run = Run(store, tmp_path, fits=lambda trials, evaluations: 2 * trials + evaluations <= 4, **ALL)
+    run.fill()
+    run.end_one(measures=False)
+    run.end_one(measures=False)
+    assert run.at_work == (1, 2)  # the last tune trial, beside it evaluations of others and of the initial model
+    run.end_one(measures=False)
+    assert run.at_work == (1, 2)  # the first confirm trial
+    assert TrialState.PENDING in {evaluation.state for evaluation in run.evaluations}
+    run.end_one(measures=True)
+    assert run.at_work == (1, 1)
+    run.end_one(measures=True)
+    assert run.at_work == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("own", "resources", "held"),
+    [
+        ({"cpus": 3, "gpus": 0.5}, {"cpus": 2, "gpus": 2}, (3, 0.5, 3)),
+        ({"cpus": 3}, {"cpus": 2, "gpus": 2}, (3, 2, 3)),
+        ({"gpus": 1}, {"cpus": 2, "gpus": 2}, (2, 1, 2)),
+        ({"cpus": 0.5}, {"cpus": 2, "gpus": 2}, (0.5, 2, 1)),
+    ],
+)
+def test_an_evaluation_gets_resources_of_its_own_and_is_one_process(
+    store: Store, tmp_path: Path, own: dict[str, float], resources: dict[str, float], held: tuple[float, float, int]
+) -> None:
+    benchmarks = {"names": ["arithmetic"], "of": "all", "resources": own}
+    run = Run(store, tmp_path, benchmarks=benchmarks, resources=resources, training={"steps": 16, "device_batch": 32})
+    run.fill()
+    trial, (evaluation,) = run.live["0"], measuring(run)
+    assert (trial.cpus, trial.gpus, trial.threads, trial.processes) == (2, 2, 2, 2)
+    assert (evaluation.cpus, evaluation.gpus, evaluation.threads, evaluation.processes) == (*held, 1)
+
+
+def test_trials_leave_hours_for_all_evaluations_that_follow(store: Store, tmp_path: Path) -> None:
+    """Three tune trials, four confirm trials and five evaluations may take an hour each; there are eleven hours."""
+    budget = {"max_gpu_hours": 11, "max_trial_hours": 1}
+    run = Run(store, tmp_path, budget=budget, resources={"gpus": 1}, probe="off")
+    run.fill()
+    assert run.at_work == (2, 0)
+
+
+def test_hours_of_evaluations_count_in_the_budget_with_their_own_gpus(store: Store, tmp_path: Path) -> None:
+    benchmarks = {"names": ["arithmetic"], "of": "all", "resources": {"gpus": 1}}
+    budget = {"max_gpu_hours": 100, "max_trial_hours": 1}
+    training = {"steps": 16, "device_batch": 32}
+    run = Run(store, tmp_path, benchmarks=benchmarks, budget=budget, resources={"gpus": 2}, training=training)
+    run.fill()
+    (initial,) = measuring(run)
+    assert (initial.limit_s, run.live["0"].limit_s) == (3600, 3600)
+    begun = len(store.list_trials(run.sweep.id))
+    run.ledger.report(run.name_of(initial.trial_id), {"held_s": 1800.0})
+    found = gpu_hours(run.sweep.spec, store.spent(run.sweep.id))
+    assert (found.used, found.reserved) == (0.5, 0.5 + 2 * begun)
+    run.ledger.complete(run.name_of(initial.trial_id), {"ending": "CRASHED", "message": "signal 9"})
+    run.fill()
+    assert measuring(run)[-1].limit_s == 1800
+    run.ledger.report("0", {"held_s": 900.0})
+    assert gpu_hours(run.sweep.spec, store.spent(run.sweep.id)).used == 0.5 + 0.5
 
 
 def test_configs_that_start_from_different_models_each_have_their_initial_one_measured(
@@ -175,9 +304,9 @@ def test_a_measured_benchmark_is_stored_once_and_told(store: Store, tmp_path: Pa
     content = {"scores": {"avg_at_k": {"k": 3, "mean": 0.25}}, "problems": [{"id": "a", "judged": 3, "right": 1}]}
     measured = {"type": "benchmark", "time": 5.0, "name": "arithmetic", "model_sha256": "ab", "shown": []}
     progress = {"type": "progress", "time": 4.0, "phase": "arithmetic", "done": 1, "total": 6}
-    events = [progress, measured | {"result": {"scores": {"avg_at_k": {"mean": 0.0}}}}, measured | {"result": content}]
-    lines = "".join(json.dumps(event) + "\n" for event in events)
-    run.ledger.report(name, {"events": lines, "start": 0, "end": len(lines)})
+    first = measured | {"result": {"scores": {"avg_at_k": {"mean": 0.0}}}}
+    run.tell(name, progress, first, measured | {"result": content})
+    run.tell(name, measured | {"result": content, "time": 9.0})  # as a later attempt says what it found complete
     (result,) = store.benchmark_results(run.sweep.id)
     assert (result.evaluation_id, result.benchmark, result.content) == (job.trial_id, "arithmetic", content)
     evaluation = next(one for one in run.evaluations if one.id == job.trial_id)
@@ -214,25 +343,101 @@ def test_models_of_given_steps_are_measured_as_soon_as_they_are_kept_and_then_re
     run.fill()
     (name, job), *others = [(name, job) for name, job in run.live.items() if job.keep_models]
     assert {job.keep_models for _, job in others} == {(8,)} == {job.keep_models}
-    (model := tmp_path / "model-8").mkdir()
-    saved = {"type": "checkpoint", "time": 1.0, "step": 8, "path": str(model), "model_only": True}
-    lines = json.dumps(saved) + "\n"
-    run.ledger.report(name, {"events": lines, "start": 0, "end": len(lines)})
+    model = run.keep(name)
     assert store.newest_checkpoint(job.trial_id) is None  # no run goes on from a model alone
     run.fill()
     at_8 = next(one for one in measuring(run) if one.measure and one.measure["model"])
     assert at_8.measure is not None
     assert at_8.measure["model"] == str(model)
-    run.ledger.complete(next(n for n, j in run.live.items() if j is at_8), {"ending": "SUCCEEDED", "message": None})
+    run.ledger.complete(run.name_of(at_8.trial_id), {"ending": "SUCCEEDED", "message": None})
     assert not model.exists()
     (evaluation,) = (one for one in run.evaluations if one.model_step == 8)
     assert (evaluation.trial_id, evaluation.state) == (job.trial_id, TrialState.SUCCEEDED)
-    late = run.ledger
-    lines_then = "".join(json.dumps(event) + "\n" for event in [{**saved, "step": 16, "model_only": False}])
-    late.report(name, {"events": lines_then, "start": len(lines), "end": len(lines) + len(lines_then)})
-    late.complete(name, {"ending": "SUCCEEDED", "message": None})
+    run.tell(name, {"type": "checkpoint", "time": 1.0, "step": 16, "path": str(model)})
+    run.ledger.complete(name, {"ending": "SUCCEEDED", "message": None})
     run.fill()
     assert {one.model_step for one in run.evaluations if one.trial_id == job.trial_id} == {8, 16}
+
+
+def test_each_kept_model_is_measured_from_its_own_folder(store: Store, tmp_path: Path) -> None:
+    run = Run(store, tmp_path, benchmarks={"names": ["arithmetic"], "at": [12, 4, 8]})
+    run.train()
+    run.fill()
+    name, job = next((name, job) for name, job in run.live.items() if job.keep_models)
+    assert job.keep_models == (4, 8, 12)
+    folders = {step: str(run.keep(name, step)) for step in job.keep_models}
+    run.fill()
+    requests = {one.id: one.model_step for one in run.evaluations if one.trial_id}
+    assert {
+        requests[job.trial_id]: job.measure["model"] for job in measuring(run) if job.trial_id in requests
+    } == folders
+
+
+def test_another_steps_checkpoint_does_not_stand_for_the_last_model(store: Store, tmp_path: Path) -> None:
+    run = Run(store, tmp_path, **ALL)
+    run.fill()
+    run.tell("0", {"type": "checkpoint", "time": 1.0, "step": 12, "path": str(tmp_path)})
+    run.ledger.complete("0", {"ending": "SUCCEEDED", "message": None})
+    run.fill()
+    (evaluation,) = (one for one in run.evaluations if one.trial_id)
+    assert (evaluation.state, evaluation.message) == (TrialState.FAILED, "the weights of its trial are gone")
+
+
+def kept_and_measured(run: Run) -> tuple[str, Path, Evaluation]:
+    """Have the first confirm trial keep its model of step 8, and hand out its evaluation; return all three."""
+    run.train()
+    run.fill()
+    name = next(name for name, job in run.live.items() if job.keep_models)
+    model = run.keep(name)
+    run.fill()
+    (evaluation,) = (one for one in run.evaluations if one.model_step == 8)
+    return name, model, evaluation
+
+
+def test_weights_stay_while_an_evaluation_is_tried_again_and_go_when_it_is_given_up(
+    store: Store, tmp_path: Path
+) -> None:
+    run = Run(store, tmp_path, benchmarks={"names": ["arithmetic"], "at": [8]}, retries={"max_crashes": 1})
+    _, model, evaluation = kept_and_measured(run)
+    run.ledger.complete(run.name_of(evaluation.id), {"ending": "CRASHED", "message": "signal 9"})
+    assert model.exists()
+    run.fill()
+    run.ledger.complete(run.name_of(evaluation.id), {"ending": "CRASHED", "message": "signal 9"})
+    assert store.get_work(evaluation.id).state is TrialState.FAILED
+    assert not model.exists()
+
+
+def test_weights_go_when_their_evaluation_has_no_time_left(store: Store, tmp_path: Path) -> None:
+    benchmarks, budget = {"names": ["arithmetic"], "at": [8]}, {"max_trial_hours": 1}
+    run = Run(store, tmp_path, benchmarks=benchmarks, budget=budget)
+    _, model, evaluation = kept_and_measured(run)
+    name = run.name_of(evaluation.id)
+    run.ledger.report(name, {"held_s": 3600.0})
+    run.ledger.complete(name, {"ending": "CRASHED", "message": "signal 9"})
+    assert model.exists()
+    run.fill()
+    (given_up,) = (one for one in run.evaluations if one.id == evaluation.id)
+    assert (given_up.state, given_up.ending, given_up.attempts) == (TrialState.FAILED, Ending.TIMED_OUT, 1)
+    assert not model.exists()
+
+
+def test_weights_that_a_trial_keeps_again_after_they_were_measured_go_with_its_attempt(
+    store: Store, tmp_path: Path
+) -> None:
+    run = Run(store, tmp_path, benchmarks={"names": ["arithmetic"], "at": [8, 12]})
+    name, first, evaluation = kept_and_measured(run)
+    run.ledger.complete(name, {"ending": "CRASHED", "message": "signal 9"})
+    run.fill()
+    again = run.name_of(run.live[name].trial_id)
+    second = run.keep(again)
+    assert second != first
+    run.ledger.complete(run.name_of(evaluation.id), {"ending": "SUCCEEDED", "message": None})
+    assert not first.exists()
+    assert not second.exists()
+    third, waiting = run.keep(again), run.keep(again, 12)
+    run.ledger.complete(again, {"ending": "SUCCEEDED", "message": None})
+    assert not third.exists()
+    assert waiting.exists()  # the model of step 12 is still to be measured
 
 
 def test_without_its_last_step_a_trial_is_measured_at_the_named_ones_alone(store: Store, tmp_path: Path) -> None:

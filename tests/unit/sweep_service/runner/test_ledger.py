@@ -1,24 +1,35 @@
 """Handing out trials, storing what they report, ending them, and going on after a crash: no Ray, a real store."""
 
 import json
+import signal
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sweep_service.errors import StaleEpoch
+from sweep_service.processes.child_processes import started_at, this_host
+from sweep_service.runner import ledger as ledger_module
+from sweep_service.runner import machine_wait
 from sweep_service.runner.ledger import Ledger, Nothing
 from sweep_service.runner.recovery import recover
-from sweep_service.runner.trainer_process import Job
-from sweep_service.runner.wishes import Wishes
+from sweep_service.runner.trainer_process import STOP_FILE, Job
+from sweep_service.runner.wishes import SAVE_WITHIN_S, Wishes
+from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
-from tests.stored_sweeps import start, training_events
+from tests.stored_sweeps import NODES, start, training_events
+from tests.waiting import wait_until
 
 
 def ledger_of(store: Store, fence: Fence, home: Path, slots: int = 2) -> Ledger:
-    return Ledger(store, fence, Settings(home=home), lambda: slots, Wishes(store, fence.sweep_id))
+    wishes = Wishes(store, fence.sweep_id)
+    fits: Callable[[int, int], bool] = lambda *running: sum(running) <= slots  # noqa: E731
+    return Ledger(store, fence, Settings(home=home), fits, wishes, lambda: NODES, lambda: None)
 
 
 def lines_of(events: list[dict[str, Any]]) -> str:
@@ -32,6 +43,20 @@ def result_of(lines: str, **more: Any) -> dict[str, Any]:
 def given(job: Job | Nothing) -> Job:
     assert isinstance(job, Job)
     return job
+
+
+def given_in_time(ledger: Ledger, name: str) -> Job:
+    """Return the next job, once the pause after a loss has ended."""
+    ledger._settings.storage.mkdir(exist_ok=True)
+    jobs = list[Job]()
+
+    def begins() -> bool:
+        job = ledger.next_job(name)
+        jobs.extend([job] if isinstance(job, Job) else [])
+        return bool(jobs)
+
+    wait_until("the next attempt begins", begins)
+    return jobs[0]
 
 
 def test_trials_are_handed_out_in_order_up_to_the_slots(store: Store, tmp_path: Path) -> None:
@@ -90,7 +115,9 @@ def test_a_crashed_trial_comes_again_from_its_checkpoint_until_it_has_crashed_to
     second = given(ledger.next_job("b"))
     assert (second.trial_id, second.attempt, second.resume_from) == (first.trial_id, 2, str(checkpoint))
     ledger.complete("b", {"ending": "CRASHED", "message": "signal 9"})
-    assert store.list_trials(sweep.id)[0].state is TrialState.FAILED
+    failed = store.list_trials(sweep.id)[0]
+    assert failed.state is TrialState.FAILED
+    assert failed.message == f"signal 9\nIts log: sweeps logs {failed.id}"
     assert given(ledger.next_job("c")).trial_id != first.trial_id
 
 
@@ -101,7 +128,7 @@ def test_a_checkpoint_that_is_gone_is_not_resumed_from(store: Store, tmp_path: P
     saved = {"type": "checkpoint", "time": 1.0, "step": 4, "path": str(tmp_path / "gone")}
     ledger.report("a", result_of(lines_of([saved])))
     ledger.complete("a", {"ending": "LOST", "message": None})
-    assert given(ledger.next_job("b")).resume_from is None
+    assert given_in_time(ledger, "b").resume_from is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +150,74 @@ def test_a_dead_actors_last_events_are_read_from_the_disk(
     ledger.complete("a", None)
     trial, (attempt,) = store.list_trials(sweep.id)[0], store.list_attempts(sweep.id)
     assert (trial.state, trial.step, attempt.events_offset) == (state, 4, len(written))
-    assert attempt.outcome is (AttemptOutcome.SUCCEEDED if state is TrialState.SUCCEEDED else AttemptOutcome.CRASHED)
+    assert attempt.outcome is (AttemptOutcome.SUCCEEDED if state is TrialState.SUCCEEDED else AttemptOutcome.LOST)
+
+
+def test_a_trial_whose_actors_die_is_tried_again_after_pauses_that_grow_but_not_for_ever(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(machine_wait, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    (tmp_path / "storage").mkdir()
+    sweep, fence = start(store, retries={"max_crashes": 0})
+    ledger, pauses = ledger_of(store, fence, tmp_path, slots=1), list[int]()
+    first = store.list_trials(sweep.id)[0]
+
+    def lose(name: str) -> None:
+        ledger.note_error(name, "The actor died unexpectedly.")
+        ledger.complete(name, None)
+
+    def next_attempt() -> str:
+        pauses.append(0)
+        while not isinstance(job := ledger.next_job("next"), Job):
+            now[0], pauses[-1] = now[0] + 1, pauses[-1] + 1
+        return job.trial_id
+
+    for _ in range(4):
+        assert next_attempt() == first.id
+        lose("next")
+    assert next_attempt() == first.id
+    ledger.report("next", result_of(lines_of(list(training_events(1, 4)))))  # this one gets further
+    lose("next")
+    for _ in range(9):
+        assert store.get_trial(first.id).state is TrialState.PENDING
+        assert next_attempt() == first.id
+        lose("next")
+    assert pauses == [0, 1, 2, 4, 8, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+    ended = store.get_trial(first.id)
+    assert ended.state is TrialState.FAILED
+    assert ended.message is not None
+    assert ended.message.startswith(
+        "10 of its attempts in a row were lost before one got further, the last because The actor died unexpectedly."
+    )
+    outcomes = [attempt.outcome for attempt in store.list_attempts(sweep.id)]
+    assert outcomes == [AttemptOutcome.LOST] * 13 + [AttemptOutcome.FAILED]
+    assert next_attempt() != first.id
+
+
+def test_an_actor_that_reports_no_more_is_killed_and_one_that_waits_for_its_place_is_not(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "SILENT_S", 0.2)
+    monkeypatch.setattr(ledger_module, "_LOOK_EVERY_S", 0.05)
+    _, fence = start(store)
+    ledger = ledger_of(store, fence, tmp_path, slots=2)
+    with subprocess.Popen(["sleep", "600"]) as silent, subprocess.Popen(["sleep", "600"]) as speaking:
+        actors = {"a": silent, "b": speaking}
+        for name, process in actors.items():
+            given(ledger.next_job(name))
+            actor = json.dumps([this_host(), process.pid, started_at(process.pid)])
+            ledger.report(name, result_of("", actor=actor))
+
+        def killed() -> bool:
+            ledger.report("b", result_of(""))
+            ledger.kill_silent_actors()
+            return silent.poll() is not None
+
+        wait_until("the silent one has ended", killed)
+        assert silent.returncode == -signal.SIGKILL
+        assert speaking.poll() is None
+        speaking.kill()
 
 
 def test_what_a_power_cut_left_of_the_events_does_no_harm(store: Store, tmp_path: Path) -> None:
@@ -189,3 +283,218 @@ def test_an_interrupted_attempt_ends_as_its_interruption_says(
     (attempt,) = [attempt for attempt in store.list_attempts(sweep.id) if attempt.trial_id == job.trial_id]
     assert attempt.outcome is AttemptOutcome.CANCELLED
     assert store.get_trial(job.trial_id).state is TrialState.CANCELLED
+
+
+def test_a_fault_of_the_machine_delays_the_sweep_and_counts_against_no_trial(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])  # the event loops of other threads keep the real one
+    monkeypatch.setattr(machine_wait, "time", clock)
+    (tmp_path / "storage").mkdir()
+    sweep, fence = start(store, seeds={"tune": [0]}, retries={"max_crashes": 0})
+    ledger = ledger_of(store, fence, tmp_path)
+    for attempt in range(1, 6):
+        job = given(ledger.next_job("a"))
+        assert job.attempt == attempt
+        assert store.get_sweep(sweep.id).message is None
+        ledger.complete("a", {"ending": "MACHINE_FAULT", "message": "No space left on device"})
+        assert ledger.next_job("a") is Nothing.LATER
+        assert ledger.outlook() is Nothing.LATER
+        assert "No space left on device" in (store.get_sweep(sweep.id).message or "")
+        now[0] += 100
+    (first, *_) = store.list_trials(sweep.id)
+    assert (first.state, first.attempts) == (TrialState.PENDING, 5)
+    assert {one.outcome for one in store.list_attempts(sweep.id)} == {AttemptOutcome.LOST}
+    told = [event.data["message"] for event in store.list_events(sweep.id) if event.type == "sweep.delayed"]
+    assert [message is None for message in told] == [False, True] * 4 + [False]
+
+
+def test_a_runner_that_comes_after_a_delay_says_nothing_of_it(store: Store) -> None:
+    sweep, fence = start(store)
+    store.say_what_delays(fence, "nothing begins")
+    store.say_what_delays(fence, "nothing begins")
+    assert store.get_sweep(sweep.id).message == "nothing begins"
+    store.say_what_delays(fence, None)
+    assert store.get_sweep(sweep.id).message is None
+    assert [event.type for event in store.list_events(sweep.id)].count("sweep.delayed") == 2
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The ledger's time on the monotonic clock; wishes are read at every question."""
+    now = [1000.0]
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
+    monkeypatch.setattr(ledger_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def test_a_paused_attempt_is_asked_to_save_and_goes_on_later(store: Store, tmp_path: Path, clock: list[float]) -> None:
+    sweep, fence = start(store, seeds={"tune": [0]}, retries={"max_crashes": 0})
+    ledger = ledger_of(store, fence, tmp_path)
+    begun, waiting = given(ledger.next_job("a")), given(ledger.next_job("b"))
+    for job in (begun, waiting):
+        Path(job.directory).mkdir(parents=True)
+    ledger.report("a", {"events": "", "start": 0, "end": 0, "held_s": 1.0})
+    assert not ledger.is_saving("a")
+    store.request_pause(sweep.id)
+    assert ledger.next_job("c") is Nothing.EVER
+    assert [ledger.is_saving(name) for name in ("a", "b", "unknown")] == [True, False, False]
+    assert (Path(begun.directory) / STOP_FILE).exists()
+    assert not (Path(waiting.directory) / STOP_FILE).exists()
+    clock[0] += SAVE_WITHIN_S - 1
+    assert ledger.is_saving("a")
+    clock[0] += 2
+    assert not ledger.is_saving("a")
+    ledger.complete("a", {"ending": "LOST", "message": "the trainer was told to stop"})
+    ledger.complete("b", None)
+    trials = {trial.id: trial for trial in store.list_trials(sweep.id)}
+    assert [(trials[job.trial_id].state, trials[job.trial_id].message) for job in (begun, waiting)] == [
+        (TrialState.PENDING, None)
+    ] * 2
+    assert {attempt.outcome for attempt in store.list_attempts(sweep.id)} == {AttemptOutcome.PAUSED}
+    store.set_sweep_state(fence, SweepState.PAUSED)
+    store.request_resume(sweep.id)
+    store.set_sweep_state(fence, SweepState.RUNNING)
+    assert given(ledger_of(store, fence, tmp_path).next_job("a")).trial_id == begun.trial_id
+
+
+def test_one_trial_is_asked_to_save_and_the_others_go_on(store: Store, tmp_path: Path, clock: list[float]) -> None:
+    sweep, fence = start(store)
+    ledger = ledger_of(store, fence, tmp_path)
+    stopped, kept = given(ledger.next_job("a")), given(ledger.next_job("b"))
+    for job in (stopped, kept):
+        Path(job.directory).mkdir(parents=True)
+        ledger.report("a" if job is stopped else "b", {"events": "", "start": 0, "end": 0, "held_s": 1.0})
+    store.request_stop(stopped.trial_id, counts=True)
+    assert ledger.next_job("c") is Nothing.NOW
+    assert [ledger.is_wanted(name) for name in ("a", "b", "unknown")] == [False, True, True]
+    assert [ledger.is_saving(name) for name in ("a", "b", "unknown")] == [True, False, False]
+    assert [(Path(job.directory) / STOP_FILE).exists() for job in (stopped, kept)] == [True, False]
+    clock[0] += SAVE_WITHIN_S + 1
+    assert not ledger.is_saving("a")
+    ledger.complete("a", {"ending": "LOST", "message": "the trainer was told to stop"})
+    assert store.get_trial(stopped.trial_id).state is TrialState.STOPPED
+    third = given(ledger.next_job("c"))  # at once: nobody's fault delays it
+    assert third.trial_id == store.list_trials(sweep.id)[2].id
+    assert SweepService(store, Settings(home=tmp_path)).retry_trial(stopped.trial_id).id == sweep.id
+    ledger.complete("b", {"ending": "SUCCEEDED", "message": None})
+    again = given(ledger.next_job("d"))
+    assert (again.trial_id, again.attempt, ledger.is_wanted("d")) == (stopped.trial_id, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("ending", "state"),
+    [("SUCCEEDED", TrialState.SUCCEEDED), ("DIVERGED", TrialState.DIVERGED), ("CRASHED", TrialState.FAILED)],
+)
+def test_an_attempt_that_ends_by_itself_in_a_pause_keeps_its_ending(
+    store: Store, tmp_path: Path, clock: list[float], ending: str, state: TrialState
+) -> None:
+    assert clock
+    sweep, fence = start(store, retries={"max_crashes": 0})
+    ledger = ledger_of(store, fence, tmp_path)
+    job = given(ledger.next_job("a"))
+    ledger.report("a", {"events": "", "start": 0, "end": 0})
+    store.request_pause(sweep.id)
+    ledger.is_saving("a")
+    ledger.complete("a", {"ending": ending, "message": None})
+    assert store.get_trial(job.trial_id).state is state
+
+
+def test_a_cancel_leaves_no_time_to_save(store: Store, tmp_path: Path, clock: list[float]) -> None:
+    assert clock
+    sweep, fence = start(store)
+    ledger = ledger_of(store, fence, tmp_path)
+    given(ledger.next_job("a"))
+    ledger.report("a", {"events": "", "start": 0, "end": 0})
+    store.request_pause(sweep.id)
+    assert ledger.is_saving("a")  # the folder is not there: what cannot be written is tried again
+    store.request_cancel(sweep.id)
+    assert not ledger.is_saving("a")
+
+
+def test_a_sweep_waits_for_its_turn_and_others_wait_for_theirs(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first, first_fence), (second, second_fence) = start(store, name="first"), start(store, name="second")
+    ledgers = [ledger_of(store, fence, tmp_path, slots=9) for fence in (first_fence, second_fence)]
+    for ledger in ledgers:
+        monkeypatch.setattr(ledger._turns, "nodes", lambda: [{"CPU": 2.0}])
+    one, other = ledgers
+    assert one.outlook() is None
+    jobs = [given(one.next_job(name)) for name in "ab"]
+    assert one.next_job("c") is Nothing.NOW
+    assert one.had_nothing
+    assert [other.next_job("a"), other.outlook()] == [Nothing.LATER, Nothing.LATER]
+    assert store.list_trials(second.id)[0].state is TrialState.PENDING
+    one.complete("a", {"ending": "SUCCEEDED", "message": None})
+    assert one.next_job("d") is Nothing.NOW  # it is the other one's turn
+    assert other.outlook() is None
+    assert given(other.next_job("b")).trial_id == store.list_trials(second.id)[0].id
+    assert not other.had_nothing
+    assert store.get_trial(jobs[1].trial_id).sweep_id == first.id
+
+
+def test_no_more_than_max_parallel_run_whatever_fits(store: Store, tmp_path: Path) -> None:
+    _, fence = start(store, resources={"max_parallel": 1})
+    ledger = ledger_of(store, fence, tmp_path, slots=9)
+    given(ledger.next_job("a"))
+    assert ledger.next_job("b") is Nothing.NOW
+
+
+@pytest.mark.usefixtures("clock")
+def test_an_extension_is_heard_while_the_sweep_runs(store: Store, tmp_path: Path) -> None:
+    sweep, fence = start(store, resources={"max_parallel": 1}, seeds={"tune": [0]})
+    ledger = ledger_of(store, fence, tmp_path, slots=9)
+    given(ledger.next_job("a"))
+    assert ledger.next_job("b") is Nothing.NOW
+    extension = {"resources": {"max_parallel": 4}, "seeds": {"tune": [0, 1]}}
+    SweepService(store, Settings(home=tmp_path)).extend(sweep.id, extension)
+    others = [given(ledger.next_job(name)) for name in "bcd"]
+    assert ledger.next_job("e") is Nothing.NOW
+    assert ledger.generation == 1
+    assert [store.get_trial(job.trial_id).seed for job in others] == [0, 0, 1]
+
+
+def test_a_sweep_that_only_fails_begins_no_other_trial(store: Store, tmp_path: Path) -> None:
+    sweep, fence = start(store, retries={"max_failed_trials": 2})
+    ledger = ledger_of(store, fence, tmp_path, slots=3)
+    for name in ("a", "b", "c"):
+        given(ledger.next_job(name))
+    for name in ("a", "b"):
+        ledger.complete(name, {"ending": "FAILED", "message": f"no reward {name}"})
+    assert ledger.next_job("d") is Nothing.NOW  # the one that runs may still have a result
+    assert ledger.given_up is not None
+    assert "2 trials have FAILED and none has a result" in ledger.given_up
+    assert f"no reward b\nOnce that is mended, sweeps retry {sweep.id}" in ledger.given_up
+    ledger.complete("c", {"ending": "FAILED", "message": "no reward c"})
+    assert ledger.next_job("d") is Nothing.EVER
+    assert ledger_of(store, fence, tmp_path).next_job("d") is Nothing.EVER  # the next runner knows it, too
+
+
+def test_a_result_gives_a_failing_sweep_hope(store: Store, tmp_path: Path) -> None:
+    _, fence = start(store, retries={"max_failed_trials": 1})
+    ledger = ledger_of(store, fence, tmp_path)
+    for name in ("a", "b"):
+        given(ledger.next_job(name))
+    ledger.complete("a", {"ending": "FAILED", "message": "no reward"})
+    assert ledger.next_job("c") is Nothing.NOW
+    ledger.complete("b", {"ending": "DIVERGED", "message": None})
+    assert ledger.given_up is None
+    given(ledger.next_job("c"))
+
+
+def test_failed_trials_that_are_tried_again_count_no_more(store: Store, tmp_path: Path) -> None:
+    sweep, fence = start(store, retries={"max_failed_trials": 1})
+    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    job = given(ledger.next_job("a"))
+    ledger.complete("a", {"ending": "FAILED", "message": "no reward"})
+    assert ledger.next_job("b") is Nothing.EVER
+    store.set_sweep_state(fence, SweepState.FAILED, ledger.given_up, ledger.generation)
+    store.release_lease(fence)
+    service = SweepService(store, Settings(home=tmp_path))
+    assert service.retry_failed(sweep.id).message is None
+    taken = store.claim("second", 60)
+    assert taken is not None
+    ledger = ledger_of(store, Fence(sweep.id, taken.epoch), tmp_path, slots=1)
+    assert given(ledger.next_job("c")).trial_id == job.trial_id

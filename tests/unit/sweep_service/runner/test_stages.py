@@ -6,6 +6,7 @@ import pytest
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.runner.stages import next_records
+from sweep_service.sweep.extension import Extension, extended
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Sweep, Trial, TrialState
 from tests.stored_sweeps import make_sweep
@@ -74,6 +75,27 @@ def test_nothing_is_confirmed_if_no_point_of_the_space_has_a_value() -> None:
     assert next_records(sweep, configs, ended(trials, TrialState.FAILED), []) is None
 
 
+def test_stopped_trials_keep_no_stage_waiting_and_discarded_ones_are_missing() -> None:
+    sweep, configs, trials = sweep_of(seeds={"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}})
+    values = {config.id: config.number / 10 for config in configs}
+    best = configs[-1].id
+    fates = {True: TrialState.STOPPED, False: TrialState.DISCARDED}
+    for first in (True, False):
+        stopped = [
+            trial.model_copy(update={"state": fates[first or trial.seed == 0]})
+            if trial.config_id == best
+            else trial.model_copy(update={"state": TrialState.SUCCEEDED})
+            for trial in trials
+        ]
+        found = next_records(sweep, configs, stopped, curves(stopped, values))
+        assert found is not None
+        assert {trial.config_id for trial in found[1]} == {configs[0].id, best}
+    gone = [trial.model_copy(update={"state": fates[trial.config_id != best]}) for trial in trials]
+    found = next_records(sweep, configs, gone, curves(gone, values))
+    assert found is not None
+    assert best not in {trial.config_id for trial in found[1]}
+
+
 @pytest.mark.parametrize("strategy", ["random", "tpe"])
 def test_the_sampler_proposes_until_there_are_enough(strategy: str) -> None:
     sweep, configs, trials = sweep_of(
@@ -116,3 +138,29 @@ def test_a_proposal_that_a_baseline_has_tried_makes_no_trials() -> None:
     assert (found[0][0].id, found[0][0].roles, found[1]) == (configs[0].id, (Role.BASELINE, Role.SPACE), [])
     assert next_records(sweep, found[0], trials, []) is None
     assert {trial.stage for trial in trials} == {Stage.TUNE}
+
+
+def test_new_seeds_of_a_sweep_that_is_done_give_exactly_their_trials() -> None:
+    sweep, configs, trials = sweep_of(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}})
+    values = {config.id: config.number / 10 for config in configs}
+    records = next_records(sweep, configs, ended(trials), curves(trials, values))
+    assert records is not None
+    by_id = {config.id: config for config in [*configs, *records[0]]}
+    configs, trials = list(by_id.values()), ended([*trials, *records[1]])
+    assert next_records(sweep, configs, trials, curves(trials, values)) is None
+    extension = Extension.model_validate({"seeds": {"tune": [0, 5], "confirm": {"seeds": [7, 8, 9]}}})
+    spec = parse_spec(extended(sweep.spec, extension))
+    sweep = sweep.model_copy(update={"spec": spec})
+    tuned = {trial.config_id for trial in trials if trial.stage is Stage.TUNE}
+    confirmed = {trial.config_id for trial in trials if trial.stage is Stage.CONFIRM}
+    for stage, wanted, seeds in ((Stage.TUNE, tuned, [5]), (Stage.CONFIRM, confirmed, [8, 9])):
+        records = next_records(sweep, configs, trials, curves(trials, values))
+        assert records is not None
+        new = records[1]
+        assert {trial.stage for trial in new} == {stage}
+        pairs = [(trial.seed, trial.config_id) for trial in new]
+        assert sorted(pairs) == sorted((seed, config_id) for seed in seeds for config_id in wanted)
+        numbers = [trial.number for trial in new]
+        assert numbers == list(range(len(trials), len(trials) + len(new)))
+        trials = ended([*trials, *new])
+    assert next_records(sweep, configs, trials, curves(trials, values)) is None

@@ -1,11 +1,14 @@
 """Reading a trainer's events, and saying how it ended."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from sweep_service.runner.trainer_process import EventChunk, Job, attempt_end, trainer_environment
+from sweep_service.runner.trainer_launch import Running
+from sweep_service.runner.trainer_process import EventChunk, Job, Trainer, attempt_end, trainer_environment
 from sweep_service.sweep.endings import Ending
 
 JOB = Job(trial_id="t", attempt=1, directory="/d", config={}, threads=3, gpus=0, resume_from=None, cache="/c")
@@ -51,6 +54,7 @@ def test_a_file_that_is_not_there_has_no_events(tmp_path: Path) -> None:
         (3, Ending.DIVERGED),
         (4, Ending.LOST),
         (5, Ending.LOST),
+        (6, Ending.MACHINE_FAULT),
         (-9, Ending.KILLED),
         (-11, Ending.CRASHED),
         (137, Ending.KILLED),
@@ -79,6 +83,7 @@ def test_a_crash_names_the_signal_and_the_last_words(tmp_path: Path) -> None:
         ({"type": "finished", "outcome": "DIVERGED"}, Ending.DIVERGED),
         ({"type": "finished", "outcome": "STOPPED"}, Ending.LOST),
         ({"type": "failed", "message": "no"}, Ending.FAILED),
+        ({"type": "failed", "code": "MACHINE_FAULT", "message": "no space"}, Ending.MACHINE_FAULT),
         ({"type": "step"}, Ending.LOST),
     ],
 )
@@ -94,6 +99,27 @@ def test_a_trainer_gets_its_threads_and_the_gpus_of_its_actor() -> None:
     assert (without["OMP_NUM_THREADS"], without["MKL_NUM_THREADS"], without["CUDA_VISIBLE_DEVICES"]) == ("3", "3", "")
     assert without["PYTHONPATH"].endswith(":/mine")
     assert trainer_environment(JOB.model_copy(update={"gpus": 2}), given)["CUDA_VISIBLE_DEVICES"] == "3,4"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ["--model-only-at-end"]),
+        ({"keep_models": (8, 12)}, ["--model-only-at-end", "--keep-models", "8,12"]),
+        ({"resume_from": "/r/step-8"}, ["--model-only-at-end", "--resume-from", "/r/step-8"]),
+        ({"measure": {"model": None}}, ["--measure", "{run}/request.json"]),
+    ],
+)
+def test_the_command_says_what_the_job_is(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
+    commands = list[Sequence[str]]()
+
+    def start(arguments: Sequence[str], directory: Path) -> Running:
+        commands.append(arguments)
+        return cast("Running", None)
+
+    Trainer(JOB.model_copy(update={"directory": str(tmp_path)} | changes), start)
+    usual = [str(tmp_path / "config.yaml"), "--output", str(tmp_path), "--cache", "/c"]
+    assert commands == [[*usual, *(word.format(run=tmp_path) for word in words)]]
 
 
 def test_a_trainer_gets_no_secret() -> None:

@@ -28,4 +28,35 @@ def test_a_wish_is_heard_within_a_second_and_kept(store: Store, monkeypatch: pyt
     monkeypatch.setattr(store, "get_sweep", lambda _: withdrawn)
     now += 5
     assert wishes.interruption is not None
+
+
+def test_one_trial_is_halted_alone_unless_its_sweep_is(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
+    sweep, _ = start(store)
+    wishes = Wishes(store, sweep.id)
+    kept, dropped, other = (trial.id for trial in store.list_trials(sweep.id)[:3])
+    store.request_stop(kept, counts=True)
+    store.request_stop(dropped, counts=False)
+    halts = [wishes.halt(id_) for id_ in (kept, dropped, other)]
+    assert halts == [(Ending.STOPPED, 600.0), (Ending.DISCARDED, 600.0), None]
+    assert wishes.interruption is None
+    store.request_pause(sweep.id)
+    assert wishes.halt(other) == (Ending.PAUSED, 600.0)
+    store.request_cancel(sweep.id)
+    assert wishes.halt(kept) == (Ending.CANCELLED, 0.0)
+
+
+def test_a_pause_is_kept_until_a_cancel_takes_its_place(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
+    sweep, _ = start(store)
+    wishes = Wishes(store, sweep.id)
+    store.request_pause(sweep.id)
+    pause = wishes.interruption
+    assert pause is not None
+    assert (pause.ending, pause.state, pause.save_within_s) == (Ending.PAUSED, SweepState.PAUSED, 600)
+    store.request_resume(sweep.id)
+    assert wishes.interruption == pause  # its trainers end already
+    store.request_cancel(sweep.id)
+    assert wishes.interruption is not None
+    assert (wishes.interruption.state, wishes.interruption.save_within_s) == (SweepState.CANCELLED, 0)
     assert wishes.interruption is not None

@@ -1,3 +1,6 @@
+import json
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -36,6 +39,24 @@ def test_each_head_of_ray_has_a_token_of_its_own(settings: Settings, tmp_path: P
         tokens.add((tmp_path / "ray-token").read_text())
     assert len(tokens) == 3
     assert (tmp_path / "ray-token").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_head_whose_port_was_taken_meanwhile_gets_another_one_which_is_noted(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = server.getsockname()[1]
+        settings = settings.model_copy(update={"ray_address": f"127.0.0.1:{taken}"})
+        (ray, *_) = services(settings, tmp_path / "ray", False, 1, 0)
+        ray.prepare()
+        assert f"--port={taken}" in ray.command  # it was free a moment ago, and a head that fails says why
+        with subprocess.Popen(["true"]) as ray.process:
+            ray.prepare()
+    (port,) = [word for word in ray.command if word.startswith("--port=")]
+    assert port != f"--port={taken}"
+    noted = json.loads((tmp_path / "address.json").read_text())
+    assert noted["ray_address"] == f"127.0.0.1:{port.removeprefix('--port=')}"
+    assert noted["url"] == settings.url
 
 
 def test_a_head_is_not_ready_while_a_stranger_has_its_port(

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from sweep_service.store import DatabaseAway, open_store
+from sweep_service.store import DatabaseAway, DatabaseTooNew, open_store
+from sweep_service.store.database import writing
 from tests.sweep_stack import unused_port
 
 
@@ -16,3 +17,13 @@ def test_a_database_that_is_away_is_named_without_its_password() -> None:
 def test_a_database_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     with pytest.raises(DatabaseAway, match="unable to open database file"):
         open_store(f"sqlite:///{tmp_path}")
+
+
+def test_a_database_of_a_newer_version_is_left_alone_in_one_sentence(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'sweeps.db'}"
+    store = open_store(url)
+    with writing(store.engine) as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    store.close()
+    with pytest.raises(DatabaseTooNew, match=r"sweeps.db was made by a newer version .*'9999'.*install that"):
+        open_store(url)

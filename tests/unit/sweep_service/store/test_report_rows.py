@@ -137,6 +137,20 @@ def test_of_a_repeated_step_the_newest_attempt_stands(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_report_reads_the_attempts_of_trials_that_were_begun_again(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'sweeps.db'}")
+    sweep, fence = start(store)
+    again, once = store.list_trials(sweep.id)[:2]
+    for trial in (again, once, again):
+        store.finish_attempt(fence, store.start_attempt(fence, trial.id, "/nowhere"), Ending.CRASHED, None, 3, 5.0)
+    inputs = gather(store, sweep.id, Settings(home=tmp_path / "h"))
+    assert [(one.trial_id, one.number, one.held_s) for one in inputs.attempts] == [
+        (again.id, 1, 5.0),
+        (again.id, 2, 5.0),
+    ]
+    store.close()
+
+
 def recorded(kind: str, step: int, metrics: dict[str, float | None]) -> dict[str, Any]:
     """An event of a trainer."""
     return {"type": kind, "step": step, "time": 1e9 + step, "metrics": metrics}

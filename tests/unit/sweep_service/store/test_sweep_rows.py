@@ -69,7 +69,8 @@ def test_rows_of_an_older_schema_stay(database_url: str) -> None:
         Table(name, metadata, autoload_with=engine) for name in ("trials", "sweeps", "reports")
     )
     with engine.begin() as connection:
-        connection.execute(old_sweeps.insert().values(sweep.model_dump(mode="json") | {"last_seq": 0}))
+        row = sweep.model_dump(mode="json", exclude={"added_benchmarks", "generation"})
+        connection.execute(old_sweeps.insert().values(row | {"last_seq": 0}))
         report = {"inputs_digest": "one", "format": "md", "content": b"old", "created_at": 1.0}
         connection.execute(old_reports.insert().values(report | {"sweep_id": sweep.id}))
         rows = [trial.model_dump(mode="json", exclude={"warnings"}) | {"mlflow_curve_id": 0} for trial in trials]
@@ -333,8 +334,8 @@ def test_a_runner_that_lost_its_lease_changes_nothing(store: Store) -> None:
 # States
 
 ALLOWED = {
-    "QUEUED": {"RUNNING", "CANCELLED", "FAILED"},
-    "RUNNING": {"FINALIZING", "CANCELLED", "FAILED"},
+    "QUEUED": {"RUNNING", "FINALIZING", "CANCELLED", "FAILED"},
+    "RUNNING": {"QUEUED", "FINALIZING", "CANCELLED", "FAILED"},
     "FINALIZING": {"SUCCEEDED", "CANCELLED", "FAILED"},
     "SUCCEEDED": set[str](),
     "FAILED": set[str](),
@@ -625,3 +626,94 @@ def test_ended_sweeps_without_a_report_are_found(store: Store) -> None:
     assert store.next_unreported([sweep.id]) is None
     store.put_report(sweep.id, "one", {"html": b""})
     assert store.next_unreported([]) is None
+
+
+def test_a_sweep_that_waits_is_paused_at_once_and_claimed_only_after_a_resume(store: Store) -> None:
+    sweep = sweeps.submit(store)
+    assert {store.request_pause(sweep.id).state for _ in range(2)} == {SweepState.PAUSED}
+    assert store.claim("test", LEASE_S) is None
+    assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.PENDING}
+    assert {store.request_resume(sweep.id).state for _ in range(2)} == {SweepState.QUEUED}
+    claimed = store.claim("test", LEASE_S)
+    assert claimed is not None
+    assert (claimed.id, claimed.desired_state) == (sweep.id, DesiredState.RUN)
+    types = [event.type for event in store.list_events(sweep.id)]
+    asked = ["sweep.pause_requested", "sweep.state_changed", "sweep.resume_requested", "sweep.state_changed"]
+    assert types == ["sweep.created", *asked, "sweep.claimed"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "state"),
+    [("pause", SweepState.PAUSED), ("resume", SweepState.QUEUED), ("cancel", SweepState.QUEUED)],
+)
+def test_a_runner_that_pauses_leaves_the_state_that_is_wished_by_then(
+    store: Store, wish: str, state: SweepState
+) -> None:
+    sweep, fence = sweeps.start(store)
+    assert store.request_pause(sweep.id).state is SweepState.RUNNING
+    {"pause": store.request_pause, "resume": store.request_resume, "cancel": store.request_cancel}[wish](sweep.id)
+    store.set_sweep_state(fence, SweepState.PAUSED)
+    assert store.get_sweep(sweep.id).state is state
+    assert not any(trial.state.is_over for trial in store.list_trials(sweep.id))
+    store.release_lease(fence)
+    assert (store.claim("test", LEASE_S) is None) == (wish == "pause")
+    assert [event.type for event in store.list_events(sweep.id)][-1 if wish == "pause" else -2] == "sweep.state_changed"
+
+
+def test_a_paused_sweep_that_is_cancelled_is_left_to_a_worker(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    store.request_pause(sweep.id)
+    store.set_sweep_state(fence, SweepState.PAUSED)
+    store.release_lease(fence)
+    assert {store.request_cancel(sweep.id).state for _ in range(2)} == {SweepState.QUEUED}
+    claimed = store.claim("test", LEASE_S, to_cancel=True)
+    assert claimed is not None
+    store.set_sweep_state(Fence(sweep.id, claimed.epoch), SweepState.CANCELLED)
+    assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.CANCELLED}
+
+
+@pytest.mark.parametrize("verb", ["request_pause", "request_resume"])
+def test_what_ends_or_has_ended_can_be_neither_paused_nor_resumed(store: Store, verb: str) -> None:
+    ended, fence = sweeps.start(store)
+    sweeps.finish(store, fence)
+    cancelled, _ = sweeps.start(store)
+    store.request_cancel(cancelled.id)
+    for sweep, word in ((ended, "SUCCEEDED"), (cancelled, "is being cancelled")):
+        before = store.get_sweep(sweep.id), store.last_event(sweep.id)
+        with pytest.raises(Conflict, match=word):
+            getattr(store, verb)(sweep.id)
+        assert (store.get_sweep(sweep.id), store.last_event(sweep.id)) == before
+
+
+def test_a_sweep_that_runs_is_left_alone_by_a_resume(store: Store) -> None:
+    sweep, _ = sweeps.start(store)
+    before = store.last_event(sweep.id)
+    assert store.request_resume(sweep.id).state is SweepState.RUNNING
+    assert store.last_event(sweep.id) == before
+
+
+def test_while_its_report_is_built_a_sweep_cannot_be_paused(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    with pytest.raises(Conflict, match="nothing to pause"):
+        store.request_pause(sweep.id)
+
+
+def test_a_lease_is_had_until_it_runs_out_is_released_or_is_taken(store: Store) -> None:
+    _, fence = sweeps.start(store)
+    assert store.has_lease(fence)
+    store.renew_lease(fence, -1)
+    assert not store.has_lease(fence)
+    store.renew_lease(fence, 60)
+    store.release_lease(fence)
+    assert not store.has_lease(fence)
+    assert store.claim("another", 60) is not None
+    assert not store.has_lease(fence)
+
+
+def test_sweeps_that_the_caller_runs_itself_are_not_claimed(store: Store) -> None:
+    first, second = (sweeps.submit(store) for _ in range(2))
+    claimed = store.claim("worker", 60, besides=[first.id])
+    assert claimed is not None
+    assert claimed.id == second.id
+    assert store.claim("worker", 60, besides=[first.id]) is None

@@ -1,13 +1,16 @@
 """What every store keeps of trials: attempts, curves, samples, checkpoints, and how far MLflow is."""
 
+import time
+
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from sweep_service.errors import NotFound
+from sweep_service.errors import Conflict, NotFound
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.budget import WorkTime
 from sweep_service.sweep.endings import MEANINGS, Ending, TrialState, state_after
-from sweep_service.sweep.records import Attempt, Role, Stage, SweepState, Trial, new_id
+from sweep_service.sweep.records import Attempt, AttemptOutcome, Role, Stage, SweepState, Trial, new_id
+from sweep_service.sweep.shares import Part
 from tests import stored_sweeps as sweeps
 
 
@@ -47,6 +50,8 @@ def steps_of(store: Store, trial: Trial, key: str) -> dict[int, tuple[float, flo
         ("LOST", 99, 3, "PENDING"),
         ("KILLED", 1, 3, "PENDING"),
         ("KILLED", 4, 3, "FAILED"),
+        ("HUNG", 1, 3, "PENDING"),
+        ("HUNG", 4, 3, "FAILED"),
         ("TIMED_OUT", 0, 3, "FAILED"),
     ],
 )
@@ -75,6 +80,18 @@ def test_a_trial_is_tried_again_until_it_has_crashed_too_often(store: Store) -> 
         (2, "/data/2", "CRASHED"),
         (3, "/data/3", "CRASHED"),
     ]
+
+
+def test_crashes_before_a_new_checkpoint_count_no_more(store: Store) -> None:
+    fence, trial, attempt = begin(store)
+    states = list[TrialState]()
+    for number in range(1, 6):
+        if number == 3:
+            sweeps.ingest(store, fence, attempt, [checkpoint_event(8)])
+        states.append(store.finish_attempt(fence, attempt, Ending.CRASHED, "killed", max_crashes=2))
+        if number < 5:
+            attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
+    assert states == [TrialState.PENDING] * 4 + [TrialState.FAILED]
 
 
 def test_an_attempt_ends_once(store: Store) -> None:
@@ -353,12 +370,16 @@ def test_time_held_is_a_trials_over_all_its_attempts_and_added_once(store: Store
     sweep, fence = sweeps.start(store)
     trial = store.list_trials(sweep.id)[0]
     first = store.start_attempt(fence, trial.id, "/data/{attempt}")
-    store.set_held(fence, trial.id, 30.0)
+    for seconds in (10.0, 30.0, 30.0):
+        store.set_held(fence, first, seconds)
     for _ in range(2):
         store.finish_attempt(fence, first, Ending.CRASHED, "signal 9", 3, more_held_s=2.5)
     assert store.get_trial(trial.id).held_s == 32.5
     second = store.start_attempt(fence, trial.id, "/data/{attempt}")
     store.finish_attempt(fence, second, Ending.SUCCEEDED, None, 3, more_held_s=7.5)
+    attempts = store.attempts_of(trial.id)
+    assert [one.held_s for one in attempts] == [32.5, 7.5]
+    assert [time.time() - (one.held_from or 0) for one in attempts] == [pytest.approx(s, abs=5) for s in (10, 7.5)]
     running = store.list_trials(sweep.id)[1]
     store.start_attempt(fence, running.id, "/data/{attempt}")
     assert sorted(store.spent(sweep.id).begun) == [
@@ -384,8 +405,8 @@ def test_speed_is_that_of_earlier_trials_of_the_same_shape(store: Store) -> None
     resources = sweep.spec.resources
     assert store.seconds_per_step(config.training, resources) is None
     trial, other = store.list_trials(sweep.id)[:2]
-    store.set_held(fence, trial.id, 20.0)
     sweeps.run_trial(store, fence, trial)
+    store.set_held(fence, store.attempts_of(trial.id)[0], 20.0)
     sweeps.run_trial(store, fence, other)  # nobody knows for how long this one held its resources
     assert store.seconds_per_step(config.training, resources) == 20.0 / 16
     assert store.seconds_per_step({**config.training, "loss": {"name": "grpo"}}, resources) is not None
@@ -451,3 +472,84 @@ def test_marks_can_be_forgotten(store: Store) -> None:
     assert store.chunks_behind(trial.id, 100) == chunks
     assert [shown for _, shown in store.behind()] == [None]
     assert store.sweep_runs() == {}
+
+
+def test_what_is_to_be_carried_over_anew_is_left_until_all_of_it_is(store: Store) -> None:
+    fence, trial, attempt = begin(store)
+    id_ = fence.sweep_id
+    sweeps.ingest(store, fence, attempt, [*sweeps.training_events(1, 4)])
+    store.set_sweep_run(id_, "7", "parent")
+    store.set_sweep_projected(id_, "RUNNING", None)
+    store.set_trial_run(trial.id, "run")
+    store.set_projected(trial.id, curve_id=store.chunks_behind(trial.id, 100)[-1].id, state="RUNNING")
+    newest = store.request_projection([id_, "swp_unknown"])
+    assert store.projections_requested() == [id_]
+    assert store.sweep_runs() == {id_: "parent"}  # the worker forgets, not who asks
+    assert store.projection_left([id_], newest) == 2
+    store.forget_projection(id_)
+    assert store.projections_requested() == []
+    assert store.projection_left([id_], newest) == 2
+    store.set_sweep_run(id_, "7", "parent")
+    store.set_sweep_projected(id_, "RUNNING", None)
+    assert store.projection_left([id_], newest) == 1
+    store.set_trial_run(trial.id, "run")
+    assert store.projection_left([id_], newest) == 1
+    store.set_projected(trial.id, curve_id=newest, state="RUNNING")
+    sweeps.ingest(store, fence, attempt, [*sweeps.training_events(5, 8)])
+    assert store.projection_left([id_], newest) == 0  # what has come since counts no more
+
+
+# Stops by hand
+
+
+def requests(store: Store, sweep_id: str) -> list[dict[str, object]]:
+    return [event.data for event in store.list_events(sweep_id) if event.type == "trial.stop_requested"]
+
+
+@pytest.mark.parametrize(("counts", "state"), [(True, TrialState.STOPPED), (False, TrialState.DISCARDED)])
+def test_a_waiting_trial_is_stopped_at_once(store: Store, counts: bool, state: TrialState) -> None:
+    sweep, fence = sweeps.start(store)
+    trial = store.list_trials(sweep.id)[0]
+    for _ in range(2):
+        stopped = store.request_stop(trial.id, counts=counts, by="ab12")
+        assert (stopped.state, stopped.ending, stopped.attempts) == (state, Ending(state.value), 0)
+    assert requests(store, sweep.id) == [{"trial_id": trial.id, "counts": counts, "by": "ab12"}]
+    assert store.stops(sweep.id) == {trial.id: counts}
+    with pytest.raises(Conflict, match=f"already ended as {state}"):
+        store.request_stop(trial.id, counts=not counts)
+    turn = store.start_in_turn(fence, trial.id, "/data/{attempt}", Part(1, 0), lambda _: True)
+    assert turn is None  # its runner had read it while it still waited
+
+
+@pytest.mark.parametrize("ending", [Ending.LOST, Ending.PAUSED, Ending.CRASHED, Ending.STOPPED])
+def test_a_wish_to_stop_outlives_its_runner_and_the_last_one_holds(store: Store, ending: Ending) -> None:
+    fence, trial, attempt = begin(store)
+    for counts in (True, False):
+        assert store.request_stop(trial.id, counts=counts).state is TrialState.RUNNING
+    state = store.finish_attempt(fence, attempt, ending, "its runner has gone", max_crashes=3)
+    stopped = one(store, trial)
+    assert (state, stopped.state, stopped.ending) == (TrialState.DISCARDED,) * 2 + (Ending.DISCARDED,)
+    assert stopped.message == "stopped by hand; its result does not count"
+    assert store.attempts_of(trial.id)[0].outcome is AttemptOutcome.STOPPED
+    assert [data["counts"] for data in requests(store, trial.sweep_id)] == [True, False]
+
+
+@pytest.mark.parametrize("ending", [Ending.SUCCEEDED, Ending.DIVERGED, Ending.FAILED, Ending.CANCELLED])
+def test_a_trial_that_ends_by_itself_first_is_not_stopped(store: Store, ending: Ending) -> None:
+    fence, trial, attempt = begin(store)
+    store.request_stop(trial.id, counts=True)
+    assert store.finish_attempt(fence, attempt, ending, None, max_crashes=3) == ending.value
+    with pytest.raises(Conflict, match="nothing to stop"):
+        store.request_stop(trial.id, counts=True)
+
+
+def test_what_cannot_be_stopped(store: Store) -> None:
+    fence, trial, _ = begin(store)
+    evaluation = sweeps.start(store, benchmarks={"names": ["expressions"], "of": "all"})
+    (initial, *_) = sweeps.add_missing_evaluations(store, evaluation[1])
+    for unknown in (initial.id, "trl_unknown"):
+        with pytest.raises(NotFound):
+            store.request_stop(unknown, counts=True)
+    store.request_cancel(fence.sweep_id)
+    with pytest.raises(Conflict, match="being cancelled"):
+        store.request_stop(trial.id, counts=True)

@@ -63,6 +63,10 @@ def test_a_probe_says_the_hours_at_full_length() -> None:
     tokens = 10 * 40 * 2 * 100
     assert plan.planned.tokens == tokens
     assert plan.planned.hours == pytest.approx(2 * tokens / FIGURES.sampled_tokens_per_second / 3600)
+    own = {"names": ["arithmetic"], "samples": 2, "longest": 100, "resources": {"cpus": 3}}
+    on_more = planned(own, measured, resources=resources)
+    assert on_more is not None
+    assert on_more.planned.hours == pytest.approx(1.5 * plan.planned.hours)
 
 
 def test_steps_and_all_trials_are_more_models() -> None:

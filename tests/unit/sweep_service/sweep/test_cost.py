@@ -189,3 +189,17 @@ def test_a_trial_counts_as_no_longer_than_it_may_be() -> None:
 
 def test_disk_is_that_of_trials_that_ended_and_of_those_that_run() -> None:
     assert cost_of(spec()).disk_gib == pytest.approx(6 * 1 + 4 * 3 * 4)  # models; 2 checkpoints and one being written
+
+
+def test_models_that_wait_to_be_measured_take_disk() -> None:
+    seeds = {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [5, 6]}}
+    plain = spec(seeds=seeds)
+    trials = stage_counts(plain)
+
+    def more(**benchmarks: Any) -> float:
+        measured = spec(seeds=seeds, benchmarks={"names": ["arithmetic"], **benchmarks})
+        return cost_of(measured).disk_gib - cost_of(plain).disk_gib
+
+    assert more() == more(at=[16]) == 0  # a trial's last model is there anyway
+    assert more(at=[4, 8, 16]) == pytest.approx(2 * trials.confirm)
+    assert more(at=[4, 8, 16], of="all") == pytest.approx(2 * sum(trials))

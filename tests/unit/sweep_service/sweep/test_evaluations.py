@@ -1,24 +1,138 @@
 """Which models of a sweep are measured on benchmarks."""
 
+from typing import Any
+
+import pytest
+
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.sweep.evaluations import missing_evaluations, models_of_trials
-from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.records import TrialState
+from sweep_service.sweep.added_benchmarks import AddedBenchmarks
+from sweep_service.sweep.evaluations import (
+    benchmarks_of,
+    measuring_request,
+    missing_evaluations,
+    models_of_trials,
+    most_evaluations,
+)
+from sweep_service.sweep.plan import first_records, stage_counts
+from sweep_service.sweep.records import Sweep, TrialState
 from tests import stored_sweeps as sweeps
 
 
 def test_a_trial_s_models_begin_with_the_one_from_which_its_config_starts() -> None:
     space = {"model.hidden_size": [32, 64], "loss.beta1": [0.0, 0.5]}
-    changes = {"space": space, "benchmarks": {"names": ["expressions"], "of": "all"}}
+    changes = {"space": space, "benchmarks": {"names": ["expressions"], "of": "all", "at": [8, 16]}}
     spec = parse_spec(sweeps.SPEC | changes)
-    configs, trials = first_records(spec, "swp")
+    sweep = sweeps.make_sweep(spec)
+    configs, trials = first_records(spec, sweep.id)
     ended = [trial.model_copy(update={"state": TrialState.SUCCEEDED}) for trial in trials[1:]]
-    evaluations = missing_evaluations(spec, configs, [trials[0], *ended], [])
-    models = models_of_trials(configs, evaluations)
+    kept = {(trial.id, 8) for trial in ended}
+    evaluations = missing_evaluations(sweep, configs, [trials[0], *ended], [], kept)
+    models = models_of_trials(configs, evaluations[::-1])
     assert models.keys() == {trial.id for trial in ended}
     size = {config.id: config.training["model"]["hidden_size"] for config in configs}
     assert set(size.values()) == {32, 64}
     for trial in ended:
-        initial, trained = models[trial.id]
+        initial, *trained = models[trial.id]
         assert (initial.trial_id, initial.model_step, size[initial.config_id]) == (None, 0, size[trial.config_id])
-        assert (trained.trial_id, trained.model_step) == (trial.id, 16)
+        assert [(one.trial_id, one.model_step) for one in trained] == [(trial.id, 8), (trial.id, 16)]
+
+
+@pytest.mark.parametrize(
+    ("training", "space", "models"),
+    [
+        ({}, {"loss.beta1": [0.0, 0.5]}, 1),
+        ({"model": {"lora": {"rank": 4, "alpha": 8}}}, {"model.lora.rank": [2, 4]}, 1),
+        ({}, {"task.largest": [49, 99]}, 2),
+        ({"model": {"name": "pretrained", "model": "qwen"}}, {"task.largest": [49, 99]}, 1),
+        ({"model": {"name": "pretrained", "model": "qwen"}}, {"model.model": ["qwen", "llama"]}, 2),
+    ],
+    ids=["losses", "adapters", "warm starts", "tasks", "pretrained models"],
+)
+def test_configs_share_an_initial_model_where_they_start_from_the_same(
+    training: dict[str, Any], space: dict[str, Any], models: int
+) -> None:
+    benchmarks = {"names": ["arithmetic"], "of": "all"}
+    spec = parse_spec(sweeps.SPEC | {"training": {"steps": 16} | training, "space": space, "benchmarks": benchmarks})
+    sweep = sweeps.make_sweep(spec)
+    configs, trials = first_records(spec, sweep.id)
+    assert len(missing_evaluations(sweep, configs, trials, [])) == models
+    tune, confirm = stage_counts(spec)
+    assert most_evaluations(spec, tune, confirm) >= len(trials) + models
+
+
+def test_the_models_of_every_seed_are_measured_whenever_their_trials_end() -> None:
+    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC | {"benchmarks": {"names": ["arithmetic"], "of": "all"}}))
+    configs, trials = first_records(sweep.spec, sweep.id)
+    first = [trials[0].model_copy(update={"state": TrialState.SUCCEEDED}), *trials[1:]]
+    early = missing_evaluations(sweep, configs, first, [])
+    ended = [trial.model_copy(update={"state": TrialState.SUCCEEDED}) for trial in trials]
+    late = missing_evaluations(sweep, configs, ended, early)
+    assert [one.trial_id for one in early] == [None, trials[0].id]
+    assert [one.trial_id for one in late] == [trial.id for trial in trials[1:]]
+    assert missing_evaluations(sweep, configs, ended, [*early, *late]) == []
+
+
+@pytest.mark.parametrize(
+    ("benchmarks", "space", "most"),
+    [
+        (None, {"loss.beta1": [0.0, 0.5]}, 0),
+        ({}, {"loss.beta1": [0.0, 0.5]}, 6 + 1),
+        ({"at": [4, 8, 16]}, {"loss.beta1": [0.0, 0.5]}, 3 * 6 + 1),
+        ({"of": "all"}, {"loss.beta1": [0.0, 0.5]}, 4 + 6 + 1),
+        ({}, {"model.hidden_size": [32, 64]}, 6 + 6),
+        ({"of": "all", "at": [8]}, {"task.largest": [49, 99]}, 10 + 10),
+    ],
+)
+def test_the_most_evaluations_are_of_every_model_of_every_trial_and_of_all_initial_ones(
+    benchmarks: dict[str, Any] | None, space: dict[str, Any], most: int
+) -> None:
+    seeds = {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [5, 6]}}
+    named = None if benchmarks is None else {"names": ["arithmetic"]} | benchmarks
+    spec = parse_spec(sweeps.SPEC | {"space": space, "seeds": seeds, "benchmarks": named})
+    assert most_evaluations(spec, tune=4, confirm=6) == most
+
+
+def test_what_is_asked_of_a_measurement_are_the_specs_settings_for_each_benchmark() -> None:
+    settings = {"samples": 3, "longest": 32, "temperature": 0.7, "top_p": 0.9}
+    benchmarks = {"names": ["expressions", "arithmetic"], "of": "all"} | settings
+    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC | {"benchmarks": benchmarks}))
+    asked = measuring_request(benchmarks_of(sweep, None, 0), "/models/step-16", "/results")
+    expected = [{"name": name} | settings for name in ("expressions", "arithmetic")]
+    assert asked == {"model": "/models/step-16", "results": "/results", "benchmarks": expected}
+
+
+def added_to_a_sweep(*added: AddedBenchmarks) -> Sweep:
+    return sweeps.make_sweep(parse_spec(sweeps.SPEC)).model_copy(update={"added_benchmarks": added})
+
+
+def test_an_initial_model_is_measured_once_whichever_configs_are_asked_for_first() -> None:
+    configs, trials = first_records(parse_spec(sweeps.SPEC), added_to_a_sweep().id)
+    ended = [trial.model_copy(update={"state": TrialState.SUCCEEDED}) for trial in trials]
+    last = AddedBenchmarks(names=("arithmetic",), trials=(ended[-1].id,))
+    early = missing_evaluations(added_to_a_sweep(last), configs, ended, [])
+    assert [one.trial_id for one in early] == [None, ended[-1].id]
+    first = AddedBenchmarks(names=("arithmetic",), trials=(ended[0].id,))
+    late = missing_evaluations(added_to_a_sweep(last, first), configs, ended, early)
+    assert [one.trial_id for one in late] == [ended[0].id]
+
+
+def test_a_benchmark_is_sampled_as_where_it_was_named_first() -> None:
+    _, trials = first_records(parse_spec(sweeps.SPEC), added_to_a_sweep().id)
+    first = AddedBenchmarks(names=("arithmetic",), samples=2, trials=(trials[0].id,))
+    again = AddedBenchmarks(names=("arithmetic", "expressions"), trials=(trials[1].id,))
+    sampled = benchmarks_of(added_to_a_sweep(first, again), trials[1], trials[1].total_steps)
+    assert {name: part.samples for name, part in sampled.items()} == {"arithmetic": 2, "expressions": None}
+
+
+def test_the_initial_model_of_a_config_that_nobody_asked_for_is_not_measured() -> None:
+    spec = parse_spec(sweeps.SPEC | {"space": {"model.hidden_size": [32, 64]}})
+    sweep = sweeps.make_sweep(spec)
+    configs, trials = first_records(spec, sweep.id)
+    ended = [trial.model_copy(update={"state": TrialState.SUCCEEDED}) for trial in trials]
+    added = AddedBenchmarks(names=("arithmetic",), trials=(ended[-1].id,))
+    extended = sweep.model_copy(update={"added_benchmarks": (added,)})
+    new = missing_evaluations(extended, configs, ended, [])
+    assert [(one.trial_id, one.config_id) for one in new] == [
+        (None, ended[-1].config_id),
+        (ended[-1].id, ended[-1].config_id),
+    ]

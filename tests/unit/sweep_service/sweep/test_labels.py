@@ -3,7 +3,15 @@
 import pytest
 
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.sweep.labels import differing_names, equals_text, params_text, telling_params, value_text
+from sweep_service.sweep.labels import (
+    config_labels,
+    differing_names,
+    equals_text,
+    params_text,
+    params_texts,
+    telling_params,
+    value_text,
+)
 from sweep_service.sweep.plan import first_records
 
 
@@ -76,3 +84,37 @@ def test_settings_differ_only_between_trainings_that_have_them() -> None:
 )
 def test_equal_configs_are_told(equal: int, configs: int, text: str) -> None:
     assert equals_text(equal, configs) == text
+
+
+def test_two_configs_with_the_same_parameters_have_texts_of_their_own() -> None:
+    """The baseline and the first point both have beta1=0 epsilon=0.2, which are all that the space names."""
+    space = {"loss.beta1": [0, 0.5], "loss.epsilon": 0.2}
+    configs, _ = first_records(parse_spec({"name": "a", "space": space}), "swp")
+    assert [params_text(config.params) for config in configs].count("beta1=0 epsilon=0.2") == 2
+    assert list(params_texts(configs).values())[0::2] == ["beta1=0 epsilon=0.2 beta2=0", "beta1=0 epsilon=0.2 beta2=1"]
+
+
+def test_values_that_round_to_the_same_text_are_written_in_all_digits() -> None:
+    space = {"loss.beta1": [0.5, 0.5000001], "loss.beta2": 0}
+    configs, _ = first_records(parse_spec({"name": "a", "space": space, "baselines": {"dapo": False}}), "swp")
+    assert list(params_texts(configs).values()) == [
+        "beta1=0 beta2=0",
+        "beta1=0.5 beta2=0 (beta1=0.5)",
+        "beta1=0.5 beta2=0 (beta1=0.5000001)",
+    ]
+    assert list(config_labels(configs, ["loss.beta1"]).values()) == [
+        "baseline β1=0",
+        "β1=0.5 (beta1=0.5)",
+        "β1=0.5 (beta1=0.5000001)",
+    ]
+
+
+def test_comparators_with_other_bounds_have_labels_of_their_own() -> None:
+    """Labels name what the space varies; two DAPO configs, one of them with another upper bound, are both DAPO."""
+    configs, _ = first_records(parse_spec({"name": "a", "space": {"loss.beta1": [0, 0.5]}}), "swp")
+    dapo = configs[1]
+    loss = dapo.training["loss"] | {"epsilon_high": 0.3}
+    other = dapo.model_copy(update={"id": "cfg_other", "training": dapo.training | {"loss": loss}})
+    labels = config_labels([*configs, other], ["loss.beta1"])
+    assert labels[dapo.id] == "DAPO (epsilon_high=0.28)"
+    assert labels["cfg_other"] == "DAPO (epsilon_high=0.3)"

@@ -58,6 +58,15 @@ def test_trial_objective_is_the_mean_of_the_last_evaluations_never_the_maximum()
     assert found["t"] == pytest.approx(0.2)
 
 
+def test_a_trial_that_was_stopped_by_hand_has_the_objective_of_what_it_has_recorded_or_none() -> None:
+    trials = [trial("counts", TrialState.STOPPED), trial("never", TrialState.STOPPED)]
+    trials.append(trial("discarded", TrialState.DISCARDED))
+    curves = [curve("counts", 0.9, 0.4, 0.2), curve("discarded", 0.9, 0.4, 0.2)]
+    found = trial_objectives(trials, curves, spec(objective={"last": 2}))
+    assert found == {"counts": pytest.approx(0.3), "never": None, "discarded": None}
+    assert config_objectives(trials, found, Stage.TUNE) == {"a": pytest.approx(0.3)}
+
+
 def test_a_diverged_trial_counts_zero_and_unfinished_ones_are_missing() -> None:
     states = [TrialState.DIVERGED, TrialState.FAILED, TrialState.RUNNING, TrialState.CANCELLED]
     trials = [trial(state.value, state) for state in states]

@@ -81,7 +81,7 @@ def test_a_config_has_the_means_over_its_trials() -> None:
     sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC | {"benchmarks": {"names": NAMES[:1], "of": "all"}}))
     configs, trials = first_records(sweep.spec, sweep.id)
     ended = [trial.model_copy(update={"state": TrialState.SUCCEEDED}) for trial in trials]
-    evaluations = missing_evaluations(sweep.spec, configs, ended, [])
+    evaluations = missing_evaluations(sweep, configs, ended, [])
     results = [result(one, NAMES[0], 2 + one.seed if one.trial_id else 0) for one in evaluations]
     points = config_score_points(sweep, configs, evaluations, results, 7)
     assert points.keys() == {config.id for config in configs}

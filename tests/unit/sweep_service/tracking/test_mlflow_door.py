@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -129,7 +130,8 @@ async def test_a_cookie_wears_out_and_cannot_be_made_without_the_secret(monkeypa
         browser.cookies[name] = changed
         assert (await browser.ask("/")).status_code == 401, changed
     browser.cookies[name] = value
-    monkeypatch.setattr("sweep_service.tracking.mlflow_door.time.time", lambda: now + COOKIE_S + 61)
+    later = SimpleNamespace(time=lambda: now + COOKIE_S + 61)
+    monkeypatch.setattr("sweep_service.tracking.mlflow_door.time", later)
     assert (await browser.ask("/")).status_code == 401
 
 

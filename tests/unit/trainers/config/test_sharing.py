@@ -31,9 +31,21 @@ def test_sizes_that_divide_are_shared(processes: int) -> None:
         (8, {"rollout__prompts_per_minibatch": 1}, "rollout.prompts_per_minibatch", "prompts_per_minibatch to 2"),
         (
             8,
+            {"rollout__prompts_per_minibatch": 5, "rollout__prompts_per_rollout": 40},
+            "rollout.prompts_per_minibatch",
+            "set rollout.prompts_per_minibatch to 4",  # 6 could be shared, too, and does not divide the rollout
+        ),
+        (
+            8,
             {"rollout__prompts_per_rollout": 20},
             "rollout.prompts_per_rollout",
             "set rollout.prompts_per_rollout to 16 or 24",
+        ),
+        (
+            4,
+            {"rollout__prompts_per_minibatch": 6, "rollout__prompts_per_rollout": 18},
+            "rollout.prompts_per_rollout",
+            "set rollout.prompts_per_rollout to 12 or 24",  # 16 and 20 are no multiples of the minibatch
         ),
         (
             8,

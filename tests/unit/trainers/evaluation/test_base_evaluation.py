@@ -1,4 +1,6 @@
+import hashlib
 import json
+import math
 import threading
 from importlib import metadata
 from pathlib import Path
@@ -103,3 +105,28 @@ def test_an_evaluation_that_an_earlier_version_kept_without_counts_is_computed_a
     file.write_text(json.dumps(content))
     assert base_evaluation(tmp_path, {}, compute).problems == EVALUATION.problems
     assert compute.calls == 2
+
+
+def test_the_cache_is_made_where_it_is_missing_and_files_are_named_by_their_key(tmp_path: Path) -> None:
+    """Other names would hide what was computed by an earlier version."""
+    base_evaluation(tmp_path / "data" / "cache", {"model": "a"}, lambda: EVALUATION)
+    (stored,) = (tmp_path / "data" / "cache" / "evaluations").glob("*.json")
+    digest = hashlib.sha256(json.loads(stored.read_text(encoding="utf-8"))["key"].encode()).hexdigest()
+    assert stored.stem == digest[:32]
+
+
+def test_a_metric_that_is_not_finite_is_not_stored(tmp_path: Path) -> None:
+    """Other programs could not read it; a metric that does not exist is None."""
+    broken = EVALUATION._replace(metrics={"eval/avg_at_k": math.nan})
+    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
+        base_evaluation(tmp_path, {"model": "a"}, lambda: broken)
+    assert base_evaluation(tmp_path, {"model": "a"}, lambda: EVALUATION) == EVALUATION
+
+
+def test_an_evaluation_of_another_key_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    base_evaluation(tmp_path, {"model": "a"}, lambda: EVALUATION)
+    (stored,) = tmp_path.glob("evaluations/*.json")
+    content = json.loads(stored.read_text(encoding="utf-8"))
+    stored.write_text(json.dumps(content | {"key": content["key"].replace("a", "b")}), encoding="utf-8")
+    other = EVALUATION._replace(samples=[])
+    assert base_evaluation(tmp_path, {"model": "a"}, lambda: other) == other

@@ -93,9 +93,16 @@ def test_the_majority_is_counted_among_samples_with_an_answer_and_ties_are_share
     assert majority_right(["7", "7", "3"], [True, True, False]) == 1.0
     assert majority_right(["7", "3", "3", None, None, None], [True, False, False, False, False, False]) == 0.0
     assert majority_right(["7", "3"], [True, False]) == 0.5
+    assert majority_right(["7", None, None], [True, False, False]) == 1.0
     assert majority_right([None], [False]) == 0.0
 
 
 def test_the_mean_of_nothing_is_missing() -> None:
     assert mean([]) is None
     assert mean([1, 2]) == 1.5
+
+
+def test_the_smallest_samples_that_have_errors() -> None:
+    one, two = average([[1, 0]]), average([[1, 0], [1, 1]])
+    assert (one.mean, one.sampling_se, one.problem_se) == (0.5, 0.5, None)
+    assert (two.sampling_se, two.problem_se) == (0.25, 0.25)

@@ -1,9 +1,9 @@
 import subprocess
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from trainers.losses import (
     LOSSES,
@@ -19,6 +19,7 @@ from trainers.losses import (
     GSPOParams,
     KLCovParams,
     LossConfig,
+    OverlongParams,
 )
 from trainers.losses.base import Params
 
@@ -71,6 +72,39 @@ def test_epsilon_sets_both_bounds_and_a_dump_round_trips() -> None:
 def test_impossible_parameters_are_refused_with_the_reason(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         GRPOParams.model_validate(values)
+
+
+class _Numbers(Params):
+    """One field for each way to write that a value is a number, and two that may be a truth value."""
+
+    number: float = 1.0
+    optional: int | None = None
+    bounded: Annotated[float, Field(gt=0)] | None = None
+    several: tuple[float, ...] = ()
+    flag: bool = False
+    either: bool | int = 0
+
+
+@pytest.mark.parametrize("name", ["number", "optional", "bounded"])
+def test_a_truth_value_is_no_number(name: str) -> None:
+    with pytest.raises(ValidationError, match=rf"(?s)1 validation error.*{name}\n.*should be a valid"):
+        _Numbers.model_validate({name: True})
+
+
+def test_a_truth_value_is_no_number_in_a_list_either() -> None:
+    with pytest.raises(ValidationError, match=r"several\.1\n"):
+        _Numbers.model_validate({"several": [0.5, True]})
+
+
+def test_a_truth_value_stays_one_where_it_may_be() -> None:
+    values = _Numbers.model_validate({"flag": True, "either": True, "several": [1, 2], "number": 3})
+    assert (values.flag, values.either, values.several, values.number) == (True, True, (1.0, 2.0), 3.0)
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400)])
+def test_a_number_too_large_to_be_compared_is_outside_every_bound(number: int) -> None:
+    with pytest.raises(ValidationError, match="greater than 0" if number < 0 else "less than or equal to 1000000"):
+        OverlongParams.model_validate({"cache_tokens": 1, "factor": number})
 
 
 @pytest.mark.parametrize(

@@ -30,5 +30,5 @@ def test_long_work_is_told_ever_more_rarely(tmp_path: Path, monkeypatch: pytest.
     assert 200 < len(done) < 300
 
 
-def test_waiting_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert announced(tmp_path, monkeypatch, 600, stuck=True) == [0]
+def test_waiting_is_told_again_every_half_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert announced(tmp_path, monkeypatch, 600, stuck=True) == [0] * 21

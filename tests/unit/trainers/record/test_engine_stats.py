@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from tests.unit.trainers.two_processes import in_both
 from trainers.record.engine_stats import NO_ENGINE, engine_stats
 from trainers.record.metrics import STEP_SECTIONS
 
@@ -33,20 +34,8 @@ def test_a_weight_just_at_the_cap_is_not_cut() -> None:
 
 def test_two_processes_give_one_mean() -> None:
     halves = [(TRAINER[row : row + 1], ENGINE[row : row + 1], MASK[row : row + 1]) for row in range(2)]
-    seen: list[torch.Tensor] = []
-
-    def keep(value: torch.Tensor, **_: str) -> torch.Tensor:
-        seen.append(value)
-        return value
-
-    keeping = SimpleNamespace(num_processes=2, reduce=keep, gather=keep)
-    for half in halves:
-        engine_stats(*half, 1.8, keeping)
-    sums, largest = seen[0] + seen[2], torch.cat([seen[1], seen[3]])
-    both = SimpleNamespace(num_processes=2, reduce=lambda *_, **__: sums, gather=lambda _: largest)
-    together = engine_stats(*halves[0], 1.8, both)
-    alone = engine_stats(TRAINER, ENGINE, MASK, 1.8, ALONE)
-    assert together == pytest.approx(alone)
+    together = in_both(lambda process: engine_stats(*halves[process.process_index], 1.8, process))
+    assert together == [pytest.approx(engine_stats(TRAINER, ENGINE, MASK, 1.8, ALONE))] * 2
 
 
 def test_without_an_engine_the_names_are_there() -> None:

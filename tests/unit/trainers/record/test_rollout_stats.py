@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.unit.trainers.two_processes import in_both
 from trainers.record.rollout_stats import rollout_stats
 from trainers.tasks.base import Completion, Judgement
 
@@ -69,5 +70,24 @@ def test_equal_rewards_have_no_spread_in_spite_of_rounding() -> None:
     assert rollout_stats([[judged(0.1)] * 7], 1, ONE_PROCESS)["reward/std"] == pytest.approx(0, abs=1e-8)
 
 
+def test_two_judged_completions_have_a_spread_and_one_has_none() -> None:
+    one, two = ([judged(1.0), *([judged(0.0)] * more), judged(None)] for more in (0, 1))
+    assert rollout_stats([one], 1, ONE_PROCESS)["reward/std"] is None
+    assert rollout_stats([two], 1, ONE_PROCESS)["reward/std"] == pytest.approx(statistics.stdev([1, 0]))
+
+
 def test_without_completions_nothing_is_defined() -> None:
     assert set(rollout_stats([], 0, ONE_PROCESS).values()) == {None}
+
+
+def test_two_processes_give_the_metrics_of_all_groups() -> None:
+    shares = [([MIXED], 1), ([RIGHT, WRONG], 4)]
+    together = in_both(lambda process: rollout_stats(*shares[process.process_index], process))
+    assert together == [rollout_stats([MIXED, RIGHT, WRONG], 5, ONE_PROCESS)] * 2
+
+
+def test_sums_over_processes_keep_their_digits() -> None:
+    """In float32, as tensors are by default, the larger of these lengths would be another one."""
+    shares = [[[judged(1.0, 2**24)] * 2], [[judged(0.0, 1)] * 2]]
+    metrics, _ = in_both(lambda process: rollout_stats(shares[process.process_index], 1, process))
+    assert metrics["completion/length_mean"] == (2**24 + 1) / 2

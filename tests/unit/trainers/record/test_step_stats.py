@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from tests.unit.trainers.record.step_batches import PARAMS, Step, random_step, rows_of
+from tests.unit.trainers.two_processes import Process, in_both
 from trainers.losses import LOSSES, REGIONS, LossConfig
 from trainers.record.metrics import STEP_METRICS
 from trainers.record.step_stats import StepStats
@@ -158,6 +160,22 @@ def test_device_batches_of_unequal_length_add_up_to_the_whole() -> None:
     assert added["entropy"] != pytest.approx(sum(filter(None, means)) / 3, rel=1e-3)
 
 
+def test_two_processes_give_the_metrics_of_all_tokens() -> None:
+    """Gradients are averaged over processes, so each one's loss is the mean's half; other metrics are of all tokens."""
+    whole = random_step(7, rows=9)
+    parts = [rows_of(whole, 0, 3), rows_of(whole, 3, 9)]
+
+    def of_process(process: Process) -> dict[str, float | None]:
+        stats = StepStats()
+        parts[process.process_index].add_to(stats)
+        return stats.reduced(process, LEARNING_RATE)
+
+    together, alone = in_both(of_process), stats_of(whole)
+    losses = {name: value / 2 for name in alone if name.split("/")[0] == "loss" and (value := alone[name]) is not None}
+    assert len(losses) == 5
+    assert together == [pytest.approx(alone | losses, rel=1e-12)] * 2
+
+
 def test_padding_counts_nowhere_whatever_stands_there() -> None:
     step = random_step(3)
     assert not bool(step.batch.mask_BT[1].any())  # a completion without tokens
@@ -234,3 +252,31 @@ def test_collecting_starts_anew_after_each_step() -> None:
     assert stats.reduced(ONE_PROCESS, LEARNING_RATE) == stats_of(second)
     with pytest.raises(AssertionError, match="no device batch"):
         stats.reduced(ONE_PROCESS, LEARNING_RATE)
+
+
+def test_a_ratio_on_a_bound_or_on_an_edge_of_the_histogram_is_not_below_it() -> None:
+    step = random_step(0)
+
+    def with_ratio(ratio: float) -> dict[str, float | None]:
+        output = replace(step.objective.output, ratio_BT=torch.full_like(step.objective.output.ratio_BT, ratio))
+        return stats_of(step._replace(objective=step.objective._replace(output=output), bounds=(0.5, 0.5)))
+
+    on, below = with_ratio(0.5), with_ratio(math.nextafter(0.5, 0))
+    assert (on["clip_fraction/low"], on["clip_fraction/high"], on["ratio_share/below_0.5"]) == (0, 0, 0)
+    assert (below["clip_fraction/low"], below["clip_fraction/high"], below["ratio_share/below_0.5"]) == (1, 0, 1)
+    assert with_ratio(math.nextafter(0.5, 1))["clip_fraction/high"] == 1
+
+
+def test_zero_has_no_sign() -> None:
+    """Where every ratio is 1, the mean of -log r is -0.0."""
+    kl = stats_of(random_step(0, spread=0.0))["ppo_kl"]
+    assert kl is not None
+    assert math.copysign(1, kl) == 1
+
+
+def test_one_token_is_all_quantiles() -> None:
+    steps = (random_step(seed, valid=0.02) for seed in range(99))
+    step = next(step for step in steps if step.batch.mask_BT.sum() == 1)
+    metrics = stats_of(step)
+    assert_agree(metrics, expected(tokens_of([step])))
+    assert len({metrics[name] for name in ("entropy", "entropy/p10", "entropy/p99", "entropy/top20_mean")}) == 1

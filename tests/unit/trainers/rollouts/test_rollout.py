@@ -8,7 +8,17 @@ import torch
 
 from trainers.config import DynamicSampling, RolloutConfig
 from trainers.losses import AdvantageParams, AggregationParams, OverlongParams
-from trainers.rollouts.rollout import Group, PromptStream, Sample, as_tensors, collect, counts, has_spread, totals
+from trainers.rollouts.rollout import (
+    Group,
+    PromptStream,
+    Sample,
+    as_tensors,
+    collect,
+    counts,
+    engine_logprobs,
+    has_spread,
+    totals,
+)
 from trainers.tasks.base import Completion, Judgement
 
 CPU = torch.device("cpu")
@@ -165,3 +175,12 @@ def test_a_completion_on_which_the_judge_failed_makes_no_spread() -> None:
     assert not has_spread(group(1.0, None, 1.0))
     assert not has_spread(group(None, None))
     assert has_spread(group(1.0, None, 0.0))
+
+
+def test_log_probabilities_of_the_engine_stand_at_their_tokens() -> None:
+    first, second = group(1, 0, lengths=(1, 3))
+    groups = [[first._replace(logprobs=[-0.5]), second._replace(logprobs=[-1.0, math.nan, -2.0])]]
+    logprobs_BT = engine_logprobs(groups, CPU)
+    assert logprobs_BT is not None
+    assert str(logprobs_BT.tolist()) == "[[-0.5, 0.0, 0.0], [-1.0, nan, -2.0]]"
+    assert engine_logprobs([[first, second]], CPU) is None

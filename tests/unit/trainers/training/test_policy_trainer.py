@@ -1,5 +1,6 @@
 """What an update is given and what is recorded of it."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,15 +8,18 @@ import pytest
 import torch
 
 from tests.unit.trainers.training.bare_trainers import bare, config
-from trainers.errors import CheckpointError
-from trainers.process.seeds import loss_seed
+from tests.unit.trainers.two_processes import Process, in_both
+from trainers.errors import CheckpointError, DivergedError
+from trainers.process.seeds import DERIVATION, loss_seed
+from trainers.record.engine_stats import NO_ENGINE
 from trainers.record.frozen_probe import FrozenCompletions
+from trainers.rollouts.logprob_check import engine_warning
 from trainers.rollouts.rollout import Collected, PromptStream, Sample, problems_digest
 from trainers.tasks.base import Completion, Judgement, Problem
 from trainers.training import policy_trainer
 from trainers.training.inert_betas import InertBetas
 from trainers.training.policy_trainer import PolicyTrainer
-from trainers.training.sampling_trainer import SampledTokens
+from trainers.training.sampling_trainer import SampledTokens, SamplingTrainer
 
 TASK: Any = SimpleNamespace(training=[Problem("1+1=", "2"), Problem("1+2=", "3")], validation=[Problem("2+3=", "5")])
 ONE_PROCESS: Any = SimpleNamespace(num_processes=1, device=torch.device("cpu"), reduce=lambda tensor, **_: tensor)
@@ -165,3 +169,230 @@ def test_a_run_does_not_go_on_with_other_problems(part: str) -> None:
     other = SimpleNamespace(**{**vars(TASK), part: [Problem("4+4=", "8")]})
     with pytest.raises(CheckpointError, match="other problems"):
         restored(state, other)
+
+
+def test_a_step_begins_with_its_first_device_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((10.0, 14.0))
+    monkeypatch.setattr(policy_trainer, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(SamplingTrainer, "training_step", lambda _, *args, **kwargs: (args, kwargs))
+    trainer = bare(PolicyTrainer, config())
+    trainer._restart_clocks()
+    assert trainer.training_step("model", inputs="inputs") == (("model",), {"inputs": "inputs"})
+    trainer.training_step()
+    assert trainer._step_started == 10.0
+    trainer._restart_clocks()
+    trainer.training_step()
+    assert (trainer._step_started, trainer._generation_s, trainer._frozen_s) == (14.0, 0.0, 0.0)
+
+
+def test_the_memory_is_in_mib(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = SimpleNamespace(RUSAGE_SELF=7, getrusage=lambda who: SimpleNamespace(ru_maxrss=3 * 1024 if who == 7 else 0))
+    monkeypatch.setattr(policy_trainer, "resource", usage)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert policy_trainer._memory_peak_since_start_mib() == 3.0
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 5 * 2**20)
+    assert policy_trainer._memory_peak_since_start_mib() == 5.0
+
+
+def clipping(monkeypatch: pytest.MonkeyPatch, loss: float, norm: Any = 2.0, **attributes: Any) -> Any:
+    monkeypatch.setattr(SamplingTrainer, "_clip_grad_norm", lambda *_: norm)
+    state = SimpleNamespace(global_step=7)
+    return bare(PolicyTrainer, config(), state=state, _window_loss=torch.tensor(loss), **attributes)
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm", "said"),
+    [(math.nan, 2.0, "the loss is nan"), (1.0, math.inf, "the gradient's norm is inf")],
+)
+def test_a_run_that_is_not_finite_ends(loss: float, norm: float, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DivergedError, match=said) as caught:
+        clipping(monkeypatch, loss, torch.tensor(norm))._clip_grad_norm("model")
+    assert caught.value.last_good_step == 7
+
+
+def test_the_loss_of_an_update_is_summed_anew_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = clipping(monkeypatch, 1e30)
+    assert trainer._clip_grad_norm("model") == 2.0
+    assert trainer._window_loss.tolist() == 0.0
+
+
+def test_all_processes_end_where_the_loss_of_one_is_not_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = [1.0, math.nan]
+
+    def ended(process: Process) -> bool:
+        loss = losses[process.process_index]
+        trainer = clipping(monkeypatch, loss, _processes=2, accelerator=process)
+        with pytest.raises(DivergedError):
+            trainer._clip_grad_norm("model")
+        return True
+
+    assert in_both(ended) == [True, True]
+
+
+def groups_of(*lengths: int, logprobs: bool = False) -> list[list[Sample]]:
+    """One group for each length; the second of its two completions is right, and as long."""
+    return [
+        [
+            Sample(
+                [1],
+                [2] * length,
+                Completion("x", length, truncated=False),
+                Judgement(reward, correct=reward == 1),
+                [-1.0] * length if logprobs else None,
+            )
+            for reward in (0.0, 1.0)
+        ]
+        for length in lengths
+    ]
+
+
+def test_an_update_divides_by_its_share_of_the_tokens_of_all_processes() -> None:
+    shares = [groups_of(1, 2), groups_of(3, 6)]
+
+    def scored(process: Process) -> Any:
+        trainer = bare(
+            PolicyTrainer,
+            config(rollout__prompts_per_rollout=8, rollout__prompts_per_minibatch=4),
+            _processes=2,
+            accelerator=process,
+            _tokenizer=SimpleNamespace(pad_token_id=0),
+            _forward=lambda rows: (torch.zeros(rows["completion_ids"].shape),) * 2,
+        )
+        return trainer._scored(Collected(shares[process.process_index], sampled=2)), trainer._rollout_metrics
+
+    for tensors, metrics in in_both(scored):
+        totals = {name.partition("/")[2]: float(tensors[name]) for name in tensors if name.startswith("totals/")}
+        assert totals == {
+            "tokens": 24 / 2 / 2,
+            "sequences": 8 / 2 / 2,
+            "active_tokens": 24 / 2 / 2,
+            "active_sequences": 8 / 2 / 2,
+            "correct_tokens": 12 / 2 / 2,
+            "correct_sequences": 4 / 2 / 2,
+            "width": 12 / 2,
+        }
+        assert (metrics["completion/length_mean"], metrics["sampling/groups_generated"]) == (3.0, 1.0)
+
+
+def test_a_rollout_lies_on_the_device_of_training() -> None:
+    """That device here is torch's one without memory, so nothing that stayed behind would be on it."""
+    meta, engine = torch.device("meta"), list[torch.device]()
+
+    def corrected(old_BT: torch.Tensor, engine_BT: torch.Tensor, mask_BT: torch.Tensor) -> dict[str, Any]:
+        engine.extend(tensor.device for tensor in (old_BT, engine_BT, mask_BT))
+        return {}
+
+    trainer = bare(
+        PolicyTrainer,
+        config(),
+        accelerator=SimpleNamespace(num_processes=1, device=meta, reduce=lambda tensor, **_: tensor),
+        _tokenizer=SimpleNamespace(pad_token_id=0),
+        _forward=lambda rows: (torch.zeros(rows["completion_ids"].shape, device=meta),) * 2,
+        _correction=corrected,
+    )
+    tensors = trainer._scored(Collected(groups_of(1, 2, logprobs=True), sampled=2))
+    assert {name for name, tensor in tensors.items() if tensor.device != meta} == {"totals/width"}
+    assert engine == [meta] * 3
+
+
+def test_losses_without_betas_record_none() -> None:
+    trainer = bare(PolicyTrainer, config(loss={"name": "grpo"}), _entropy_coefficient=0.5)
+    assert trainer._schedules(1) == {
+        "schedule/beta1": None,
+        "schedule/beta2": None,
+        "entropy_bonus/coefficient": 0.5,
+    }
+
+
+def test_an_evaluation_is_recorded_told_to_the_callbacks_and_may_be_the_best() -> None:
+    told = list[tuple[Any, ...]]()
+    evaluation = SimpleNamespace(metrics={"eval/avg_at_k": 0.5, "eval/pass_at_k": None})
+    trainer = bare(
+        PolicyTrainer,
+        config(keep_best=True),
+        evaluation_after=lambda step: evaluation,
+        _recorder=SimpleNamespace(evaluation=lambda *args: told.append(("recorded", *args))),
+        _keep_best=lambda *args: told.append(("best", *args)),
+        callback_handler=SimpleNamespace(on_evaluate=lambda *args: told.append(args) or "next"),
+        accelerator=SimpleNamespace(is_main_process=True),
+        state=SimpleNamespace(global_step=8),
+        args="args",
+        control="control",
+    )
+    assert trainer.evaluate() == {"eval/avg_at_k": 0.5}
+    callback = ("args", trainer.state, "control", {"eval/avg_at_k": 0.5})
+    assert told == [("recorded", 8, evaluation), ("best", 8, 0.5), callback]
+    assert (trainer.evaluated_step, trainer.control) == (8, "next")
+    told.clear()
+    trainer.state, trainer.accelerator = SimpleNamespace(global_step=0), SimpleNamespace(is_main_process=False)
+    trainer.evaluate()
+    assert [kind for kind, *_ in told] == ["args"]  # the initial model is not kept, and the first process records
+
+
+def test_a_new_run_begins_at_the_first_prompt_with_nothing_counted() -> None:
+    trainer = restored({})
+    assert trainer._prompts.position == 0
+    assert trainer._seed_derivation == DERIVATION
+    assert trainer._rollout_metrics == {}
+    assert trainer._entropy_coefficient == trainer._config.terms.entropy_bonus.coefficient
+    assert trainer._frozen.state == {"entropy": None}
+    assert trainer.evaluated_step is None
+
+
+def test_a_checkpoint_without_a_derivation_of_seeds_is_of_the_first_and_of_an_unknown_one_is_refused() -> None:
+    assert restored({"problems": problems_digest(TASK)})._seed_derivation == 1
+    with pytest.raises(CheckpointError, match=r"derived in a way \(3\) that this version does not know"):
+        restored({"seed_derivation": 3})
+
+
+LOGPROBS, ENGINE = torch.tensor([[-1.0, -2.0]]), torch.tensor([[-2.0, -2.0]])
+
+
+@pytest.mark.parametrize(("correction", "weights"), [("token_truncate", [[1.5, 1.0]]), ("off", None)])
+def test_the_distance_of_the_engine_is_recorded_warned_of_once_and_corrected_if_configured(
+    correction: str, weights: Any
+) -> None:
+    engine: dict[str, Any] = {"name": "vllm", "correction": correction}
+    if weights:
+        engine["correction_cap"] = 1.5
+    warned = list[Any]()
+    trainer = bare(
+        PolicyTrainer,
+        config(model={"name": "pretrained", "model": "some"}, rollout__engine=engine),
+        _rollout_metrics={"reward/mean": 0.5, **NO_ENGINE},
+        _engine_unseen=True,
+        _warn=warned.append,
+        accelerator=ONE_PROCESS,
+    )
+    added = [trainer._correction(LOGPROBS, ENGINE, torch.ones(1, 2)) for _ in range(2)]
+    assert [{name: tensor.tolist() for name, tensor in one.items()} for one in added] == [
+        {} if weights is None else {"sampling_weight": weights}
+    ] * 2
+    assert trainer._rollout_metrics == {
+        "reward/mean": 0.5,
+        "engine/logprob_gap_mean": 0.5,
+        "engine/logprob_gap_max": 1.0,
+        "engine/weight_mean": weights and 1.25,
+        "engine/weight_cut_share": weights and 0.5,
+    }
+    assert warned == [engine_warning(0.5)]
+
+
+@pytest.mark.parametrize(("first", "recorded"), [(True, 1), (False, 0)])
+def test_the_first_process_records_what_the_check_of_log_probabilities_says(first: bool, recorded: int) -> None:
+    told = list[Any]()
+    warning: dict[str, Any] | None = {"code": "LOGPROBS_DIFFER"}
+    trainer = bare(
+        PolicyTrainer,
+        config(),
+        check_logprobs=lambda: warning,
+        _recorder=SimpleNamespace(events=SimpleNamespace(write=lambda *args, **named: told.append((args, named)))),
+        accelerator=SimpleNamespace(is_main_process=first),
+        state=SimpleNamespace(global_step=4),
+    )
+    trainer.check_model()
+    assert told == [(("warning",), {"step": 4, "code": "LOGPROBS_DIFFER"})] * recorded
+    warning = None
+    trainer.check_model()
+    assert len(told) == recorded

@@ -1,6 +1,7 @@
 """Our configuration in TRL's words, checked by the libraries' own classes."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from accelerate.utils.deepspeed import HfDeepSpeedConfig
 from trainers.config import ComputeConfig, TrainingConfig
 from trainers.errors import ConfigError
 from trainers.training import sharding
+from trainers.training import training_arguments as training_arguments_module
 from trainers.training.sharding import sharding_arguments, zero_config
 from trainers.training.training_arguments import training_arguments
 
@@ -75,3 +77,71 @@ def test_a_missing_deepspeed_is_said_before_it_costs_anything(monkeypatch: pytes
     monkeypatch.setattr(sharding, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"DeepSpeed is not installed.*or set compute.sharding to fsdp"):
         sharding_arguments(ComputeConfig(sharding="zero3"))
+
+
+def test_every_setting_reaches_the_argument_of_its_name() -> None:
+    """Each value differs from the library's default and from the others."""
+    found = arguments(
+        seed=5,
+        steps=12,
+        device_batch=8,
+        rollout={**CONFIG["rollout"], "max_completion_tokens": 17, "temperature": 0.8},
+        optimizer={
+            "learning_rate": 3e-4,
+            "adam_beta1": 0.81,
+            "adam_beta2": 0.92,
+            "adam_epsilon": 1e-7,
+            "warmup_steps": 7,
+            "weight_decay": 0.03,
+            "max_grad_norm": 0.6,
+        },
+    )
+    expected = {
+        "output_dir": "unfinished",
+        "seed": 5,
+        "max_steps": 12,
+        "per_device_train_batch_size": 8,
+        "gradient_accumulation_steps": 8,
+        "steps_per_generation": 32,
+        "num_generations": 8,
+        "max_completion_length": 17,
+        "temperature": 0.8,
+        "top_p": 1.0,
+        "top_k": 0,
+        "shuffle_dataset": False,
+        "beta": 0.0,
+        "learning_rate": 3e-4,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": 7,
+        "adam_beta1": 0.81,
+        "adam_beta2": 0.92,
+        "adam_epsilon": 1e-7,
+        "weight_decay": 0.03,
+        "max_grad_norm": 0.6,
+        "bf16": False,
+        "ddp_find_unused_parameters": False,
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,
+        "save_strategy": "no",
+        "report_to": [],
+        "log_level_replica": "passive",
+        "disable_tqdm": True,
+    }
+    assert {name: getattr(found, name) for name in expected} == expected
+    assert arguments(compute={"autocast": "bfloat16"}).bf16
+
+
+@pytest.mark.parametrize(("seen", "used"), [(0, 0), (1, 1), (8, 1)])
+def test_a_process_has_one_gpu_however_many_it_sees(monkeypatch: pytest.MonkeyPatch, seen: int, used: int) -> None:
+    made: Any = SimpleNamespace(n_gpu=seen, fsdp_plugin_args=None)
+    given = dict[str, Any]()
+    monkeypatch.setattr(training_arguments_module, "GRPOConfig", lambda **named: given.update(named) or made)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: seen > 0)
+    assert arguments() is made
+    assert made._n_gpu == used
+    assert (given["use_cpu"], given["dataloader_pin_memory"]) == (seen == 0, seen > 0)
+
+
+def test_products_are_rounded_by_fsdp_only_where_that_is_configured() -> None:
+    exact = arguments(2, device_batch=4, compute={"sharding": "fsdp"})
+    assert "mixed_precision_policy" not in exact.fsdp_plugin_args

@@ -78,7 +78,7 @@ def test_few_configs_are_named_but_never_on_each_other(report: Report) -> None:
     assert len([trace for trace in apart["data"] if trace["mode"] == "text"]) == 3
     heap = plane(report, *[(0.8, 0.5, True)] * 4, (0.1, 0.9, True))
     names = [(trace["x"][0], trace["textposition"]) for trace in heap["data"] if trace["mode"] == "text"]
-    assert sorted(names) == [(0.5, "bottom right"), (0.5, "middle right"), (0.5, "top right"), (0.9, "top left")]
+    assert sorted(names) == [(0.5, "bottom right"), (0.5, "top right"), (0.9, "top left")]
 
 
 def test_of_many_configs_the_hidden_ones_are_one_cloud() -> None:

@@ -36,7 +36,7 @@ def test_benchmarks_change_nothing_else_and_leave_no_trace_where_there_are_none(
     sweep = inputs.sweep.model_copy(update={"spec": spec})
     with_them, plain = build(inputs), build(replace(inputs, sweep=sweep, evaluations=(), benchmark_results=()))
     assert plain.benchmarks is None
-    own = {"benchmarks", "inputs_digest"}
+    own = {"benchmarks": True, "inputs_digest": True, "trials": {"__all__": {"benchmarks"}}}
     assert plain.model_dump(exclude=own) == with_them.model_dump(exclude=own)
     for rendering in (render_html(plain), render_markdown(plain)):
         assert b"Benchmarks" not in rendering
@@ -169,7 +169,7 @@ def test_a_benchmark_that_one_model_lacks_leaves_it_out_of_the_mean_alone() -> N
     assert found is not None
     row = next(row for row in found.rows if row.config_id == trial.config_id and not row.initial)
     assert [cell and cell.num_seeds for cell in row.cells] == [4, 3, 3]
-    assert row.missing == {"evaluation succeeded": 1}
+    assert row.missing == {"asked for on fewer": 1}
 
 
 def test_only_models_after_the_last_step_are_in_the_table() -> None:
@@ -181,14 +181,46 @@ def test_only_models_after_the_last_step_are_in_the_table() -> None:
 
 
 def test_results_on_tune_seeds_have_no_interval() -> None:
-    found = table(spec={"benchmarks": {"names": list(NAMES), "of": "all"}})
+    seeds = {"tune": [0, 1, 2], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}}
+    found = table(spec={"benchmarks": {"names": list(NAMES), "of": "all"}, "seeds": seeds})
     row = row_of(found, "β1=1 β2=1")
     assert row.stage is Stage.TUNE
     difference = row.cells[0] and row.cells[0].difference
     assert difference is not None
-    assert (difference.num_seeds, difference.low, difference.shown) == (2, None, False)
+    assert (difference.num_seeds, difference.low, difference.shown) == (3, None, False)
     assert any("because these seeds chose the configs" in line for line in found.text)
     assert row_of(found, "β1=0 β2=1").stage is Stage.CONFIRM
+
+
+def test_a_config_that_leads_on_tune_seeds_alone_does_not_lead() -> None:
+    def gains(config: Config, evaluation: Evaluation) -> float:
+        in_tune_stage = evaluation.seed in (0, 1) and config.params == {"loss.beta1": 1.0, "loss.beta2": 1.0}
+        return 0.2 if in_tune_stage else better_than_baseline(config, evaluation)
+
+    found = table(gain=gains, spec={"benchmarks": {"names": list(NAMES), "of": "all"}})
+    ahead = row_of(found, "β1=1 β2=1")
+    assert ahead.stage is Stage.TUNE
+    for place, column in enumerate(found.columns):
+        means = {row.config_id: cell.mean for row in found.rows if (cell := row.cells[place])}
+        assert max(means, key=means.__getitem__) == ahead.config_id
+        assert column.leader not in (None, ahead.config_id)
+
+
+def test_a_problem_that_no_judge_could_judge_is_compared_with_none() -> None:
+    inputs = measured_inputs()
+    trial = next(t for t in inputs.trials if t.seed == 12)
+    evaluation = next(one for one in inputs.evaluations if one.trial_id == trial.id)
+    results = list(inputs.benchmark_results)
+    place = next(place for place, one in enumerate(results) if one.evaluation_id == evaluation.id)
+    problems = results[place].content["problems"]
+    unjudged = [problems[0] | {"judged": 0, "right": 0}, *problems[1:]]
+    changed = results[place].model_copy(update={"content": results[place].content | {"problems": unjudged}})
+    found = build(replace(inputs, benchmark_results=(*results[:place], changed, *results[place + 1 :]))).benchmarks
+    assert found is not None
+    compared = {row.config_id: cell.difference for row in found.rows if (cell := row.cells[0]) and cell.difference}
+    assert {id_: one.num_problems for id_, one in compared.items()} == dict.fromkeys(compared, 30) | {
+        trial.config_id: 29
+    }
 
 
 def test_one_benchmark_has_no_mean_beside_it() -> None:

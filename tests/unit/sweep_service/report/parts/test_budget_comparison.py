@@ -11,7 +11,7 @@ from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.model import BudgetComparison
 from sweep_service.report.parts.budget_comparison import budget_comparisons
 from sweep_service.sweep.plan import first_records, make_trials
-from sweep_service.sweep.records import Stage, Trial, TrialState
+from sweep_service.sweep.records import Attempt, Stage, Trial, TrialState
 from sweep_service.sweep.series import TrialSeries
 from sweep_service.sweep.spec import SweepSpec
 from tests.unit.sweep_service.report.report_points import facts_of
@@ -20,7 +20,8 @@ SEEDS = (10, 11, 12)
 
 
 class Cost:
-    """What one trial records: evaluations at its steps, tokens a step, seconds to each evaluation."""
+    """What one trial records: evaluations at its steps, tokens a step, seconds to each evaluation, and of its attempts
+    when they began to hold resources and for how many seconds."""
 
     def __init__(
         self,
@@ -30,9 +31,10 @@ class Cost:
         state: TrialState = TrialState.SUCCEEDED,
         attempts: int = 1,
         steps: Sequence[int] = (0, 100, 200),
+        held: Sequence[tuple[float | None, float]] = (),
     ) -> None:
         self.evaluations, self.tokens, self.seconds, self.state = evaluations, tokens, seconds, state
-        self.attempts, self.steps = attempts, steps
+        self.attempts, self.steps, self.held = attempts, steps, held
 
 
 def confirmed(costs: Mapping[tuple[float, int], Cost], *, gpus: float = 0, last: int = 1) -> Facts:
@@ -53,6 +55,7 @@ def confirmed(costs: Mapping[tuple[float, int], Cost], *, gpus: float = 0, last:
     planned = tune + make_trials(spec, "swp_test", configs, Stage.CONFIRM, len(tune))
     beta1 = {config.id: config.training["loss"]["beta1"] for config in configs}
     trials: list[Trial] = []
+    attempts: list[Attempt] = []
     series: dict[str, TrialSeries] = {}
     for trial in planned:
         cost = costs.get((beta1[trial.config_id], trial.seed), Cost())
@@ -66,6 +69,7 @@ def confirmed(costs: Mapping[tuple[float, int], Cost], *, gpus: float = 0, last:
             "attempts": cost.attempts,
         }
         trials.append(trial.model_copy(update=ends))
+        attempts += [_attempt(f"trl_{trial.number}", *span) for span in cost.held]
         metrics: dict[str, Any] = {"eval/avg_at_k": np.array(cost.evaluations)}
         if cost.tokens is not None:
             metrics["tokens/total"] = cost.tokens * np.arange(1, 201)
@@ -73,7 +77,21 @@ def confirmed(costs: Mapping[tuple[float, int], Cost], *, gpus: float = 0, last:
         series[f"trl_{trial.number}"] = TrialSeries(
             f"trl_{trial.number}", np.arange(1, 201), np.array(cost.steps), times, metrics
         )
-    return facts_of(spec, configs, trials, series)
+    return facts_of(spec, configs, trials, series, attempts)
+
+
+def _attempt(trial_id: str, begin: float | None, held_s: float) -> Attempt:
+    """An attempt that began to hold its resources so many seconds after the start."""
+    return Attempt(
+        trial_id=trial_id,
+        number=1,
+        epoch=1,
+        directory="/data",
+        events_offset=0,
+        started_at=4000.0,
+        held_from=None if begin is None else 5000.0 + begin,
+        held_s=held_s,
+    )
 
 
 def row(facts: Facts, unit: str) -> BudgetComparison:
@@ -153,8 +171,22 @@ def test_costs_that_are_not_known_give_no_row() -> None:
     assert [found.unit for found in budget_comparisons(facts)] == ["steps"]
 
 
-def test_a_trial_that_waited_after_a_crash_has_no_hours() -> None:
-    facts = confirmed({(1.0, 10): Cost(attempts=2)})
+def test_hours_of_all_attempts_count_and_what_was_waited_between_them_does_not() -> None:
+    """At 40 s of 100 the first attempt died, 20 s after the only evaluation that it had since the first."""
+    costs = {(1.0, 10): Cost(attempts=2, seconds=(10.0, 30.0, 950.0), held=((0.0, 50.0), (900.0, 60.0)))}
+    hours = row(confirmed(costs), "hours")
+    assert hours.num_seeds == 3
+    last_s = 50.0 + 50.0 - 10.0  # it had held its resources for 10 s at the first evaluation
+    assert hours.budget == pytest.approx((last_s + 100 + 100) / 3 / 3600)
+    at_last = np.interp(last_s, [0, 50, 100], [0.2, 0.4, 0.6])
+    assert hours.difference == pytest.approx((0.6 - at_last) / 3)
+
+
+@pytest.mark.parametrize("held", [(), ((0.0, 50.0), (None, 0.0))])
+def test_a_trial_of_which_nobody_noted_when_it_held_its_resources_has_no_hours(
+    held: Sequence[tuple[float | None, float]],
+) -> None:
+    facts = confirmed({(1.0, 10): Cost(attempts=2, held=held)})
     assert (row(facts, "hours").num_seeds, row(facts, "tokens").num_seeds) == (2, 3)
 
 

@@ -224,6 +224,33 @@ def test_what_weakens_the_verdict_most_comes_first() -> None:
     assert [code for code in order if code in expected] == expected
 
 
+def test_trials_that_were_stopped_by_hand_are_counted_by_config() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        if trial.stage is Stage.TUNE and config.params["loss.beta1"] == 1.0:
+            state = TrialState.STOPPED if trial.seed == 0 else TrialState.DISCARDED
+            return trial.model_copy(update={"state": state, "step": 120})
+        return succeed(config, trial)
+
+    report = build(sweep_inputs(fate=fate))
+    caution = found(report, "STOPPED_TRIALS")
+    stopped = [trial for trial in report.trials if trial.id in caution.trials]
+    assert [trial.objective is None for trial in stopped] == [False, True]
+    assert f"2 of {len(report.trials)} trials were stopped by hand; 1 of them counts" in caution.text
+    assert f" {stopped[0].label}: 2 of 2 trials." in caution.text
+    (row,) = [row for row in report.configs if row.id == stopped[0].config_id]
+    assert (row.tune.n if row.tune else 0, row.states) == (1, {TrialState.STOPPED: 1, TrialState.DISCARDED: 1})
+
+
+def test_a_confirm_trial_that_was_stopped_by_hand_is_an_unequal_budget() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        if trial.stage is Stage.CONFIRM and Role.BASELINE in config.roles and trial.seed == 10:
+            return trial.model_copy(update={"state": TrialState.STOPPED, "step": 120})
+        return succeed(config, trial)
+
+    report = build(sweep_inputs(HEALTHY, fate=fate))
+    assert "β1=0 β2=0 for 210." in found(report, "UNEQUAL_BUDGET").text
+
+
 def test_a_trial_that_was_warned_twice_counts_once() -> None:
     def fate(config: Config, trial: Trial) -> Trial:
         warned = [TrialWarning(code="ODD", message=f"at {step}", evidence={}, step=step) for step in (12, 24)]

@@ -10,9 +10,11 @@ from sweep_service.cli.export_best import choose_trial
 from sweep_service.errors import ServiceError
 from sweep_service.report import Report
 from sweep_service.report.build import build
+from sweep_service.report.formatting import NOTHING, estimate
 from sweep_service.report.render.model_card import Exported, model_card, trial_yaml
 from sweep_service.schemas import TrialView
 from sweep_service.sweep.records import Stage, TrialState
+from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 from tests.unit.sweep_service.report.report_parts import ALL, hostile_report
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from trainers.catalog.entries import ModelEntry, Origin
@@ -110,6 +112,40 @@ def test_the_card_carries_the_evidence() -> None:
     assert card.count("(this model)") == 1
 
 
+def test_the_card_has_the_scores_on_benchmarks_with_intervals() -> None:
+    report = build(measured_inputs())
+    assert report.best is not None
+    assert report.benchmarks is not None
+    card, best = card_of(report), report.best
+    section = card.partition("## Benchmarks")[2].partition("\n## ")[0].replace("\\", "")
+    own = next(row for row in report.trials if row.id == exported(report).trial.id)
+    row = next(row for row in report.benchmarks.rows if row.config_id == best.config_id and not row.initial)
+    first, last = row.cells[0], row.cells[-1]
+    assert first is not None
+    assert first.difference is not None
+    assert last is not None
+    initial, baseline = (one.cells[0] for one in report.benchmarks.rows[:2])
+    assert initial is not None
+    assert baseline is not None
+    difference = estimate(first.difference.difference, first.difference.low, first.difference.high, sign=True)
+    line = (
+        f"| aime24, avg@16 | {own.benchmarks['aime24']:.3f} | {first.mean:.3f} (4 seeds) | {difference} "
+        f"| {initial.mean:.3f} | {baseline.mean:.3f} |"
+    )
+    assert line in section
+    mean = (own.benchmarks["aime24"] + own.benchmarks["aime25"]) / 2
+    assert f"| mean over benchmarks | {mean:.3f} | {last.mean:.3f} (4 seeds) | +0." in section
+    assert report.benchmarks.sentence in section
+    assert "and on the benchmarks above" in card
+
+
+def test_a_model_that_was_not_measured_has_dashes_in_the_card() -> None:
+    report = build(measured_inputs(fails=lambda one: one.trial_id is not None))
+    section = card_of(report).partition("## Benchmarks")[2].partition("\n## ")[0]
+    assert re.search(rf"\| aime24 \| {NOTHING} \| {NOTHING} \| {NOTHING} \| 0\.\d+ \| {NOTHING} \|", section)
+    assert "## Benchmarks" not in card_of(build(sweep_inputs()))
+
+
 def test_adapters_alone_say_so() -> None:
     report = build(sweep_inputs())
     card = card_of(report, facts=FACTS | {"base": "/somewhere/models/qwen"})
@@ -139,7 +175,7 @@ def test_no_text_of_a_user_acts_in_the_card() -> None:
     card = card_of(report, training=training, why=ALL)
     assert set(head_of(card)) == {"library_name", "pipeline_tag", "tags", "base_model", "base_model_relation"}
     body = card.split("---\n", 2)[2]
-    assert len(re.findall(r"(?m)^#{1,6} ", body)) == 6
+    assert len(re.findall(r"(?m)^#{1,6} ", body)) == 7
     for raw in ("<script", "<img", "<svg", "<!--"):
         assert raw not in body
     assert "](" not in body.replace("\\](", "").replace("\\]\\(", "")

@@ -12,6 +12,7 @@ import pytest
 from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.render.picture import literal, render_picture
+from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
 HOSTILE = "_$x$ \\frac{1}{2} <script>alert(1)</script> --> \x07 日本 $"
@@ -69,6 +70,14 @@ def test_it_has_the_verdict_and_three_panels(confirmed: Report) -> None:
     assert confirmed.configs[0].label in texts
     assert "no results" not in texts
     assert f"objective: {confirmed.objective}" in texts
+
+
+def test_it_says_whether_the_benchmarks_agree(confirmed: Report) -> None:
+    report = build(measured_inputs(advantage=0.05))
+    assert report.benchmarks is not None
+    drawn, plain = ("".join("".join(_comments(render_picture(one, "svg"))).split()) for one in (report, confirmed))
+    assert "".join(f"Benchmarks. {report.benchmarks.sentence}".split()) in drawn
+    assert "Benchmarks" not in plain
 
 
 def test_the_objective_s_own_metric_is_drawn(confirmed: Report) -> None:

@@ -21,6 +21,7 @@ from sweep_service.report.render.html import _scale, render_html
 from sweep_service.report.render.markdown import render_markdown
 from sweep_service.report.render.views import deltas, reference
 from sweep_service.sweep.records import Stage, SweepState
+from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 from tests.unit.sweep_service.report.report_parts import CANARIES, hostile_report, with_every_part
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
@@ -167,6 +168,29 @@ def test_csv_has_the_report_s_numbers() -> None:
     assert float(chosen["loss.beta2"]) == 1
     trials = list(csv.DictReader(io.StringIO(render_csv(report).decode())))
     assert [float(row["objective"]) for row in trials] == [trial.objective for trial in report.trials]
+
+
+def test_csv_has_the_scores_on_benchmarks_where_there_are_any() -> None:
+    report = build(measured_inputs())
+    assert report.benchmarks is not None
+    configs = {row["config_id"]: row for row in csv.DictReader(io.StringIO(render_csv(report, "configs").decode()))}
+    for row in report.benchmarks.rows[1:]:
+        written = configs.pop(row.config_id)
+        assert written["benchmark_stage"] == "confirm"
+        for name, cell in zip(("aime24", "aime25", "mean"), row.cells, strict=True):
+            assert cell is not None
+            values = [written[f"benchmark/{name}{part}"] for part in ("", "_n", "_delta", "_delta_low", "_delta_high")]
+            delta = cell.difference
+            bounds = [delta.difference, delta.low, delta.high] if delta else ["", "", ""]
+            assert values == [str(value) for value in (cell.mean, cell.num_seeds, *bounds)]
+    (unmeasured,) = configs.values()
+    assert {value for name, value in unmeasured.items() if name.startswith("benchmark")} == {""}
+    trials = list(csv.DictReader(io.StringIO(render_csv(report).decode())))
+    for written, trial in zip(trials, report.trials, strict=True):
+        assert written["benchmark/aime24"] == str(trial.benchmarks.get("aime24", ""))
+    assert sum(bool(written["benchmark/aime25"]) for written in trials) == 16
+    for table in ("trials", "configs"):
+        assert b"benchmark" not in render_csv(build(sweep_inputs()), table)
 
 
 def test_the_page_s_files_are_the_tables() -> None:

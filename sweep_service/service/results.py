@@ -1,129 +1,37 @@
-"""The requests that the service takes, with all their rules. The API calls this; it calls the store."""
+"""Requests for what sweeps have found: objectives, curves, scores on benchmarks, reports and verdicts."""
 
-import json
-import time
 from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from statistics import fmean
 
 from pydantic_core import from_json
 
-from sweep_service.errors import NotReady, ReportFailed
-from sweep_service.intake.preview import with_prompts
-from sweep_service.intake.whole_check import check_spec
+from sweep_service.errors import Conflict, NotReady, ReportFailed
 from sweep_service.schemas import (
     Best,
     CheckpointView,
     ConfigCurve,
     ConfigView,
     Judged,
-    ProbeView,
+    MetricKey,
     SweepsComparison,
-    SweepSummary,
     TrialView,
     VerdictView,
 )
-from sweep_service.settings import Settings
-from sweep_service.store import KeptReport, Store, schema_versions
+from sweep_service.service.base import ServicePart
+from sweep_service.store import KeptReport
 from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore, problem_scores
-from sweep_service.sweep.budget import GpuHours, gpu_hours
-from sweep_service.sweep.cost import costliest, measured, probe_shape
-from sweep_service.sweep.labels import equals_text
-from sweep_service.sweep.links import curves_link, run_link
+from sweep_service.sweep.labels import equals_text, params_texts
+from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import config_objectives, leader, objective_metrics, trial_objectives
-from sweep_service.sweep.plan import SweepPlan, first_records, make_plan
-from sweep_service.sweep.records import (
-    Curve,
-    DesiredState,
-    Stage,
-    Sweep,
-    SweepState,
-    Trial,
-    TrialState,
-    new_id,
-)
-from trainers.catalog.entries import BenchmarkEntry, all_entries
+from sweep_service.sweep.records import Curve, Stage, TrialState
+from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
 from trainers.yaml_text import write_yaml
 
 
-class SweepService:
-    """The requests that users may make, but for plain rows, which `store` gives. Raises `sweep_service.errors`."""
-
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self.store, self.settings = store, settings
-
-    def check_ready(self) -> None:
-        """Check that the database answers and has the schema that this version needs.
-
-        Raises: NotReady; the database's own error, if it does not answer.
-        """
-        present, needed = schema_versions(self.store.engine)
-        if present != needed:
-            raise NotReady(f"the database has schema {present}, this version needs {needed}; run `sweeps db upgrade`")
-
-    def plan(self, raw: object) -> SweepPlan:
-        """Check a spec and say what it would run, without storing anything.
-
-        Raises: InvalidSpec.
-        """
-        spec = check_spec(raw, self.settings.cache)
-        earlier = self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"}), spec.resources)
-        probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
-        problems = {entry.name: entry.problems for entry in all_entries(self.settings.cache, BenchmarkEntry)}
-        plan = make_plan(spec, earlier, measured(probe), problems)
-        return with_prompts(plan, spec, self.settings.cache)
-
-    def submit(self, raw: object, idempotency_key: str | None = None) -> tuple[Sweep, bool]:
-        """Accept a sweep. Once this returns it is stored for good.
-
-        Returns: the sweep, and whether it is an earlier one that the same key named.
-        Raises: InvalidSpec; IdempotencyKeyReused.
-        """
-        spec = check_spec(raw, self.settings.cache)
-        sweep = Sweep(
-            id=(sweep_id := new_id("swp")),
-            name=spec.name,
-            state=SweepState.QUEUED,
-            desired_state=DesiredState.RUN,
-            created_at=time.time(),
-            spec=spec,
-            spec_digest=spec.digest,
-        )
-        configs, trials = first_records(spec, sweep_id)
-        key = (idempotency_key, spec.digest) if idempotency_key else None
-        stored = self.store.create_sweep(sweep, configs, trials, key)
-        return stored, stored.id != sweep.id
-
-    def summaries(self, sweeps: Sequence[Sweep]) -> list[SweepSummary]:
-        """Return the short form of sweeps, with their trials counted."""
-        counts = self.store.count_trials([sweep.id for sweep in sweeps])
-        return [
-            SweepSummary(
-                **sweep.model_dump(include=set(SweepSummary.model_fields)),
-                only_probes=sweep.spec.only_probes,
-                labels=dict(sweep.spec.labels),
-                trials=counts[sweep.id],
-                mlflow_url=curves_link(self.settings.mlflow_links, sweep),
-            )
-            for sweep in sweeps
-        ]
-
-    def gpu_hours(self, sweep: Sweep) -> GpuHours | None:
-        """Return the GPU-hours that a sweep has used and reserved of its budget; None on CPUs."""
-        return gpu_hours(sweep.spec, self.store.spent(sweep.id)) if sweep.spec.resources.gpus else None
-
-    def sweeps(
-        self, limit: int, before: str | None, states: Sequence[SweepState], labels: Sequence[tuple[str, str]] = ()
-    ) -> list[SweepSummary]:
-        """Return sweeps, newest first, from the one after the id `before`."""
-        return self.summaries(self.store.list_sweeps(limit, before, states, labels))
-
-    def cancel(self, sweep_id: str) -> Sweep:
-        """Stop a sweep; its running trials end within seconds.
-
-        Raises: NotFound; Conflict, if it has ended already.
-        """
-        return self.store.request_cancel(sweep_id)
+class Results(ServicePart):
+    """Results of one sweep or several, as views of `sweep_service.schemas`."""
 
     def trials(self, sweep_id: str, after: int, limit: int, states: Sequence[TrialState]) -> list[TrialView]:
         """Return trials by number, each with its objective and its newest checkpoint."""
@@ -163,29 +71,16 @@ class SweepService:
         results = self.store.benchmark_results(sweep_id, benchmark)
         return [score for result in results for score in problem_scores(evaluations[result.evaluation_id], result)]
 
-    def probe(self, sweep_id: str) -> ProbeView:
-        """Return a sweep's newest cost probe, or that of another sweep which serves it too.
-
-        Raises: NotFound; NotReady, if it has none.
-        """
-        spec = self.store.get_sweep(sweep_id).spec
-        probe = self.store.last_probe(sweep_id)
-        if probe is None and spec.probes != "off":
-            probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
-        if probe is None:
-            reason = "it has not begun yet" if spec.probes != "off" else "its spec asks for none (probe: off)"
-            raise NotReady(f"sweep {sweep_id} has no probe: {reason}")
-        figures = measured(probe)
-        return ProbeView(**dict(probe), cost=make_plan(spec, None, figures).cost if figures else None)
-
     def configs(self, sweep_id: str, after: int, limit: int) -> list[ConfigView]:
         """Return configs by number, each with its mean objective in both stages."""
-        trials, values = self._objectives(self.store.get_sweep(sweep_id))
+        trials, values = self.objectives(self.store.get_sweep(sweep_id))
         means = {stage: config_objectives(trials, values, stage) for stage in Stage}
         counts = Counter((trial.config_id, trial.stage) for trial in trials)
+        labels = params_texts(self.store.list_configs(sweep_id))
         return [
             ConfigView(
                 **config.model_dump(),
+                label=labels[config.id],
                 tune_objective=means[Stage.TUNE].get(config.id),
                 confirm_objective=means[Stage.CONFIRM].get(config.id),
                 tune_trials=counts[config.id, Stage.TUNE],
@@ -194,10 +89,24 @@ class SweepService:
             for config in self.store.list_configs(sweep_id, after, limit)
         ]
 
-    def _objectives(self, sweep: Sweep) -> tuple[list[Trial], dict[str, float | None]]:
-        trials = self.store.list_trials(sweep.id)
-        curves = self.store.curves(sweep.id, objective_metrics(sweep.spec))
-        return trials, trial_objectives(trials, curves, sweep.spec)
+    def metric_keys(self, sweep_id: str) -> list[MetricKey]:
+        """Return the metrics that a sweep's trials have recorded, by name.
+
+        Raises: NotFound.
+        """
+        known = STEP_METRICS | EVALUATION_METRICS
+        return [
+            MetricKey(key=key, **known[key]._asdict()) if key in known else MetricKey(key=key)
+            for key in sorted(self.store.metric_keys(sweep_id))
+        ]
+
+    def unknown_metrics(self, sweep_id: str, keys: Sequence[str]) -> dict[str, list[str]]:
+        """Return which of these names are of no metric, each with the metrics that it may mean, the closest first."""
+        if not (others := [key for key in keys if key not in STEP_METRICS and key not in EVALUATION_METRICS]):
+            return {}
+        recorded = self.store.metric_keys(sweep_id)  # an earlier version may have had metrics that this one has not
+        known = sorted({*recorded, *STEP_METRICS, *EVALUATION_METRICS})
+        return {key: get_close_matches(key, known, 3) for key in others if key not in recorded}
 
     def config_curves(self, sweep_id: str, keys: Sequence[str]) -> list[ConfigCurve]:
         """Return metrics of every config over its steps: mean and range over seeds, tune and confirm apart."""
@@ -227,10 +136,12 @@ class SweepService:
     def compare(self, sweep_ids: Sequence[str]) -> SweepsComparison:
         """Join sweeps by config, and compare each with the first.
 
-        Raises: NotFound.
+        Raises: NotFound; Conflict, if one of them is archived.
         """
         from sweep_service.report.compare import Results, compare_sweeps  # brings scipy, which nothing else here needs
 
+        if gone := self.store.deletions(sweep_ids):
+            raise Conflict(f"{', '.join(gone)} has no curves any more, so it cannot be compared; its report is left")
         compared: list[Results] = []
         for sweep_id in sweep_ids:
             sweep = self.store.get_sweep(sweep_id)
@@ -251,12 +162,15 @@ class SweepService:
         """
         sweep = self.store.get_sweep(sweep_id)
         configs = self.store.list_configs(sweep_id)
-        trials, values = self._objectives(sweep)
+        trials, values = self.objectives(sweep)
         if (best := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
+            if self.store.deletions([sweep_id]):
+                raise NotReady(f"sweep {sweep_id} has no curves any more; its report names the best config")
             raise NotReady(f"no config of sweep {sweep_id} has a result yet")
         return Best(
             config_id=best.config.id,
             params=best.config.params,
+            label=params_texts(configs)[best.config.id],
             stage=best.stage,
             metric=sweep.spec.objective.metric,
             objective=best.objective,
@@ -289,7 +203,7 @@ class SweepService:
 def best_yaml(best: Best) -> str:
     """Return the best config as a file that `python -m trainers` takes; comments say how sure it is."""
     lines = [
-        f"{best.config_id}: {json.dumps(best.params)}",
+        f"{best.config_id}: {best.label}",
         f"{best.metric} {best.objective:.4f}, mean over {best.stage} seeds",
         equals_text(best.equal, best.configs),
         best.verdict_text,

@@ -1,0 +1,131 @@
+"""The command `delete`: says what deleting sweeps frees, asks, and has a worker delete or archive them."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from sweep_service.cli.arguments import Json, connect, find_sweep
+from sweep_service.cli.exits import ExitCode
+from sweep_service.cli.output import plural, print_json, print_table, say
+from sweep_service.client import Client, TooLate
+from sweep_service.processes.disk_use import size_text
+from sweep_service.schemas import DeletionView
+from sweep_service.sweep.deletion import DeletionState
+
+_POLL_S: Final = 0.5
+
+
+def delete(
+    sweeps: Annotated[
+        list[str], typer.Argument(metavar="SWEEP...", help="Ids, parts of them, or names of sweeps that have ended.")
+    ],
+    keep_report: Annotated[
+        bool,
+        typer.Option(
+            "--keep-report", help="Archive them: spec, trials and report stay; files, curves and checkpoints go."
+        ),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be freed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until files and rows are gone.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0, help="With --wait: wait for at most this many seconds.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Delete sweeps that have ended: their rows, their files and their runs in MLflow.
+
+    It says first what is freed, and asks. Catalog, exported models and cost probes stay.
+
+    A worker carries it out, also after a crash. MLflow keeps the runs in its bin.
+
+    [bold]sweeps delete demo --dry-run[/bold]
+    [bold]sweeps delete demo --keep-report[/bold]
+    """
+    with connect() as client:
+        ids = list(dict.fromkeys(find_sweep(client, sweep) for sweep in sweeps))
+        before = [client.deletion(sweep_id) for sweep_id in ids]
+        if not json:
+            _print_freed(before)
+        blocked = [view for view in before if view.blocked]
+        for view in blocked:
+            say(f"{view.name} {view.sweep_id}: {view.blocked}")
+        if dry_run or blocked:
+            print_json(before) if json else None
+            raise typer.Exit(ExitCode.CONFLICT if blocked else ExitCode.OK)
+        if any(view.state is not DeletionState.DELETED for view in before) and not yes:
+            _ask(len(before), keep_report=keep_report)
+        after = [client.delete(sweep_id, keep_report=keep_report) for sweep_id in ids]
+        if wait:
+            after = _wait(client, after, timeout)
+    for view in after:
+        say(f"{view.name} {view.sweep_id} {_what(view)}")
+    if json:
+        print_json(after)
+
+
+def _print_freed(views: Sequence[DeletionView]) -> None:
+    """Print what the deletion of each sweep frees."""
+    rows = [
+        (
+            view.sweep_id,
+            view.name,
+            "-" if view.frees is None else _disk(view),
+            "-" if view.frees is None else f"{view.frees.rows:,}",
+            "-" if view.frees is None else str(view.frees.mlflow_runs),
+            Text(_what(view) if view.state else ""),
+        )
+        for view in views
+    ]
+    print_table(("SWEEP", "NAME", "DISK", "ROWS", "MLFLOW RUNS", ""), rows, right=("DISK", "ROWS", "MLFLOW RUNS"))
+
+
+def _disk(view: DeletionView) -> str:
+    assert view.frees is not None
+    if view.frees.bytes is None:
+        return "not visible to the API"
+    return f"{size_text(view.frees.bytes)} in {plural(view.frees.files or 0, 'file')}"
+
+
+def _what(view: DeletionView) -> str:
+    """Say what has become of a sweep."""
+    rest = "; its runs in MLflow go as soon as MLflow answers" if view.mlflow_pending else ""
+    hindered = f", but {view.message}" if view.message else ""
+    words = {
+        DeletionState.ASKED: f"is being {'archived' if view.keep_report else 'deleted'}{hindered}",
+        DeletionState.ARCHIVED: f"is archived{rest}",
+        DeletionState.DELETED: f"is deleted{rest}",
+    }
+    return words[view.state] if view.state else "is kept"
+
+
+def _ask(number: int, *, keep_report: bool) -> None:
+    """Ask whether to go on.
+
+    Raises: typer.BadParameter, if there is nobody to ask; typer.Abort, if the answer is no.
+    """
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal to ask at; give --yes to delete without being asked")
+    verb = "Archive" if keep_report else "Delete"
+    typer.confirm(f"{verb} {plural(number, 'sweep')}? This cannot be undone", abort=True, err=True)
+
+
+def _wait(client: Client, views: Sequence[DeletionView], timeout_s: float | None) -> list[DeletionView]:
+    """Wait until all of them are done.
+
+    Raises: TooLate.
+    """
+    end, done = time.monotonic() + (float("inf") if timeout_s is None else timeout_s), list[DeletionView]()
+    for view in views:
+        one = view
+        while one.state is DeletionState.ASKED:
+            if time.monotonic() + _POLL_S > end:
+                raise TooLate(f"{one.name} {one.sweep_id} {_what(one)} after {timeout_s:g} s; it goes on")
+            time.sleep(_POLL_S)
+            one = client.deletion(one.sweep_id)
+        done.append(one)
+    return done

@@ -1,0 +1,153 @@
+"""The command `logs`: prints what a trainer or a runner printed, and follows it."""
+
+import codecs
+import re
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+import typer
+
+from sweep_service.cli.arguments import connect, find_sweep, find_work
+from sweep_service.cli.output import say
+from sweep_service.client import Client
+from sweep_service.errors import NotFound
+from sweep_service.processes.log_files import printable
+from sweep_service.schemas import LogPart
+
+_AWAY_S: Final = 120.0
+"""Seconds to wait for a server that restarts, while following."""
+_UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,500}\x1b?)?\Z")
+"""The beginning of an escape sequence at the end of a part; the next part may have the rest."""
+
+
+class LogPrinter:
+    """Writes parts of a log to standard output: to a terminal without escape sequences, else byte for byte."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest, self._line_ended = "", True
+
+    def write(self, content: bytes) -> None:
+        """Write the next part."""
+        if not sys.stdout.isatty():
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+            return
+        text = self._rest + self._decoder.decode(content)
+        cut = _UNFINISHED.search(text)
+        text, self._rest = (text[: cut.start()], text[cut.start() :]) if cut else (text, "")
+        if text := printable(text):
+            self._line_ended = text.endswith("\n")
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    def end(self) -> None:
+        """Let what comes next begin on a new line."""
+        if not self._line_ended:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+
+
+def logs(
+    which: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID",
+            help="A trial or an evaluation, by its id or the last letters of it; or a sweep, as everywhere, whose "
+            "runner's log is printed. Default: the newest sweep.",
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the trial is over, through all its attempts.")
+    ] = False,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, help="Print this attempt's log. Default: the newest attempt's.")
+    ] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=1, max=100_000, help="Begin with so many last lines.")
+    ] = None,
+) -> None:
+    """Print what a trainer printed: progress, warnings, and why it failed.
+
+    `sweeps show` prints the ids of trials. A sweep's own log is that of its runner, and is empty if all went well. A
+    terminal gets it without colours and other control characters, a file or a pipe byte for byte.
+
+    [bold]sweeps logs trl_01jd… --tail 50[/bold]
+    [bold]sweeps logs trl_01jd… --follow[/bold]
+    [bold]sweeps logs demo[/bold]
+    """
+    with connect(_AWAY_S) if follow else connect() as client:
+        work_id, sweep_id = _find(client, which)
+        if work_id is None and attempt is not None:
+            raise typer.BadParameter("a runner has no attempts; name a trial", param_hint="--attempt")
+        parts = _following(client, work_id, sweep_id, attempt, tail) if follow else None
+        _print(parts or _whole(client, work_id, sweep_id, attempt, tail), is_runner=work_id is None)
+
+
+def _find(client: Client, which: str | None) -> tuple[str | None, str]:
+    """Return the id of the trial that is meant, if one is; else that of the sweep.
+
+    Raises: NotFound.
+    """
+    if which and which.startswith(("trl_", "evl_", "…")):
+        if (work_id := find_work(client, which)) is None:
+            raise NotFound("trial", which, " in the newest sweeps; give its whole id, as `sweeps show --json` has it")
+        return work_id, ""
+    try:
+        return None, find_sweep(client, which)
+    except NotFound:
+        if which is None or (work_id := find_work(client, which)) is None:
+            raise
+        return work_id, ""
+
+
+def _following(
+    client: Client, work_id: str | None, sweep_id: str, attempt: int | None, tail: int | None
+) -> Iterator[LogPart]:
+    said = set[str]()
+
+    def on_wait(reason: str) -> None:
+        if reason not in said:
+            said.add(reason)
+            say(f"{reason}; waiting")
+
+    if work_id is None:
+        return client.follow_runner_log(sweep_id, tail, on_wait)
+    return client.follow_trial_log(work_id, attempt, tail, on_wait)
+
+
+def _whole(
+    client: Client, work_id: str | None, sweep_id: str, attempt: int | None, tail: int | None
+) -> Iterator[LogPart]:
+    """Yield the parts that a log has now."""
+
+    def read(attempt: int | None, offset: int, tail: int | None) -> LogPart:
+        if work_id is None:
+            return client.runner_log(sweep_id, offset, tail)
+        return client.trial_log(work_id, attempt, offset, tail)
+
+    part = read(attempt, 0, tail)
+    size = part.size
+    yield part
+    while part.content and part.next_offset < size:
+        part = read(part.attempt, part.next_offset, None)
+        yield part
+
+
+def _print(parts: Iterator[LogPart], *, is_runner: bool) -> None:
+    printer, attempt, empty = LogPrinter(), None, True
+    for part in parts:
+        if attempt is None and (part.attempts or 1) > 1:
+            say(f"attempt {part.attempt} of {part.attempts}")
+        elif attempt is not None and part.attempt != attempt:
+            printer.end()
+            printer = LogPrinter()
+            say(f"attempt {part.attempt} begins")
+        attempt = part.attempt
+        empty = empty and not part.content
+        printer.write(part.content)
+    printer.end()
+    if empty:
+        say("the log is empty" + ("; trials have their own: sweeps logs TRIAL" if is_runner else ""))

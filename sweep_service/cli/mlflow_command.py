@@ -1,0 +1,89 @@
+"""The commands `sweeps mlflow …`, which work on the database themselves, as the worker does that feeds MLflow."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from sweep_service.cli.arguments import Timeout
+from sweep_service.cli.output import plural, say
+from sweep_service.client import TooLate
+from sweep_service.errors import NotFound
+from sweep_service.settings import Settings
+
+if TYPE_CHECKING:
+    from sweep_service.store import Store
+    from sweep_service.sweep.records import Sweep
+
+mlflow = typer.Typer(help="What MLflow shows.", no_args_is_help=True, rich_markup_mode="rich")
+_LOOK_EVERY_S: Final = 1.0
+_STILL_S: Final = 60.0
+"""Seconds without progress after which the command says where to look."""
+
+
+@mlflow.command()
+def rebuild(
+    sweeps: Annotated[
+        list[str] | None, typer.Argument(metavar="[SWEEP]...", help="Ids or names of sweeps. Default: all.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Show how many runs are left until MLflow has all.")] = False,
+    timeout: Timeout = None,
+) -> None:
+    """Carry sweeps over to MLflow anew, such as after its database was lost or restored from an old copy.
+
+    The worker does it, from the database: runs, params, tags, curves and files of reports. Runs that exist are kept and
+    completed, and no point is doubled. A run that somebody deleted in MLflow stays deleted.
+
+    [bold]sweeps mlflow rebuild --wait[/bold]
+    """
+    from sweep_service.store import open_store
+
+    settings = Settings()
+    store = open_store(settings.database_url)
+    try:
+        found = _find(store, sweeps)
+        ids = [sweep.id for sweep in found]
+        newest = store.request_projection(ids)
+        say(f"{plural(len(ids), 'sweep')} will be carried over anew to {settings.mlflow_url} by the worker")
+        if wait:
+            _watch(store, ids, newest, timeout)
+    finally:
+        store.close()
+
+
+@mlflow.callback()
+def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
+
+
+def _find(store: "Store", wanted: Sequence[str] | None) -> "list[Sweep]":
+    """Return the sweeps of these ids or names; without any, all.
+
+    Raises: NotFound.
+    """
+    every = store.projectable()
+    for one in wanted or ():
+        if not any(one in (sweep.id, sweep.name) for sweep in every):
+            raise NotFound("sweep", one)
+    return [sweep for sweep in every if not wanted or not {sweep.id, sweep.name}.isdisjoint(wanted)]
+
+
+def _watch(store: "Store", ids: Sequence[str], newest: int, timeout: float | None) -> None:
+    """Say how many runs are left whenever that changes, until none is.
+
+    Raises: TooLate, after `timeout` seconds.
+    """
+    begun = moved = time.monotonic()
+    told = None
+    while left := store.projection_left(ids, newest):
+        now = time.monotonic()
+        if left != told:
+            say(f"{plural(left, 'run')} left")
+            told, moved = left, now
+        elif now - moved > _STILL_S:
+            say("nothing has moved for a minute: does a worker run, and does MLflow answer? sweeps doctor")
+            moved = now
+        if timeout is not None and now - begun > timeout:
+            raise TooLate(f"{plural(left, 'run')} left after {timeout:g} s; the worker goes on")
+        time.sleep(_LOOK_EVERY_S)
+    say("MLflow has all of them")

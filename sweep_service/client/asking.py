@@ -1,0 +1,115 @@
+"""Requests of the client: their paths, their bodies, and their answers as records."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
+from urllib.parse import quote
+
+from pydantic import BaseModel, ValidationError
+
+from sweep_service.client.connection import Connection
+from sweep_service.client.errors import Unreachable
+from sweep_service.errors import InvalidSpec, NotFound, SpecError, pointer
+from sweep_service.schemas import Page
+
+Answer = TypeVar("Answer", bound=BaseModel)
+_PAGE = 500
+
+
+class Asking:
+    """A connection whose answers are read as records; lists come page by page."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout_s: float = 60,
+        patience_s: float = 10,
+        trusted_users: Sequence[str] = (),
+    ) -> None:
+        self.connection = Connection(url, token, timeout_s, patience_s, trusted_users)
+
+    @property
+    def url(self) -> str:
+        """Address of the server."""
+        return self.connection.url
+
+    def ask(
+        self, method: str, path: str, kind: type[Answer], params: Mapping[str, Any] | None = None, **sent: Any
+    ) -> Answer:
+        """Make a request and return its answer as a record of this kind.
+
+        Args:
+            sent: headers and body, as httpx takes them.
+        Raises: Unreachable, if the answer is none of this version's API; Refused.
+        """
+        content = self.connection.request(method, path, params, **sent).content
+        try:
+            return kind.model_validate_json(content)
+        except ValidationError as error:
+            raise Unreachable(
+                f"{self.url} answers, but not as the API of this version does: another version runs there, or another "
+                f"program; {path} gave {content[:60]!r}"
+            ) from error
+
+    def page(
+        self, path: str, kind: type[Answer], params: Mapping[str, Any], size: int, token: str | None
+    ) -> Page[Answer]:
+        """Return one page of a list, after the page that gave `token`."""
+        return self.ask("GET", path, Page[kind], {**params, "page_size": size, "page_token": token})
+
+    def pages(self, path: str, kind: type[Answer], params: Mapping[str, Any] | None = None) -> Iterator[Answer]:
+        """Iterate over a list, page by page."""
+        token: str | None = None
+        while True:
+            page = self.page(path, kind, params or {}, _PAGE, token)
+            yield from page.items
+            token = page.next_page_token
+            if token is None:
+                return
+
+
+def document_of(request: BaseModel | Mapping[str, Any], what: str = "the sweep cannot run") -> Any:
+    """Return a request as values of JSON.
+
+    Args:
+        what: what cannot be done if it has others.
+    Raises: InvalidSpec.
+    """
+    document = request.model_dump(mode="json") if isinstance(request, BaseModel) else request
+    if errors := list(_not_json(document)):
+        raise InvalidSpec(errors, what)
+    return document
+
+
+def _not_json(value: object, *path: str | int) -> Iterator[SpecError]:
+    """Yield the numbers and texts of a document that JSON does not have."""
+    if isinstance(value, Mapping):
+        for key, inner in cast("Mapping[str, object]", value).items():
+            yield from _not_json(inner, *path, str(key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(cast("Sequence[object]", value)):
+            yield from _not_json(inner, *path, index)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield SpecError(pointer(path), f"{value} is not a number that JSON has; give a finite one")
+    elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        yield SpecError(pointer(path), f"{value!r} is not UTF-8 throughout; give it in UTF-8")
+
+
+def sweep_path(sweep_id: str, *parts: str) -> str:
+    """Return the path of what belongs to a sweep.
+
+    Raises: NotFound, if the id cannot be one.
+    """
+    return "/".join(["/v1/sweeps", segment("sweep", sweep_id), *parts])
+
+
+def segment(kind: str, name: str) -> str:
+    """Return a name as a segment of a path.
+
+    Raises: NotFound, if it cannot be one.
+    """
+    if not name or "/" in name:  # a server would read it as several segments
+        raise NotFound(kind, name)
+    return quote(name, safe="")

@@ -1,0 +1,96 @@
+"""The client's methods for what trainers and runners print."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from sweep_service.client.asking import Asking, segment, sweep_path
+from sweep_service.errors import NotReady
+from sweep_service.schemas import LOG_HEADERS, LogPart
+
+
+class LogReading(Asking):
+    """Parts of logs, and logs that are followed while they are written."""
+
+    def trial_log(self, work_id: str, attempt: int | None = None, offset: int = 0, tail: int | None = None) -> LogPart:
+        """Return a part of what the trainer of a trial or an evaluation printed, of at most 1 MiB.
+
+        Args:
+            attempt: number of the attempt; None for the newest one.
+            offset: number of bytes to leave out at the beginning.
+            tail: return so many last lines instead.
+        Raises: NotFound; NotReady, while no attempt has printed anything; NoLog.
+        """
+        return self._log(f"/v1/trials/{segment('trial', work_id)}/logs", attempt, offset, tail)
+
+    def runner_log(self, sweep_id: str, offset: int = 0, tail: int | None = None) -> LogPart:
+        """Return a part of what a sweep's runners printed, as `trial_log` does."""
+        return self._log(sweep_path(sweep_id, "logs"), None, offset, tail)
+
+    def follow_trial_log(
+        self,
+        work_id: str,
+        attempt: int | None = None,
+        tail: int | None = None,
+        on_wait: Callable[[str], None] | None = None,
+        poll_s: float = 1.0,
+    ) -> Iterator[LogPart]:
+        """Iterate over the parts of a log as they are written, until the trial is over, attempt after attempt.
+
+        Args:
+            attempt: number of the only attempt to follow; None: the newest one, and those that come after it.
+            tail: begin with so many last lines.
+            on_wait: called with the reason, each time that there is no log yet.
+            poll_s: seconds between two looks.
+        Raises: NotFound; NoLog.
+        """
+        only, offset = attempt, 0
+        while True:
+            try:
+                part = self.trial_log(work_id, attempt, offset, tail)
+            except NotReady as error:
+                _wait(poll_s, on_wait, str(error))
+                continue
+            yield part
+            assert part.attempt is not None
+            assert part.attempts is not None
+            attempt, offset, tail = part.attempt, part.next_offset, None
+            if part.is_last and only is None and part.attempts > attempt:
+                attempt, offset = attempt + 1, 0
+            elif part.is_last and (part.over or only is not None):
+                return
+            elif part.next_offset >= part.size:
+                time.sleep(poll_s)
+
+    def follow_runner_log(
+        self,
+        sweep_id: str,
+        tail: int | None = None,
+        on_wait: Callable[[str], None] | None = None,
+        poll_s: float = 1.0,
+    ) -> Iterator[LogPart]:
+        """Iterate over the parts of a runner's log as they are written, until the sweep is over."""
+        offset = 0
+        while True:
+            try:
+                part = self.runner_log(sweep_id, offset, tail)
+            except NotReady as error:
+                _wait(poll_s, on_wait, str(error))
+                continue
+            yield part
+            if part.is_last:
+                return
+            offset, tail = part.next_offset, None
+            if part.next_offset >= part.size:
+                time.sleep(poll_s)
+
+    def _log(self, path: str, attempt: int | None, offset: int, tail: int | None) -> LogPart:
+        params = {"attempt": attempt, "offset": offset or None, "tail": tail}
+        answer = self.connection.request("GET", path, params)
+        told = {name: answer.headers.get(header) for name, header in LOG_HEADERS.items()}
+        return LogPart.model_validate({"content": answer.content, **told})
+
+
+def _wait(seconds: float, on_wait: Callable[[str], None] | None, reason: str) -> None:
+    if on_wait:
+        on_wait(reason)
+    time.sleep(seconds)

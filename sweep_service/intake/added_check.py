@@ -1,0 +1,101 @@
+"""Checks benchmarks that a user adds to a sweep after its end: whether they can be measured, and mean something."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from sweep_service.errors import InvalidSpec, SpecError, pointer
+from sweep_service.intake.catalog_check import named_benchmark_errors
+from sweep_service.sweep.added_benchmarks import REFUSED, AddedBenchmarks, BenchmarksRequest, models_to_measure
+from sweep_service.sweep.evaluations import benchmarks_of
+from sweep_service.sweep.records import Config, Sweep, Trial
+from sweep_service.sweep.spec import Benchmarks
+from trainers.config import TrainingConfig
+from trainers.config.complaints import complaints, settings_of
+from trainers.errors import ConfigError
+from trainers.tasks.shared_problems import shared_problems
+
+
+class MeasuredSweep(NamedTuple):
+    """A sweep's rows, as far as they say what it could be measured on and what it has been."""
+
+    sweep: Sweep
+    configs: Sequence[Config]
+    trials: Sequence[Trial]
+    best: str | None
+    """Id of the best config; None if there is none."""
+
+
+def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBenchmarks:
+    """Return what a request, parsed JSON, asks to have measured.
+
+    Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request.
+    """
+    try:
+        request = BenchmarksRequest.model_validate(raw)
+    except ValidationError as error:
+        found = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(BenchmarksRequest))
+        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in found], REFUSED) from error
+    trials, errors = models_to_measure(request.of, measured.configs, measured.trials, measured.best)
+    if not errors and not trials:
+        errors = [
+            SpecError("/of", f"no trial of {', '.join(request.of)} has SUCCEEDED, so there is no model to measure")
+        ]
+    errors += [
+        SpecError(error.pointer.removeprefix("/benchmarks"), error.detail)
+        for error in _in_spec(request, measured, cache)
+    ]
+    errors += _measured_otherwise(request, measured.sweep)
+    if not errors:
+        chosen = {trial.config_id for trial in trials}
+        errors = [*_learned(request, [one for one in measured.configs if one.id in chosen], cache)]
+    if errors:
+        raise InvalidSpec(list(dict.fromkeys(errors)), REFUSED)
+    asked = request.model_dump(exclude={"of"})
+    return AddedBenchmarks(**asked, trials=tuple(trial.id for trial in trials))
+
+
+def _in_spec(request: BenchmarksRequest, measured: MeasuredSweep, cache: Path) -> list[SpecError]:
+    """Return what would be wrong if the sweep's spec had named these benchmarks."""
+    benchmarks = Benchmarks(**request.model_dump(exclude={"of"}), of="all")
+    return named_benchmark_errors(measured.sweep.spec.model_copy(update={"benchmarks": benchmarks}), cache)
+
+
+def _measured_otherwise(request: BenchmarksRequest, sweep: Sweep) -> Iterator[SpecError]:
+    """Yield which benchmarks the sweep measures with other samples: its table has one column for each.
+
+    A request that leaves all settings open takes them as they are.
+    """
+    if all(value is None for value in request.sampling.values()):
+        return
+    present = benchmarks_of(sweep, None, 0)
+    for name in request.names:
+        if name in present and present[name].sampling != request.sampling:
+            how = ", ".join(f"{key} {_own(value)}" for key, value in present[name].sampling.items())
+            yield SpecError("/names", f"this sweep measures {name} with {how}; ask with the same, or with none")
+
+
+def _own(value: float | None) -> str:
+    return "of the benchmark" if value is None else f"{value:g}"
+
+
+def _learned(request: BenchmarksRequest, configs: Sequence[Config], cache: Path) -> Iterator[SpecError]:
+    """Yield which benchmarks have problems that the models were trained or chosen on."""
+    tasks: dict[str, Any] = {}
+    for config in configs:
+        task = TrainingConfig.model_validate(config.training).task
+        tasks[task.model_dump_json()] = task
+    for name in request.names:
+        try:
+            shared = max(shared_problems(task, name, cache) for task in tasks.values())
+        except ConfigError as error:
+            yield SpecError("/names", f"{name} cannot be compared with the data of the training: {error}")
+            continue
+        if shared:
+            yield SpecError(
+                "/names",
+                f"{name} has {shared} problems of the data that these models were trained or validated on, because the "
+                "spec did not name it; a score would measure memory. Name it under benchmarks in a new sweep",
+            )

@@ -1,0 +1,29 @@
+"""Checks what a user adds to a sweep that has been submitted."""
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from sweep_service.errors import InvalidSpec, SpecError, pointer
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.sweep.extension import REFUSED, Extension, extended, shrunk
+from sweep_service.sweep.spec import SweepSpec
+from trainers.config.complaints import complaints, settings_of
+
+
+def check_extension(raw: object, spec: SweepSpec) -> SweepSpec:
+    """Return the spec of a sweep with what a request, parsed JSON, adds to it.
+
+    Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request.
+    """
+    try:
+        extension = Extension.model_validate(raw)
+    except ValidationError as error:
+        found = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(Extension))
+        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in found], REFUSED) from error
+    if errors := shrunk(spec, extension):
+        raise InvalidSpec(errors, REFUSED)
+    try:
+        return parse_spec(extended(spec, extension))
+    except InvalidSpec as error:
+        raise InvalidSpec(error.errors, REFUSED) from error

@@ -1,0 +1,96 @@
+"""Reads parts of the logs that trainers and runners write, and makes them fit to be shown.
+
+A log lies in the storage, where code of users writes, too: no path leads out of there, and its text is never trusted.
+"""
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sweep_service.errors import NoLog
+from sweep_service.processes.child_processes import this_host
+
+LOG_FILE: Final = "stderr.log"
+"""Name of the file in an attempt's folder to which its trainer prints."""
+MAX_PART: Final = 1 << 20
+"""Largest number of bytes of one part."""
+_SEQUENCE: Final = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # titles, links, the clipboard
+    r"|\x1b[ -/]*[0-~]"
+)
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+class LogBytes(NamedTuple):
+    """A part of a log."""
+
+    content: bytes
+    offset: int
+    """Number of bytes of the log before the part."""
+    size: int
+    """Number of bytes that the log has now."""
+
+    @property
+    def next_offset(self) -> int:
+        """Number of bytes of the log up to the end of the part."""
+        return self.offset + len(self.content)
+
+
+def read_log(path: Path, storage: Path, offset: int = 0, limit: int = MAX_PART, tail: int | None = None) -> LogBytes:
+    """Return a part of a log.
+
+    Args:
+        storage: the folder below which the log must really lie, whatever links lead to it.
+        offset, limit: number of bytes to leave out at the beginning, and most bytes to return.
+        tail: return so many last lines instead, as far as `limit` allows.
+    Raises: FileNotFoundError, if there is no such file; NoLog, if it cannot be read, or is not a log.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb", buffering=0) as file:
+            size = _checked_size(descriptor, path, storage)
+            first = min(offset, size) if tail is None else max(0, size - limit)
+            file.seek(first)
+            content = file.read(min(limit, size - first))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise NoLog(f"the log {path} cannot be read on {this_host()}: {error.strerror or error}") from error
+    if tail is None:
+        return LogBytes(content, first, size)
+    kept = _last_lines(content, tail)
+    return LogBytes(kept, first + len(content) - len(kept), size)
+
+
+def _checked_size(descriptor: int, path: Path, storage: Path) -> int:
+    """Return the size of an open log.
+
+    Raises: NoLog, if it is not a file of the storage.
+    """
+    status = os.fstat(descriptor)
+    real = Path(os.readlink(f"/proc/self/fd/{descriptor}"))  # where it is, not where it was when somebody looked
+    if not stat.S_ISREG(status.st_mode) or not real.is_relative_to(storage.resolve()):
+        raise NoLog(f"{path} is not a file of the storage {storage}, so it is not shown as a log")
+    return status.st_size
+
+
+def _last_lines(content: bytes, lines: int) -> bytes:
+    begin = len(content) - content.endswith(b"\n")
+    for _ in range(lines):
+        begin = content.rfind(b"\n", 0, begin)
+        if begin < 0:
+            return content
+    return content[begin + 1 :]
+
+
+def printable(text: str) -> str:
+    """Return text without escape sequences and control characters; tabs, line feeds and carriage returns stay."""
+    return _CONTROL.sub("", _SEQUENCE.sub("", text.replace("\r\n", "\n")))
+
+
+def settled(text: str) -> str:
+    """Return text as a terminal shows it in the end: of each progress bar, printable, only the last state."""
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in printable(text).split("\n"))

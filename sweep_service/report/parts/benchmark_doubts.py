@@ -1,0 +1,114 @@
+"""Warnings about benchmarks: models that have no results on them, and benchmarks that have chosen configs before."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.formatting import count
+from sweep_service.report.model import Caution
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.evaluations import missing_evaluations
+from sweep_service.sweep.records import Evaluation, TrialState
+
+_LISTED: Final = 6
+_ENDED: Final[Mapping[Ending | None, str]] = {
+    Ending.TIMED_OUT: "ran out of time",
+    Ending.OVER_BUDGET: "did not fit the budget",
+    Ending.CANCELLED: "stopped with the sweep",
+    None: "never finished",
+}
+"""What became of an evaluation, by its ending; every other one failed."""
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """A model without results on every benchmark."""
+
+    evaluation: Evaluation
+    how: str
+    model: str
+    """The model in words: its config, seed and, where there are several, its step."""
+
+
+def not_measured(facts: Facts) -> Caution | None:
+    """Warn of models that have not been measured, though they were there to be measured."""
+    gaps = _gaps(facts)
+    if not gaps:
+        return None
+    total = len(facts.inputs.evaluations) + sum(gap.evaluation not in facts.inputs.evaluations for gap in gaps)
+    by_way: dict[str, list[_Gap]] = {}
+    for gap in gaps:
+        by_way.setdefault(gap.how, []).append(gap)
+    first = (
+        f"{len(gaps)} of {count(total, 'model')} {'has' if len(gaps) == 1 else 'have'} no result on every benchmark."
+    )
+    text = " ".join([first, *(_way(how, same) for how, same in by_way.items()), *_remedies(facts, gaps)])
+    ids = [gap.evaluation.trial_id for gap in gaps if gap.evaluation.trial_id is not None]
+    rule = "A model was there to be measured, and its evaluation has ended without every benchmark, or never began."
+    return Caution(code="BENCHMARKS_MISSING", rule=rule, text=text, trials=ids)
+
+
+def chosen_by_before(facts: Facts) -> Caution | None:
+    """Warn of benchmarks by which an earlier sweep of the same initial model chose its configs."""
+    earlier = facts.inputs.validated_before
+    if not earlier:
+        return None
+    texts = list[str]()
+    for benchmark in dict.fromkeys(one.benchmark for one in earlier):
+        same = [f"{one.name} ({one.sweep_id})" for one in earlier if one.benchmark == benchmark]
+        more = f" and {len(same) - _LISTED} more" if len(same) > _LISTED else ""
+        texts.append(f"{benchmark} chose the configs of {', '.join(same[:_LISTED])}{more}.")
+    texts.append(
+        "What this sweep took over from their results was chosen on these problems, so scores on them are too high by "
+        "an unknown amount. Measure on a benchmark that has chosen nothing."
+    )
+    rule = (
+        "An earlier sweep of this store that starts from the same initial model has one of this sweep's benchmarks as "
+        "its task.validation."
+    )
+    return Caution(code="BENCHMARK_CHOSE_BEFORE", rule=rule, text=" ".join(texts))
+
+
+def _gaps(facts: Facts) -> list[_Gap]:
+    """Return the models without all results; while the sweep goes on, only those whose evaluation has ended."""
+    inputs = facts.inputs
+    lacking = [one for one in inputs.evaluations if one.state.is_over and one.state is not TrialState.SUCCEEDED]
+    if not inputs.interim:
+        lacking += [one for one in inputs.evaluations if not one.state.is_over]
+        lacking += missing_evaluations(inputs.sweep, inputs.configs, inputs.trials, inputs.evaluations)
+    starts = {one.config_id for one in (*inputs.evaluations, *lacking) if one.trial_id is None}
+    return [_Gap(one, _ENDED.get(one.ending, "failed"), _model(one, facts, len(starts))) for one in lacking]
+
+
+def _model(evaluation: Evaluation, facts: Facts, num_starts: int) -> str:
+    label = facts.rows[evaluation.config_id].label
+    if evaluation.trial_id is None:
+        return "the initial model" if num_starts == 1 else f"the initial model of {label}"
+    asked = facts.inputs.sweep.spec.benchmarks
+    step = "" if asked is None or asked.at == "end" else f" step {evaluation.model_step}"
+    return f"{label} seed {evaluation.seed}{step}"
+
+
+def _way(how: str, gaps: Sequence[_Gap]) -> str:
+    """Name the models whose evaluations ended in one way, with the first one's message."""
+    names = "; ".join(gap.model for gap in gaps[:_LISTED])
+    more = f"; and {len(gaps) - _LISTED} more" if len(gaps) > _LISTED else ""
+    message = (gaps[0].evaluation.message or "").partition("\n")[0].rstrip(".")
+    return f"{how.capitalize()}: {names}{more}{f' ({message})' if message else ''}."
+
+
+def _remedies(facts: Facts, gaps: Sequence[_Gap]) -> list[str]:
+    """Say what lets the next sweep measure them, and how to try again now."""
+    remedies = list[str]()
+    if any(gap.evaluation.ending is Ending.OVER_BUDGET for gap in gaps):
+        remedies.append("Raise budget.max_gpu_hours, or lower budget.max_trial_hours, which each evaluation reserves.")
+    sweep = facts.inputs.sweep
+    if any(gap.evaluation.ending is not Ending.OVER_BUDGET for gap in gaps) and not facts.inputs.interim:
+        trained = (
+            one.config_id for one in (*(gap.evaluation for gap in gaps), *facts.inputs.evaluations) if one.trial_id
+        )
+        of = next(trained, gaps[0].evaluation.config_id)  # one is enough: whatever lacks results is tried again with it
+        command = f"sweeps benchmarks run {sweep.id} --names {','.join(sweep.benchmarks)} --of {of}"
+        remedies.append(f"`{command}` tries again those whose models are kept.")
+    return remedies

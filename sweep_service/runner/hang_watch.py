@@ -1,0 +1,86 @@
+"""Ends a trainer that stands still, even if nobody calls its actor any more because the runner is stuck."""
+
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from sweep_service.processes.child_processes import terminate, this_host
+from sweep_service.processes.vigil import Vigil
+from sweep_service.runner.trainer_launch import STOP_GRACE_S
+from sweep_service.runner.trainer_process import EVENTS_FILE, Trainer
+
+BUSY_SHARE: Final = 0.005
+"""Share of one core above which a trainer works. One that is stopped or waits for ever uses none, apart from threads
+that wake to look around; one that samples, trains or loads uses many times more, whatever a GPU does for it."""
+_LONGEST_PAUSE_S: Final = 10.0
+_LOOKS: Final = 6
+"""Least number of looks without life before a trainer is ended."""
+
+
+class HangWatch:
+    """Ends a trainer that has shown no life for too long: SIGTERM, and SIGKILL after `STOP_GRACE_S`.
+
+    Signs of life are a new event, and processor time of the trainer and of all processes below it, such as a rollout
+    server. So rollouts that take hours count as life. GPUs that wait for each other while their processes spin do, too:
+    that is for NCCL's own watchdog.
+
+    Args:
+        trainer: the trainer to watch.
+        directory: folder of its attempt, with its events.
+        patience_s: seconds without any sign of life.
+    """
+
+    def __init__(self, trainer: Trainer, directory: Path, patience_s: float) -> None:
+        self.hung = False
+        """Whether the trainer was ended by this watch."""
+        self._trainer, self._events = trainer, directory / EVENTS_FILE
+        self._every_s = min(_LONGEST_PAUSE_S, patience_s / _LOOKS)
+        self._vigil = Vigil(self._shows_life, patience_s, self._every_s)
+        self._patience_s = patience_s
+        self._size, self._busy_s = 0, 0.0
+        self._lifted = threading.Event()
+        threading.Thread(target=self._watch, name="hang-watch", daemon=True).start()
+
+    @property
+    def message(self) -> str:
+        """What to say of an attempt whose trainer has hung."""
+        return (
+            f"the trainer showed no life for {self._patience_s / 60:.3g} minutes, neither an event nor processor time, "
+            "and was killed; if it only waited, for a slow disk for instance, set retries.hung_after_minutes higher"
+        )
+
+    def lift(self) -> None:
+        """Watch no longer: the trainer has ended, or its owner ends it."""
+        self._lifted.set()
+
+    def _watch(self) -> None:
+        while not self._lifted.wait(self._every_s):
+            with suppress(OSError, psutil.Error):  # out of file handles, for instance: that look counts for nothing
+                if self._vigil.hangs():
+                    self.hung = True
+                    terminate(this_host(), self._trainer.pid, self._trainer.started_at, STOP_GRACE_S)
+
+    def _shows_life(self) -> bool:
+        size_before, busy_before_s = self._size, self._busy_s
+        self._size, self._busy_s = self._events_size(), self._processor_time_s()
+        if self._size != size_before:
+            return True
+        # It falls when a process below ends whose parent does not wait for it: that is life, too.
+        return not 0 <= self._busy_s - busy_before_s < BUSY_SHARE * self._every_s
+
+    def _events_size(self) -> int:
+        return self._events.stat().st_size if self._events.exists() else 0
+
+    def _processor_time_s(self) -> float:
+        """Return the seconds of processor time of the trainer, of all below it, and of those that have ended there."""
+        if self._trainer.pid is None:
+            return 0.0
+        trainer, busy_s = psutil.Process(self._trainer.pid), 0.0
+        for process in [trainer, *trainer.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                busy_s += times.user + times.system + times.children_user + times.children_system
+        return busy_s

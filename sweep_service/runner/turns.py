@@ -1,0 +1,100 @@
+"""A sweep's turn among the others: asks for a slot, says behind whom it waits, and gives its runner's place away."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from sweep_service.store import Fence, Store
+from sweep_service.sweep.records import Attempt
+from sweep_service.sweep.shares import Node, Part, Share, is_turn_of, waiting_text
+
+ASK_EVERY_S: Final = 0.5
+SAY_AFTER_S: Final = 10.0
+"""Seconds without anything that runs after which a sweep says behind whom it waits; turns of seconds go unsaid."""
+GIVE_WAY_AFTER_S: Final = 5.0
+"""Seconds without anything that runs after which a runner ends, if a sweep that comes first has none."""
+AHEAD_S: Final = 300.0
+"""Seconds by which the trials of a sweep have run longer than those of one for which its runner ends.
+
+A runner takes seconds to start. For a sweep that has not begun at all, every runner that only waits ends.
+"""
+
+
+class Turns:
+    """Begins attempts when it is their sweep's turn.
+
+    Args:
+        nodes: returns the nodes of the cluster that live now.
+        give_way: ends this runner, for another sweep to get one.
+    """
+
+    def __init__(
+        self, store: Store, fence: Fence, nodes: Callable[[], Sequence[Node]], give_way: Callable[[], None]
+    ) -> None:
+        self._store, self._fence, self.nodes, self._give_way = store, fence, nodes, give_way
+        self._asked_at = float("-inf")
+        self._since: float | None = None
+        self.delay: str | None = None
+        """What the sweep waits for, in words, once it has waited long."""
+        store.wait_in_turn(fence, None)  # an earlier runner may have left its wish
+
+    @property
+    def is_early(self) -> bool:
+        """Whether it was asked a moment ago, in vain."""
+        return self._since is not None and time.monotonic() - self._asked_at < ASK_EVERY_S
+
+    def begin(self, work_id: str, directory: str, part: Part, *, alone: bool) -> Attempt | None:
+        """Start an attempt of a trial or evaluation if it is the sweep's turn; else have the sweep wait for it.
+
+        Args:
+            alone: whether nothing else of the sweep runs.
+        Raises: StaleEpoch.
+        """
+        seen, nodes = list[Share](), self.nodes()
+
+        def is_turn(shares: Sequence[Share]) -> bool:
+            seen.extend(shares)
+            return is_turn_of(self._fence.sweep_id, shares, nodes)
+
+        attempt = self._store.start_in_turn(self._fence, work_id, directory, part, is_turn)
+        if attempt is None:
+            self._wait(seen, nodes, alone=alone)
+        else:
+            self._since = self.delay = None
+        return attempt
+
+    def could_begin(self, part: Part) -> bool:
+        """Whether `begin` would start an attempt now, while nothing of the sweep runs; else the sweep waits.
+
+        Raises: StaleEpoch.
+        """
+        shares, nodes = self._store.wait_in_turn(self._fence, part), self.nodes()
+        if is_turn_of(self._fence.sweep_id, shares, nodes):
+            self._since, self._asked_at = time.monotonic(), float("-inf")  # it begins next
+            return True
+        self._wait(shares, nodes, alone=True)
+        return False
+
+    def _wait(self, shares: Sequence[Share], nodes: Sequence[Node], *, alone: bool) -> None:
+        now = self._asked_at = time.monotonic()
+        waited_s = now - self._since if self._since is not None and alone else 0.0
+        self._since = now - waited_s
+        if waited_s < SAY_AFTER_S:
+            self.delay = None
+        elif self.delay is None:  # said once, though those ahead change
+            self.delay = waiting_text(self._fence.sweep_id, shares, nodes)
+        if waited_s >= GIVE_WAY_AFTER_S and self._is_ahead_of_unclaimed(shares):
+            self._store.wait_in_turn(self._fence, None)
+            self._give_way()
+
+    def withdraw(self) -> None:
+        """Wait for nothing any more."""
+        if self._since is not None:
+            self._since = self.delay = None
+            self._store.wait_in_turn(self._fence, None)
+
+    def _is_ahead_of_unclaimed(self, shares: Sequence[Share]) -> bool:
+        """Whether a sweep without a runner has had so much less that a start of one is worth it."""
+        (own,) = (share.used_s for share in shares if share.sweep_id == self._fence.sweep_id)
+        others = [share.used_s for share in self._store.unclaimed()]
+        return any(own - other > (AHEAD_S if other else 0) for other in others)

@@ -1,0 +1,180 @@
+"""Requests that steer a sweep which has been submitted: pause, cancel, stop, extend, retry, delete, measure more."""
+
+from collections.abc import Sequence
+
+from sweep_service.errors import Conflict, NotFound
+from sweep_service.intake.added_check import MeasuredSweep, check_added
+from sweep_service.intake.extension_check import check_extension
+from sweep_service.processes.disk_use import disk_use
+from sweep_service.schemas import DeletionView, Freed
+from sweep_service.service.base import ServicePart
+from sweep_service.sweep.budget import left_s
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.evaluations import evaluations_to_reopen, missing_evaluations
+from sweep_service.sweep.objective import leader
+from sweep_service.sweep.records import Sweep, SweepState, Trial, TrialState
+
+
+class Steering(ServicePart):
+    """Each request may be repeated: asking again for the same is no change."""
+
+    def cancel(self, sweep_id: str, by: str | None = None) -> Sweep:
+        """Stop a sweep; its running trials end within seconds.
+
+        Raises: NotFound; Conflict, if it has ended already.
+        """
+        return self.store.request_cancel(sweep_id, by)
+
+    def pause(self, sweep_id: str, by: str | None = None) -> Sweep:
+        """Stop a sweep until it is resumed; its running trials save, and give their slots back.
+
+        Raises: NotFound; Conflict, if it has ended already or is about to.
+        """
+        return self.store.request_pause(sweep_id, by)
+
+    def resume(self, sweep_id: str, by: str | None = None) -> Sweep:
+        """Let a paused sweep go on from what its trials have saved.
+
+        Raises: NotFound; Conflict, if it has ended already or is about to.
+        """
+        return self.store.request_resume(sweep_id, by)
+
+    def extend(self, sweep_id: str, raw: object, by: str | None = None) -> Sweep:
+        """Give a sweep more seeds, or other limits. One that has ended goes on; asking again for the same is no change.
+
+        Raises: NotFound; InvalidSpec, with pointers into the request; Conflict, if the sweep can train no more.
+        """
+        sweep = self.store.get_sweep(sweep_id)
+        _check_trains(sweep)
+        spec = check_extension(raw, sweep.spec)
+        if spec == sweep.spec:
+            return sweep
+        budget = spec.budget.max_gpu_hours != sweep.spec.budget.max_gpu_hours
+        trials = self.store.list_trials(sweep_id) if budget else []
+        again = [trial.id for trial in trials if trial.ending is Ending.OVER_BUDGET]
+        return self.store.give_more(sweep, spec, again, "sweep.extended", {"changes": raw, "by": by})
+
+    def retry_failed(self, sweep_id: str, by: str | None = None) -> Sweep:
+        """Try the failed trials of a sweep again, and of one that has FAILED those that never began.
+
+        Raises: NotFound; Conflict, if the sweep can train no more, or the trials have used up their time.
+        """
+        sweep = self.store.get_sweep(sweep_id)
+        ended = {TrialState.FAILED, *([TrialState.CANCELLED] if sweep.state is SweepState.FAILED else [])}
+        return self._retry(sweep, [trial for trial in self.store.list_trials(sweep_id) if trial.state in ended], by)
+
+    def retry_trial(self, trial_id: str, by: str | None = None) -> Sweep:
+        """Try a failed trial again, or one that was stopped by hand. Of one that waits or runs this is no change.
+
+        Raises: NotFound; Conflict, if it has ended by itself with a result, or its sweep can train no more.
+        """
+        sweep = self.store.get_sweep(self.store.get_work(trial_id).sweep_id)
+        trial = next((one for one in self.store.list_trials(sweep.id) if one.id == trial_id), None)
+        if trial is None:
+            raise NotFound("trial", trial_id)
+        again = (TrialState.FAILED, TrialState.STOPPED, TrialState.DISCARDED)
+        if trial.state.is_over and trial.state not in again:
+            stopped = "only one that FAILED, or was stopped by hand, can be tried again"
+            raise Conflict(f"trial {trial_id} is {trial.state}; {stopped}")
+        return self._retry(sweep, [trial] if trial.state.is_over else [], by)
+
+    def stop_trial(self, trial_id: str, *, counts: bool, by: str | None = None) -> Sweep:
+        """Stop one trial while its sweep goes on; one that runs saves first, and gives its slot back.
+
+        Args:
+            counts: whether the evaluations that it has recorded count as its result; else it has none.
+        Raises: NotFound; Conflict, if it has ended otherwise, or ends with its sweep.
+        """
+        return self.store.get_sweep(self.store.request_stop(trial_id, counts=counts, by=by).sweep_id)
+
+    def _retry(self, sweep: Sweep, trials: Sequence[Trial], by: str | None) -> Sweep:
+        if not trials:
+            return sweep
+        _check_trains(sweep)
+        if spent := [one.id for one in trials if (left := left_s(sweep.spec, one.held_s)) is not None and left <= 0]:
+            raise Conflict(
+                f"trial {spent[0]} has used up budget.max_trial_hours {sweep.spec.budget.max_trial_hours:g}; raise it "
+                f"first: sweeps extend {sweep.id} --max-trial-hours HOURS"
+            )
+        ids = [trial.id for trial in trials]
+        return self.store.give_more(sweep, sweep.spec, ids, "sweep.trials_retried", {"trials": ids, "by": by})
+
+    def delete(self, sweep_id: str, *, keep_report: bool, by: str | None = None) -> DeletionView:
+        """Have a sweep that has ended deleted, or archived; asking again is no change. A worker carries it out.
+
+        Raises: NotFound; Conflict, if it has not ended, or is to be deleted with its report.
+        """
+        self.store.request_deletion(sweep_id, keep_report=keep_report, by=by)
+        return self.deletion(sweep_id)
+
+    def deletion(self, sweep_id: str) -> DeletionView:
+        """Return how far a sweep's deletion is, and what it frees or would free.
+
+        Raises: NotFound, if there never was such a sweep.
+        """
+        deletion = self.store.deletions([sweep_id]).get(sweep_id)
+        if deletion is not None and deletion.rows_done_at is not None:
+            pending = deletion.mlflow_done_at is None
+            return DeletionView(**dict(deletion), state=deletion.state, mlflow_pending=pending)
+        sweep = self.store.get_sweep(sweep_id)
+        frees = Freed(
+            **self._disk(sweep_id), rows=self.store.count_rows(sweep_id), mlflow_runs=self.store.count_runs(sweep_id)
+        )
+        if deletion is not None:
+            return DeletionView(**dict(deletion), state=deletion.state, frees=frees)
+        blocked = (
+            None if sweep.state.is_over else f"it is {sweep.state}; cancel it first: sweeps cancel {sweep_id} --wait"
+        )
+        return DeletionView(sweep_id=sweep_id, name=sweep.name, state=None, blocked=blocked, frees=frees)
+
+    def _disk(self, sweep_id: str) -> dict[str, int | None]:
+        if not self.settings.storage.is_dir():
+            return {"bytes": None, "files": None}
+        return disk_use(self.settings.storage / sweep_id)._asdict()
+
+    def add_benchmarks(self, sweep_id: str, raw: object, by: str | None = None) -> Sweep:
+        """Have models of a sweep that has ended measured on more benchmarks. Asking again for the same is no change.
+
+        Evaluations that have ended without all of their results are tried again with it.
+
+        Raises: NotFound; InvalidSpec, with pointers into the request; Conflict, unless the sweep has SUCCEEDED.
+        """
+        sweep = self.store.get_sweep(sweep_id)
+        if not (sweep.state is SweepState.SUCCEEDED or sweep.has_trained):
+            by_hand = "export a checkpoint of it, and measure that with `python -m trainers.benchmarks`"
+            remedy = by_hand if sweep.state.is_over else "ask again then"
+            raise Conflict(
+                f"sweep {sweep_id} is {sweep.state}: benchmarks can be added to one that has SUCCEEDED; {remedy}"
+            )
+        configs, (trials, values) = self.store.list_configs(sweep_id), self.objectives(sweep)
+        best = leader(configs, trials, values, sweep.spec.seeds.confirm)
+        rows = MeasuredSweep(sweep, configs, trials, best.config.id if best else None)
+        added = check_added(raw, rows, self.settings.cache)
+        if not sweep.state.is_over:
+            if added in sweep.added_benchmarks:
+                return sweep
+            raise Conflict(
+                f"sweep {sweep_id} is {sweep.state}, for other benchmarks are being measured; ask again when it has "
+                f"SUCCEEDED, or end that with `sweeps cancel {sweep_id}`, which keeps what is complete"
+            )
+        parts = tuple(dict.fromkeys((*sweep.added_benchmarks, added)))
+        extended = sweep.model_copy(update={"added_benchmarks": parts})
+        evaluations, results = self.store.list_evaluations(sweep_id), self.store.benchmark_results(sweep_id)
+        again = evaluations_to_reopen(extended, trials, evaluations, results)
+        if not again and not missing_evaluations(extended, configs, trials, evaluations):
+            return sweep
+        return self.store.open_again(sweep, added, again, by)
+
+
+def _check_trains(sweep: Sweep) -> None:
+    """Check that trials of a sweep may still begin, or begin again.
+
+    Raises: Conflict.
+    """
+    if sweep.state is SweepState.CANCELLED or sweep.desired_state.is_to_end:
+        raise Conflict(f"sweep {sweep.id} was cancelled for good; submit a new one")
+    if sweep.has_trained:
+        why = "benchmarks were added after its training, so nothing of it is trained any more"
+        raise Conflict(f"sweep {sweep.id}: {why}; submit a new one, and join them with `sweeps compare`")
+    if sweep.state is SweepState.FINALIZING:
+        raise Conflict(f"the report of sweep {sweep.id} is being built; ask again in a moment")

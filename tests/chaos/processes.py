@@ -1,0 +1,112 @@
+"""Which process of an installation is what, and which trainers live."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from tests.chaos.installation import Installation
+from tests.sweep_stack import command_of
+
+ROLES: Final = (
+    "api",
+    "worker",
+    "runner",
+    "actor",
+    "trainer",
+    "fork server",
+    "evaluation",
+    "raylet",
+    "gcs",
+    "mlflow",
+    "serve",
+)
+"""What a process may be."""
+_LAST_WORDS: Final = (
+    ("sweep_service api", "api"),
+    ("sweep_service worker", "worker"),
+    ("runner.preloaded", "fork server"),
+)
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A process of the installation, and whose work it does."""
+
+    role: str
+    process: psutil.Process
+    sweep_id: str | None = None
+    """The sweep on which it works, if it is one alone."""
+    work_id: str | None = None
+    """The trial or evaluation on which it works, if it is one alone."""
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.process.pid}" + (f" of {self.work_id or self.sweep_id}" if self.sweep_id else "")
+
+
+def victims(installation: Installation, role: str) -> list[Victim]:
+    """Return the living processes with this role."""
+    return [victim for victim in _all(installation) if victim.role == role]
+
+
+def _all(installation: Installation) -> Iterator[Victim]:
+    serve, storage = installation.serve, installation.settings.storage
+    if serve is not None and serve.poll() is None:
+        yield Victim("serve", psutil.Process(serve.pid))
+    for process in installation.processes():
+        command = command_of(process)
+        if "trainers.process.keeper" in command or not command:
+            continue
+        joined = " ".join(command)
+        if (work := _work(storage, process.pid)) is not None:
+            yield Victim("evaluation" if work[1].startswith("evl_") else "trainer", process, *work)
+            if (actor := _actor_above(process)) is not None:
+                yield Victim("actor", actor, *work)
+        elif "sweep_service.runner" in command:
+            yield Victim("runner", process, command[command.index("sweep_service.runner") + 1])
+        elif command[0].endswith("raylet/raylet"):
+            yield Victim("raylet", process)
+        elif command[0].endswith("gcs/gcs_server"):
+            yield Victim("gcs", process)
+        elif "uvicorn" in command and "mlflow" in joined:
+            yield Victim("mlflow", process)
+        else:
+            yield from (Victim(role, process) for words, role in _LAST_WORDS if joined.endswith(words))
+
+
+def _actor_above(trainer: psutil.Process) -> psutil.Process | None:
+    """Return the process in Ray above a trainer and the process that forked it."""
+    try:
+        server = trainer.parent()
+        return None if server is None or "preloaded" not in " ".join(server.cmdline()) else server.parent()
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _work(storage: Path, pid: int) -> tuple[str, str] | None:
+    """Return sweep and trial, or evaluation, in whose folder a process works."""
+    try:
+        folder = Path(os.readlink(f"/proc/{pid}/cwd"))
+    except OSError:
+        return None
+    parts = folder.relative_to(storage).parts if folder.is_relative_to(storage) else ()
+    return (parts[0], parts[1]) if len(parts) > 2 else None
+
+
+def trainers_at_work(storage: Path) -> dict[str, list[int]]:
+    """Return the pids of the living trainers of each trial and evaluation: whatever works in the folder of one."""
+    found: dict[str, list[int]] = {}
+    for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
+        if (work := _work(storage, pid)) is not None and not _is_dead(pid):
+            found.setdefault(work[1], []).append(pid)
+    return found
+
+
+def _is_dead(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except OSError:
+        return True

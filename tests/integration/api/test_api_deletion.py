@@ -1,0 +1,158 @@
+"""Deleting sweeps over REST, by the client, the command line and the status page."""
+
+import json
+import threading
+
+import httpx
+import pytest
+
+from sweep_service.auth import fingerprint
+from sweep_service.client import Client
+from sweep_service.errors import Conflict, NotFound, NotReady, SweepDeleted
+from sweep_service.worker.deleter import Deleter
+from tests.integration.api.conftest import Served, Sweeps
+from tests.integration.api.played_sweep import REPORT, SPEC, finish, play
+from tests.waiting import PATIENT_S
+
+
+def ended(served: Served, key: str | None = None, **changes: object) -> str:
+    """Store a sweep that has ended, with a file."""
+    sweep_id = served.service.submit(SPEC | changes, key)[0].id
+    fence = play(served.store, sweep_id)
+    finish(served.store, fence)
+    served.store.release_lease(fence)
+    folder = served.service.settings.storage / sweep_id
+    folder.mkdir(parents=True)
+    (folder / "runner.log").write_text("x" * 10_000)
+    return sweep_id
+
+
+def carry_out(served: Served) -> None:
+    """Do a worker's part."""
+    Deleter(served.store, served.service.settings).go_on(threading.Event())
+
+
+def test_a_deletion_says_first_what_it_frees(served: Served) -> None:
+    sweep_id = ended(served)
+    told = served.http.get(f"/v1/sweeps/{sweep_id}/deletion").json()
+    assert (told["state"], told["blocked"], told["frees"]["files"]) == (None, None, 1)
+    assert told["frees"]["bytes"] >= 10_000
+    assert told["frees"]["rows"] == served.store.count_rows(sweep_id) > 30
+    assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["deletion"] is None
+    running = served.service.submit(SPEC)[0].id
+    assert "cancel it first" in served.http.get(f"/v1/sweeps/{running}/deletion").json()["blocked"]
+    refused = served.http.delete(f"/v1/sweeps/{running}")
+    assert (refused.status_code, refused.json()["code"]) == (409, "CONFLICT")
+    assert f"sweeps cancel {running}" in refused.json()["detail"]
+    assert served.http.delete("/v1/sweeps/swp_none").status_code == 404
+    assert served.http.get("/v1/sweeps/swp_none/deletion").status_code == 404
+
+
+def test_a_deleted_sweep_is_gone_and_asking_again_is_no_error(served: Served, client: Client) -> None:
+    sweep_id = ended(served, key="again")
+    asked = served.http.delete(f"/v1/sweeps/{sweep_id}")
+    assert (asked.status_code, asked.json()["state"]) == (202, "ASKED")
+    assert asked.json()["by"] == fingerprint(served.token)
+    assert served.token not in asked.text
+    assert served.http.delete(f"/v1/sweeps/{sweep_id}").json()["asked_at"] == asked.json()["asked_at"]
+    assert served.http.get("/v1/sweeps").json()["items"][0]["deletion"] == "ASKED"
+    with pytest.raises(Conflict, match="is being deleted"):
+        client.cancel(sweep_id)
+    carry_out(served)
+    with pytest.raises(NotFound):
+        client.get(sweep_id)
+    assert list(client.sweeps()) == []
+    done = served.http.delete(f"/v1/sweeps/{sweep_id}")
+    assert (done.status_code, done.json()["state"], done.json()["frees"]) == (200, "DELETED", None)
+    assert client.deletion(sweep_id).state == "DELETED"
+    again = served.http.post("/v1/sweeps", json=SPEC, headers={"Idempotency-Key": "again"})
+    assert (again.status_code, again.json()["code"]) == (410, "SWEEP_DELETED")
+    assert sweep_id in again.json()["detail"]
+    with pytest.raises(SweepDeleted):
+        client.submit(SPEC, idempotency_key="again")
+    assert list(client.sweeps()) == []
+
+
+def test_an_archived_sweep_can_still_be_read(served: Served, client: Client) -> None:
+    sweep_id = ended(served)
+    assert client.delete(sweep_id, keep_report=True).keep_report
+    carry_out(served)
+    view = client.get(sweep_id)
+    assert (view.deletion, view.state, sum(view.trials.values())) == ("ARCHIVED", "SUCCEEDED", 8)
+    assert view.verdict is not None
+    assert client.report(sweep_id) == REPORT["html"]
+    assert len(list(client.trials(sweep_id))) == 8
+    assert list(client.curves(sweep_id, ["entropy"])) == []
+    with pytest.raises(NotReady, match="its report names the best config"):
+        client.best(sweep_id)
+    other = ended(served, name="other")
+    with pytest.raises(Conflict, match=f"{sweep_id} has no curves any more"):
+        client.compare([other, sweep_id])
+    assert not (served.service.settings.storage / sweep_id).exists()
+    assert client.delete(sweep_id, keep_report=True).state == "ARCHIVED"
+    assert client.delete(sweep_id).state == "ASKED"
+    carry_out(served)
+    assert client.deletion(sweep_id).state == "DELETED"
+
+
+def test_the_command_says_what_it_frees_and_asks(served: Served, sweeps: Sweeps) -> None:
+    first, second = ended(served, name="first"), ended(served, name="second")
+    dry = sweeps("delete", "first", "second", "--dry-run")
+    assert (dry.code, first in dry.out, "in 1 file" in dry.out) == (0, True, True)
+    assert served.store.open_deletions() == []
+    nobody = sweeps("delete", "first")
+    assert (nobody.code, "--yes" in nobody.err) == (2, True)
+    assert served.store.open_deletions() == []
+    asked = sweeps("delete", "first", second, "--yes")
+    assert asked.code == 0
+    assert f"first {first} is being deleted" in asked.err
+    assert "being deleted" in sweeps("delete", first, "--yes").out
+    assert "files and curves go" in sweeps("ls").out
+    late = sweeps("delete", first, "--yes", "--wait", "--timeout", "0")
+    assert (late.code, "it goes on" in late.err) == (9, True)
+    carry_out(served)
+    done = sweeps("delete", first, "--yes", "--wait", "--json")
+    assert (done.code, json.loads(done.out)[0]["state"]) == (0, "DELETED")
+    assert f"first {first} is deleted" in done.err
+    running = served.service.submit(SPEC | {"name": "running"})[0].id
+    refused = sweeps("delete", "running", "--yes")
+    assert (refused.code, f"sweeps cancel {running}" in refused.err) == (6, True)
+
+
+def test_the_page_asks_before_it_deletes(served: Served) -> None:
+    sweep_id = ended(served)
+    url = f"/sweeps/{sweep_id}/delete"
+    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, timeout=PATIENT_S, trust_env=False) as http:
+        assert http.post(url).status_code == 303
+        assert served.store.open_deletions() == []
+        http.post("/login", data={"token": served.token})
+        assert http.post(url, headers={"Origin": "http://elsewhere.example"}).status_code == 403
+        assert f'href="{url}"' in http.get(f"/sweeps/{sweep_id}").text
+        page = http.get(url).text
+        assert "Delete played?" in page
+        assert "in 1 file" in page
+        answer = http.post(url, data={"what": "all_but_report"})
+        assert (answer.status_code, answer.headers["Location"]) == (303, url)
+        assert served.store.deletions([sweep_id])[sweep_id].by == f"{fingerprint(served.token)} (status page)"
+        assert http.get(url).headers["Refresh"] == "2"
+        carry_out(served)
+        assert "played is archived" in http.get(url).text
+        assert "ARCHIVED" in http.get("/").text
+        http.post(url, data={"what": "everything"})
+        carry_out(served)
+        assert "played is deleted" in http.get(url).text
+        assert http.get(f"/sweeps/{sweep_id}").status_code == 404
+        for nothing in ("swp_none", "x"):
+            assert http.get(f"/sweeps/{nothing}/delete").status_code == 404
+            assert http.post(f"/sweeps/{nothing}/delete").status_code == 404
+        running = served.service.submit(SPEC)[0].id
+        assert "cannot be deleted yet" in http.get(f"/sweeps/{running}/delete").text
+        assert http.post(f"/sweeps/{running}/delete").status_code == 409
+
+
+def test_each_request_says_with_which_token_it_was_made(served: Served, client: Client) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    client.cancel(sweep_id)
+    by = [event.data["by"] for event in client.events(sweep_id) if event.type == "sweep.cancel_requested"]
+    assert by == [fingerprint(served.token)]
+    assert len(by[0]) == 8

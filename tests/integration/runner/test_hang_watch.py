@@ -1,0 +1,85 @@
+"""A trainer that stands still is ended; one that works is not, whichever of its processes does the work."""
+
+import os
+import signal
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from sweep_service.runner import hang_watch
+from sweep_service.runner.hang_watch import HangWatch
+from tests.integration.runner.test_deadline import Child, trainer_of
+from tests.waiting import wait_until
+
+BUSY = "print('up', flush=True)\nwhile True: sum(range(9999))"
+BELOW = (
+    "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'while True: sum(range(9999))']); "
+    "print('up', flush=True); time.sleep(600)"
+)
+SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
+LOOKS_AROUND = "import time; print('up', flush=True)\nwhile True: time.sleep(0.1)"
+WRITES = "import time; print('up', flush=True)\nwhile True:\n    open({events!r}, 'a').write('x'); time.sleep(0.05)"
+PATIENCE_S = 2.0
+
+
+@pytest.fixture
+def children() -> Generator[list[Child]]:
+    made: list[Child] = []
+    yield made
+    for child in made:
+        child.stop()
+
+
+@pytest.fixture(autouse=True)
+def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hang_watch, "STOP_GRACE_S", 0.2)
+
+
+@pytest.mark.parametrize("program", [SLEEPS, LOOKS_AROUND])
+def test_one_that_waits_for_ever_is_ended(program: str, tmp_path: Path, children: list[Child]) -> None:
+    trainer, child = trainer_of(program, tmp_path, children)
+    watch = HangWatch(trainer, tmp_path, PATIENCE_S)
+    wait_until("it has ended", lambda: child.exit_code is not None)
+    assert watch.hung
+    assert "no life for 0.0333 minutes" in watch.message
+    assert "set retries.hung_after_minutes higher" in watch.message
+
+
+@pytest.mark.parametrize("program", [BUSY, BELOW, WRITES])
+def test_one_that_works_is_left_alone_until_it_is_stopped(program: str, tmp_path: Path, children: list[Child]) -> None:
+    program = program.replace("{events!r}", repr(str(tmp_path / "events.jsonl")))
+    trainer, child = trainer_of(program, tmp_path, children)
+    watch = HangWatch(trainer, tmp_path, PATIENCE_S)
+    for _ in range(2):  # each begins later, so that the first one's patience would have ended as often
+        other, other_child = trainer_of(SLEEPS, tmp_path / "other", children)
+        HangWatch(other, tmp_path / "other", PATIENCE_S)
+        wait_until("the patience has ended", lambda ended=other_child: ended.exit_code is not None)
+    assert not watch.hung
+    assert child.exit_code is None
+    assert child.pid is not None
+    os.killpg(child.pid, signal.SIGSTOP)
+    wait_until("it has ended", lambda: child.exit_code is not None)
+    assert watch.hung
+    assert child.exit_code == -signal.SIGKILL  # a stopped process does not hear SIGTERM
+
+
+def test_one_that_is_not_there_yet_is_ended_as_soon_as_it_is(tmp_path: Path, children: list[Child]) -> None:
+    trainer, child = trainer_of(SLEEPS, tmp_path, children)
+    child.there = False
+    watch = HangWatch(trainer, tmp_path, 0.5)
+    wait_until("its patience has ended", lambda: watch.hung)
+    assert child.exit_code is None
+    child.there = True
+    wait_until("it has ended", lambda: child.exit_code is not None)
+
+
+def test_a_lifted_watch_does_nothing(tmp_path: Path, children: list[Child]) -> None:
+    trainer, child = trainer_of(SLEEPS, tmp_path, children)
+    lifted = HangWatch(trainer, tmp_path, PATIENCE_S)
+    lifted.lift()
+    other, ended = trainer_of(SLEEPS, tmp_path / "other", children)
+    HangWatch(other, tmp_path / "other", PATIENCE_S)
+    wait_until("the patience has ended", lambda: ended.exit_code is not None)
+    assert not lifted.hung
+    assert child.exit_code is None

@@ -1,0 +1,60 @@
+"""Trainers and actors that can write nothing for a while: their trials go on, and end as undisturbed."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from sweep_service.settings import Settings
+from sweep_service.store import Fence, Store
+from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from tests.sweep_stack import SMALL_TRAINING, command_of, runner, small_sweep, submit_and_claim
+from tests.waiting import PATIENT_S, wait_until
+
+STEPS = 400
+SPEC = small_sweep(
+    "full", training=SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}, retries={"max_crashes": 0}
+)
+
+
+def limit_files(sweep_id: str, size: int) -> None:
+    """Let the sweep's actors, and what they start, lengthen no file beyond a size in bytes; -1 lifts the limit.
+
+    Processes of Python get an error for each write, as on a full disk; Ray's own programs would end.
+    """
+    actors = [process for process in psutil.process_iter() if f"ray::trial-{sweep_id}" in " ".join(command_of(process))]
+    assert actors
+    for process in [*actors, *(child for actor in actors for child in actor.children(recursive=True))]:
+        with suppress(psutil.NoSuchProcess):
+            process.rlimit(psutil.RLIMIT_FSIZE, (size, process.rlimit(psutil.RLIMIT_FSIZE)[1]))
+
+
+def curves(store: Store, fence: Fence) -> list[tuple[int, list[int], list[float | None]]]:
+    numbers = {trial.id: trial.number for trial in store.list_trials(fence.sweep_id)}
+    found = store.curves(fence.sweep_id, ["loss", "entropy/mean"])
+    return sorted((numbers[curve.trial_id], curve.steps, curve.values) for curve in found)
+
+
+@pytest.mark.long
+def test_a_disk_that_is_full_for_seconds_costs_no_trial(
+    settings: Settings, store: Store, ray: Mapping[str, str]
+) -> None:
+    undisturbed = submit_and_claim(store, SPEC)
+    with runner(settings, undisturbed, ray) as process:
+        assert process.wait(PATIENT_S) == 0
+    store.set_sweep_state(undisturbed, SweepState.SUCCEEDED)
+    store.release_lease(undisturbed)
+    fence = submit_and_claim(store, SPEC)
+    with runner(settings, fence, ray) as process:
+        wait_until("trials train", lambda: all(trial.step for trial in store.list_trials(fence.sweep_id)))
+        limit_files(fence.sweep_id, 0)
+        wait_until("the sweep says why nothing begins", lambda: store.get_sweep(fence.sweep_id).message)
+        limit_files(fence.sweep_id, -1)
+        assert process.wait(PATIENT_S) == 0
+    assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.SUCCEEDED}
+    outcomes = [attempt.outcome for attempt in store.list_attempts(fence.sweep_id)]
+    assert set(outcomes) == {AttemptOutcome.LOST, AttemptOutcome.SUCCEEDED}
+    assert outcomes.count(AttemptOutcome.SUCCEEDED) == len(store.list_trials(fence.sweep_id))
+    assert store.get_sweep(fence.sweep_id).message is None
+    assert curves(store, fence) == curves(store, undisturbed)

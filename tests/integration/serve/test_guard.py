@@ -1,0 +1,159 @@
+"""`serve` starts its services again, whatever keeps it from doing so for a while, and never stands there unguarded."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sweep_service.serve.services as serve_services
+from sweep_service.processes.vigil import Vigil
+from sweep_service.serve.services import Service
+from sweep_service.serve.stack import Stack, Unguarded
+from sweep_service.settings import Settings
+from tests.waiting import wait_until
+
+SLEEPS = [sys.executable, "-c", "import time; time.sleep(3600)"]
+
+
+def service(home: Path, **more: Any) -> Service:
+    return Service("worker", SLEEPS, dict(os.environ), home / "logs" / "worker.log", lambda: True, **more)
+
+
+@contextmanager
+def guarded(settings: Settings, *services: Service) -> Generator[tuple[Stack, list[str]]]:
+    """A stack of these services alone, which have been started, and what it says."""
+    said = list[str]()
+    stack = Stack(settings, say=said.append)
+    stack._services = list(services)
+    for one in services:
+        one.start()
+    stack._guard.start()
+    try:
+        yield stack, said
+    finally:
+        stack.stop()
+
+
+def kill(service: Service) -> int:
+    assert service.process is not None
+    service.process.kill()
+    return service.process.pid
+
+
+def lives_anew(service: Service, before: int) -> bool:
+    return service.process is not None and service.process.pid != before and not service.dead
+
+
+def test_a_service_is_started_again_once_its_log_can_be_written(settings: Settings, tmp_path: Path) -> None:
+    worker = service(tmp_path)
+    with guarded(settings, worker) as (_, said):
+        logs = worker.log.parent
+        logs.rename(tmp_path / "away")
+        logs.touch()  # a file where the folder should be: root may write into any folder
+        before = kill(worker)
+        wait_until("the guard says so", lambda: any("cannot be started" in line for line in said))
+        logs.unlink()
+        wait_until("it lives again", lambda: lives_anew(worker, before))
+    assert [line.partition(" (")[0] for line in said] == [
+        "worker has ended; it starts again in 0.5 s",
+        "worker cannot be started",
+        "worker has been started after all",
+    ]
+
+
+STARVED = """
+import os, resource, sys
+from pathlib import Path
+from sweep_service.settings import Settings
+from tests.integration.serve.test_guard import guarded, kill, lives_anew, service
+from tests.waiting import wait_until
+
+home = Path(sys.argv[1])
+worker = service(home)
+with guarded(Settings(home=home), worker) as (_, said):
+    before, most = kill(worker), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, most))
+    wait_until("the guard says so", lambda: any("Too many open files" in line for line in said))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    wait_until("it lives again", lambda: lives_anew(worker, before), 60)
+print("it lives again")
+"""
+
+
+def test_a_service_is_started_again_once_there_are_file_handles(tmp_path: Path) -> None:
+    found = subprocess.run([sys.executable, "-c", STARVED, str(tmp_path)], capture_output=True, text=True)
+    assert found.stdout == "it lives again\n", found.stderr
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 3
+
+
+@pytest.mark.parametrize(("settled_s", "pauses"), [(0.0, ["0.5", "0.5", "0.5"]), (600.0, ["0.5", "1.0", "2.0"])])
+def test_the_pauses_of_a_service_begin_anew_once_it_has_been_ready_for_long(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled_s: float, pauses: list[str]
+) -> None:
+    monkeypatch.setattr(serve_services, "SETTLED_S", settled_s)
+    worker = service(tmp_path)
+    with guarded(settings, worker) as (_, said):
+        for _ in pauses:
+            wait_until("it is seen to be ready", lambda: worker._ready_at is not None)
+            before = kill(worker)
+            wait_until("it lives again", lambda before=before: lives_anew(worker, before))
+    assert said == [f"worker has ended; it starts again in {pause} s (see {worker.log})" for pause in pauses]
+
+
+def test_a_stack_that_nobody_guards_ends_with_an_error(settings: Settings, tmp_path: Path) -> None:
+    class Broken(Service):
+        def look_after(self) -> str | None:
+            raise SystemExit("no more")
+
+    worker = Broken("worker", SLEEPS, dict(os.environ), tmp_path / "worker.log", lambda: True)
+    with guarded(settings, worker) as (stack, _), pytest.raises(Unguarded, match=r"no longer.*no more.*start it again"):
+        stack.wait()
+
+
+def test_one_who_cannot_be_told_stops_no_guard(settings: Settings, tmp_path: Path) -> None:
+    def say(_: str) -> None:
+        raise BrokenPipeError
+
+    worker = service(tmp_path)
+    with guarded(settings, worker) as (stack, _):
+        stack.say = say
+        before = kill(worker)
+        wait_until("it lives again", lambda: lives_anew(worker, before))
+
+
+def test_a_service_that_hangs_is_killed_with_all_below_it_and_started_again(settings: Settings, tmp_path: Path) -> None:
+    beats = tmp_path / "beats"
+    code = (
+        "import subprocess, sys, time, pathlib\n"
+        "below = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'], start_new_session=True)\n"
+        f"beats = pathlib.Path({str(beats)!r})\n"
+        "while True:\n    beats.write_text(str(below.pid)); time.sleep(0.02)\n"
+    )
+    last = [0]
+
+    def beat() -> bool:
+        now = beats.stat().st_mtime_ns if beats.exists() else 0
+        moved, last[0] = now != last[0], now
+        return moved
+
+    hanging = service(tmp_path, vigil=Vigil(beat, patience_s=1, every_s=0.2, first_s=60))
+    hanging.command = [sys.executable, "-c", code]
+    with guarded(settings, hanging) as (_, said):
+        wait_until("it beats", lambda: beats.exists() and beats.read_text())
+        below = int(beats.read_text())
+        assert hanging.process is not None
+        keeper = hanging.process.pid
+        (program,) = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+        os.kill(int(program), signal.SIGSTOP)
+        wait_until("it lives again", lambda: lives_anew(hanging, keeper))
+        assert any("has shown no life for" in line for line in said)
+        wait_until("what was below it has ended", lambda: not Path(f"/proc/{below}").exists())
+        wait_until("it beats", lambda: beats.read_text() not in ("", str(below)))
+        assert len(said) == 1

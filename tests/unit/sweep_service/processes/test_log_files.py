@@ -1,0 +1,106 @@
+"""Parts of logs, and what of them reaches a terminal."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sweep_service.errors import NoLog
+from sweep_service.processes.log_files import printable, read_log, settled
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "storage" / "attempt" / "stderr.log"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"one\ntwo\nthree\n")
+    return path
+
+
+def test_a_log_is_read_in_parts_that_join(log: Path) -> None:
+    content, offset = b"", 0
+    while (part := read_log(log, log.parent.parent, offset, 5)).content:
+        assert (part.offset, part.size) == (offset, 14)
+        content, offset = content + part.content, part.next_offset
+    assert content == log.read_bytes()
+    assert read_log(log, log.parent.parent, 99) == (b"", 14, 14)
+
+
+@pytest.mark.parametrize(
+    ("written", "lines", "end"),
+    [
+        (b"one\ntwo\nthree\n", 1, b"three\n"),
+        (b"one\ntwo\nthree\n", 2, b"two\nthree\n"),
+        (b"one\ntwo\nthree", 2, b"two\nthree"),
+        (b"one\ntwo\nthree\n", 9, b"one\ntwo\nthree\n"),
+        (b"\n\n", 1, b"\n"),
+        (b"", 3, b""),
+    ],
+)
+def test_the_end_of_a_log_has_so_many_lines(log: Path, written: bytes, lines: int, end: bytes) -> None:
+    log.write_bytes(written)
+    part = read_log(log, log.parent.parent, tail=lines)
+    assert (part.content, part.next_offset) == (end, len(written))
+
+
+def test_the_end_of_a_log_is_not_longer_than_a_part(log: Path) -> None:
+    part = read_log(log, log.parent.parent, limit=8, tail=2)
+    assert (part.content, part.offset) == (b"o\nthree\n", 6)
+    assert read_log(log, log.parent.parent, limit=4, tail=2) == (b"ree\n", 10, 14)
+
+
+def test_no_link_leads_out_of_the_storage(log: Path, tmp_path: Path) -> None:
+    storage, secret = log.parent.parent, tmp_path / "secret"
+    secret.write_text("token")
+    log.unlink()
+    log.symlink_to(secret)
+    with pytest.raises(NoLog, match=r"stderr\.log"):
+        read_log(log, storage)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "stderr.log").write_text("token")
+    (storage / "linked").symlink_to(outside)
+    with pytest.raises(NoLog, match="is not a file of the storage"):
+        read_log(storage / "linked" / "stderr.log", storage)
+    with pytest.raises(NoLog, match="is not a file of the storage"):
+        read_log(secret, storage)
+
+
+def test_only_files_are_logs(log: Path) -> None:
+    storage = log.parent.parent
+    os.mkfifo(storage / "pipe")
+    for path in (storage / "pipe", log.parent):
+        with pytest.raises(NoLog):
+            read_log(path, storage)
+    with pytest.raises(FileNotFoundError):
+        read_log(storage / "nothing", storage)
+
+
+def test_a_storage_behind_a_link_is_read(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(log.parent.parent)
+    assert read_log(tmp_path / "link" / "attempt" / "stderr.log", tmp_path / "link", tail=1).content == b"three\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m text", "red text"),
+        ("\x1b]0;a title\x07after", "after"),
+        ("\x1b]52;c;cm0gLXJm\x1b\\after", "after"),
+        ("\x1bP1;2|data\x1b\\after", "after"),
+        ("\x9b2Jafter", "after"),
+        ("\x1bcafter\x1b(Bmore", "aftermore"),
+        ("a\x08b\x7fc\x00\x85d", "abcd"),
+        ("\ttab\nline\r\nend", "\ttab\nline\nend"),
+        ("half \x1b", "half "),
+        ("\x1b]no end\nnext line", "\nnext line"),
+        ("ä 漢 😀", "ä 漢 😀"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_taken_out(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_a_progress_bar_is_settled_to_its_last_state() -> None:
+    assert settled("start\n\rtraining: 0%\rtraining: \x1b[1m50%\rtraining: 100%\nend") == "start\ntraining: 100%\nend"
+    assert settled("10%\r20%\r") == "20%"

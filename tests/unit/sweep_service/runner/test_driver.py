@@ -1,0 +1,124 @@
+"""What a runner does around Tune: it refuses what cannot be placed, and leaves no kept models on the disk."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sweep_service.runner import cluster, driver
+from sweep_service.runner.driver import run_sweep
+from sweep_service.runner.lease import Lease
+from sweep_service.settings import Settings
+from sweep_service.store import Store
+from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.records import SweepState
+from sweep_service.sweep.spec import Resources
+from tests.stored_sweeps import start
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"resources": {"cpus": 9}, "benchmarks": {"names": ["arithmetic"], "of": "all"}},
+            "a trial asks for 9 CPUs and 0 GPUs, which no node of the Ray cluster has; lower /resources, add",
+        ),
+        (
+            {"benchmarks": {"names": ["arithmetic"], "of": "all", "resources": {"cpus": 9}}},
+            "an evaluation asks for 9 CPUs and 0 GPUs, which no node of the Ray cluster has; lower "
+            "/benchmarks/resources, add",
+        ),
+        (
+            {"benchmarks": {"names": ["arithmetic"], "of": "all", "resources": {"gpus": 2}}},
+            "an evaluation asks for 1 CPUs and 2 GPUs, which no node of the Ray cluster has; lower "
+            "/benchmarks/resources, add",
+        ),
+    ],
+    ids=["trial", "evaluation", "evaluation-gpus"],
+)
+def test_a_sweep_of_which_a_part_fits_no_node_fails_when_it_has_waited_as_long_as_it_may(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
+) -> None:
+    sweep, fence = start(store, budget={"max_wait_hours": 0}, **changes)
+    nodes = [{"Alive": True, "Resources": {"CPU": 8.0, "GPU": 1.0}}, {"Alive": False, "Resources": {"CPU": 64.0}}]
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(driver, "connect", lambda *_: None)
+    monkeypatch.setattr(driver, "demanded", nullcontext)
+    monkeypatch.setattr(driver, "_run_tune", lambda *_: pytest.fail("it must not begin"))
+    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
+    ended = store.get_sweep(sweep.id)
+    assert ended.state is SweepState.FAILED
+    assert ended.message is not None
+    assert ended.message.startswith(message)
+    assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.CANCELLED}
+
+
+def test_a_sweep_waits_for_a_node_and_says_so(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep, fence = start(store, resources={"gpus": 4}, training={"steps": 16, "device_batch": 16}, probe="off")
+    nodes, said, demands = [{"Alive": True, "Resources": {"CPU": 8.0}}], list[str | None](), list[float]()
+
+    def sleep(_: float) -> None:
+        said.append(store.get_sweep(sweep.id).message)
+        nodes.append({"Alive": True, "Resources": {"CPU": 8.0, "GPU": 4.0}})
+
+    @contextmanager
+    def demanded(part: Resources) -> Generator[None]:
+        demands.append(part.gpus)
+        yield
+        demands.append(0)
+
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(cluster, "COUNT_EVERY_S", -1.0)
+    monkeypatch.setattr(driver, "connect", lambda *_: None)
+    monkeypatch.setattr(driver, "demanded", demanded)
+    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
+    monkeypatch.setattr(driver, "_run_tune", lambda *_: store.request_cancel(sweep.id))
+    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
+    assert said == [
+        "a trial asks for 1 CPUs and 4 GPUs, which no node of the Ray cluster has; the sweep begins as soon as one does"
+    ]
+    assert demands == [4, 0]
+    assert (store.get_sweep(sweep.id).state, store.get_sweep(sweep.id).message) == (SweepState.CANCELLED, None)
+
+
+def test_models_kept_for_evaluations_alone_and_unfinished_ones_end_with_their_sweep(
+    store: Store, tmp_path: Path
+) -> None:
+    sweep, fence = start(store, benchmarks={"names": ["arithmetic"], "of": "all", "at": [8, 12]})
+    trial = store.list_trials(sweep.id)[0]
+    for _ in range(2):
+        attempt = store.start_attempt(fence, trial.id, str(tmp_path / trial.id / "{attempt}"))
+        for name in ("model-8", "model-12", "step-12", "best-8", ".unfinished/model"):
+            (folder := Path(attempt.directory) / name).mkdir(parents=True)
+            (folder / "model.safetensors").write_bytes(b"weights")
+        store.finish_attempt(fence, attempt, Ending.CRASHED, None, max_crashes=3)
+    store.request_cancel(sweep.id)
+    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
+    assert store.get_sweep(sweep.id).state is SweepState.CANCELLED
+    left = [{entry.name for entry in Path(attempt.directory).iterdir()} for attempt in store.list_attempts(sweep.id)]
+    assert left == [{"step-12", "best-8"}] * 2
+
+
+def test_a_sweep_that_only_fails_is_failed_and_says_why(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, fence = start(store, retries={"max_failed_trials": 1})
+
+    def run_tune(*arguments: Any) -> None:
+        ledger = arguments[3]
+        ledger.next_job("a")
+        ledger.complete("a", {"ending": "FAILED", "message": "the reward cannot be imported"})
+
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 8.0}}])
+    monkeypatch.setattr(driver, "connect", lambda *_: None)
+    monkeypatch.setattr(driver, "_run_tune", run_tune)
+    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
+    ended = store.get_sweep(sweep.id)
+    assert ended.state is SweepState.FAILED
+    assert "the reward cannot be imported" in (ended.message or "")
+    assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.FAILED, TrialState.CANCELLED}

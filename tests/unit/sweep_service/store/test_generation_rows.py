@@ -1,0 +1,62 @@
+"""Sweeps that are given more to do."""
+
+import pytest
+
+from sweep_service.errors import Conflict
+from sweep_service.store import Fence, Store
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.records import SweepState, TrialState
+from tests import stored_sweeps as sweeps
+
+
+def test_a_failed_trial_waits_again_and_its_crashes_are_forgiven(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    trial, *others = store.list_trials(sweep.id)
+    for _ in range(2):
+        attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
+        store.finish_attempt(fence, attempt, Ending.CRASHED, "bang", max_crashes=1)
+    assert store.get_trial(trial.id).state is TrialState.FAILED
+    for other in others:
+        sweeps.run_trial(store, fence, other)
+    sweeps.finish(store, fence)
+    ended = store.get_sweep(sweep.id)
+    opened = store.give_more(ended, ended.spec, [trial.id], "sweep.trials_retried", {"trials": [trial.id]})
+    assert (opened.state, opened.generation, opened.ended_at) == (SweepState.QUEUED, 1, None)
+    waiting = store.get_trial(trial.id)
+    assert (waiting.state, waiting.message, waiting.ended_at, waiting.attempts) == (TrialState.PENDING, None, None, 2)
+    store.release_lease(fence)
+    claimed = store.claim("test", 60)
+    assert claimed is not None
+    fence = Fence(sweep.id, claimed.epoch)
+    attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
+    state = store.finish_attempt(fence, attempt, Ending.CRASHED, "bang", max_crashes=1)
+    assert state is TrialState.PENDING  # one crash of a new count
+    events = [event.type for event in store.list_events(sweep.id)]
+    assert [event for event in events if event == "sweep.trials_retried"] == ["sweep.trials_retried"]
+
+
+def test_a_runner_that_was_done_before_the_extension_leaves_the_sweep_to_the_next_one(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    store.give_more(sweep, sweep.spec, [], "sweep.extended", {})
+    store.set_sweep_state(fence, SweepState.FINALIZING, "done", generation=0)
+    assert (store.get_sweep(sweep.id).state, store.get_sweep(sweep.id).message) == (SweepState.QUEUED, None)
+    assert not any(trial.state.is_over for trial in store.list_trials(sweep.id))
+    store.set_sweep_state(fence, SweepState.RUNNING)
+    store.set_sweep_state(fence, SweepState.FINALIZING, "done", generation=1)
+    assert store.get_sweep(sweep.id).state is SweepState.FINALIZING
+
+
+def test_what_has_changed_since_it_was_read_is_not_extended(store: Store) -> None:
+    sweep, _ = sweeps.start(store)
+    store.request_pause(sweep.id)
+    with pytest.raises(Conflict, match="changed in this moment"):
+        store.give_more(sweep, sweep.spec, [], "sweep.extended", {})
+
+
+def test_a_sweep_that_is_being_deleted_is_not_extended(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    sweeps.finish(store, fence)
+    store.request_deletion(sweep.id, keep_report=True)
+    ended = store.get_sweep(sweep.id)
+    with pytest.raises(Conflict, match="archived"):
+        store.give_more(ended, ended.spec, [], "sweep.extended", {})

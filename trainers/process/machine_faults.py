@@ -1,0 +1,40 @@
+"""Tells errors of the machine, such as a full disk, from errors of the program and its settings."""
+
+import errno
+import re
+from typing import Final
+
+from trainers.errors import causes
+
+_ERRNOS: Final = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EFBIG,  # the limit of a file's size, as `ulimit -f` sets it
+        errno.EROFS,  # so the system mounts a disk that had errors
+        errno.ESTALE,
+        errno.EMFILE,
+        errno.ENFILE,
+    }
+)
+_IN_TEXT: Final = re.compile(r"\(os error (\d+)\)")
+"""How libraries that are written in Rust, such as safetensors, name an error of the system."""
+_TORCH: Final = ("unexpected pos", "iostream error", "PytorchStreamWriter failed")
+"""What torch says where a file cannot be written; it does not say why."""
+
+
+def machine_fault(error: BaseException) -> str | None:
+    """Return what the machine could not do, if this error or one of its causes says so; None for all other errors.
+
+    Such an error says nothing about the run: the same command goes on once the machine is well again.
+    """
+    for link in causes(error):
+        text = str(link)
+        if isinstance(link, OSError) and link.errno in _ERRNOS:
+            return text
+        if (found := _IN_TEXT.search(text)) and int(found[1]) in _ERRNOS:
+            return text
+        if isinstance(link, RuntimeError) and any(words in text for words in _TORCH):
+            return f"a file could not be written: {text}"
+    return None
