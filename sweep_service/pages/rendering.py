@@ -11,9 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from sweep_service.pages.progress import duration
 from sweep_service.processes.disk_use import size_text
-from sweep_service.sweep.endings import without_log_command
+from sweep_service.sweep.endings import TrialState, without_log_command
 from sweep_service.sweep.labels import value_text
-from sweep_service.sweep.records import TrialState
+from sweep_service.sweep.state_table import sweep_meaning, trial_meaning
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -73,6 +73,8 @@ def _environment() -> Environment:
         said=without_log_command,
         short=_short,
         size=size_text,
+        sweep_meaning=sweep_meaning,
+        trial_meaning=trial_meaning,
         utc=_utc,
     )
     ended = [state for state in TrialState if state.is_over]

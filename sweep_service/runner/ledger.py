@@ -8,16 +8,15 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 from sweep_service.processes.child_processes import terminate
-from sweep_service.processes.vigil import Vigil
 from sweep_service.runner.leftovers import remove_models
 from sweep_service.runner.machine_wait import MachineWait
 from sweep_service.runner.recovery import end_unwatched
+from sweep_service.runner.running_attempt import RunningAttempt
 from sweep_service.runner.stages import next_records
 from sweep_service.runner.trainer_process import STOP_FILE, AttemptEnd, Job
 from sweep_service.runner.turns import Turns
@@ -47,9 +46,6 @@ MARK_EVERY_S: Final = 5.0
 """Seconds between two notes in the store of how long a trial has held its resources."""
 MAX_LOSSES: Final = 10
 """Number of attempts of a trial that may be lost in a row before one gets further."""
-SILENT_S: Final = 300.0
-"""Seconds without a report after which an actor hangs, which reports every second; removing old files may take long."""
-_LOOK_EVERY_S: Final = 10.0
 
 
 class Nothing(Enum):
@@ -58,38 +54,6 @@ class Nothing(Enum):
     NOW = "now"  # all slots are taken, or running trials decide what comes next
     LATER = "later"  # nothing of the sweep runs, and nothing may begin now, such as in another sweep's turn
     EVER = "ever"  # the sweep needs no more trials, or is interrupted
-
-
-@dataclass
-class _RunningAttempt:
-    attempt: Attempt
-    """The attempt, with the process of its trainer once that is known."""
-    work: Work
-    """The trial or evaluation as it was when it was handed out."""
-    held_s: float = 0.0
-    """Seconds for which the attempt has held its resources, by its actor's last report."""
-    stored_s: float = 0.0
-    """Seconds of `held_s` that the store has."""
-    reported_at: float | None = None
-    """Time of the last report, on the monotonic clock."""
-    asked_at: float | None = None
-    """Time at which its trainer was asked to save and end."""
-    actor: tuple[str, int, float] | None = None
-    """Host, pid and start of the actor's process, once it has reported."""
-    has_reported: bool = False
-    """Whether a report came since the vigil last looked."""
-    vigil: Vigil = field(init=False)
-    """Notices an actor that lives and reports no more."""
-    actor_error: str = "its actor ended, or the node that it ran on"
-    """What Ray says of the actor's end."""
-
-    def __post_init__(self) -> None:
-        self.vigil = Vigil(self._shows_life, SILENT_S, _LOOK_EVERY_S)
-
-    def _shows_life(self) -> bool:
-        """Whether the actor has reported since the last look, or has not begun to: it may wait for its place."""
-        reported, self.has_reported = self.has_reported or self.actor is None, False
-        return reported
 
 
 class Ledger:
@@ -114,7 +78,7 @@ class Ledger:
         self._turns = Turns(store, fence, nodes, give_way)
         self._store, self._fence, self._settings, self._fits, self._wishes = store, fence, settings, fits, wishes
         self._configs: dict[str, Config] = {}
-        self._running: dict[str, _RunningAttempt] = {}  # by the names that Tune gives to trials
+        self._running: dict[str, RunningAttempt] = {}  # by the names that Tune gives to trials
         # With this room the rows gave nothing to do, and none of them has changed since.
         self._idle_room: tuple[bool, ...] | None = None
         self._machine = MachineWait(settings.storage)
@@ -172,7 +136,7 @@ class Ledger:
         self._say_what_delays(self._turns.delay)
         if attempt is None:
             return Nothing.NOW
-        self._running[name] = _RunningAttempt(attempt, work)
+        self._running[name] = RunningAttempt(attempt, work)
         return self._job(work, attempt)
 
     def _next_work(self) -> Work | Nothing:
@@ -382,7 +346,7 @@ class Ledger:
             if any(event.get("model_only") for event in events):  # a model that can be measured
                 self._idle_room = None
 
-    def _note_held(self, running: _RunningAttempt, held_s: float) -> None:
+    def _note_held(self, running: RunningAttempt, held_s: float) -> None:
         """Note for how long an attempt has held its resources, and tell the store every `MARK_EVERY_S` seconds."""
         running.held_s, running.reported_at = held_s, time.monotonic()
         if held_s - running.stored_s >= MARK_EVERY_S or (held_s and not running.stored_s):

@@ -1,4 +1,4 @@
-"""What every part of the service works on: the store, the settings, and trials with their objectives."""
+"""The base of every part of the service: store, settings, and trials with their objectives."""
 
 from sweep_service.settings import Settings
 from sweep_service.store import Store

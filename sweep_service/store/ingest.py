@@ -86,6 +86,10 @@ def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: 
     """Store one event of a trainer, other than the values of its curves."""
     trial_id = attempt.trial_id
     match event["type"]:
+        case "started":
+            a = t.attempts.c
+            this = and_(a.trial_id == trial_id, a.number == attempt.number)
+            connection.execute(update(t.attempts).where(this).values(versions=event.get("versions")))
         case "evaluation":
             data = {"trial_id": trial_id, "step": event["step"], "metrics": event["metrics"]}
             append_event(connection, fence.sweep_id, "trial.evaluated", data)

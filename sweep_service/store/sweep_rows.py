@@ -15,22 +15,8 @@ from sweep_service.store.deletion_rows import deleted_with_key
 from sweep_service.store.trial_rows import end_waiting
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Config, DesiredState, Event, Sweep, SweepState, Trial
+from sweep_service.sweep.state_table import SWEEP_LIFE
 from sweep_service.sweep.sweep_filter import ALL_SWEEPS, SweepFilter
-
-TRANSITIONS: dict[SweepState, frozenset[SweepState]] = {
-    SweepState.QUEUED: frozenset(
-        {SweepState.RUNNING, SweepState.PAUSED, SweepState.FINALIZING, SweepState.CANCELLED, SweepState.FAILED}
-    ),
-    SweepState.RUNNING: frozenset(
-        {SweepState.QUEUED, SweepState.PAUSED, SweepState.FINALIZING, SweepState.CANCELLED, SweepState.FAILED}
-    ),
-    SweepState.PAUSED: frozenset({SweepState.QUEUED}),
-    SweepState.FINALIZING: frozenset({SweepState.SUCCEEDED, SweepState.CANCELLED, SweepState.FAILED}),
-    SweepState.SUCCEEDED: frozenset(),
-    SweepState.FAILED: frozenset(),
-    SweepState.CANCELLED: frozenset(),
-}
-"""States to which a sweep may go from each of its states by itself; `open_again` leads back from the last ones."""
 
 
 class SweepRows(Rows):
@@ -348,7 +334,7 @@ def _change_state(connection: Connection, fence: Fence, state: SweepState, messa
         state = SweepState.QUEUED  # the user has changed their mind meanwhile
     if state is before:
         return
-    if state not in TRANSITIONS[before]:
+    if state not in SWEEP_LIFE[before].next:
         raise Conflict(f"sweep {fence.sweep_id} cannot go from {before} to {state}")
     values: dict[str, object] = {"state": state.value, "message": message}
     if row["started_at"] is None and state is SweepState.RUNNING:

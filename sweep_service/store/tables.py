@@ -131,6 +131,7 @@ attempts = Table(
     Column("ended_at", Double),
     Column("held_from", Double),
     Column("held_s", Double, nullable=False, default=0.0),
+    Column("versions", JSON),
     Column("message", AnyText),
 )
 

@@ -101,6 +101,17 @@ class TrialRows(Rows):
             query = query.where(t.attempts.c.outcome.is_(None))
         return self._records(Attempt, query.order_by(t.attempts.c.started_at))
 
+    def versions(self, sweep_id: str) -> dict[str, list[dict[str, str]]]:
+        """Return the versions of packages with which each trial has trained, one entry an attempt that noted them."""
+        a, versions = t.attempts.c, dict[str, list[dict[str, str]]]()
+        joined = t.attempts.join(t.trials, a.trial_id == t.trials.c.id)
+        query = select(a.trial_id, a.versions).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        with self._read() as connection:
+            for trial_id, noted in connection.execute(query.order_by(a.trial_id, a.number)):
+                if noted:
+                    versions.setdefault(trial_id, []).append(noted)
+        return versions
+
     def attempts_of(self, work_id: str) -> list[Attempt]:
         """Return the attempts of a trial or an evaluation, by number."""
         return self._records(

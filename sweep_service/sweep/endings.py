@@ -1,7 +1,7 @@
 """The states of a trial, and the one table of all endings with the meaning of each. Pure.
 
 A new ending is a member of `Ending` with its row in `MEANINGS`, and whoever notices it names it. Code asks what an
-ending means; only reports have sentences for single endings.
+ending means; only reports have sentences of their own for single endings.
 """
 
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from typing import Final, NamedTuple, Self
 
 
 class TrialState(StrEnum):
-    """Where a trial is."""
+    """Where a trial is."""  # `state_table.TRIAL_LIFE` explains each state
 
-    PENDING = "PENDING"  # waits for a slot, the first time or again after a crash
-    RUNNING = "RUNNING"  # an attempt is under way
-    SUCCEEDED = "SUCCEEDED"  # trained to the last step
-    DIVERGED = "DIVERGED"  # loss or gradient became non-finite; counts as objective 0
-    FAILED = "FAILED"  # ended by an error or too many crashes; its objective is missing
-    CANCELLED = "CANCELLED"  # stopped with its sweep, or never begun
-    STOPPED = "STOPPED"  # stopped by hand; the evaluations that it has recorded count
-    DISCARDED = "DISCARDED"  # stopped by hand, and its result does not count
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    DIVERGED = "DIVERGED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    STOPPED = "STOPPED"
+    DISCARDED = "DISCARDED"
 
     @property
     def is_over(self) -> bool:
@@ -58,25 +58,27 @@ class AttemptOutcome(StrEnum):
 class Ending(StrEnum):
     """Reason why an attempt ended, or why a trial that waited was ended without another one."""
 
-    SUCCEEDED = "SUCCEEDED"  # trained to the last step
-    DIVERGED = "DIVERGED"  # loss or gradient became non-finite
-    FAILED = "FAILED"  # the trainer said why; trying again would fail again
-    TIMED_OUT = "TIMED_OUT"  # the trial has used up budget.max_trial_hours
-    CRASHED = "CRASHED"  # the trainer died
-    KILLED = "KILLED"  # by signal 9, as Linux does when the machine's memory is used up
-    HUNG = "HUNG"  # the trainer showed no life for retries.hung_after_minutes
-    LOST = "LOST"  # the runner, the actor or the node went away
-    MACHINE_FAULT = "MACHINE_FAULT"  # the machine let it write or open no file: a full disk, too many open files
-    PAUSED = "PAUSED"  # the sweep was paused
-    CANCELLED = "CANCELLED"  # the sweep was stopped, or ended before the trial began
-    OVER_BUDGET = "OVER_BUDGET"  # never begun: the trial might have passed budget.max_gpu_hours
-    STOPPED = "STOPPED"  # somebody stopped the trial by hand; what it has recorded counts
-    DISCARDED = "DISCARDED"  # somebody stopped the trial by hand, and wants no result of it
+    SUCCEEDED = "SUCCEEDED"
+    DIVERGED = "DIVERGED"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+    CRASHED = "CRASHED"
+    KILLED = "KILLED"
+    HUNG = "HUNG"
+    LOST = "LOST"
+    MACHINE_FAULT = "MACHINE_FAULT"
+    PAUSED = "PAUSED"
+    CANCELLED = "CANCELLED"
+    OVER_BUDGET = "OVER_BUDGET"
+    STOPPED = "STOPPED"
+    DISCARDED = "DISCARDED"
 
 
 class Meaning(NamedTuple):
-    """Consequences of an ending for the attempt and for its trial."""
+    """What an ending is, and its consequences for the attempt and for its trial."""
 
+    text: str
+    """A sentence for people."""
     outcome: AttemptOutcome
     """Outcome that is published for the attempt."""
     state: TrialState
@@ -87,23 +89,90 @@ class Meaning(NamedTuple):
     """Whether the ending counts against the trial: it is tried again only `retries.max_crashes` times in a row."""
     log_tells: bool = False
     """Whether the trainer's log may tell more than the message."""
+    remedy: str = ""
+    """What people can do about it; empty where nothing is wrong."""
 
 
+_O, _T = AttemptOutcome, TrialState
 MEANINGS: Final[Mapping[Ending, Meaning]] = {
-    Ending.SUCCEEDED: Meaning(AttemptOutcome.SUCCEEDED, TrialState.SUCCEEDED),
-    Ending.DIVERGED: Meaning(AttemptOutcome.DIVERGED, TrialState.DIVERGED),
-    Ending.FAILED: Meaning(AttemptOutcome.FAILED, TrialState.FAILED, log_tells=True),
-    Ending.TIMED_OUT: Meaning(AttemptOutcome.FAILED, TrialState.FAILED),
-    Ending.CRASHED: Meaning(AttemptOutcome.CRASHED, TrialState.FAILED, retried=True, is_crash=True, log_tells=True),
-    Ending.KILLED: Meaning(AttemptOutcome.CRASHED, TrialState.FAILED, retried=True, is_crash=True, log_tells=True),
-    Ending.HUNG: Meaning(AttemptOutcome.CRASHED, TrialState.FAILED, retried=True, is_crash=True, log_tells=True),
-    Ending.LOST: Meaning(AttemptOutcome.LOST, TrialState.FAILED, retried=True),
-    Ending.MACHINE_FAULT: Meaning(AttemptOutcome.LOST, TrialState.FAILED, retried=True),
-    Ending.PAUSED: Meaning(AttemptOutcome.PAUSED, TrialState.FAILED, retried=True),
-    Ending.CANCELLED: Meaning(AttemptOutcome.CANCELLED, TrialState.CANCELLED),
-    Ending.OVER_BUDGET: Meaning(AttemptOutcome.CANCELLED, TrialState.CANCELLED),
-    Ending.STOPPED: Meaning(AttemptOutcome.STOPPED, TrialState.STOPPED),
-    Ending.DISCARDED: Meaning(AttemptOutcome.STOPPED, TrialState.DISCARDED),
+    Ending.SUCCEEDED: Meaning("It trained to the last step.", _O.SUCCEEDED, _T.SUCCEEDED),
+    Ending.DIVERGED: Meaning(
+        "Loss or gradient became infinite or undefined, which is a result.", _O.DIVERGED, _T.DIVERGED
+    ),
+    Ending.FAILED: Meaning(
+        "The trainer said why, such as that a GPU's memory ran out; the same would happen again.",
+        _O.FAILED,
+        _T.FAILED,
+        log_tells=True,
+        remedy="Do what the message says, then `sweeps retry`; a setting of the training needs a new sweep.",
+    ),
+    Ending.TIMED_OUT: Meaning(
+        "The trial has used up `budget.max_trial_hours`.",
+        _O.FAILED,
+        _T.FAILED,
+        remedy="`sweeps extend` with more of these hours, then `sweeps retry`.",
+    ),
+    Ending.CRASHED: Meaning(
+        "The trainer died without a word.",
+        _O.CRASHED,
+        _T.FAILED,
+        retried=True,
+        is_crash=True,
+        log_tells=True,
+        remedy="`sweeps logs TRIAL` has its last words; `sweeps retry` once the reason is gone.",
+    ),
+    Ending.KILLED: Meaning(
+        "The trainer died by signal 9, as Linux kills when the machine's memory is used up.",
+        _O.CRASHED,
+        _T.FAILED,
+        retried=True,
+        is_crash=True,
+        log_tells=True,
+        remedy="Fewer trials at a time: `sweeps extend` with a smaller `resources.max_parallel`.",
+    ),
+    Ending.HUNG: Meaning(
+        "The trainer showed no life for `retries.hung_after_minutes`.",
+        _O.CRASHED,
+        _T.FAILED,
+        retried=True,
+        is_crash=True,
+        log_tells=True,
+        remedy="`sweeps logs TRIAL` tells where it stood; a larger limit where that is slow work.",
+    ),
+    Ending.LOST: Meaning(
+        "The runner, the actor, Ray or the node went away, by no fault of the trial's.",
+        _O.LOST,
+        _T.FAILED,
+        retried=True,
+        remedy="None, unless ten attempts in a row are lost before one gets further; the logs of Ray may say why.",
+    ),
+    Ending.MACHINE_FAULT: Meaning(
+        "The machine let it write or open no file: a full disk, too many open files.",
+        _O.LOST,
+        _T.FAILED,
+        retried=True,
+        remedy="Free the disk, or raise the limit; nothing begins until then, and all goes on by itself.",
+    ),
+    Ending.PAUSED: Meaning("The sweep was paused.", _O.PAUSED, _T.FAILED, retried=True),
+    Ending.CANCELLED: Meaning("The sweep was stopped, or ended before the trial began.", _O.CANCELLED, _T.CANCELLED),
+    Ending.OVER_BUDGET: Meaning(
+        "It never began, because it might have passed `budget.max_gpu_hours`.",
+        _O.CANCELLED,
+        _T.CANCELLED,
+        remedy="`sweeps extend` with more GPU-hours.",
+    ),
+    Ending.STOPPED: Meaning(
+        "Somebody stopped the trial; what it has recorded counts.",
+        _O.STOPPED,
+        _T.STOPPED,
+        remedy="`sweeps retry TRIAL` lets it go on.",
+    ),
+    Ending.DISCARDED: Meaning(
+        "Somebody stopped the trial, and wants no result of it.",
+        _O.STOPPED,
+        _T.DISCARDED,
+        remedy="`sweeps retry TRIAL` lets it go on.",
+    ),
 }
 _LOG_COMMAND: Final = "\nIts log: sweeps logs "
 CRASHES: Final = tuple(ending for ending, meaning in MEANINGS.items() if meaning.is_crash)

@@ -1,4 +1,4 @@
-"""When a sweep that only fails ends before it has tried all of its trials. Pure."""
+"""The rule by which a sweep that only fails ends before it has tried all of its trials. Pure."""
 
 from collections.abc import Sequence
 

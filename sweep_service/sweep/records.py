@@ -26,15 +26,15 @@ def new_id(prefix: str) -> str:
 
 
 class SweepState(StrEnum):
-    """Where a sweep is in its life."""
+    """Where a sweep is in its life."""  # `state_table.SWEEP_LIFE` explains each state
 
-    QUEUED = "QUEUED"  # accepted; no runner has it yet
-    RUNNING = "RUNNING"  # a runner works on its trials
-    PAUSED = "PAUSED"  # stopped on request until it is resumed; it holds no slot
-    FINALIZING = "FINALIZING"  # all trials have ended; the report is being built
-    SUCCEEDED = "SUCCEEDED"  # the report stands
-    FAILED = "FAILED"  # it cannot go on; `message` says why
-    CANCELLED = "CANCELLED"  # stopped on request
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FINALIZING = "FINALIZING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
 
     @property
     def is_over(self) -> bool:
@@ -271,6 +271,8 @@ class Attempt(Record):
     """When it began to hold its resources, in seconds since 1970; None while it waits, or if nobody noted it."""
     held_s: float = 0.0
     """Seconds for which it has held them, by its actor's clock."""
+    versions: dict[str, str] | None = None
+    """Versions of the packages with which it trains, by name; None until its trainer has said so."""
     message: str | None = None
 
 

@@ -44,6 +44,7 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
         trials=tuple(trials),
         series={series.trial_id: series for series in store.series(sweep_id, CURVE_KEYS)},
         attempts=tuple(one for one in store.list_attempts(sweep_id) if one.trial_id in again) if again else (),
+        trained_with=store.versions(sweep_id),
         samples=tuple(store.last_samples(sweep_id, _shown(trials))),
         checkpoints=tuple(store.newest_checkpoints(sweep_id)),
         problem_counts=tuple(store.problem_counts(sweep_id, sweep.spec.objective.last)),

@@ -34,7 +34,7 @@ class Strike:
 
     kind: str
     said: str
-    """What was done, and to whom."""
+    """The deed and its victim."""
     sweep_id: str | None = None
     """The sweep that must get further, if the fault was its alone."""
     work_id: str | None = None

@@ -54,7 +54,7 @@ class Installation:
 
     @property
     def log(self) -> Path:
-        """What `serve` prints."""
+        """The file of what `serve` prints."""
         return self.folder / "serve.log"
 
     def plant(self, mistake: str) -> None:

@@ -1,4 +1,4 @@
-"""What must be true of an installation after any number of faults. Each check yields what is broken, in sentences."""
+"""Invariants of an installation after any number of faults. Each check yields what is broken, in sentences."""
 
 import itertools
 import time
@@ -13,6 +13,7 @@ from sweep_service.errors import NotFound
 from sweep_service.schemas import SweepView, TrialView
 from sweep_service.store import Store
 from sweep_service.sweep.records import AttemptOutcome, Event, Stage, SweepState, TrialState
+from sweep_service.sweep.state_table import SWEEP_LIFE, TRIAL_LIFE
 from tests.chaos.references import Reference, comparable_report, curves_of, first_difference
 from tests.chaos.specs import MORE
 from tests.chaos.verbs import Asked, Book
@@ -126,11 +127,12 @@ class Oracle:
                 yield f"{trial.id} counts {trial.attempts} attempts, and {len(outcomes)} are stored"
 
     def _events_tell_all(self, asked: Asked, sweep: SweepView, trials: list[TrialView]) -> Iterator[str]:
-        """Events are numbered from 1 without gaps, and what they tell adds up to the rows."""
+        """Events are numbered from 1 without gaps, lead where the tables of states do, and add up to the rows."""
         events = list(self._client.events(sweep.id))
         if (numbers := [event.seq for event in events]) != list(range(1, len(events) + 1)):
             odd = [(one, other) for one, other in itertools.pairwise(numbers) if other != one + 1]
             yield f"expected events numbered without gaps, saw jumps at {odd[:5]} and {numbers[:1]} as the first"
+        yield from steps_aside(events)
         state, states, started, finished = folded(events)
         if state != sweep.state:
             yield f"the events end with the sweep {state}, and its row says {sweep.state}"
@@ -192,6 +194,23 @@ class Oracle:
                     f"{curve.key}: expected {len(stored)} points, saw {len(shown)}; {first_difference(stored, shown)}"
                 )
         return None
+
+
+def steps_aside(events: list[Event]) -> Iterator[str]:
+    """Yield every step of the sweep or of a trial to a state to which its table does not lead."""
+    sweep, trials = SweepState.QUEUED, dict[str, TrialState]()
+    for event in events:
+        if event.type == "sweep.state_changed":
+            before, sweep = sweep, SweepState(event.data["state"])
+            allowed = SWEEP_LIFE[before].next | SWEEP_LIFE[before].opened
+            if sweep not in allowed:
+                yield f"event {event.seq}: the sweep went from {before} to {sweep}; expected one of {sorted(allowed)}"
+        elif event.type in ("trial.started", "trial.state_changed"):
+            trial = event.data["trial_id"]
+            past, now = trials.get(trial, TrialState.PENDING), TrialState(event.data.get("state", TrialState.RUNNING))
+            trials[trial] = now
+            if now not in TRIAL_LIFE[past].next | TRIAL_LIFE[past].opened:
+                yield f"event {event.seq}: {trial} went from {past} to {now}, where its table does not lead"
 
 
 def folded(events: list[Event]) -> tuple[SweepState, dict[str, TrialState], Counter[str], Counter[str]]:

@@ -24,7 +24,7 @@ LOOK_EVERY_S: Final = 0.25
 
 @dataclass
 class Tally:
-    """What was done, for the table at the end."""
+    """Deeds so far, for the table at the end."""
 
     faults: Counter[str] = field(default_factory=Counter[str])
     verbs: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))

@@ -1,4 +1,4 @@
-"""Which process of an installation is what, and which trainers live."""
+"""Processes of an installation by their roles, and its living trainers."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ ROLES: Final = (
     "mlflow",
     "serve",
 )
-"""What a process may be."""
+"""Roles that a process may have."""
 _LAST_WORDS: Final = (
     ("sweep_service api", "api"),
     ("sweep_service worker", "worker"),

@@ -1,4 +1,4 @@
-"""What each sweep is like when nothing disturbs it: its curves and its report, without clocks and names."""
+"""References: curves and report of each sweep when nothing disturbs it, without clocks and names."""
 
 import json
 import re
@@ -46,9 +46,9 @@ class Reference:
     """A sweep as it is when nothing disturbs it."""
 
     curves: Mapping[Point, tuple[Sequence[int], Sequence[float | None]]]
-    """Of the sweep with its extension."""
+    """Curves of the sweep with its extension."""
     report: Any
-    """Of the sweep without it."""
+    """Report of the sweep without it."""
 
 
 def make_references(client: Client, say: Callable[[str], None], kinds: Sequence[str]) -> dict[str, Reference]:

@@ -45,7 +45,7 @@ class ReturningRunner(threading.Thread):
         self._database = installation.home / "sweeps.db"
         self.sweep_id = str(victim.sweep_id)
         self.broken: str | None = None
-        """What should have been otherwise."""
+        """Sentences on what should have been otherwise."""
         self.came_back = False
         """Whether it went on after another had taken its place."""
         self._works_s, self._late_s = rng.uniform(*_WORKS_S), rng.uniform(*_LATE_S)

@@ -28,7 +28,7 @@ CALM_S: Final = 400.0
 
 
 class Result(NamedTuple):
-    """What came of a run."""
+    """The outcome of a run."""
 
     broken: list[str]
     table: list[str]

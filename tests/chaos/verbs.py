@@ -1,4 +1,4 @@
-"""What a user asks for at random, and the book of what was asked: the service owes every word of it."""
+"""Verbs that a user asks for at random, and the book of what was asked: the service owes every word of it."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +27,9 @@ class Asked:
     id: str | None = None
     """Its id, once a submission was answered."""
     verbs: set[str] = field(default_factory=set[str])
-    """What was asked of it, whatever the answer."""
+    """Verbs that were asked of it, whatever the answer."""
     granted: set[str] = field(default_factory=set[str])
-    """What was asked of it and answered with a success."""
+    """Verbs that were asked of it and answered with a success."""
     state: SweepState = SweepState.QUEUED
     """The state that the service last told."""
 
@@ -136,7 +136,7 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 """Every verb."""
 WEIGHTS: Final[Mapping[str, int]] = {"submit": 5, "repeat": 2, "pause": 2, "resume": 2}
-"""How often a verb is drawn, against one draw of the others."""
+"""Weight of a verb in the draw, against one of the others."""
 
 
 def ask(name: str, client: Client, book: Book, rng: random.Random) -> tuple[str, str] | None:

@@ -54,7 +54,7 @@ class Watch:
         self._ended: dict[str, tuple[str, int]] = {}
         self.recoveries: list[Recovery] = []
         self.broken: list[str] = []
-        """What was seen and must not be."""
+        """Sights that must not be."""
         self.looks = 0
 
     def start(self) -> None:

@@ -1,7 +1,7 @@
 """The inputs of a report: the rows of one sweep, frozen, with a digest that names them."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
@@ -85,6 +85,10 @@ class ReportInputs:
     """Metrics of `CURVE_KEYS` by trial id; a trial that recorded none is left out."""
     attempts: tuple[Attempt, ...] = ()
     """Attempts of trials that were begun more than once, in the order in which they began."""
+    trained_with: Mapping[str, Sequence[Mapping[str, str]]] = field(
+        default_factory=dict[str, Sequence[Mapping[str, str]]]
+    )
+    """Versions of packages with which each trial has trained, by its id: one entry an attempt that noted them."""
     samples: tuple[Sample, ...] = ()
     """Completions from the last evaluation of one trial of each config and stage."""
     checkpoints: tuple[Checkpoint, ...] = ()
@@ -99,7 +103,7 @@ class ReportInputs:
     mlflow_url: str | None = None
     """Address at which people reach MLflow; None leaves its links out."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Versions of the packages that the trials used."""
+    """Versions of the packages that built the report."""
     provenance: Mapping[str, str] = field(default_factory=dict[str, str])
     """Version or digest of the code and of each dataset, by name, as of when these rows were read."""
     probe_gpu_hours: float = 0.0
@@ -146,6 +150,7 @@ class ReportInputs:
         digest.update(to_json((self.configs, self.trials, self.samples, self.checkpoints, self.problem_counts)))
         for attempt in self.attempts:
             digest.update(to_json((attempt.trial_id, attempt.number, attempt.held_from, attempt.held_s)))
+        digest.update(to_json(self.trained_with))
         digest.update(to_json((self.evaluations, self.benchmark_results, self.validated_before)))
         for trial in self.trials:
             if series := self.series.get(trial.id):

@@ -6,6 +6,7 @@ before it would lose a whole evaluation to a cost 1 % higher. Hours run from the
 there is one, because start-up costs all trials the same, except the one that filled a cache.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,7 @@ from sweep_service.sweep.records import Stage, Trial, TrialState
 
 _UNITS: Final[tuple[Unit, ...]] = ("tokens", "hours")
 _SECONDS: Final = 3600
+_CLOCK_S: Final = 0.001
 
 
 @dataclass(frozen=True)
@@ -125,14 +127,15 @@ def _held_s(trial: Trial, times: npt.NDArray[np.float64], inputs: ReportInputs) 
 
     What it waited between two attempts is no cost; what it trained twice, because a crash lost it, is one.
     """
-    spans = [(one.held_from, one.held_s) for one in inputs.attempts if one.trial_id == trial.id]
+    spans = [
+        (one.held_from, one.held_s) for one in inputs.attempts if one.trial_id == trial.id and one.held_from is not None
+    ]
     if trial.attempts <= 1 and trial.ended_at is not None:
         spans = [(trial.ended_at - trial.held_s, trial.held_s)]
-    begins = [begin for begin, _ in spans if begin is not None]
-    if not begins or len(begins) < len(spans) or (times < min(begins)).any() or (np.diff(times) < 0).any():
+    noted = math.isclose(sum(seconds for _, seconds in spans), trial.held_s, abs_tol=_CLOCK_S)
+    if not spans or not noted or (times < min(spans)[0]).any() or (np.diff(times) < 0).any():
         return None
-    held = [np.clip(times - begin, 0.0, seconds) for begin, (_, seconds) in zip(begins, spans, strict=True)]
-    return np.sum(held, axis=0)
+    return np.sum([np.clip(times - begin, 0.0, seconds) for begin, seconds in spans], axis=0)
 
 
 def _running(values: npt.NDArray[np.float64], last: int) -> npt.NDArray[np.float64]:

@@ -38,6 +38,7 @@ def cautions(facts: Facts) -> list[Caution]:
         _few_seeds(sweep, facts.verdict.comparison),
         _ended(trials, TrialState.FAILED, "failed; their results are missing, not zero", _FAILED),
         _stopped_by_hand(facts),
+        _mixed_versions(facts),
         unequal_budget(facts),
         seed_disagreement(facts),
         evaluation_noise(facts),
@@ -168,6 +169,26 @@ def _stopped_by_hand(facts: Facts) -> Caution | None:
     )
     rule = "Somebody stopped trials while the sweep went on."
     return Caution(code="STOPPED_TRIALS", rule=rule, text=text, trials=[trial.id for trial in stopped])
+
+
+def _mixed_versions(facts: Facts) -> Caution | None:
+    """Warn of packages of which trials had different versions, and name the trials that had a rarer one."""
+    trained_with, texts, odd = facts.inputs.trained_with, list[str](), dict[str, None]()
+    names = {name for noted in trained_with.values() for versions in noted for name in versions}
+    for name in sorted(names):
+        users: dict[str, dict[str, None]] = {}
+        for trial in facts.trials:
+            for versions in trained_with.get(trial.id, ()):
+                users.setdefault(versions.get(name, "unknown"), {})[trial.id] = None
+        if len(users) > 1:
+            common, *rarer = sorted(users, key=lambda version: -len(users[version]))
+            odd |= {id_: None for version in rarer for id_ in users[version]}
+            parts = [f"{version} ({count(len(users[version]), 'trial')})" for version in (common, *rarer)]
+            texts.append(f"{name} {' and '.join(parts)}")
+    if not texts:
+        return None
+    text = f"Trials trained with different versions: {'; '.join(texts)}. They may differ by more than their config."
+    return Caution(code="MIXED_VERSIONS", rule="Trials had different versions of a package.", text=text, trials=[*odd])
 
 
 def _warned(trials: Sequence[TrialRow]) -> list[Caution]:

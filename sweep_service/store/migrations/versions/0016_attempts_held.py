@@ -1,4 +1,4 @@
-"""From when, and for how long, each attempt has held its resources."""
+"""The time from which, and the seconds for which, each attempt has held its resources."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Of attempts so far nobody has noted it."""
+    """Add both; nobody has noted them of attempts so far."""
     with op.batch_alter_table("attempts") as attempts:
         attempts.add_column(sa.Column("held_from", sa.Double()))
         attempts.add_column(sa.Column("held_s", sa.Double(), nullable=False, server_default="0"))

@@ -1,4 +1,4 @@
-"""Which trials somebody wants stopped by hand, and whether the result of each counts."""
+"""Wishes to stop single trials, and whether the result of each counts."""
 
 import sqlalchemy as sa
 from alembic import op

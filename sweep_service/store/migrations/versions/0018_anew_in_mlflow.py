@@ -1,4 +1,4 @@
-"""Which sweeps somebody wants carried over to MLflow anew."""
+"""Wishes to have sweeps carried over to MLflow anew."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -13,7 +13,7 @@ import pytest
 from sweep_service.errors import StaleEpoch
 from sweep_service.processes.child_processes import started_at, this_host
 from sweep_service.runner import ledger as ledger_module
-from sweep_service.runner import machine_wait
+from sweep_service.runner import machine_wait, running_attempt
 from sweep_service.runner.ledger import Ledger, Nothing
 from sweep_service.runner.recovery import recover
 from sweep_service.runner.trainer_process import STOP_FILE, Job
@@ -198,8 +198,8 @@ def test_a_trial_whose_actors_die_is_tried_again_after_pauses_that_grow_but_not_
 def test_an_actor_that_reports_no_more_is_killed_and_one_that_waits_for_its_place_is_not(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_module, "SILENT_S", 0.2)
-    monkeypatch.setattr(ledger_module, "_LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(running_attempt, "SILENT_S", 0.2)
+    monkeypatch.setattr(running_attempt, "_LOOK_EVERY_S", 0.05)
     _, fence = start(store)
     ledger = ledger_of(store, fence, tmp_path, slots=2)
     with subprocess.Popen(["sleep", "600"]) as silent, subprocess.Popen(["sleep", "600"]) as speaking:

@@ -388,6 +388,16 @@ def test_time_held_is_a_trials_over_all_its_attempts_and_added_once(store: Store
     ]
 
 
+def test_an_attempt_keeps_the_versions_with_which_it_trains(store: Store) -> None:
+    fence, trial, attempt = begin(store)
+    assert store.versions(fence.sweep_id) == {}
+    versions = {"python": "3.11.9", "torch": "2.13.0"}
+    store.ingest(fence, attempt, 0, 10, [{"type": "started", "time": 1.0, "versions": versions}])
+    (stored,) = store.attempts_of(trial.id)
+    assert stored.versions == versions
+    assert store.versions(fence.sweep_id) == {trial.id: [versions]}
+
+
 def test_a_pending_trial_can_be_failed_and_a_running_one_not(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     waiting, running = store.list_trials(sweep.id)[:2]

@@ -1,7 +1,13 @@
 """The meaning of each state, written down a second time."""
 
+import runpy
+from pathlib import Path
+
 import pytest
 
+from sweep_service.runner.lease import LEASE_S
+from sweep_service.runner.trainer_launch import STOP_GRACE_S
+from sweep_service.runner.wishes import SAVE_WITHIN_S
 from sweep_service.sweep.endings import (
     MEANINGS,
     AttemptOutcome,
@@ -12,6 +18,11 @@ from sweep_service.sweep.endings import (
     without_log_command,
 )
 from sweep_service.sweep.records import DesiredState, SweepState
+from sweep_service.sweep.state_table import SHOWN_LIFE, SWEEP_LIFE, TRIAL_LIFE, sweep_meaning, trial_meaning
+from sweep_service.worker.report_builder import LONGEST_S
+from sweep_service.worker.work_loop import PATIENCE_S
+
+DOCS = Path(__file__).parents[4] / "docs"
 
 
 def having(states: type[SweepState] | type[TrialState] | type[DesiredState], name: str) -> set[str]:
@@ -63,3 +74,39 @@ def test_the_log_is_named_where_it_may_tell_more() -> None:
     assert with_log_command(None, Ending.CRASHED, "trl_1") == "it did not say why\nIts log: sweeps logs trl_1"
     assert without_log_command("a\nb\nIts log: sweeps logs trl_1") == "a\nb"
     assert without_log_command("a\nb") == "a\nb"
+
+
+def test_the_documented_states_are_those_of_the_code() -> None:
+    page = (DOCS / "states.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(DOCS / "states_table.py"))["with_tables"](page) == page, "run docs/states_table.py"
+    assert set(SWEEP_LIFE) == set(SweepState)
+    assert set(TRIAL_LIFE) == set(TrialState)
+    assert set(MEANINGS) == set(Ending)
+    shown = {wish.shown(state) for wish in DesiredState for state in SweepState}
+    assert shown == {*SweepState, *SHOWN_LIFE}
+
+
+def test_a_state_is_final_if_nothing_follows_by_itself() -> None:
+    for lives in (SWEEP_LIFE, TRIAL_LIFE):
+        assert all(state.is_over == (not life.next) for state, life in lives.items())
+        assert all(state.is_over for state, life in lives.items() if life.opened)
+
+
+def test_a_trial_may_go_where_its_endings_lead() -> None:
+    after = {meaning.state for meaning in MEANINGS.values()}
+    assert TRIAL_LIFE[TrialState.RUNNING].next == after | {TrialState.PENDING}
+
+
+def test_the_sentences_give_the_figures_of_the_code() -> None:
+    assert f"silent for {LEASE_S:.0f} seconds" in SWEEP_LIFE[SweepState.RUNNING].until
+    assert f"after {PATIENCE_S / 60:.0f} minutes in which runners died" in SWEEP_LIFE[SweepState.RUNNING].until
+    assert f"not done after {LONGEST_S / 60:.0f} minutes" in SWEEP_LIFE[SweepState.FINALIZING].until
+    assert f"not saved after {SAVE_WITHIN_S / 60:.0f} minutes" in SHOWN_LIFE["PAUSING"].until
+    assert f"not ended after {STOP_GRACE_S:.0f} seconds" in SHOWN_LIFE["CANCELLING"].until
+
+
+def test_words_without_a_state_have_no_sentence() -> None:
+    assert sweep_meaning("PAUSING").startswith("Its running trials save")
+    assert sweep_meaning("QUEUED").startswith("It is stored")
+    assert trial_meaning("DISCARDED").endswith("its result does not count.")
+    assert sweep_meaning("ARCHIVED") == trial_meaning("QUEUED") == ""

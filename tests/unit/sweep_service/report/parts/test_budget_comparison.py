@@ -65,7 +65,7 @@ def confirmed(costs: Mapping[tuple[float, int], Cost], *, gpus: float = 0, last:
             "step": 200,
             "started_at": 4000.0,
             "ended_at": 5000.0 + cost.seconds[-1],
-            "held_s": cost.seconds[-1],
+            "held_s": sum(seconds for _, seconds in cost.held) or cost.seconds[-1],
             "attempts": cost.attempts,
         }
         trials.append(trial.model_copy(update=ends))
@@ -171,9 +171,16 @@ def test_costs_that_are_not_known_give_no_row() -> None:
     assert [found.unit for found in budget_comparisons(facts)] == ["steps"]
 
 
-def test_hours_of_all_attempts_count_and_what_was_waited_between_them_does_not() -> None:
-    """At 40 s of 100 the first attempt died, 20 s after the only evaluation that it had since the first."""
-    costs = {(1.0, 10): Cost(attempts=2, seconds=(10.0, 30.0, 950.0), held=((0.0, 50.0), (900.0, 60.0)))}
+@pytest.mark.parametrize("lost", [(), ((None, 0.0),)])
+def test_hours_of_all_attempts_count_and_what_was_waited_between_them_does_not(
+    lost: Sequence[tuple[float | None, float]],
+) -> None:
+    """At 40 s of 100 the first attempt died, 20 s after the only evaluation that it had since the first.
+
+    An attempt that was lost before it held anything changes nothing.
+    """
+    held = ((0.0, 50.0), *lost, (900.0, 60.0))
+    costs = {(1.0, 10): Cost(attempts=len(held), seconds=(10.0, 30.0, 950.0), held=held)}
     hours = row(confirmed(costs), "hours")
     assert hours.num_seeds == 3
     last_s = 50.0 + 50.0 - 10.0  # it had held its resources for 10 s at the first evaluation
@@ -182,7 +189,7 @@ def test_hours_of_all_attempts_count_and_what_was_waited_between_them_does_not()
     assert hours.difference == pytest.approx((0.6 - at_last) / 3)
 
 
-@pytest.mark.parametrize("held", [(), ((0.0, 50.0), (None, 0.0))])
+@pytest.mark.parametrize("held", [(), ((0.0, 50.0), (None, 40.0))])
 def test_a_trial_of_which_nobody_noted_when_it_held_its_resources_has_no_hours(
     held: Sequence[tuple[float | None, float]],
 ) -> None:

@@ -241,6 +241,21 @@ def test_trials_that_were_stopped_by_hand_are_counted_by_config() -> None:
     assert (row.tune.n if row.tune else 0, row.states) == (1, {TrialState.STOPPED: 1, TrialState.DISCARDED: 1})
 
 
+def test_trials_that_trained_with_different_versions_are_named() -> None:
+    inputs = sweep_inputs()
+    usual = {"python": "3.11.9", "torch": "2.13.0"}
+    noted = {trial.id: [usual] for trial in inputs.trials}
+    assert "MIXED_VERSIONS" not in codes(build(replace(inputs, trained_with=noted)))
+    first, second, *_ = noted
+    noted[first] = [usual, usual | {"torch": "2.14.0"}]  # upgraded between two of its attempts
+    noted[second] = [{"python": "3.11.9"}]
+    caution = found(build(replace(inputs, trained_with=noted)), "MIXED_VERSIONS")
+    assert set(caution.trials) == {first, second}
+    number = len(inputs.trials) - 1
+    assert f"torch 2.13.0 ({number} trials) and 2.14.0 (1 trial) and unknown (1 trial)" in caution.text
+    assert "python" not in caution.text
+
+
 def test_a_confirm_trial_that_was_stopped_by_hand_is_an_unequal_budget() -> None:
     def fate(config: Config, trial: Trial) -> Trial:
         if trial.stage is Stage.CONFIRM and Role.BASELINE in config.roles and trial.seed == 10:
