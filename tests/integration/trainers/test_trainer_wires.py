@@ -141,6 +141,19 @@ def test_training_and_frozen_completions_ask_training_problems_and_evaluation_al
     assert {sample["prompt"] for event in done.of("samples") for sample in event["samples"]} <= evaluated
 
 
+def test_a_run_reads_the_prompts_of_its_seed(tiny_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class SeenError(Exception):
+        """Ends the run as soon as it is known which prompts it reads."""
+
+    def see(_self: PromptStream, num_problems: int, seed: int, rank: int, processes: int) -> None:
+        raise SeenError(num_problems, seed, rank, processes)
+
+    monkeypatch.setattr(PromptStream, "__init__", see)
+    with pytest.raises(SeenError) as seen:
+        run(tiny(seed=5), tmp_path / "run", tiny_cache)
+    assert seen.value.args[1:] == (5, 0, 1)
+
+
 def test_seeds_draw_differently_from_the_same_prompts(
     watched: Watched, tiny_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
