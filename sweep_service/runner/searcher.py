@@ -112,6 +112,17 @@ class WishScheduler(_Unsaved, FIFOScheduler):
                 tune_controller.stop_trial(trial)
         if interrupted:
             return None
-        if self._ledger.had_nothing:  # Tune keeps the actor of a trial that has ended for the next one
-            tune_controller._tune_controller._cleanup_cached_actors(force_all=True)
+        if self._ledger.had_nothing:
+            _end_idle_actors(tune_controller)
         return super().choose_trial_to_run(tune_controller)
+
+
+def _end_idle_actors(tune_controller: Any) -> None:
+    """End the actors that Tune keeps for a next trial, unless one waits that can take such an actor over.
+
+    It often does: Tune asks for trials until there is none, so that the last answer was none also after a trial.
+    """
+    tune = tune_controller._tune_controller
+    waiting = [trial for trial in tune.get_live_trials() if trial.status == Trial.PENDING]
+    if not any(tune._actor_cache.has_cached_object(trial.placement_group_factory) for trial in waiting):
+        tune._cleanup_cached_actors(force_all=True)

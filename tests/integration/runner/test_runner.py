@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -26,8 +27,20 @@ def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
     search, resources = {"strategy": "tpe", "num_configs": 1}, {"max_parallel": 1}  # one actor, used again
     raw = small_sweep("both", space=space, search=search, seeds=seeds, resources=resources)
     fence = submit_and_claim(store, raw)
+    above = set[int]()
+    """Processes that fork trainers."""
+
+    def ended() -> bool:
+        for attempt in store.list_attempts(fence.sweep_id):
+            with suppress(psutil.Error):
+                if attempt.pid is not None:
+                    above.add(psutil.Process(attempt.pid).ppid())
+        return process.poll() is not None
+
     with runner(settings, fence, ray) as process:
-        assert process.wait(PATIENT_S) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+        wait_until("the runner has ended", ended)
+        assert process.returncode == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+    assert len(above) == 1  # so that no trial but the first waits for torch
     assert store.get_sweep(fence.sweep_id).state is SweepState.FINALIZING
     trials = store.list_trials(fence.sweep_id)
     assert [(trial.stage, trial.state, trial.attempts) for trial in trials] == [
