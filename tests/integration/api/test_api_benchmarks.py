@@ -73,6 +73,7 @@ def test_scores_are_listed_in_pages_and_as_csv(served: Served, client: Client, s
     assert (trained.seed, trained.model_step, trained.avg_at_k, trained.samples, trained.problems) == (0, 80, 0.5, 4, 2)
     assert trained.pass_at_k == {1: 0.5, 2: 1.0, 4: None}
     assert (trained.majority_at_k, trained.truncated_share, trained.failed_share) == (0.5, 0.125, 0.125)
+    assert (trained.sampling_se, trained.problem_se, trained.tokens_mean) == (0.01, 0.02, 6.0)
     assert trained.time_utc == "1970-01-01T00:00:50.000Z"
     paged, token = list[Any](), None
     while True:
@@ -88,6 +89,7 @@ def test_scores_are_listed_in_pages_and_as_csv(served: Served, client: Client, s
     assert len(rows) == len(scores)
     assert [float(row["avg_at_k"]) for row in rows] == [score.avg_at_k for score in scores]
     assert (rows[2]["pass_at_k.2"], rows[2]["pass_at_k.4"], rows[0]["trial_id"]) == ("1.0", "", "")
+    assert (rows[2]["sampling_se"], rows[2]["problem_se"], rows[2]["tokens_mean"]) == ("0.01", "0.02", "6.0")
 
 
 def test_problems_are_listed_by_model_and_as_csv(served: Served, client: Client, sweep_id: str) -> None:

@@ -137,6 +137,11 @@ def test_the_initial_model_is_sampled_once_for_all_that_need_it(
     assert events[0][0]["model_sha256"] == model_digest(base)
     with pytest.raises(pytest.fail.Exception, match="sampled again"):
         main(words(tmp_path / "otherwise", cache, benchmarks=[QUICK[0] | {"samples": 3}]))
+    with pytest.raises(pytest.fail.Exception, match="sampled again"):
+        main(words(tmp_path / "in-other-batches", cache, batch=16))
+    monkeypatch.setattr(measure, "reward_code", lambda _: ["edited since"])
+    with pytest.raises(pytest.fail.Exception, match="sampled again"):
+        main(words(tmp_path / "judged-otherwise", cache))
 
 
 def test_the_initial_model_of_adapters_is_the_base_that_they_begin_from(cache: Path, tmp_path: Path) -> None:

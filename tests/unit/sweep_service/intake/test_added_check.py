@@ -59,6 +59,15 @@ def test_a_config_stands_for_its_confirm_trials_where_it_has_any(tmp_path: Path)
         assert check_added({"names": ["arithmetic"], "of": [word]}, rows, tmp_path).trials == ("trl_confirmed",)
 
 
+def test_tune_trials_do_not_stand_for_a_config_whose_confirm_trials_failed(tmp_path: Path) -> None:
+    rows = measured()
+    tuned = next(trial for trial in rows.trials if trial.config_id == rows.best)
+    failed = {"id": "trl_failed", "stage": Stage.CONFIRM, "state": TrialState.FAILED}
+    rows = rows._replace(trials=[*rows.trials, tuned.model_copy(update=failed)])
+    wrong = refused({"names": ["arithmetic"], "of": ["best"]}, rows, tmp_path)
+    assert wrong == {"/of": "no trial of best has SUCCEEDED, so there is no model to measure"}
+
+
 def test_every_reason_comes_at_once(tmp_path: Path) -> None:
     wrong = refused({"names": ["nosuch"], "of": ["best", "winner"]}, measured(), tmp_path)
     assert "nosuch is not in the catalog" in wrong["/names"]
@@ -98,10 +107,11 @@ def test_what_each_of_the_models_has_learned_counts_and_nothing_else(tmp_path: P
     first, second, *rest = rows.configs
     task = second.training["task"] | {"apart_from": ["expressions"]}
     apart = second.model_copy(update={"training": second.training | {"task": task}})
-    rows = rows._replace(configs=[first, apart, *rest])
-    assert check_added({"names": ["expressions"], "of": [apart.id]}, rows, tmp_path)
-    wrong = refused({"names": ["expressions"], "of": [first.id, apart.id]}, rows, tmp_path)
-    assert "expressions has 24 problems" in wrong["/names"]
+    for configs in ([first, apart, *rest], [apart, first, *rest]):
+        rows = rows._replace(configs=configs)
+        assert check_added({"names": ["expressions"], "of": [apart.id]}, rows, tmp_path)
+        wrong = refused({"names": ["expressions"], "of": [first.id, apart.id]}, rows, tmp_path)
+        assert "expressions has 24 problems" in wrong["/names"]
 
 
 def test_data_that_is_gone_cannot_be_compared(tmp_path: Path) -> None:
@@ -115,6 +125,8 @@ def test_a_benchmark_is_measured_in_one_way(tmp_path: Path) -> None:
     wrong = refused({"names": ["arithmetic"], "samples": 8}, named, tmp_path)
     assert "measures arithmetic with samples 4, longest of the benchmark" in wrong["/names"]
     assert check_added({"names": ["arithmetic"], "samples": 4}, named, tmp_path).samples == 4
+    hotter = {"names": ["arithmetic"], "samples": 4, "temperature": 0.5}
+    assert "measures arithmetic with samples 4" in refused(hotter, named, tmp_path)["/names"]
     rows = measured()
     earlier = AddedBenchmarks(names=("arithmetic",), samples=2, trials=())
     added = rows._replace(sweep=rows.sweep.model_copy(update={"added_benchmarks": (earlier,)}))

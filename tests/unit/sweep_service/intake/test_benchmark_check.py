@@ -66,9 +66,10 @@ def test_without_a_confirm_stage_there_are_no_confirmed_models(tmp_path: Path) -
     assert check_spec(RAW | {"seeds": {"tune": [0]}, "benchmarks": {"names": ["expressions"], "of": "all"}}, tmp_path)
 
 
-def test_what_configs_are_chosen_by_is_no_benchmark_of_the_same_sweep(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [["arithmetic"], ["expressions", "arithmetic"]])
+def test_what_configs_are_chosen_by_is_no_benchmark_of_the_same_sweep(names: list[str], tmp_path: Path) -> None:
     task = {"name": "word_problems", "reward": "number", "validation": {"benchmark": "arithmetic"}}
-    found = refused(tmp_path, ["arithmetic"], training={"task": task})
+    found = refused(tmp_path, names, training={"task": task})
     assert found["/benchmarks/names"].startswith("arithmetic is what configs are chosen by")
 
 

@@ -184,6 +184,19 @@ def test_what_was_added_stays_inside_the_hours_of_the_sweep(store: Store, tmp_pa
     assert "max_gpu_hours" in (refused.message or "")
 
 
+def test_an_evaluation_waits_for_the_hours_that_a_running_one_gives_back(store: Store, tmp_path: Path) -> None:
+    hours = {"resources": {"gpus": 1}, "budget": {"max_gpu_hours": 4, "max_trial_hours": 0.5}, "probe": "off"}
+    run, confirmed = finished(store, tmp_path, benchmarks=None, **hours)
+    open_again(store, run.sweep.id, AddedBenchmarks(names=("gsm8k",), trials=(confirmed[0].id,)))
+    ledger, fence = taken(store, tmp_path)
+    for trial in store.list_trials(run.sweep.id):  # 7 trials, half an hour each
+        store.set_held(fence, store.attempts_of(trial.id)[-1], 1800.0)
+    (first,) = handed_out(ledger)
+    ledger.complete("again-0", {"ending": "SUCCEEDED", "message": None})
+    (second,) = handed_out(ledger)
+    assert {first.trial_id, second.trial_id} == {evaluation.id for evaluation in run.evaluations}
+
+
 def test_the_events_tell_what_was_added(store: Store, tmp_path: Path) -> None:
     run, confirmed = finished(store, tmp_path)
     last = store.last_event(run.sweep.id)

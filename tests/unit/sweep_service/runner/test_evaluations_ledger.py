@@ -12,7 +12,7 @@ from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Store
-from sweep_service.sweep.budget import gpu_hours
+from sweep_service.sweep.budget import Spent, gpu_hours
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Evaluation, SweepState
 from tests.stored_sweeps import NODES, start, training_events
@@ -225,6 +225,35 @@ def test_trials_leave_hours_for_all_evaluations_that_follow(store: Store, tmp_pa
     assert run.at_work == (2, 0)
 
 
+def test_evaluations_that_wait_keep_their_hours_from_new_trials(store: Store, tmp_path: Path) -> None:
+    """Four confirm trials and eight evaluations may take an hour each, so fourteen hours are two tune trials'."""
+    budget = {"max_gpu_hours": 14, "max_trial_hours": 1}
+    run = Run(store, tmp_path, slots=2, budget=budget, resources={"gpus": 1}, probe="off", **ALL)
+    run.fill()
+    assert run.at_work == (2, 0)
+    for name, at_work in (("0", (1, 1)), ("1", (0, 2))):
+        run.ledger.report(name, {"held_s": 3600.0})
+        run.end(name)
+        run.fill()
+        assert run.at_work == at_work
+
+
+@pytest.mark.parametrize(("used", "begin"), [(11, 0), (10, 1)])
+def test_evaluations_leave_hours_for_the_confirm_stage(
+    used: float, begin: int, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The four confirm trials may take an hour each of fifteen."""
+    slots, budget = [3], {"max_gpu_hours": 15, "max_trial_hours": 1}
+    hours = {"budget": budget, "resources": {"gpus": 1}, "probe": "off"}
+    run = Run(store, tmp_path, fits=lambda *running: sum(running) <= slots[0], **hours, **ALL)
+    run.fill()
+    assert run.at_work == (3, 0)
+    slots[0] = 4
+    monkeypatch.setattr(store, "spent", lambda _: Spent((), probe_gpu_hours=used))
+    run.fill()
+    assert run.at_work == (3, begin)
+
+
 def test_hours_of_evaluations_count_in_the_budget_with_their_own_gpus(store: Store, tmp_path: Path) -> None:
     benchmarks = {"names": ["arithmetic"], "of": "all", "resources": {"gpus": 1}}
     budget = {"max_gpu_hours": 100, "max_trial_hours": 1}
@@ -405,6 +434,15 @@ def test_weights_stay_while_an_evaluation_is_tried_again_and_go_when_it_is_given
     run.ledger.complete(run.name_of(evaluation.id), {"ending": "CRASHED", "message": "signal 9"})
     assert store.get_work(evaluation.id).state is TrialState.FAILED
     assert not model.exists()
+
+
+def test_only_the_weights_of_the_trial_that_was_measured_go(store: Store, tmp_path: Path) -> None:
+    run = Run(store, tmp_path, benchmarks={"names": ["arithmetic"], "at": [8]})
+    name, model, evaluation = kept_and_measured(run)
+    waiting = [run.keep(other) for other, job in run.live.items() if job.keep_models and other != name]
+    run.ledger.complete(run.name_of(evaluation.id), {"ending": "SUCCEEDED", "message": None})
+    assert not model.exists()
+    assert [other.exists() for other in waiting] == [True] * 3
 
 
 def test_weights_go_when_their_evaluation_has_no_time_left(store: Store, tmp_path: Path) -> None:

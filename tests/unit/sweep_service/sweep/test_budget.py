@@ -66,6 +66,15 @@ def test_room_is_what_fits_beside_what_has_begun_and_what_is_kept() -> None:
     assert room(limited(max_trial_hours=1), Spent(()), Kept(99)) is None
 
 
+def test_evaluations_fit_and_are_kept_with_gpus_of_their_own() -> None:
+    benchmarks = {"names": ["arithmetic"], "resources": {"gpus": 1}}
+    budget = {"max_gpu_hours": 20, "max_trial_hours": 1}
+    spec = SweepSpec.model_validate(RAW | {"benchmarks": benchmarks, "budget": budget})
+    spent = Spent([WorkTime(TrialState.SUCCEEDED, HOUR), WorkTime(TrialState.RUNNING, 0.0, measures=True)])
+    kept = Kept(trials=3, evaluations=5)  # 6 and 5 GPU-hours, beside the 2 of the trial and the 1 of the evaluation
+    assert (room(spec, spent, kept), room(spec, spent, kept, measures=True)) == (3, 6)
+
+
 def test_seconds_in_which_trials_are_stopped_cost_no_other_trial_its_place() -> None:
     spec = limited(max_gpu_hours=20, max_trial_hours=1)
     stopped = begun(*[(TrialState.FAILED, 1.001)] * 9)

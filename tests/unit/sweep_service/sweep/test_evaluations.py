@@ -116,6 +116,20 @@ def test_an_initial_model_is_measured_once_whichever_configs_are_asked_for_first
     assert [one.trial_id for one in late] == [ended[0].id]
 
 
+def test_the_initial_model_of_a_config_that_is_measured_later_is_measured_then() -> None:
+    changes = {"space": {"model.hidden_size": [32, 64]}, "benchmarks": {"names": ["arithmetic"], "of": "all"}}
+    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC | changes))
+    configs, trials = first_records(sweep.spec, sweep.id)
+    size = {config.id: config.training["model"]["hidden_size"] for config in configs}
+    begun = [trial for trial in trials if size[trial.config_id] == 32]
+    early = missing_evaluations(sweep, configs, begun, [])
+    late = missing_evaluations(sweep, configs, trials, early)
+    assert [[(one.trial_id, size[one.config_id]) for one in new] for new in (early, late)] == [
+        [(None, 32)],
+        [(None, 64)],
+    ]
+
+
 def test_a_benchmark_is_sampled_as_where_it_was_named_first() -> None:
     _, trials = first_records(parse_spec(sweeps.SPEC), added_to_a_sweep().id)
     first = AddedBenchmarks(names=("arithmetic",), samples=2, trials=(trials[0].id,))

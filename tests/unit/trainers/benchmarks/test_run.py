@@ -108,6 +108,16 @@ def test_batches_that_begin_in_the_same_problem_differ(tmp_path: Path) -> None:
     assert len({sample.completion for sample in samples if sample.problem == "p0"}) > 3
 
 
+def test_benchmarks_whose_problems_have_the_same_names_draw_different_samples(tmp_path: Path) -> None:
+    _run([_evaluation(tmp_path, name, samples=20) for name in ("arithmetic", "exam")], Dice())
+    texts = [
+        [BenchmarkSample.model_validate_json(line).completion for line in path.read_text().splitlines()]
+        for path in (tmp_path / "arithmetic/samples.jsonl", tmp_path / "exam/samples.jsonl")
+    ]
+    assert len(texts[0]) == len(texts[1]) == 100
+    assert texts[0] != texts[1]
+
+
 def test_an_evaluation_cut_at_any_byte_ends_as_if_nothing_had_happened(
     tmp_path: Path, whole: tuple[bytes, bytes]
 ) -> None:

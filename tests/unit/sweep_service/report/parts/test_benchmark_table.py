@@ -1,16 +1,20 @@
 """The table of benchmarks in reports of made-up sweeps."""
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
+from statistics import fmean
+from typing import Any
 
 import pytest
 
 from sweep_service.report import report_json
 from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import BenchmarkDifference, BenchmarkRow, BenchmarkTable
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
-from sweep_service.sweep.records import Config, Evaluation, Role, Stage, Trial, TrialState
+from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, Stage, Trial, TrialState
 from tests.unit.sweep_service.report.report_benchmarks import NAMES, better_than_baseline, measured_inputs, no_gain
 from tests.unit.sweep_service.report.report_sweeps import succeed
 from tests.unit.sweep_service.report.test_schema import faults
@@ -28,6 +32,27 @@ def differences(found: BenchmarkTable) -> list[BenchmarkDifference]:
 
 def row_of(found: BenchmarkTable, label: str) -> BenchmarkRow:
     return next(row for row in found.rows if row.label == label)
+
+
+def with_half_unjudged(result: BenchmarkResult) -> list[dict[str, Any]]:
+    """Return a result's problems as if the judge had failed on half of the samples, and on wrong ones first."""
+    return [
+        one | {"judged": one["judged"] // 2, "right": min(one["right"], one["judged"] // 2)}
+        for one in result.content["problems"]
+    ]
+
+
+def lead(inputs: ReportInputs, config_id: str, seeds: Collection[int]) -> float:
+    """Return how far a config is ahead of the baseline on the first benchmark, in the mean over these seeds."""
+    baseline = next(config.id for config in inputs.configs if Role.BASELINE in config.roles)
+    trials = {(t.config_id, t.seed): t.id for t in inputs.trials if t.stage is Stage.CONFIRM}
+    evaluations = {one.trial_id: one.id for one in inputs.evaluations}
+    problems = {r.evaluation_id: r.content["problems"] for r in inputs.benchmark_results if r.benchmark == NAMES[0]}
+
+    def share(config_id: str, seed: int) -> float:
+        return fmean(one["right"] / one["judged"] for one in problems[evaluations[trials[config_id, seed]]])
+
+    return fmean(share(config_id, seed) - share(baseline, seed) for seed in seeds)
 
 
 def test_benchmarks_change_nothing_else_and_leave_no_trace_where_there_are_none() -> None:
@@ -204,6 +229,43 @@ def test_a_config_that_leads_on_tune_seeds_alone_does_not_lead() -> None:
         means = {row.config_id: cell.mean for row in found.rows if (cell := row.cells[place])}
         assert max(means, key=means.__getitem__) == ahead.config_id
         assert column.leader not in (None, ahead.config_id)
+
+
+def test_a_seed_is_compared_with_the_same_seed_though_the_baseline_lacks_another() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        lost = trial.seed == 11 and Role.BASELINE in config.roles
+        return trial.model_copy(update={"state": TrialState.DIVERGED}) if lost else succeed(config, trial)
+
+    def gains(config: Config, evaluation: Evaluation) -> float:
+        return better_than_baseline(config, evaluation) + (0.2 if evaluation.seed == 11 else 0.0)
+
+    inputs = measured_inputs(gains, fate=fate)
+    found = build(inputs).benchmarks
+    assert found is not None
+    row = row_of(found, "β1=0 β2=1")
+    difference = row.cells[0] and row.cells[0].difference
+    assert difference is not None
+    assert difference.num_seeds == 3
+    assert difference.difference == pytest.approx(lead(inputs, row.config_id, (10, 12, 13)))
+
+
+def test_a_sample_that_no_judge_could_judge_is_not_compared_as_wrong() -> None:
+    inputs = measured_inputs()
+    trials = {trial.id for trial in inputs.trials if trial.seed == 12}
+    partly = {one.id for one in inputs.evaluations if one.trial_id in trials}
+    results = [
+        result.model_copy(update={"content": result.content | {"problems": with_half_unjudged(result)}})
+        if result.evaluation_id in partly
+        else result
+        for result in inputs.benchmark_results
+    ]
+    changed = replace(inputs, benchmark_results=tuple(results))
+    found = build(changed).benchmarks
+    assert found is not None
+    row = row_of(found, "β1=0 β2=1")
+    difference = row.cells[0] and row.cells[0].difference
+    assert difference is not None
+    assert difference.difference == pytest.approx(lead(changed, row.config_id, (10, 11, 12, 13)))
 
 
 def test_a_problem_that_no_judge_could_judge_is_compared_with_none() -> None:
