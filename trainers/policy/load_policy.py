@@ -11,7 +11,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from trainers.catalog.entries import ModelEntry, entry_folder, read_entry
 from trainers.config import LoRAConfig, ModelConfig, PretrainedModel, TrainingConfig
-from trainers.config.sharing import sharing_refusals
 from trainers.errors import ConfigError
 from trainers.tasks.prompts import beyond_context
 
@@ -79,10 +78,8 @@ def lora(config: LoRAConfig | None) -> "LoraConfig | None":
     )
 
 
-def refuse(
-    model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]], processes: int, others: Sequence[str] = ()
-) -> None:
-    """Refuse a run that would not train as the configuration says.
+def refuse(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]], others: Sequence[str] = ()) -> None:
+    """Refuse a run that would not train this model as the configuration says.
 
     Args:
         prompts: token ids of all prompts.
@@ -95,7 +92,6 @@ def refuse(
         *_balancing(model),
         *_targets(model, config.model.lora),
         *beyond_context(config, max(map(len, prompts)), getattr(model.config, "max_position_embeddings", None)),
-        *(refused.reason for refused in sharing_refusals(config, processes)),
         *others,
     ]
     if problems:

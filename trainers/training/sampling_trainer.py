@@ -101,7 +101,7 @@ class SamplingTrainer(GRPOTrainer):
             model.generation_config.eos_token_id = end_tokens(self._tokenizer, own, chat=True)
         prompt_ids = self._token_ids([*task.training, *task.validation])
         longest = max(map(len, prompt_ids))
-        refuse(model, config, prompt_ids, processes, engine_problems(config, model, longest))
+        refuse(model, config, prompt_ids, engine_problems(config, model, longest))
         give_positions(model)
         model.register_forward_pre_hook(self._before_forward)
         if not torch.cuda.is_available():  # its buffer is as wide as this, however small the vocabulary

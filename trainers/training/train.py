@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from trainers.config import TinyPolicy, TrainingConfig
-from trainers.errors import DivergedError, StoppedError
+from trainers.config.sharing import sharing_refusals
+from trainers.errors import ConfigError, DivergedError, StoppedError
 from trainers.policy.checkpoints import UNFINISHED, read_state, refuse_later
 from trainers.policy.load_policy import load_tokenizer, pretrained_folder
 from trainers.policy.warm_start import warm_started
@@ -51,8 +52,10 @@ def train(
         keep_models: numbers of updates after which the model alone is kept as `model-N`.
         make: makes the trainer; takes PolicyTrainer's arguments.
     Raises: CheckpointError, if `resume_from` cannot be continued, or not in `output`; ConfigError, if the configuration
-        does not fit the model, data or machine.
+        does not fit the model, data, machine or number of processes.
     """
+    if refusals := sharing_refusals(config, process_state().num_processes):  # before minutes of warm start
+        raise ConfigError(*(refusal.reason for refusal in refusals))
     state = {} if resume_from is None else read_state(resume_from, config)
     first_step = int(state.get("step", 0))
     if resume_from is not None:

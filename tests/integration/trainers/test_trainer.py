@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from tests.integration.trainers.trainer_runs import Run, run, run_so_far, small_config
 from tests.unit.trainers.tasks.chats import add_dataset
 from trainers.config import TrainingConfig, WordProblemsTask
-from trainers.errors import CheckpointError
+from trainers.errors import CheckpointError, ConfigError
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, SUMMARY_METRICS
 
 LATER = [pytest.mark.long, pytest.mark.wires]
@@ -289,3 +290,12 @@ def test_ce_gppo_without_betas_trains_exactly_as_ppo_clip(cache: Path, tmp_path:
     ours = run(small_config(loss={"name": "ce_gppo", "beta1": 0, "beta2": 0, **bounds}), tmp_path / "ours", cache)
     ppo = run(small_config(loss={"name": "grpo", **bounds}), tmp_path / "ppo", cache)
     assert_same_weights(ours.weights(16), ppo.weights(16))
+
+
+def test_what_several_processes_cannot_share_is_refused_before_the_warm_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainers.training.train.process_state", lambda: SimpleNamespace(num_processes=2))
+    with pytest.raises(ConfigError, match="device_batch 16 does not divide the 8 sequences that each of 2 processes"):
+        run(small_config(), tmp_path / "run", tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()

@@ -22,14 +22,14 @@ def model(**settings: Any) -> Qwen2ForCausalLM:
     return Qwen2ForCausalLM(Qwen2Config(**{**shape, **heads, **settings}))
 
 
-def problems(policy: Any, processes: int = 1, **config: Any) -> list[str]:
+def problems(policy: Any, **config: Any) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        refuse(policy, TrainingConfig.model_validate(config), PROMPTS, processes)
+        refuse(policy, TrainingConfig.model_validate(config), PROMPTS)
     return list(caught.value.problems)
 
 
 def test_a_sound_setting_passes() -> None:
-    refuse(model(), TrainingConfig(), PROMPTS, 1)
+    refuse(model(), TrainingConfig(), PROMPTS)
 
 
 def test_functional_dropout_is_found_in_the_configuration() -> None:
@@ -48,7 +48,7 @@ def test_dropout_layers_are_found_wherever_they_are() -> None:
 def test_mixtures_of_experts_whose_balancing_loss_would_be_left_out_are_refused() -> None:
     (problem,) = problems(model(output_router_logits=True, router_aux_loss_coef=0.001))
     assert problem.startswith("model: router_aux_loss_coef 0.001: ")
-    refuse(model(output_router_logits=False, router_aux_loss_coef=0.001), TrainingConfig(), PROMPTS, 1)
+    refuse(model(output_router_logits=False, router_aux_loss_coef=0.001), TrainingConfig(), PROMPTS)
 
 
 def test_adapters_need_modules_that_are_there() -> None:
@@ -57,7 +57,7 @@ def test_adapters_need_modules_that_are_there() -> None:
         "model.lora.target_modules query",
         "model.lora.target_modules proj",
     ]
-    refuse(model(), TrainingConfig.model_validate({"model": {"lora": {}}}), PROMPTS, 1)
+    refuse(model(), TrainingConfig.model_validate({"model": {"lora": {}}}), PROMPTS)
 
 
 def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
@@ -82,24 +82,11 @@ def test_prompt_and_completion_must_fit_the_context() -> None:
         "max_completion_tokens 13: with the longest prompt of 4 tokens it exceeds the model's context of 16" in problem
     )
     assert "use at most 12" in problem
-    refuse(model(), TrainingConfig.model_validate({"rollout": {"max_completion_tokens": 12}}), PROMPTS, 1)
+    refuse(model(), TrainingConfig.model_validate({"rollout": {"max_completion_tokens": 12}}), PROMPTS)
 
 
-def test_processes_must_share_the_batches_evenly_and_everything_is_told_at_once() -> None:
-    found = problems(
-        model(attention_dropout=0.1),
-        processes=3,
-        rollout={"dynamic_sampling": {"prompts_per_round": 16}, "max_completion_tokens": 13},
-    )
-    assert len(found) == 5
-    assert any("minibatch of 64 sequences cannot be shared by 3 processes" in problem for problem in found)
-    assert any("prompts_per_rollout 32 is not a multiple of the 3 processes" in problem for problem in found)
-    assert any("prompts_per_round 16 is not a multiple" in problem for problem in found)
-
-
-def test_a_device_batch_must_divide_each_process_part() -> None:
-    (problem,) = problems(model(), processes=2)
-    assert "device_batch 64 does not divide the 32 sequences that each of 2 processes has" in problem
+def test_every_reason_is_told_at_once() -> None:
+    assert len(problems(model(attention_dropout=0.1), rollout={"max_completion_tokens": 13})) == 2
 
 
 def test_another_trl_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
