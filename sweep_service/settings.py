@@ -54,6 +54,11 @@ class Settings(BaseSettings):
         default=None, description="The secret of an MLflow behind our own door, as `sweeps serve` and compose start it."
     )
     commit: str = Field(default="", description="Commit of this code, for reports; default: as .git has it, if there.")
+    turn_minutes: float = Field(
+        default=30,
+        gt=0,
+        description="Minutes for which a trial runs at least before it is paused for another sweep's turn; inf: never.",
+    )
     host: str = "127.0.0.1"
     port: int = 8080
     url: str = Field(default="", description="Where clients find the API; default: http://host:port.")

@@ -353,8 +353,21 @@ class Ledger:
             self._store.set_held(self._fence, running.attempt, held_s)
             running.stored_s = held_s
 
+    def yield_slots(self) -> None:
+        """Choose a trial to be paused if it is another sweep's turn, which waits, and the trial has run for long."""
+        turn_s, trials = 60 * self._settings.turn_minutes, [*self._running.values()]
+        may_yield = [one.work for one in trials if isinstance(one.work, Trial) and one.held_s >= turn_s]
+        if all(work.id in self._wishes.yielding for work in may_yield):
+            return
+        freeing = [self._part(one.work) for one in trials if one.work.id in self._wishes.yielding]
+        if first := self._turns.comes_first(freeing):
+            last = max(
+                (work for work in may_yield if work.id not in self._wishes.yielding), key=lambda work: work.number
+            )
+            self._wishes.yielding[last.id] = first.name
+
     def is_wanted(self, name: str) -> bool:
-        """Whether the user wants an attempt to go on: neither its sweep nor its trial is to end."""
+        """Whether an attempt may go on: neither its sweep nor its trial is to end, nor is it another sweep's turn."""
         running = self._running.get(name)
         return (self._wishes.halt(running.work.id) if running else self._wishes.interruption) is None
 
@@ -385,7 +398,7 @@ class Ledger:
         if result is not None and "ending" in result:
             ending, message = Ending(result["ending"]), result.get("message")
             if ending is Ending.LOST and running.asked_at is not None and (halt := self._wishes.halt(running.work.id)):
-                ending, message = halt.ending, None
+                ending, message = halt.ending, halt.message
             if ending is Ending.TIMED_OUT:
                 message = stopped_message(self._sweep.spec, self._store.get_work(attempt.trial_id))
             self._finish(attempt, ending, message, more_held_s)
@@ -394,11 +407,12 @@ class Ledger:
                 more_held_s += time.monotonic() - running.reported_at
             ending, message = end_unwatched(self._store, self._fence, attempt)
             if halt := self._wishes.halt(running.work.id):
-                ending, message = halt.ending, None
+                ending, message = halt.ending, halt.message
             elif ending is Ending.LOST:
                 message = running.actor_error
             self._finish(attempt, ending, message, more_held_s)
         del self._running[name]
+        self._wishes.yielding.pop(attempt.trial_id, None)
         self._idle_room = None
         self._free_models(running.work.trial_id if isinstance(running.work, Evaluation) else running.work.id)
 

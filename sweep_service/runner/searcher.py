@@ -85,9 +85,9 @@ class StoreCallback(_Unsaved, Callback):
 class WishScheduler(_Unsaved, FIFOScheduler):
     """First in, first out; once the sweep is interrupted it stops every trial, also one that still waits for a slot.
 
-    A trial that the user wants stopped while the sweep goes on is stopped alone. A trial that saves is left to end by
-    itself. An actor that waits for a next trial gives its slot back if there is none now: it may be another sweep's
-    turn.
+    A trial is stopped alone that the user wants stopped while the sweep goes on, or that is to be paused for another
+    sweep's turn. One that saves is left to end by itself. An actor that waits for a next trial gives its slot back if
+    there is none now: it may be another sweep's turn.
     """
 
     def __init__(self, ledger: Ledger, wishes: Wishes) -> None:
@@ -105,8 +105,9 @@ class WishScheduler(_Unsaved, FIFOScheduler):
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Return the trial to run next. Tune calls this at every step of its loop."""
         self._ledger.kill_silent_actors()
+        self._ledger.yield_slots()
         interrupted, ledger = self._wishes.interruption is not None, self._ledger
-        for trial in list(tune_controller.get_trials()) if interrupted or self._wishes.stops else ():
+        for trial in list(tune_controller.get_trials()) if self._wishes.some_end else ():
             name = trial.trial_id
             if not (trial.is_finished() or ledger.is_wanted(name) or ledger.is_saving(name)):
                 tune_controller.stop_trial(trial)

@@ -6,18 +6,15 @@ from typing import Final
 
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import Attempt
-from sweep_service.sweep.shares import Node, Part, Share, is_turn_of, waiting_text
+from sweep_service.sweep.shares import Node, Part, Share, has_to_yield, is_turn_of, waiting_text
 
 ASK_EVERY_S: Final = 0.5
 SAY_AFTER_S: Final = 10.0
 """Seconds without anything that runs after which a sweep says behind whom it waits; turns of seconds go unsaid."""
 GIVE_WAY_AFTER_S: Final = 5.0
-"""Seconds without anything that runs after which a runner ends, if a sweep that comes first has none."""
-AHEAD_S: Final = 300.0
-"""Seconds by which the trials of a sweep have run longer than those of one for which its runner ends.
-
-A runner takes seconds to start. For a sweep that has not begun at all, every runner that only waits ends.
-"""
+"""Seconds without anything that runs after which a runner ends, if a sweep that is delayed much more has none."""
+YIELD_EVERY_S: Final = 5.0
+"""Seconds between two looks whether a trial that runs is to be paused for another sweep's turn."""
 
 
 class Turns:
@@ -32,7 +29,7 @@ class Turns:
         self, store: Store, fence: Fence, nodes: Callable[[], Sequence[Node]], give_way: Callable[[], None]
     ) -> None:
         self._store, self._fence, self.nodes, self._give_way = store, fence, nodes, give_way
-        self._asked_at = float("-inf")
+        self._asked_at = self._yielded_at = float("-inf")
         self._since: float | None = None
         self.delay: str | None = None
         """What the sweep waits for, in words, once it has waited long."""
@@ -56,7 +53,7 @@ class Turns:
             seen.extend(shares)
             return is_turn_of(self._fence.sweep_id, shares, nodes)
 
-        attempt = self._store.start_in_turn(self._fence, work_id, directory, part, is_turn)
+        attempt = self._store.start_in_turn(self._fence, work_id, directory, part, part.slots(nodes), is_turn)
         if attempt is None:
             self._wait(seen, nodes, alone=alone)
         else:
@@ -68,7 +65,8 @@ class Turns:
 
         Raises: StaleEpoch.
         """
-        shares, nodes = self._store.wait_in_turn(self._fence, part), self.nodes()
+        nodes = self.nodes()
+        shares = self._store.wait_in_turn(self._fence, part, part.slots(nodes))
         if is_turn_of(self._fence.sweep_id, shares, nodes):
             self._since, self._asked_at = time.monotonic(), float("-inf")  # it begins next
             return True
@@ -93,8 +91,18 @@ class Turns:
             self._since = self.delay = None
             self._store.wait_in_turn(self._fence, None)
 
+    def comes_first(self, freeing: Sequence[Part]) -> Share | None:
+        """Return the sweep for whose turn one of this sweep's trials is to be paused; None also between two looks.
+
+        Args:
+            freeing: parts of its trials that are being paused already.
+        """
+        if time.monotonic() - self._yielded_at < YIELD_EVERY_S:
+            return None
+        self._yielded_at = time.monotonic()
+        return has_to_yield(self._fence.sweep_id, freeing, self._store.shares(), self.nodes())
+
     def _is_ahead_of_unclaimed(self, shares: Sequence[Share]) -> bool:
-        """Whether a sweep without a runner has had so much less that a start of one is worth it."""
-        (own,) = (share.used_s for share in shares if share.sweep_id == self._fence.sweep_id)
-        others = [share.used_s for share in self._store.unclaimed()]
-        return any(own - other > (AHEAD_S if other else 0) for other in others)
+        """Whether a sweep without a runner is delayed so much more that a start of one is worth it."""
+        (own,) = (share for share in shares if share.sweep_id == self._fence.sweep_id)
+        return any(own.makes_room_for(other) for other in self._store.unclaimed())

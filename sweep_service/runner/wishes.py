@@ -1,4 +1,4 @@
-"""The user's wishes for a sweep and its trials while its runner works: one object reads them and tells everybody."""
+"""What is to end in a sweep while its runner works: by the user's wishes, or for another sweep's turn."""
 
 import time
 from collections.abc import Mapping
@@ -30,6 +30,8 @@ class Halt(NamedTuple):
     ending: Ending
     save_within_s: float
     """Seconds that the trainer has to save before it is killed; 0 to kill it at once."""
+    message: str | None = None
+    """What is said of the attempt's end."""
 
 
 _INTERRUPTIONS: Final[Mapping[DesiredState, Interruption]] = {
@@ -59,6 +61,8 @@ class Wishes:
         """The sweep as it was at the last reading."""
         self.stops: Mapping[str, bool] = {}
         """The trials that the user wants stopped while the sweep goes on, and whether each one's result counts."""
+        self.yielding = dict[str, str]()
+        """The trials that are being paused for another sweep's turn, and the name of that sweep."""
         self._interruption: Interruption | None = None
         self._read_at = float("-inf")
 
@@ -77,11 +81,21 @@ class Wishes:
         return self._interruption
 
     def halt(self, work_id: str) -> Halt | None:
-        """Return how the user wants an attempt of a trial or evaluation ended: with the sweep, or it alone; else None.
+        """Return how an attempt of a trial or evaluation is to be ended: with the sweep, or it alone; None to go on.
 
         A trial that is stopped by hand saves, too, so that it can go on if it is tried again.
         """
         if interruption := self.interruption:
             return Halt(interruption.ending, interruption.save_within_s)
-        counts = self.stops.get(work_id)
-        return None if counts is None else Halt(Stop.by_hand(counts=counts).ending, SAVE_WITHIN_S)
+        if (counts := self.stops.get(work_id)) is not None:
+            return Halt(Stop.by_hand(counts=counts).ending, SAVE_WITHIN_S)
+        if (other := self.yielding.get(work_id)) is not None:
+            return Halt(
+                Ending.PAUSED, SAVE_WITHIN_S, f"it has saved and waits, because it is the turn of sweep {other}"
+            )
+        return None
+
+    @property
+    def some_end(self) -> bool:
+        """Whether any attempt is to be ended."""
+        return self.interruption is not None or bool(self.stops or self.yielding)

@@ -1,5 +1,6 @@
 """Sweeps that are given more to do: benchmarks, seeds, hours, another try. Each time a new generation begins."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -85,6 +86,7 @@ def _unchanged(connection: Connection, sweep: Sweep, *fields: str) -> RowMapping
 
 def _open(connection: Connection, sweep_id: str) -> None:
     values = {"state": SweepState.QUEUED, "message": None, "ended_at": None, "report_failure": None}
-    opened = update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(desired_state=DesiredState.RUN, **values)
+    values |= {"desired_state": DesiredState.RUN, "asks_since": time.time()}
+    opened = update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(values)
     connection.execute(opened)
     append_event(connection, sweep_id, "sweep.state_changed", {"state": SweepState.QUEUED, "message": None})

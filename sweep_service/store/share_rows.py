@@ -1,38 +1,69 @@
 """What sweeps hold of the cluster, and who begins next: decided inside a transaction, so that no two take one slot."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, not_, select, text, update
+from pydantic import ValidationError
+from sqlalchemy import ColumnElement, Connection, and_, case, func, not_, select, text, update
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import EVALUATION_STAGE, Fence
 from sweep_service.store.database import now_for_leases
-from sweep_service.store.sweep_rows import is_free
+from sweep_service.store.sweep_rows import SweepRows, is_free
 from sweep_service.store.trial_rows import TrialRows
 from sweep_service.sweep.endings import TrialState
-from sweep_service.sweep.records import Attempt, DesiredState, ProbeState, SweepState
+from sweep_service.sweep.plan import stage_counts
+from sweep_service.sweep.records import Attempt, DesiredState, ProbeState, Sweep, SweepState
 from sweep_service.sweep.shares import Part, Share
 from sweep_service.sweep.spec import SweepSpec
 
 
-class ShareRows(TrialRows):
-    """Turns of the sweeps that have a runner."""
+class ShareRows(SweepRows, TrialRows):
+    """Turns of the sweeps: who gets a runner, and whose runner begins the next trial."""
+
+    def claim(
+        self, holder: str, lease_s: float, *, to_cancel: bool = False, besides: Collection[str] = ()
+    ) -> Sweep | None:
+        """Take over a sweep that needs a runner and that no live lease holds; this raises its epoch by one.
+
+        Of several it is one that the user wants to end or to pause, or else the one whose turn it is.
+
+        Args:
+            holder: name of the new holder, for people to read.
+            lease_s: seconds until the lease ends unless it is renewed.
+            to_cancel: take only a sweep that the user wants stopped.
+            besides: ids of sweeps that are left alone, because the caller has a runner for each.
+        """
+        s = t.sweeps.c
+        wanted = s.state.in_([state.value for state in SweepState if state.needs_runner]) & s.id.not_in(besides)
+        if to_cancel:
+            wanted &= s.desired_state == DesiredState.CANCEL.value
+        in_order = sorted(self.unclaimed(), key=lambda share: share.order)
+        places = {share.sweep_id: place for place, share in enumerate(in_order, 1)}
+        return self._claim(holder, lease_s, wanted, *([case(places, value=s.id, else_=0)] if places else []))
 
     def start_in_turn(
-        self, fence: Fence, trial_id: str, directory: str, part: Part, is_turn: Callable[[Sequence[Share]], bool]
+        self,
+        fence: Fence,
+        trial_id: str,
+        directory: str,
+        part: Part,
+        slots: int,
+        is_turn: Callable[[Sequence[Share]], bool],
     ) -> Attempt | None:
         """Give a pending trial or evaluation to a new attempt, as `start_attempt` does, if it is its sweep's turn.
 
         Args:
             part: its CPUs and GPUs; if it must wait, the others see that its sweep waits for them.
+            slots: number of such parts in the cluster.
             is_turn: decides by what all sweeps hold and wait for.
         Returns: None if it must wait, or waits no more, since somebody has stopped it meanwhile.
         Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
             _one_at_a_time(connection)
-            _wait_for(connection, fence, part)
+            _wait_for(connection, fence, part, slots=slots)
             if not is_turn(_shares(connection)):
                 return None
             _wait_for(connection, fence, None)
@@ -41,17 +72,24 @@ class ShareRows(TrialRows):
                 return None
             return self._start_attempt(connection, fence, trial_id, directory)
 
-    def wait_in_turn(self, fence: Fence, part: Part | None) -> list[Share]:
+    def wait_in_turn(self, fence: Fence, part: Part | None, slots: int | None = None) -> list[Share]:
         """Note what the sweep waits for, or with None that it waits for nothing; return what all hold and wait for.
 
+        Args:
+            slots: number of such parts in the cluster.
         Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
-            _wait_for(connection, fence, part)
+            _wait_for(connection, fence, part, **({} if slots is None else {"slots": slots}))
+            return _shares(connection)
+
+    def shares(self) -> list[Share]:
+        """Return what the sweeps that have a runner hold, have had and wait for."""
+        with self._read() as connection:
             return _shares(connection)
 
     def unclaimed(self) -> list[Share]:
-        """Return the sweeps that wait for a worker to run them: what each has used, and what its trials need."""
+        """Return the sweeps that wait for a worker to run them: what each has had, and what its trials need."""
         with self._read() as connection:
             return _shares(connection, claimed=False)
 
@@ -62,13 +100,44 @@ def _one_at_a_time(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(727275)"))
 
 
-def _wait_for(connection: Connection, fence: Fence, part: Part | None) -> None:
+def _wait_for(connection: Connection, fence: Fence, part: Part | None, **changes: int) -> None:
     this = update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id)
-    connection.execute(this.values(waits_for=None if part is None else list(part)))
+    connection.execute(this.values(waits_for=None if part is None else list(part), **changes))
+
+
+class _Design(NamedTuple):
+    """What a spec says of its trials; kept, for parsing a spec takes longer than all else here."""
+
+    trial: Part
+    evaluation: Part
+    max_parallel: int | None
+    trials: int
+    """Number of trials that the sweep needs, at most."""
+    steps: int
+    """Number of optimizer updates of one trial of its base configuration."""
+
+
+_DESIGNS = dict[str, _Design]()
+"""Designs by the spec's digest."""
+
+
+def _design(connection: Connection, digest: str) -> _Design:
+    if digest not in _DESIGNS:
+        stored = select(t.sweeps.c.spec).where(t.sweeps.c.spec_digest == digest).limit(1)
+        spec = SweepSpec.model_validate(connection.execute(stored).scalar_one())
+        parts = Part.of(spec.resources), Part.of(spec.evaluation_resources)
+        try:
+            training = sum(stage_counts(spec)), spec.base.steps
+        except (
+            ValidationError
+        ):  # stored by another version; its runner says so, and no other sweep is kept from its turn
+            training = 0, 0
+        _DESIGNS[digest] = _Design(*parts, spec.resources.max_parallel, *training)
+    return _DESIGNS[digest]
 
 
 def _shares(connection: Connection, *, claimed: bool = True) -> list[Share]:
-    """Return what sweeps hold, have used and wait for: those that have a runner, or those that wait for one."""
+    """Return what sweeps hold, have had and wait for: those that have a runner, or those that wait for one."""
     s = t.sweeps.c
     free = is_free(*now_for_leases(connection))
     wanted = and_(
@@ -76,35 +145,77 @@ def _shares(connection: Connection, *, claimed: bool = True) -> list[Share]:
     )
     if not claimed:
         wanted &= s.desired_state == DesiredState.RUN.value
-    sweeps = connection.execute(select(s.id, s.name, s.spec, s.waits_for).where(wanted).order_by(s.id)).all()
-    works, probing = _works(connection, wanted), _probing(connection, wanted)
+    columns = s.id, s.name, s.spec_digest, s.waits_for, s.slots, s.asks_since, s.added_benchmarks
+    sweeps = connection.execute(select(*columns).where(wanted).order_by(s.id)).all()
+    works, done_s, probing = _works(connection, wanted), _done_s(connection, wanted), _probing(connection, wanted)
     shares = list[Share]()
     for sweep in sweeps:
-        spec = SweepSpec.model_validate(sweep.spec)
-        training, measuring = Part.of(spec.resources), Part.of(spec.evaluation_resources)
+        design = _design(connection, sweep.spec_digest)
+        own = [one for one in works if one.sweep_id == sweep.id]
+        running = [design.evaluation if one.measures else design.trial for one in own for _ in range(one.running)]
         waits_for = Part(*sweep.waits_for) if sweep.waits_for else None
-        parts = [(measuring if one.measures else training, one) for one in works if one.sweep_id == sweep.id]
-        running = [part for part, one in parts for _ in range(one.running)]
         shares.append(
             Share(
                 sweep_id=sweep.id,
                 name=sweep.name,
-                held=(*running, *([training] if sweep.id in probing else [])),
-                used=tuple((part, one.held_s) for part, one in parts),
-                waits_for=waits_for if claimed else training,
+                held=(*running, *([design.trial] if sweep.id in probing else [])),
+                waits_for=waits_for if claimed else design.trial,
+                asks_since=sweep.asks_since,
+                asked_s=max(0.0, time.time() - sweep.asks_since),
+                done_s=done_s.get(sweep.id, 0.0),
+                left_s=_left_s(design, own, trains=not sweep.added_benchmarks),
+                slots=max(1, min(sweep.slots, design.max_parallel or sweep.slots)),
             )
         )
     return shares
 
 
 def _works(connection: Connection, of_sweeps: ColumnElement[bool]) -> Sequence[Any]:
-    """Return for each sweep, trials and evaluations apart, how many run and for how long they have held their parts."""
+    """Return for each sweep, trials and evaluations apart, what has been done of them and what is left."""
     c = t.trials.c
     measures = c.stage == EVALUATION_STAGE
-    running = func.count().filter(c.state == TrialState.RUNNING.value).label("running")
-    held = select(c.sweep_id, measures.label("measures"), func.sum(c.held_s).label("held_s"), running)
+    under_way = c.state.in_([state.value for state in TrialState if not state.is_over])
+    counted = select(
+        c.sweep_id,
+        measures.label("measures"),
+        func.count().label("number"),
+        func.count().filter(c.state == TrialState.RUNNING.value).label("running"),
+        func.sum(c.held_s).label("held_s"),
+        func.sum(c.step).label("steps"),
+        func.coalesce(func.sum(c.total_steps - c.step).filter(under_way), 0).label("steps_left"),
+    )
     wanted = c.sweep_id.in_(select(t.sweeps.c.id).where(of_sweeps))
-    return connection.execute(held.where(wanted, c.attempts > 0).group_by(c.sweep_id, measures)).all()
+    return connection.execute(counted.where(wanted).group_by(c.sweep_id, measures)).all()
+
+
+def _done_s(connection: Connection, of_sweeps: ColumnElement[bool]) -> dict[str, float]:
+    """Return for how long each sweep has held parts in attempts that began since it asks."""
+    a, c, s = t.attempts.c, t.trials.c, t.sweeps.c
+    joined = t.attempts.join(t.trials, a.trial_id == c.id).join(t.sweeps, c.sweep_id == s.id)
+    held = (
+        select(s.id, func.sum(a.held_s).label("held_s"))
+        .select_from(joined)
+        .where(of_sweeps, a.started_at >= s.asks_since)
+    )
+    return {row.id: row.held_s for row in connection.execute(held.group_by(s.id))}
+
+
+def _left_s(design: _Design, works: Sequence[Any], *, trains: bool) -> float | None:
+    """Return for how many more seconds a sweep will hold parts, if updates and benchmarks take as long as so far.
+
+    Trials that it will need and does not have yet are counted, evaluations are not.
+    """
+    left_s = 0.0
+    for one in works:
+        steps_left = one.steps_left
+        if trains and not one.measures:
+            steps_left += max(0, design.trials - one.number) * design.steps
+        if steps_left and not one.steps:
+            if not one.measures:
+                return None
+            continue  # nothing tells yet how long it takes
+        left_s += steps_left and one.held_s / one.steps * steps_left
+    return left_s
 
 
 def _probing(connection: Connection, of_sweeps: ColumnElement[bool]) -> set[str]:

@@ -39,8 +39,8 @@ class SweepRows(Rows):
         """
         try:
             with writing(self.engine) as connection:
-                row = sweep.model_dump(mode="json")
-                connection.execute(t.sweeps.insert().values(row | {"last_seq": 0}))
+                row = sweep.model_dump(mode="json") | {"last_seq": 0, "asks_since": sweep.created_at}
+                connection.execute(t.sweeps.insert().values(row))
                 if idempotency:
                     key, fingerprint = idempotency
                     connection.execute(
@@ -179,37 +179,19 @@ class SweepRows(Rows):
                 _change_state(connection, Fence(sweep_id, row["epoch"]), SweepState.QUEUED, None)
         return self.get_sweep(sweep_id)
 
-    def claim(
-        self, holder: str, lease_s: float, *, to_cancel: bool = False, besides: Collection[str] = ()
-    ) -> Sweep | None:
-        """Take over a sweep that needs a runner and that no live lease holds; this raises its epoch by one.
-
-        Of several it is the one whose trials have run for the shortest time so far, and of equals the oldest.
-
-        Args:
-            holder: name of the new holder, for people to read.
-            lease_s: seconds until the lease ends unless it is renewed.
-            to_cancel: take only a sweep that the user wants stopped.
-            besides: ids of sweeps that are left alone, because the caller has a runner for each.
-        """
-        wanted = t.sweeps.c.state.in_([state.value for state in SweepState if state.needs_runner])
-        wanted &= t.sweeps.c.id.not_in(besides)
-        if to_cancel:
-            wanted &= t.sweeps.c.desired_state == DesiredState.CANCEL.value
-        return self._claim(holder, lease_s, wanted)
-
     def claim_final_report(self, holder: str, lease_s: float) -> Sweep | None:
-        """Take over a sweep that needs its final report, as `claim` does for those that need a runner."""
+        """Take over the oldest sweep that needs its final report, as `claim` does for those that need a runner."""
         needing = [state.value for state in SweepState if state.needs_final_report]
         return self._claim(holder, lease_s, t.sweeps.c.state.in_(needing))
 
-    def _claim(self, holder: str, lease_s: float, wanted: ColumnElement[bool]) -> Sweep | None:
+    def _claim(
+        self, holder: str, lease_s: float, wanted: ColumnElement[bool], *order: ColumnElement[int]
+    ) -> Sweep | None:
+        """Take over the first sweep in an order, and of equals the oldest, of those that no live lease holds."""
         s = t.sweeps.c
         with writing(self.engine) as connection:
             now, clock = now_for_leases(connection)
-            used = select(func.coalesce(func.sum(t.trials.c.held_s), 0.0)).where(t.trials.c.sweep_id == s.id)
-            query = select(s.id).where(wanted, is_free(now, clock))
-            query = query.order_by(used.correlate(t.sweeps).scalar_subquery(), s.id).limit(1)
+            query = select(s.id).where(wanted, is_free(now, clock)).order_by(*order, s.id).limit(1)
             sweep_id = connection.execute(query.with_for_update(skip_locked=True)).scalar_one_or_none()
             if sweep_id is None:
                 return None
@@ -341,6 +323,8 @@ def _change_state(connection: Connection, fence: Fence, state: SweepState, messa
         values["started_at"] = time.time()
     if state.is_over:
         values["ended_at"] = time.time()
+    if state.needs_runner and not before.needs_runner:
+        values["asks_since"] = time.time()
     if not state.trials_may_change:
         end_waiting(connection, fence, Ending.CANCELLED)
     connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(values))

@@ -67,6 +67,8 @@ sweeps = Table(
     Column("report_failure", AnyText),
     Column("added_benchmarks", JSON, nullable=False, default=[]),
     Column("waits_for", JSON(none_as_null=True)),
+    Column("asks_since", Double, nullable=False),
+    Column("slots", Integer, nullable=False, default=1),
     Column("generation", Integer, nullable=False, default=0),
 )
 

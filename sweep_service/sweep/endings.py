@@ -153,7 +153,7 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         retried=True,
         remedy="Free the disk, or raise the limit; nothing begins until then, and all goes on by itself.",
     ),
-    Ending.PAUSED: Meaning("The sweep was paused.", _O.PAUSED, _T.FAILED, retried=True),
+    Ending.PAUSED: Meaning("The sweep was paused, or it was another one's turn.", _O.PAUSED, _T.FAILED, retried=True),
     Ending.CANCELLED: Meaning("The sweep was stopped, or ended before the trial began.", _O.CANCELLED, _T.CANCELLED),
     Ending.OVER_BUDGET: Meaning(
         "It never began, because it might have passed `budget.max_gpu_hours`.",

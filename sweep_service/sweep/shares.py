@@ -1,13 +1,13 @@
 """Who begins next, when several sweeps want the slots of one cluster. Pure.
 
-Dominant-resource fairness: a sweep's share is the largest fraction of the cluster's CPUs or GPUs that it holds. The one
-with the smallest share goes first; of equals the one that has used the least so far, then the one submitted first. Who
-comes first and does not fit yet is waited for, so that no small trial overtakes a large one for ever.
+Sweeps that have not begun go first, in the order in which they began to ask. Then the one goes first that is delayed
+most, compared with its own length: a small sweep becomes urgent soon, a large one surely. Who comes first and does not
+fit yet is waited for, so that no small trial overtakes a large one for ever.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from sweep_service.sweep.spec import Resources
 
@@ -16,6 +16,8 @@ Node = Mapping[str, Any]
 _ROUNDING = 1e-6
 _NAMED = 3
 """Number of sweeps named to one that waits behind them."""
+MORE_DELAYED: Final = 1.5
+"""Factor by which a sweep must be delayed more than another one that makes room for it."""
 
 
 class Part(NamedTuple):
@@ -29,41 +31,61 @@ class Part(NamedTuple):
         """Return the part that these resources are."""
         return cls(resources.cpus, resources.gpus)
 
-    def share_of(self, nodes: Sequence[Node]) -> float:
-        """Return the larger of its fractions of all CPUs and of all GPUs."""
-        totals = (sum(node.get(name, 0.0) for node in nodes) for name in ("CPU", "GPU"))
-        return max(asked / total if total else float(asked > 0) for asked, total in zip(self, totals, strict=True))
+    def slots(self, nodes: Sequence[Node]) -> int:
+        """Return how many of it fit these nodes, each on one."""
+        return sum(_Free.of(node).slots(self) for node in nodes)
 
 
 @dataclass(frozen=True)
 class Share:
-    """What a sweep holds of the cluster, has used of it, and waits for."""
+    """What a sweep holds of the cluster, has had of it since it began to ask, and still needs."""
 
     sweep_id: str
     name: str
     held: tuple[Part, ...]
     """Parts of its trials, evaluations and probe that run."""
-    used: tuple[tuple[Part, float], ...]
-    """Parts, and for how many seconds they have been held so far."""
     waits_for: Part | None
     """What it could begin now, if it were its turn."""
+    asks_since: float
+    """Time at which it was submitted, resumed or opened again, in seconds since 1970."""
+    asked_s: float
+    """Seconds for which it has asked for slots since then."""
+    done_s: float
+    """Seconds for which its trials and evaluations have held their parts since then, all together."""
+    left_s: float | None
+    """Seconds for which the rest of them will, as far as can be told; None before any has made an update."""
+    slots: int = 1
+    """Number of trials that could run at a time if it were alone."""
 
     @property
-    def used_s(self) -> float:
-        """Seconds for which its trials and evaluations have held their parts, all together."""
-        return sum(seconds for _, seconds in self.used)
+    def has_begun(self) -> bool:
+        """Whether it has got anything since it began to ask."""
+        return bool(self.held) or self.done_s > 0
 
-    def order(self, nodes: Sequence[Node]) -> tuple[float, float, str]:
-        """Return the key by which sweeps take turns."""
-        held = sum(part.share_of(nodes) for part in self.held)
-        used = sum(seconds * part.share_of(nodes) for part, seconds in self.used)
-        return round(held, 6), used, self.sweep_id
+    @property
+    def slowdown(self) -> float:
+        """How many times as long as alone it takes if it gets all its slots from now on."""
+        if self.left_s is None or not self.done_s + self.left_s:
+            return 1.0
+        return (self.asked_s * self.slots + self.left_s) / (self.done_s + self.left_s)
+
+    @property
+    def order(self) -> tuple[bool, float, int, str]:
+        """The key by which sweeps take turns."""
+        urgency = -self.slowdown if self.has_begun else self.asks_since
+        return self.has_begun, urgency, len(self.held), self.sweep_id
+
+    def makes_room_for(self, other: "Share") -> bool:
+        """Whether it is worth ending a runner or pausing a trial of this sweep, for the other one to go on."""
+        if not self.has_begun or not other.has_begun:
+            return self.has_begun
+        return other.slowdown >= MORE_DELAYED * self.slowdown
 
 
 def is_turn_of(sweep_id: str, shares: Sequence[Share], nodes: Sequence[Node]) -> bool:
     """Whether the part for which a sweep waits may begin, with room left for all who come before it."""
     parts = [part for share in shares for part in share.held]
-    for share in sorted(shares, key=lambda share: share.order(nodes)):
+    for share in _in_order(shares):
         if share.waits_for is None or not fit([share.waits_for], nodes):
             continue
         parts.append(share.waits_for)
@@ -74,9 +96,36 @@ def is_turn_of(sweep_id: str, shares: Sequence[Share], nodes: Sequence[Node]) ->
     return False
 
 
+def has_to_yield(
+    sweep_id: str, freeing: Sequence[Part], shares: Sequence[Share], nodes: Sequence[Node]
+) -> Share | None:
+    """Return the sweep for whose turn one of this sweep's trials is to be paused; None if all go on.
+
+    Of those that hold slots, and whose delay makes this worth while, the one yields whose turn is the last.
+
+    Args:
+        freeing: parts of its trials that are being paused already.
+    """
+    waiting = (share for share in _in_order(shares) if share.waits_for and fit([share.waits_for], nodes))
+    first = next((share for share in waiting if not is_turn_of(share.sweep_id, shares, nodes)), None)
+    if first is None or first.waits_for is None:
+        return None
+    last = next((share for share in reversed(_in_order(shares)) if share.held and share.makes_room_for(first)), None)
+    if last is None or last.sweep_id != sweep_id or first is last:
+        return None
+    stays = [part for share in shares for part in share.held]
+    for part in freeing:
+        stays.remove(part)
+    return None if fit([*stays, first.waits_for], nodes) else first
+
+
+def _in_order(shares: Sequence[Share]) -> list[Share]:
+    return sorted(shares, key=lambda share: share.order)
+
+
 def fit(parts: Sequence[Part], nodes: Sequence[Node]) -> bool:
     """Return whether these fit the nodes together, each on one; the largest are placed first, where there is room."""
-    free = [_Free(node.get("CPU", 0.0), [1.0] * int(node.get("GPU", 0.0))) for node in nodes]
+    free = [_Free.of(node) for node in nodes]
     largest_first = sorted(parts, key=lambda part: (part.gpus, part.cpus), reverse=True)
     return all(any(node.take(part) for node in free) for part in largest_first)
 
@@ -88,6 +137,18 @@ class _Free:
     cpus: float
     gpus: list[float]
     """Share of each GPU; work that asks for one or more gets whole ones, other work a part of a single one."""
+
+    @classmethod
+    def of(cls, node: Node) -> Self:
+        """Return all resources of a node."""
+        return cls(node.get("CPU", 0.0), [1.0] * int(node.get("GPU", 0.0)))
+
+    def slots(self, part: Part) -> int:
+        """Take all that there is, part by part; return how many parts that were."""
+        taken = 0
+        while self.take(part):
+            taken += 1
+        return taken
 
     def take(self, part: Part) -> bool:
         """Take resources if they are there; return whether they were."""
@@ -110,8 +171,8 @@ def waiting_text(sweep_id: str, shares: Sequence[Share], nodes: Sequence[Node]) 
         return f"waits for a node with {needed}; the Ray cluster has none at present"
     first = [
         share.name
-        for share in sorted(shares, key=lambda share: share.order(nodes))
-        if share is not own and (share.held or (share.waits_for and share.order(nodes) < own.order(nodes)))
+        for share in _in_order(shares)
+        if share is not own and (share.held or (share.waits_for and share.order < own.order))
     ]
     shown = ", ".join(first[:_NAMED]) + (f" and {len(first) - _NAMED} more" if len(first) > _NAMED else "")
     return f"waits for a slot behind {shown or 'other programs on the Ray cluster'}"

@@ -435,6 +435,49 @@ def test_a_sweep_waits_for_its_turn_and_others_wait_for_theirs(
     assert store.get_trial(jobs[1].trial_id).sweep_id == first.id
 
 
+def test_a_trial_that_has_run_for_long_yields_its_slot_to_a_sweep_that_waits(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.runner.turns.YIELD_EVERY_S", -1.0)
+    (_, long_fence), (new, new_fence) = start(store, name="long"), start(store, name="new")
+    one, other = (ledger_of(store, fence, tmp_path, slots=9) for fence in (long_fence, new_fence))
+    for ledger in (one, other):
+        monkeypatch.setattr(ledger._turns, "nodes", lambda: [{"CPU": 2.0}])
+    first, second = (given(one.next_job(name)) for name in "ab")
+
+    def report(held_s: float) -> None:
+        for name, job in [("a", first), ("b", second)]:
+            Path(job.directory).mkdir(parents=True, exist_ok=True)
+            one.report(name, {"held_s": held_s})
+
+    def asked_to_save() -> list[bool]:
+        one.yield_slots()
+        return [one.is_saving("a"), one.is_saving("b")]
+
+    report(held_s=1900)
+    assert asked_to_save() == [False, False]  # nobody waits
+    assert other.next_job("a") is Nothing.LATER
+    report(held_s=1700)
+    assert asked_to_save() == [False, False]  # less than half an hour
+    report(held_s=1900)
+    assert asked_to_save() == [False, True]  # the one that began last
+    assert asked_to_save() == [False, True]  # and no other: one slot is enough
+    assert (one.is_wanted("a"), one.is_wanted("b")) == (True, False)
+    assert (Path(second.directory) / STOP_FILE).exists()
+    one.complete("b", {"ending": "LOST", "message": None})
+    paused = store.get_trial(second.trial_id)
+    assert (paused.state, paused.attempts) == (TrialState.PENDING, 1)
+    assert paused.message == "it has saved and waits, because it is the turn of sweep new"
+    assert store.attempts_of(second.trial_id)[0].outcome is AttemptOutcome.PAUSED
+    assert one.next_job("c") is Nothing.NOW
+    monkeypatch.setattr("sweep_service.runner.turns.ASK_EVERY_S", -1.0)
+    begun = given(other.next_job("a"))
+    assert store.get_trial(begun.trial_id).sweep_id == new.id
+    assert asked_to_save() == [False, False]
+    other.complete("a", {"ending": "SUCCEEDED", "message": None})
+    assert given(one.next_job("d")).trial_id == second.trial_id
+
+
 def test_no_more_than_max_parallel_run_whatever_fits(store: Store, tmp_path: Path) -> None:
     _, fence = start(store, resources={"max_parallel": 1})
     ledger = ledger_of(store, fence, tmp_path, slots=9)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweep_service.runner.wishes import Wishes
+from sweep_service.runner.wishes import Halt, Wishes
 from sweep_service.store import Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import DesiredState, SweepState
@@ -38,12 +38,18 @@ def test_one_trial_is_halted_alone_unless_its_sweep_is(store: Store, monkeypatch
     store.request_stop(kept, counts=True)
     store.request_stop(dropped, counts=False)
     halts = [wishes.halt(id_) for id_ in (kept, dropped, other)]
-    assert halts == [(Ending.STOPPED, 600.0), (Ending.DISCARDED, 600.0), None]
-    assert wishes.interruption is None
+    assert halts == [Halt(Ending.STOPPED, 600.0), Halt(Ending.DISCARDED, 600.0), None]
+    assert (wishes.interruption, wishes.some_end) == (None, True)
+    wishes.yielding.update({other: "urgent", dropped: "urgent"})
+    yields = wishes.halt(other)
+    assert yields is not None
+    assert (yields.ending, yields.save_within_s) == (Ending.PAUSED, 600.0)
+    assert "it is the turn of sweep urgent" in (yields.message or "")
+    assert wishes.halt(dropped) == Halt(Ending.DISCARDED, 600.0)
     store.request_pause(sweep.id)
-    assert wishes.halt(other) == (Ending.PAUSED, 600.0)
+    assert wishes.halt(other) == Halt(Ending.PAUSED, 600.0)
     store.request_cancel(sweep.id)
-    assert wishes.halt(kept) == (Ending.CANCELLED, 0.0)
+    assert wishes.halt(kept) == Halt(Ending.CANCELLED, 0.0)
 
 
 def test_a_pause_is_kept_until_a_cancel_takes_its_place(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,13 @@
 """What sweeps hold of a cluster and wait for, and turns that are decided inside a transaction."""
 
+import time
 from collections.abc import Sequence
+
+import pytest
 
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Attempt, Sweep, SweepState, TrialState
 from sweep_service.sweep.shares import Node, Part, Share, is_turn_of
 from tests import stored_sweeps as sweeps
@@ -17,7 +21,7 @@ def begin(store: Store, fence: Fence, nodes: Sequence[Node] = TWO_SLOTS) -> Atte
     """Ask for a slot for the sweep's next trial."""
     trial = store.list_trials(fence.sweep_id, states=[TrialState.PENDING])[0]
     return store.start_in_turn(
-        fence, trial.id, "/data/{attempt}", ONE, lambda shares: is_turn_of(fence.sweep_id, shares, nodes)
+        fence, trial.id, "/data/{attempt}", ONE, 2, lambda shares: is_turn_of(fence.sweep_id, shares, nodes)
     )
 
 
@@ -50,23 +54,76 @@ def test_what_was_held_counts_and_what_holds_no_lease_does_not(store: Store) -> 
     assert attempt is not None
     store.set_held(fence, attempt, 12.5)
     (share,) = store.wait_in_turn(fence, None)
-    assert (share.sweep_id, share.used_s, store.unclaimed()) == (sweep.id, 12.5, [])
+    assert (share.sweep_id, share.done_s, store.unclaimed()) == (sweep.id, 12.5, [])
+    assert store.shares()[0].held == (ONE,)
     store.release_lease(fence)
     (waiting,) = store.unclaimed()
-    assert (waiting.sweep_id, waiting.used_s) == (sweep.id, 12.5)
-    _, other = started_after(store, "second")
+    assert (waiting.sweep_id, waiting.done_s) == (sweep.id, 12.5)
+    _, other = started(store, "second")  # it goes before an older one whose trials have run
     assert [share.name for share in store.wait_in_turn(other, None)] == ["second"]
 
 
-def started_after(store: Store, name: str) -> tuple[Sweep, Fence]:
-    """Store a sweep and take it over; it goes before an older one whose trials have run."""
-    submitted = sweeps.submit(store, name=name)
-    claimed = store.claim("test", 3600)
-    assert claimed is not None
-    assert claimed.id == submitted.id
-    fence = Fence(claimed.id, claimed.epoch)
-    store.set_sweep_state(fence, SweepState.RUNNING)
-    return claimed, fence
+def train(store: Store, fence: Fence, attempt: Attempt, steps: int, held_s: float) -> None:
+    """Let an attempt report updates and the seconds for which it has held its part."""
+    store.ingest(fence, attempt, 0, steps, list(sweeps.training_events(1, steps)))
+    store.set_held(fence, attempt, held_s)
+
+
+def test_what_is_left_is_told_by_the_seconds_of_an_update(store: Store) -> None:
+    seeds = {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [5, 6]}}
+    sweep, fence = sweeps.start(store, seeds=seeds)
+    attempt = begin(store, fence)
+    assert attempt is not None
+    (share,) = store.shares()
+    assert (share.left_s, share.slots) == (None, 2)
+    assert share.asked_s == pytest.approx(time.time() - sweep.created_at, abs=5)
+    train(store, fence, attempt, 8, held_s=20)
+    (share,) = store.shares()
+    steps = sum(stage_counts(sweep.spec)) * 16  # also of trials that are not there yet
+    assert share.left_s == pytest.approx((steps - 8) * 2.5)
+    assert len(store.list_trials(sweep.id)) < sum(stage_counts(sweep.spec))
+    store.finish_attempt(fence, attempt, Ending.DIVERGED, None, max_crashes=0)
+    assert store.shares()[0].left_s == pytest.approx((steps - 16) * 2.5)
+
+
+def test_max_parallel_limits_the_slots_that_a_sweep_could_use(store: Store) -> None:
+    _, fence = sweeps.start(store, resources={"max_parallel": 3})
+    assert [store.wait_in_turn(fence, ONE, slots)[0].slots for slots in (2, 8)] == [2, 3]
+
+
+def test_a_sweep_that_goes_on_asks_from_then_on(store: Store) -> None:
+    sweep, fence = started(store, "first")
+    attempt = begin(store, fence)
+    assert attempt is not None
+    store.set_held(fence, attempt, 30)
+    store.finish_attempt(fence, attempt, Ending.PAUSED, None, max_crashes=0)
+    store.request_pause(sweep.id)
+    store.set_sweep_state(fence, SweepState.PAUSED)
+    store.release_lease(fence)
+    resumed_at = time.time()
+    store.request_resume(sweep.id)
+    (share,) = store.unclaimed()
+    assert (share.done_s, share.has_begun) == (0, False)
+    assert resumed_at <= share.asks_since <= time.time()
+
+
+def test_a_runner_is_for_the_sweep_whose_turn_it_is(store: Store) -> None:
+    fences = dict[str, Fence]()
+    for name, steps, held_s in [("short", 12, 12.0), ("long", 4, 40.0)]:
+        _, fences[name] = started(store, name)
+        attempt = begin(store, fences[name])
+        assert attempt is not None
+        train(store, fences[name], attempt, steps, held_s)
+        store.finish_attempt(fences[name], attempt, Ending.PAUSED, None, max_crashes=0)
+    for fence in fences.values():
+        store.release_lease(fence)
+    short, long = (by_name(store.unclaimed())[name] for name in ("short", "long"))
+    assert short.slowdown > long.slowdown  # both have waited since the same time
+    new = [sweeps.submit(store, name=name).id for name in ("new", "newer")]
+    assert [sweep.id for sweep in (store.claim("test", 3600) for _ in new) if sweep] == new
+    stored = store.claim("test", 3600)
+    assert stored is not None
+    assert stored.name == "short"
 
 
 def test_a_paused_sweep_neither_holds_nor_waits(store: Store) -> None:

@@ -527,7 +527,7 @@ def test_a_waiting_trial_is_stopped_at_once(store: Store, counts: bool, state: T
     assert store.stops(sweep.id) == {trial.id: counts}
     with pytest.raises(Conflict, match=f"already ended as {state}"):
         store.request_stop(trial.id, counts=not counts)
-    turn = store.start_in_turn(fence, trial.id, "/data/{attempt}", Part(1, 0), lambda _: True)
+    turn = store.start_in_turn(fence, trial.id, "/data/{attempt}", Part(1, 0), 1, lambda _: True)
     assert turn is None  # its runner had read it while it still waited
 
 

@@ -4,14 +4,33 @@ from collections import Counter
 
 import pytest
 
-from sweep_service.sweep.shares import Node, Part, Share, is_turn_of, waiting_text
+from sweep_service.sweep.shares import MORE_DELAYED, Node, Part, Share, has_to_yield, is_turn_of, waiting_text
 
 TWO_SLOTS: list[Node] = [{"CPU": 2.0}]
 ONE = Part(1, 0)
 
 
-def share(name: str, held: int = 0, used_s: float = 0.0, waits_for: Part | None = ONE, part: Part = ONE) -> Share:
-    return Share(name, f"sweep {name}", (part,) * held, ((part, used_s),), waits_for)
+def share(
+    name: str,
+    held: int = 0,
+    done_s: float = 0.0,
+    left_s: float | None = 100.0,
+    asked_s: float = 0.0,
+    waits_for: Part | None = ONE,
+    part: Part = ONE,
+    asks_since: float = 0.0,
+) -> Share:
+    return Share(
+        sweep_id=name,
+        name=f"sweep {name}",
+        held=(part,) * held,
+        waits_for=waits_for,
+        asks_since=asks_since,
+        asked_s=asked_s,
+        done_s=done_s,
+        left_s=left_s,
+        slots=2,
+    )
 
 
 def turn(shares: list[Share], nodes: list[Node]) -> str:
@@ -26,16 +45,25 @@ def turn(shares: list[Share], nodes: list[Node]) -> str:
         ([share("a", held=1)], "a"),
         ([share("a", held=2)], ""),
         ([share("b"), share("a"), share("c")], "ba"),  # in order of submission, as far as the slots go
+        ([share("b", asks_since=1), share("a", asks_since=2), share("c")], "bc"),
         ([share("a", held=1), share("b")], "b"),
         ([share("a", held=2), share("b")], ""),
-        ([share("a", held=1, waits_for=None), share("b", used_s=9), share("c", used_s=8)], "c"),
-        ([share("a", used_s=9), share("b", used_s=9, waits_for=None), share("c", used_s=8)], "ac"),
+        ([share("a", held=1, done_s=9, asked_s=90), share("b")], "b"),  # it has begun, and the other one has not
+        ([share("a", done_s=1, asked_s=5), share("b", done_s=1, asked_s=6), share("c", done_s=1, asked_s=4)], "ab"),
+        # the shorter one is delayed more by the same wait, and at the same delay it is the one that holds less
+        ([share("a", done_s=1, asked_s=5), share("b", held=1, done_s=1, left_s=9, asked_s=5)], "b"),
+        ([share("a", held=1, left_s=None), share("b", done_s=1, left_s=None)], "b"),
     ],
 )
-def test_the_smallest_share_goes_first_then_who_used_least_then_who_came_first(
-    shares: list[Share], may_begin: str
-) -> None:
+def test_who_has_not_begun_goes_first_then_who_is_delayed_most(shares: list[Share], may_begin: str) -> None:
     assert turn(shares, TWO_SLOTS) == may_begin
+
+
+def test_a_slowdown_compares_with_the_time_alone() -> None:
+    assert share("a", done_s=60, left_s=40, asked_s=30).slowdown == 1.0  # 30 s on two slots, as if it were alone
+    assert share("a", done_s=60, left_s=40, asked_s=80).slowdown == 2.0  # 100 s instead of 50 s
+    assert share("a", done_s=0, left_s=0, asked_s=80).slowdown == 1.0
+    assert share("a", held=1, left_s=None, asked_s=80).slowdown == 1.0
 
 
 def test_a_large_trial_is_waited_for_but_not_one_that_fits_no_node() -> None:
@@ -46,43 +74,101 @@ def test_a_large_trial_is_waited_for_but_not_one_that_fits_no_node() -> None:
     assert turn([running, share("b", waits_for=Part(1, 8)), share("c", waits_for=single)], nodes) == "ac"
 
 
-def test_a_share_is_the_larger_one_of_cpus_and_gpus() -> None:
-    nodes: list[Node] = [{"CPU": 10.0, "GPU": 2.0}, {"CPU": 10.0, "GPU": 2.0}]
-    assert Part(10, 1).share_of(nodes) == 0.5
-    assert Part(1, 1).share_of(nodes) == 0.25
-    assert Part(1, 1).share_of([{"CPU": 10.0}]) == 1.0
-    cpus, gpus = Share("a", "", (Part(6, 0),), (), Part(6, 0)), Share("b", "", (Part(1, 1),), (), Part(1, 1))
-    assert gpus.order(nodes) < cpus.order(nodes) or gpus.order(nodes)[0] < cpus.order(nodes)[0] + 0.1
-    assert cpus.order(nodes)[0] == pytest.approx(0.3)
+def test_slots_are_counted_node_by_node() -> None:
+    nodes: list[Node] = [{"CPU": 8.0, "GPU": 2.0}, {"CPU": 3.0}, {"CPU": 64.0, "GPU": 4.0}]
+    assert [Part(*part).slots(nodes) for part in [(2, 0), (2, 1), (2, 0.5), (2, 4), (0.01, 8)]] == [37, 6, 12, 1, 0]
+
+
+class _Machine:
+    """Two slots, and sweeps of trials of one second."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.trials, self.left, self.done = dict[str, int](), Counter[str](), Counter[str]()
+        self.came_at, self.ended_at = dict[str, int](), dict[str, int]()
+        self.began = list[str]()
+
+    def submit(self, name: str, trials: int) -> None:
+        self.trials[name] = self.left[name] = trials
+        self.came_at[name] = self.now
+
+    def run_a_second(self) -> None:
+        running = list[str]()
+        for _ in range(2):
+            shares = [self._share(name, running.count(name)) for name in self.trials]
+            for one in sorted(shares, key=lambda one: one.order):
+                if one.waits_for and is_turn_of(one.sweep_id, shares, TWO_SLOTS):
+                    running.append(one.sweep_id)
+                    self.left[one.sweep_id] -= 1
+                    break
+        self.now += 1
+        self.began += running
+        for name in running:
+            self.done[name] += 1
+            if self.done[name] == self.trials[name]:
+                self.ended_at[name] = self.now
+
+    def _share(self, name: str, held: int) -> Share:
+        asked_s, left_s = self.now - self.came_at[name], self.left[name] + held
+        waits_for = ONE if self.left[name] else None
+        return share(name, held, self.done[name], left_s, asked_s, waits_for, asks_since=self.came_at[name])
 
 
 def test_twelve_sweeps_on_two_slots_begin_in_order_and_a_small_one_ends_early() -> None:
-    """Trials of one second: eleven sweeps of ten trials, and one of two that came last."""
-    names = "abcdefghijkl"
-    left = Counter(dict.fromkeys(names, 10) | {"l": 2})
-    used = Counter[str]()
-    began = list[str]()
-    ended_at = dict[str, int]()
-    for second in range(200):
-        running = list[str]()
-        for _ in range(2):
-            shares = [share(name, running.count(name), used[name], ONE if left[name] else None) for name in names]
-            if may := [name for name in names if left[name] and is_turn_of(name, shares, TWO_SLOTS)]:
-                running.append(may[0])
-                left[may[0]] -= 1
-        began += running
-        for name in running:
-            used[name] += 1
-            if not left[name]:
-                ended_at.setdefault(name, second + 1)
-    assert "".join(began[:12]) == names
-    assert not +left
-    assert ended_at["l"] == 12
-    assert max(ended_at.values()) - min(ended_at[name] for name in names if name != "l") <= 6
+    names, machine = "abcdefghijkl", _Machine()
+    for name in names:
+        machine.submit(name, 8 if name == "l" else 20)
+    while +machine.left:
+        machine.run_a_second()
+    assert "".join(machine.began[:12]) == names
+    assert machine.ended_at["l"] <= 3 * 4  # its own length is 4 s
+    large = [machine.ended_at[name] for name in names if name != "l"]
+    assert max(large) - min(large) <= 11
+
+
+def test_small_sweeps_without_end_do_not_starve_a_large_one() -> None:
+    machine = _Machine()
+    machine.submit("large", 100)  # 50 s alone
+    while "large" not in machine.ended_at:
+        assert machine.now < 300
+        if machine.now % 2 == 0:
+            machine.submit(f"small {machine.now}", 3)  # three quarters of the machine
+        machine.run_a_second()
+    waited = [ended - machine.came_at[name] for name, ended in machine.ended_at.items() if name != "large"]
+    assert max(waited) <= 10
+
+
+def test_the_last_in_order_yields_for_one_that_is_delayed_much_more() -> None:
+    long = share("a", held=2, done_s=1000, left_s=1000, asked_s=500, waits_for=None)
+    new = share("b")
+    assert has_to_yield("a", [], [long, new], TWO_SLOTS) == new
+    assert has_to_yield("b", [], [long, new], TWO_SLOTS) is None
+    assert has_to_yield("a", [ONE], [long, new], TWO_SLOTS) is None  # one of its two is being paused
+    assert has_to_yield("a", [], [long, share("b", waits_for=None)], TWO_SLOTS) is None
+    assert has_to_yield("a", [], [share("a", held=1), new], TWO_SLOTS) is None  # there is room
+    assert has_to_yield("a", [], [long, share("b", waits_for=Part(4, 0))], TWO_SLOTS) is None  # no node is that large
+    first, second = (share(name, 1, done_s=1, left_s=left, asked_s=50) for name, left in (("a", 9), ("c", 99)))
+    assert has_to_yield("c", [], [first, second, new], TWO_SLOTS) == new
+    assert has_to_yield("a", [], [first, second, new], TWO_SLOTS) is None
+
+
+def test_a_sweep_that_has_begun_must_be_delayed_half_as_much_again() -> None:
+    long = share("a", held=2, done_s=1000, left_s=1000, asked_s=500, waits_for=None)
+    for asked_s, yields in [(90, False), (110, True)]:
+        other = share("b", done_s=100, left_s=300, asked_s=asked_s + 50)
+        assert (other.slowdown >= MORE_DELAYED * long.slowdown) is yields
+        assert (has_to_yield("a", [], [long, other], TWO_SLOTS) is not None) is yields
+    assert not share("a").makes_room_for(share("b"))  # neither has begun
+    assert not share("a").makes_room_for(other)
 
 
 def test_who_waits_is_told_behind_whom() -> None:
-    shares = [share("a", held=1), share("b", held=1, waits_for=None), share("c", used_s=1), share("d", used_s=2)]
+    shares = [
+        share("a", held=1),
+        share("b", held=1, waits_for=None),
+        share("c", asks_since=1),
+        share("d", asks_since=2),
+    ]
     assert waiting_text("d", shares, TWO_SLOTS) == "waits for a slot behind sweep c, sweep a, sweep b"
     assert waiting_text("c", shares, TWO_SLOTS) == "waits for a slot behind sweep a, sweep b"
     many = [*shares, *(share(name, held=1) for name in "efg")]
