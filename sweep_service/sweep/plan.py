@@ -152,12 +152,16 @@ def confirm_records(
     confirmed = list({config.id: config for config in (*chosen, *baseline)}.values())  # a point may be DAPO itself
     changed: list[Config] = []
     if chosen and spec.baselines.matched:
-        training = TrainingConfig.model_validate(chosen[0].training)
-        matched = add_config(by_id, spec, sweep_id, Role.MATCHED, clipped(training))
+        matched = add_config(by_id, spec, sweep_id, Role.MATCHED, matched_training(chosen[0]))
         if matched.id not in {config.id for config in confirmed}:
             confirmed.append(matched)
         changed.append(matched)
     return changed, make_trials(spec, sweep_id, confirmed, Stage.CONFIRM, first_number)
+
+
+def matched_training(config: Config) -> TrainingConfig:
+    """Return the training of a config's matched baseline."""
+    return clipped(TrainingConfig.model_validate(config.training))
 
 
 class FirstCounts(NamedTuple):
