@@ -56,7 +56,7 @@ def resume(service: Service, sweep_id: SweepId, by: By) -> SweepView:
     openapi_extra=body_of(Extension.model_json_schema()),
 )
 def extend(service: Service, sweep_id: SweepId, raw: Annotated[Any, Depends(json_body)], by: By) -> SweepView:
-    """Give a sweep more seeds, a larger `top_k`, or other limits: the values that its spec shall have.
+    """Give a sweep more configs, seeds, a larger `top_k`, or other limits: the values that its spec shall have.
 
     One that runs goes on with them; one that has ended is QUEUED again, and its report is built anew. Asking again for
     the same is no change.

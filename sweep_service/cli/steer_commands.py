@@ -1,14 +1,13 @@
-"""Commands that steer a sweep which has been submitted: pause, resume, stop, extend, retry, cancel."""
+"""Commands that steer a sweep which has been submitted: pause, resume, stop, retry, cancel."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sweep_service.cli.arguments import Json, Timeout, connect, find_sweep
 from sweep_service.cli.exits import ExitCode
+from sweep_service.cli.extend_command import extend
 from sweep_service.cli.output import print_json, say
-from sweep_service.errors import Conflict
 from sweep_service.sweep.records import SweepState
 
 
@@ -74,49 +73,6 @@ def stop(
         print_json(view)
 
 
-def extend(
-    sweep: Annotated[str, typer.Argument(help="The sweep's id, a part of it, or its name.")],
-    confirm_seeds: Annotated[int, typer.Option(min=0, max=1000, help="So many more confirm seeds.")] = 0,
-    tune_seeds: Annotated[int, typer.Option(min=0, max=1000, help="So many more tune seeds.")] = 0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Confirm so many configs, all together.")] = None,
-    max_parallel: Annotated[int | None, typer.Option(min=1, help="Trials at a time; running ones go on.")] = None,
-    max_gpu_hours: Annotated[float | None, typer.Option(help="New budget of the sweep, all together.")] = None,
-    max_trial_hours: Annotated[float | None, typer.Option(help="New limit of one trial.")] = None,
-    json: Json = False,
-) -> None:
-    """Give a sweep more seeds, a larger top_k, or other limits.
-
-    One that runs goes on with them. One that has SUCCEEDED or FAILED goes on, too: only what is new is trained, and
-    its report is built anew. What has been trained stays as it is.
-
-    [bold]sweeps extend demo --confirm-seeds 2[/bold]
-    """
-    with connect() as client:
-        sweep_id = find_sweep(client, sweep)
-        seeds = client.get(sweep_id).spec.seeds
-        confirm: dict[str, Any] = {"top_k": top_k} if top_k is not None else {}
-        if (confirm_seeds or confirm) and seeds.confirm is None:
-            raise Conflict(f"sweep {sweep_id} has no confirm stage; submit a sweep with seeds.confirm")
-        confirmed = seeds.confirm.seeds if seeds.confirm else ()
-        if confirm_seeds:
-            confirm["seeds"] = [*confirmed, *_unused(confirm_seeds, (*seeds.tune, *confirmed))]
-        more: dict[str, Any] = {"confirm": confirm} if confirm else {}
-        if tune_seeds:
-            used = (*seeds.tune, *confirmed, *confirm.get("seeds", ()))
-            more["tune"] = [*seeds.tune, *_unused(tune_seeds, used)]
-        budget = {"max_gpu_hours": max_gpu_hours, "max_trial_hours": max_trial_hours}
-        limits = {name: hours for name, hours in budget.items() if hours is not None}
-        parallel = {} if max_parallel is None else {"max_parallel": max_parallel}
-        parts = {"seeds": more, "budget": limits, "resources": parallel}
-        extension = {name: part for name, part in parts.items() if part}
-        if not extension:
-            raise typer.BadParameter("say what the sweep gets, such as --confirm-seeds 2")
-        view = client.extend(sweep_id, extension)
-    say(f"{view.name} {sweep_id} is extended and {view.state}; follow it: sweeps watch {sweep_id}")
-    if json:
-        print_json(view)
-
-
 def retry(
     which: Annotated[str, typer.Argument(help="A sweep's id, a part of it, or its name; or the id of one trial.")],
     json: Json = False,
@@ -159,12 +115,6 @@ def cancel(
         print_json(view)
     if wait and view.state is not SweepState.CANCELLED:
         raise typer.Exit(ExitCode.CONFLICT)
-
-
-def _unused(number: int, used: Sequence[int]) -> list[int]:
-    """Return so many seeds that a sweep does not have yet: those that follow its largest one."""
-    first = max(used) + 1
-    return list(range(first, first + number))
 
 
 OF_RUNNING_SWEEPS = (pause, resume, stop, extend, retry, cancel)

@@ -35,11 +35,11 @@ class Steering(Asking):
         return self.ask("POST", sweep_path(sweep_id, "resume"), SweepView)
 
     def extend(self, sweep_id: str, extension: Extension | Mapping[str, Any]) -> SweepView:
-        """Give a sweep more seeds, a larger `top_k`, or other limits: the values that its spec shall have.
+        """Give a sweep more configs, seeds, a larger `top_k`, or other limits: the values that its spec shall have.
 
         Raises: NotFound; Conflict, if it can train no more; InvalidSpec, with every reason why it cannot be.
         """
-        sent = extension.model_dump(mode="json", exclude_unset=True) if isinstance(extension, Extension) else extension
+        sent = extension.document if isinstance(extension, Extension) else extension
         return self.ask("POST", sweep_path(sweep_id, "extend"), SweepView, json=document_of(sent, EXTENSION_REFUSED))
 
     def retry_failed(self, sweep_id: str) -> SweepView:

@@ -1,18 +1,22 @@
 """Checks what a user adds to a sweep that has been submitted."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from pydantic import ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError, pointer
+from sweep_service.intake.catalog_check import check_catalog
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.extension import REFUSED, Extension, extended, shrunk
 from sweep_service.sweep.spec import SweepSpec
 from trainers.config.complaints import complaints, settings_of
 
 
-def check_extension(raw: object, spec: SweepSpec) -> SweepSpec:
+def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
     """Return the spec of a sweep with what a request, parsed JSON, adds to it.
+
+    Values that are new to the space may name models and data, which the catalog in `cache` must have.
 
     Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request.
     """
@@ -24,6 +28,9 @@ def check_extension(raw: object, spec: SweepSpec) -> SweepSpec:
     if errors := shrunk(spec, extension):
         raise InvalidSpec(errors, REFUSED)
     try:
-        return parse_spec(extended(spec, extension))
+        more = parse_spec(extended(spec, extension))
+        if more.space != spec.space:
+            check_catalog(more, cache)
+        return more
     except InvalidSpec as error:
         raise InvalidSpec(error.errors, REFUSED) from error

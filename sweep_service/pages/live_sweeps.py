@@ -41,7 +41,7 @@ class LiveSweep:
         self._lock = threading.Lock()
         sweep = service.store.get_sweep(sweep_id)
         plan = None if sweep.state.is_over else make_plan(sweep.spec, None)
-        self._planned = plan.trials if plan else {}
+        self._generation, self._planned = sweep.generation, plan.trials if plan else {}
         self._configs: list[Config] = self._store.list_configs(sweep_id)
         self._trials: dict[str, Trial] = {}
         configs = max(len(self._configs), plan.configs if plan else 0)
@@ -102,6 +102,8 @@ class LiveSweep:
     def _read(self) -> Snapshot:
         """Read what is new from the store; the trials last, so that they are at least as new as the rest."""
         sweep = self._store.get_sweep(self._id)
+        if sweep.generation != self._generation:  # it was given more
+            self._generation, self._planned = sweep.generation, make_plan(sweep.spec, None).trials
         while events := self._store.list_events(self._id, self._seq, _EVENTS):
             for event in events:
                 self._take_event(event)

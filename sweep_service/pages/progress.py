@@ -35,10 +35,15 @@ def progress(state: SweepState, trials: Sequence[Trial], planned: Mapping[str, i
 
 
 def _to_come(trials: Sequence[Trial], planned: Mapping[str, int]) -> int:
-    """Return the number of planned trials that do not exist yet, such as proposals and a later confirm stage."""
-    tune = sum(trial.stage is Stage.TUNE for trial in trials)
-    confirm = len(trials) - tune
-    return max(0, planned.get(Stage.TUNE, 0) - tune) + (0 if confirm else planned.get(Stage.CONFIRM, 0))
+    """Return the number of planned trials that do not exist yet, such as proposals and a later confirm stage.
+
+    The confirm stage of a sweep that was given more may grow until its tune stage has ended anew.
+    """
+    tune = [trial for trial in trials if trial.stage is Stage.TUNE]
+    confirm = len(trials) - len(tune)
+    is_decided = confirm > 0 and all(trial.state.is_over for trial in tune)
+    of_confirm = 0 if is_decided else max(0, planned.get(Stage.CONFIRM, 0) - confirm)
+    return max(0, planned.get(Stage.TUNE, 0) - len(tune)) + of_confirm
 
 
 def _left(trials: Sequence[Trial], whole_trials: float, now: float) -> float | None:

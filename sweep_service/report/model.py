@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
 
-REPORT_VERSION: Final = 8
+REPORT_VERSION: Final = 9
 """Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 
@@ -619,7 +619,7 @@ class CurveSet(ReportPart):
 class Report(ReportPart):
     """Everything that the report says."""
 
-    report_version: Literal[8] = REPORT_VERSION
+    report_version: Literal[9] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """Whether the sweep was still running, so that every number may change."""

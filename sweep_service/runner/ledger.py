@@ -36,8 +36,8 @@ from sweep_service.sweep.endings import Ending, TrialState, with_log_command
 from sweep_service.sweep.evaluations import benchmarks_of, measuring_request, missing_evaluations, steps_to_keep
 from sweep_service.sweep.giving_up import reason_to_give_up
 from sweep_service.sweep.objective import objective_metrics
-from sweep_service.sweep.plan import stage_counts
-from sweep_service.sweep.records import Attempt, Config, Evaluation, Stage, Sweep, Trial, Work
+from sweep_service.sweep.plan import stage_counts, tuning_had_room
+from sweep_service.sweep.records import Attempt, Config, Evaluation, Role, Stage, Sweep, Trial, Work
 from sweep_service.sweep.shares import Node, Part
 from sweep_service.sweep.spec import Resources
 from trainers.config import TrainingConfig
@@ -200,8 +200,10 @@ class Ledger:
         sweep, store = self._sweep, self._store
         configs, trials = store.list_configs(sweep.id), store.list_trials(sweep.id)
         evaluations = store.curves(sweep.id, objective_metrics(sweep.spec))
-        every_seed = self._has_room(Stage.TUNE, len(sweep.spec.seeds.tune))
-        records = next_records(sweep, configs, trials, evaluations, may_propose=every_seed)
+        may_propose = self._has_room(Stage.TUNE, len(sweep.spec.seeds.tune))
+        if may_propose and any(trial.stage is Stage.CONFIRM for trial in trials):
+            may_propose = tuning_had_room(sweep.spec, trials, store.spent(sweep.id).probe_gpu_hours)
+        records = next_records(sweep, configs, trials, evaluations, may_propose=may_propose)
         if records is not None:
             store.add_configs(self._fence, *records)
         return records is not None
@@ -232,10 +234,25 @@ class Ledger:
         if self._sweep.has_trained:
             return Kept()
         if stage is None:
-            trials = self._store.list_trials(self._sweep.id)
-            return Kept(self._later.trials - sum(t.stage is Stage.CONFIRM and t.attempts > 0 for t in trials), 0)
+            return Kept(self._confirm_trials_left(stage), 0)
         begun = sum(evaluation.attempts > 0 for evaluation in self._store.list_evaluations(self._sweep.id))
-        return Kept(self._later.trials if stage is Stage.TUNE else 0, self._later.evaluations - begun)
+        trials = self._confirm_trials_left(stage) if stage is Stage.TUNE else 0
+        return Kept(trials, max(0, self._later.evaluations - begun))
+
+    def _confirm_trials_left(self, stage: Stage | None) -> int:
+        """Return how many confirm trials may still begin, for a trial of this stage or an evaluation that would begin.
+
+        While a sweep that has been confirmed is tuned again, other configs may come to be the best, so that of its
+        confirm trials only those of the baselines are sure to count.
+        """
+        trials = self._store.list_trials(self._sweep.id)
+        begun = [trial for trial in trials if trial.stage is Stage.CONFIRM and trial.attempts > 0]
+        tuned = stage is not Stage.TUNE and all(t.state.is_over for t in trials if t.stage is Stage.TUNE)
+        if begun and not tuned:
+            configs = self._store.list_configs(self._sweep.id)
+            compared = {config.id for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles)}
+            begun = [trial for trial in begun if trial.config_id in compared]
+        return max(0, self._later.trials - len(begun))
 
     def _end_pending(self, trial: Trial) -> None:
         """End a trial that has used up its time; if it never began, end all that wait, for none fits the budget."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from search_spaces.sampling import Observation, propose
 from sweep_service.sweep.objective import choose, config_objectives, selection_objectives, trial_objectives
-from sweep_service.sweep.plan import add_config, confirm_records, make_trials
+from sweep_service.sweep.plan import add_config, confirm_records, make_trials, new_points
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Sweep, Trial
 
 Records = tuple[list[Config], list[Trial]]
@@ -25,15 +25,14 @@ def next_records(
     Args:
         sweep, configs, trials: all rows of the sweep.
         evaluations: curves of the objective's metrics.
-        may_propose: whether the budget has room for one more point on every tune seed.
+        may_propose: whether the budget has room for one more point on every tune seed, and has not ended the stage.
     """
     spec = sweep.spec
     objectives = trial_objectives(trials, evaluations, spec)
-    if new := _of_new_seeds(sweep, configs, trials):
-        return [], new
-    confirmed = any(trial.stage is Stage.CONFIRM for trial in trials)
+    if more := _more_to_tune(sweep, configs, trials):
+        return more
     values = config_objectives(trials, objectives, Stage.TUNE)
-    if may_propose and not confirmed and (proposed := _next_proposal(sweep, configs, trials, values)):
+    if may_propose and (proposed := _next_proposal(sweep, configs, trials, values)):
         return proposed
     if spec.seeds.confirm is None or not all(trial.state.is_over for trial in trials):
         return None
@@ -45,11 +44,13 @@ def next_records(
     return (changed, new) if new else None
 
 
-def _of_new_seeds(sweep: Sweep, configs: Sequence[Config], trials: Sequence[Trial]) -> list[Trial]:
-    """Return the tune trials on seeds that the sweep was given after it had begun."""
-    tuned = {trial.config_id for trial in trials if trial.stage is Stage.TUNE}
-    tuning = [config for config in configs if config.id in tuned]
-    return _missing(make_trials(sweep.spec, sweep.id, tuning, Stage.TUNE, _next_number(trials)), trials)
+def _more_to_tune(sweep: Sweep, configs: Sequence[Config], trials: Sequence[Trial]) -> Records | None:
+    """Return the points of a grid, and the tune trials, that the sweep was given after it had begun."""
+    points = new_points(sweep.spec, sweep.id, configs)
+    known = {config.id: config for config in (*configs, *points)}  # a new role takes the place of the old ones
+    tuning = [config for config in known.values() if set(config.roles) != {Role.MATCHED}]
+    new = _missing(make_trials(sweep.spec, sweep.id, tuning, Stage.TUNE, _next_number(trials)), trials)
+    return (points, new) if points or new else None
 
 
 def _missing(wanted: Sequence[Trial], trials: Sequence[Trial]) -> list[Trial]:
@@ -63,7 +64,10 @@ def _missing(wanted: Sequence[Trial], trials: Sequence[Trial]) -> list[Trial]:
 def _next_proposal(
     sweep: Sweep, configs: Sequence[Config], trials: Sequence[Trial], values: dict[str, float]
 ) -> Records | None:
-    """Ask the sampler for one more point. If it equals a baseline, that config gets its role and no new trials."""
+    """Ask the sampler for one more point. If it equals a baseline, that config gets its role and no new trials.
+
+    A matched baseline was only confirmed, and is tuned like a new config.
+    """
     spec = sweep.spec
     points = [config for config in configs if Role.SPACE in config.roles]
     if spec.search.strategy == "grid" or len(points) >= (spec.search.num_configs or 0):
@@ -74,12 +78,14 @@ def _next_proposal(
         return None
     by_id = {config.id: config for config in configs}
     config = add_config(by_id, spec, sweep.id, Role.SPACE, spec.bind(point))
-    new = [] if len(by_id) == len(configs) else [config]
+    tuned = any(trial.config_id == config.id and trial.stage is Stage.TUNE for trial in trials)
+    new = [] if tuned else [config]
     return [config], make_trials(spec, sweep.id, new, Stage.TUNE, _next_number(trials))
 
 
 def _observation(config: Config, trials: Sequence[Trial], value: float | None) -> Observation:
-    if not all(trial.state.is_over for trial in trials if trial.config_id == config.id):
+    tune = [trial for trial in trials if trial.config_id == config.id and trial.stage is Stage.TUNE]
+    if not all(trial.state.is_over for trial in tune):
         return Observation(config.number, config.params, None, "running")
     return Observation(config.number, config.params, value, "failed" if value is None else "complete")
 

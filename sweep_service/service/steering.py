@@ -40,13 +40,15 @@ class Steering(ServicePart):
         return self.store.request_resume(sweep_id, by)
 
     def extend(self, sweep_id: str, raw: object, by: str | None = None) -> Sweep:
-        """Give a sweep more seeds, or other limits. One that has ended goes on; asking again for the same is no change.
+        """Give a sweep more configs, seeds, or other limits.
+
+        One that has ended goes on; asking again for the same is no change.
 
         Raises: NotFound; InvalidSpec, with pointers into the request; Conflict, if the sweep can train no more.
         """
         sweep = self.store.get_sweep(sweep_id)
         _check_trains(sweep)
-        spec = check_extension(raw, sweep.spec)
+        spec = check_extension(raw, sweep.spec, self.settings.cache)
         if spec == sweep.spec:
             return sweep
         budget = spec.budget.max_gpu_hours != sweep.spec.budget.max_gpu_hours

@@ -1,4 +1,4 @@
-"""Sweeps that are given more to do: benchmarks, seeds, hours, another try. Each time a new generation begins."""
+"""Sweeps that are given more: benchmarks, configs, seeds, hours, another try. Each time a new generation begins."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,9 @@ class GenerationRows(SweepRows):
         with writing(self.engine) as connection:
             row = _unchanged(connection, sweep, "state", "desired_state", "spec", "generation")
             wait_again(connection, sweep.id, again)
-            values = {"spec": spec.model_dump(mode="json"), "spec_digest": spec.digest}
+            values: dict[str, Any] = {"spec": spec.model_dump(mode="json"), "spec_digest": spec.digest}
+            if spec.space.varied != sweep.spec.space.varied:  # then MLflow names configs by other parameters
+                values["mlflow_anew"] = True
             more = update(t.sweeps).where(s.id == sweep.id).values(generation=row["generation"] + 1, **values)
             connection.execute(more)
             append_event(connection, sweep.id, event, data)

@@ -1,16 +1,29 @@
 """What a sweep may be given more of after it was submitted: its settings, and the spec that follows. Pure."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from pydantic import Field
 
-from sweep_service.errors import SpecError
+from search_spaces.distributions import Distribution, Scalar
+from search_spaces.space import SearchSpace
+from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.spec import Seed, SpecPart, SweepSpec
+from trainers.config.complaints import shortened
 
 REFUSED: Final = "the sweep cannot be extended"
 """The head of all reasons why a request is refused."""
 _Seeds = tuple[Seed, ...]
+_ELSE: Final = "submit a new sweep, and join both with `sweeps compare`"
+
+
+class MoreConfigs(SpecPart):
+    """More configs of a random or tpe search."""
+
+    num_configs: int | None = Field(
+        default=None, ge=1, le=10_000, description="How many to try, those of before included."
+    )
 
 
 class MoreConfirm(SpecPart):
@@ -51,16 +64,29 @@ class NewRetries(SpecPart):
 class Extension(SpecPart):
     """What a user gives a submitted sweep: values that its spec shall have. What is left out stays."""
 
+    space: SearchSpace | None = Field(
+        default=None, description="For a grid: all values of a parameter of the space, those of before among them."
+    )
+    search: MoreConfigs | None = None
     seeds: MoreSeeds | None = None
     budget: NewBudget | None = None
     resources: NewParallel | None = None
     retries: NewRetries | None = None
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """What it says as values of JSON; what is left out stays so, for null means something else."""
+        document = self.model_dump(mode="json", exclude_unset=True, exclude={"space"})
+        return document | ({"space": self.space.model_dump(mode="json")} if self.space else {})
+
 
 def extended(spec: SweepSpec, extension: Extension) -> dict[str, Any]:
-    """Return the document of a spec with an extension; seeds of before stay first."""
+    """Return the document of a spec with an extension that takes nothing from it; seeds of before stay first."""
     document = spec.model_dump(mode="json")
-    _merge(document, extension.model_dump(mode="json", exclude_unset=True))
+    _merge(document, {name: part for name, part in extension.document.items() if name != "space"})
+    for name, wanted in _space_of(extension).items():
+        if not _are_the_same(spec.space.root[name], wanted):
+            document["space"][name] = wanted.model_dump(mode="json")
     seeds, before = document["seeds"], spec.seeds
     seeds["tune"] = _in_order(before.tune, seeds["tune"])
     if before.confirm and seeds["confirm"]:
@@ -69,8 +95,8 @@ def extended(spec: SweepSpec, extension: Extension) -> dict[str, Any]:
 
 
 def shrunk(spec: SweepSpec, extension: Extension) -> list[SpecError]:
-    """Return what an extension would take from a sweep: seeds on which it has trained, and configs it has confirmed."""
-    errors = list[SpecError]()
+    """Return what an extension would take from a sweep: configs and seeds that it has, and configs it has confirmed."""
+    errors = [*_lost_configs(spec, extension), *_lost_values(spec, extension)]
     seeds = extension.seeds or MoreSeeds()
     confirm, before = seeds.confirm or MoreConfirm(), spec.seeds.confirm
     lists = [("/seeds/tune", seeds.tune, spec.seeds.tune)]
@@ -82,6 +108,58 @@ def shrunk(spec: SweepSpec, extension: Extension) -> list[SpecError]:
     if before is not None and confirm.top_k is not None and confirm.top_k < before.top_k:
         errors.append(SpecError("/seeds/confirm/top_k", f"{confirm.top_k} is less than {before.top_k}, as it was"))
     return errors
+
+
+def _lost_configs(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
+    """Yield why a search cannot have the number of configs that an extension wants."""
+    wanted, before = extension.search and extension.search.num_configs, spec.search.num_configs
+    if wanted is None:
+        return
+    if before is None:
+        remedy = "give a parameter of the space more values, such as --values loss.beta1=0.75"
+        yield SpecError("/search/num_configs", f"{wanted}: a grid tries every point of its space; {remedy}")
+    elif wanted < before:
+        yield SpecError("/search/num_configs", f"{wanted} is less than {before}, as it was")
+
+
+def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
+    """Yield why parameters cannot have the values that an extension wants, each with its place."""
+    strategy = spec.search.strategy
+    for name, wanted in _space_of(extension).items():
+        before, place = spec.space.root.get(name), pointer(("space", name))
+        if before is None:
+            names = ", ".join(spec.space.names)
+            why = f"it is not in the sweep's space ({names}), so the configs of before do not name their value of it"
+            yield SpecError(place, f"{why}; {_ELSE}")
+        elif strategy != "grid":
+            if wanted != before:
+                why = f"strategy {strategy} has drawn its configs from the space of before, and would from another one"
+                yield SpecError(
+                    place, f"{why} draw others; leave it out for more configs of the same space, or {_ELSE}"
+                )
+        elif missing := [value for value in _values(before) if not wanted.contains(value)]:
+            lacking, listed = (shortened(json.dumps(some), 200) for some in (missing, _shown(wanted)))
+            yield SpecError(place, f"{listed} lacks {lacking} of before; give these, too")
+
+
+def _space_of(extension: Extension) -> Mapping[str, Distribution]:
+    return extension.space.root if extension.space else {}
+
+
+def _are_the_same(before: Distribution, wanted: Distribution) -> bool:
+    """Say whether a parameter has the same values, in whatever order, since a list of before is among the wanted."""
+    return before == wanted or before.size == wanted.size
+
+
+def _values(distribution: Distribution) -> Iterator[Scalar]:
+    """Yield the values of a parameter of a grid."""
+    return (distribution.at(index) for index in range(distribution.size or 0))
+
+
+def _shown(distribution: Distribution) -> object:
+    """Return what somebody writes for a distribution: a list, or a range with its settings."""
+    written = distribution.model_dump(mode="json", exclude_unset=True)
+    return written.get("choices", [written["value"]] if "value" in written else written)
 
 
 def _merge(document: dict[str, Any], changes: Mapping[str, Any]) -> None:

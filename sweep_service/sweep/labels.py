@@ -22,6 +22,10 @@ ROLE_NAMES: Final = {Role.BASELINE: "baseline", Role.DAPO: "DAPO", Role.MATCHED:
 """Names of the comparators; a point of the space has no such name."""
 
 
+_LEADING: Final = (Role.BASELINE, Role.DAPO, Role.SPACE, Role.MATCHED)
+"""Roles by which a config is named, the first of its own first: a point may be the best one's matched baseline, too."""
+
+
 def short_name(name: str) -> str:
     """Shorten a dotted name: `loss.beta1` to `β1`, others to their last part."""
     return _SHORT.get(name) or _last_part(name)
@@ -151,7 +155,7 @@ def config_label(config: Config, varied: Sequence[str]) -> str:
     values = [f"{short_name(name)}={value_text(params[name])}" for name in varied if name in params]
     if Role.DAPO in config.roles and Role.SPACE not in config.roles:
         return "DAPO"  # clip-higher; the space's betas do not apply to it
-    role = Role.BASELINE if Role.BASELINE in config.roles else config.roles[0]
+    role = next(role for role in _LEADING if role in config.roles)
     lead = [ROLE_NAMES[role]] if role in ROLE_NAMES else []
     return " ".join([*lead, *values]) or f"config {config.number}"
 

@@ -9,7 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from sweep_service.errors import SpecError
 from sweep_service.sweep.baselines import clip_higher, clipped
 from sweep_service.sweep.benchmark_cost import BenchmarksPlan, benchmarks_plan
-from sweep_service.sweep.budget import BudgetPlan, StageCounts, budget_plan, budget_warnings
+from sweep_service.sweep.budget import (
+    BudgetPlan,
+    Spent,
+    StageCounts,
+    WorkTime,
+    budget_plan,
+    budget_warnings,
+    kept_for_later,
+    room,
+)
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
 from sweep_service.sweep.labels import telling_params
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
@@ -65,9 +74,27 @@ def first_configs(spec: SweepSpec, sweep_id: str, points: int | None = None) -> 
     if spec.search.strategy == "grid":
         for training in _baselines_in_grid(spec).values():
             add_config(configs, spec, sweep_id, Role.SPACE, training)
-        for point in islice(spec.space.grid(), points):
-            add_config(configs, spec, sweep_id, Role.SPACE, spec.bind(point))
+        _add_points(configs, spec, sweep_id, points)
     return list(configs.values())
+
+
+def new_points(spec: SweepSpec, sweep_id: str, configs: Sequence[Config]) -> list[Config]:
+    """Return the points of a grid that a sweep lacks: configs that are new, or have this role besides.
+
+    There are some once the sweep was given more values. New configs are numbered after those of before.
+    """
+    points = sum(Role.SPACE in config.roles for config in configs)
+    if spec.search.strategy != "grid" or points >= spec.space.grid_size():
+        return []
+    present = {config.id: config for config in configs}
+    _add_points(by_id := dict(present), spec, sweep_id)
+    return [config for config in by_id.values() if config != present.get(config.id)]
+
+
+def _add_points(configs: dict[str, Config], spec: SweepSpec, sweep_id: str, points: int | None = None) -> None:
+    """Add all points of a grid, or only the first so many."""
+    for point in islice(spec.space.grid(), points):
+        add_config(configs, spec, sweep_id, Role.SPACE, spec.bind(point))
 
 
 def _baselines_in_grid(spec: SweepSpec) -> dict[str, TrainingConfig]:
@@ -152,12 +179,16 @@ def confirm_records(
     confirmed = list({config.id: config for config in (*chosen, *baseline)}.values())  # a point may be DAPO itself
     changed: list[Config] = []
     if chosen and spec.baselines.matched:
-        training = TrainingConfig.model_validate(chosen[0].training)
-        matched = add_config(by_id, spec, sweep_id, Role.MATCHED, clipped(training))
+        matched = add_config(by_id, spec, sweep_id, Role.MATCHED, matched_training(chosen[0]))
         if matched.id not in {config.id for config in confirmed}:
             confirmed.append(matched)
         changed.append(matched)
     return changed, make_trials(spec, sweep_id, confirmed, Stage.CONFIRM, first_number)
+
+
+def matched_training(config: Config) -> TrainingConfig:
+    """Return the training of a config's matched baseline."""
+    return clipped(TrainingConfig.model_validate(config.training))
 
 
 class FirstCounts(NamedTuple):
@@ -188,6 +219,21 @@ def stage_counts(spec: SweepSpec) -> StageCounts:
     chosen = min(spec.seeds.confirm.top_k, first.contenders + proposed)
     arms = chosen + len(baselines(spec)) + _needs_matched(spec)
     return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
+
+
+def tuning_had_room(spec: SweepSpec, trials: Iterable[Trial], probe_gpu_hours: float) -> bool:
+    """Say whether one more config fitted the budget when the tune stage ended.
+
+    Otherwise the budget ended the stage, and what the confirm stage did not need proposes nothing more.
+
+    Args:
+        trials: all trials of the sweep.
+    """
+    if spec.budget.max_gpu_hours is None:
+        return True
+    tune = [WorkTime(trial.state, trial.held_s) for trial in trials if trial.stage is Stage.TUNE and trial.attempts]
+    left = room(spec, Spent(tune, probe_gpu_hours), kept_for_later(spec, stage_counts(spec)))
+    return left is None or left >= len(spec.seeds.tune)
 
 
 MAX_TRIALS: Final = 3000

@@ -17,9 +17,8 @@ from sweep_service.report.parts.doubts import (
 )
 from sweep_service.report.parts.symptoms import by_config, symptoms
 from sweep_service.report.statistics.differences import MIN_SEEDS
-from sweep_service.sweep.budget import Spent, WorkTime, kept_for_later, room
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.plan import stage_counts
+from sweep_service.sweep.plan import tuning_had_room
 from sweep_service.sweep.records import Role, Stage, Sweep, SweepState, TrialState
 
 _FAILED: Final = "Trials that ended by an error or too many crashes."
@@ -70,7 +69,8 @@ def _budget_ended(inputs: ReportInputs) -> Caution | None:
         return None
     ids = _never_begun(inputs)
     asked, points = spec.search.num_configs or 0, sum(Role.SPACE in config.roles for config in inputs.configs)
-    unasked = max(0, asked - points) if not _had_room(inputs) else 0
+    had_room = tuning_had_room(spec, inputs.trials, inputs.probe_gpu_hours)
+    unasked = 0 if had_room else max(0, asked - points)
     lost = [f"{count(len(ids), 'trial')} did not run"] if ids else []
     lost += [f"{unasked} of {count(asked, 'config')} were not proposed"] if unasked else []
     if not lost:
@@ -81,14 +81,6 @@ def _budget_ended(inputs: ReportInputs) -> Caution | None:
     )
     rule = "A trial that might pass budget.max_gpu_hours, less what the confirm stage may take, does not begin."
     return Caution(code="BUDGET_ENDED_TUNING", rule=rule, text=text, trials=ids)
-
-
-def _had_room(inputs: ReportInputs) -> bool:
-    """Whether one more config fitted the budget when the tune stage ended."""
-    spec = inputs.sweep.spec
-    tune = [WorkTime(t.state, t.held_s) for t in inputs.trials if t.stage is Stage.TUNE and t.attempts]
-    left = room(spec, Spent(tune, inputs.probe_gpu_hours), kept_for_later(spec, stage_counts(spec)))
-    return left is None or left >= len(spec.seeds.tune)
 
 
 def _never_begun(inputs: ReportInputs) -> list[str]:

@@ -1,6 +1,6 @@
 """The comparisons of confirm results, and the verdict's sentence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import Final
@@ -10,7 +10,9 @@ from sweep_service.report.model import Comparison, ConfigRow, Outcome, StageResu
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Difference, differences
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.objective import same_objective
+from sweep_service.sweep.plan import matched_training
 from sweep_service.sweep.records import Config, Role
+from sweep_service.sweep.spec import config_id
 
 COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
 """Roles of comparators; the first one present is the verdict's."""
@@ -62,7 +64,7 @@ def compare(
     comparisons: list[Comparison] = []
     seen: set[str] = set()
     for role in COMPARATORS:
-        comparator = next((config for config in configs if role in config.roles and config.id in present), None)
+        comparator = _comparator(role, configs, present, candidates)
         if comparator is None or comparator.id in seen:
             continue
         seen.add(comparator.id)
@@ -80,6 +82,19 @@ def compare(
             for id_, result in sorted(results.items(), key=lambda item: -item[1].difference)
         ]
     return comparisons
+
+
+def _comparator(
+    role: Role, configs: Sequence[Config], present: Collection[str], candidates: Sequence[str]
+) -> Config | None:
+    """Return the confirmed config of this role; of several matched baselines, which a sweep that was given more may
+    have, that of the config which tuning ranks first now.
+    """
+    of_role = [config for config in configs if role in config.roles]
+    if role is Role.MATCHED and len(of_role) > 1 and candidates:
+        first = next(config for config in configs if config.id == candidates[0])
+        of_role = [config for config in of_role if config.id == config_id(matched_training(first))]
+    return next((config for config in of_role if config.id in present), None)
 
 
 def _outcome(result: Difference) -> Outcome:

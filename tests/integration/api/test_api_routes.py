@@ -14,6 +14,7 @@ from sweep_service.runner.stages import next_records
 from sweep_service.settings import Settings
 from sweep_service.store.database import open_engine
 from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.extension import Extension
 from sweep_service.sweep.records import SweepState
 from sweep_service.worker.reports import gather
 from tests.integration.api.conftest import Served
@@ -351,6 +352,30 @@ def test_an_extension_opens_an_ended_sweep_once(served: Served) -> None:
     assert len(told[0].data["by"]) == 8
     refused = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json={"seeds": {"tune": [77]}})
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/seeds/tune")
+
+
+def test_an_extension_gives_a_grid_more_values_and_a_search_more_configs(served: Served) -> None:
+    grid = submit(served)
+    finish(served.store, play(served.store, grid))
+    wanted = {"space": {"loss.beta1": [0, 0.5, 0.75, 1.0], "loss.beta2": [1, 0.5]}}
+    answers = [served.http.post(f"/v1/sweeps/{grid}/extend", json=wanted) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
+    assert answers[0].json()["state"] == "QUEUED"
+    assert answers[0].json()["spec"]["space"]["loss.beta2"] == {"type": "categorical", "choices": [1, 0.5]}
+    lacking = {"space": {"loss.beta1": [0.75], "loss.epsilon": [0.1]}, "search": {"num_configs": 9}}
+    refused = served.http.post(f"/v1/sweeps/{grid}/extend", json=lacking)
+    assert (refused.status_code, refused.json()["detail"]) == (422, "the sweep cannot be extended, for 3 reasons")
+    assert sorted(error["pointer"] for error in refused.json()["errors"]) == [
+        "/search/num_configs",
+        "/space/loss.beta1",
+        "/space/loss.epsilon",
+    ]
+    search = {"strategy": "random", "num_configs": 2}
+    drawn = served.http.post("/v1/sweeps", json=SPEC | {"search": search}).json()["id"]
+    more = Extension.model_validate({"search": {"num_configs": 5}})
+    answer = served.http.post(f"/v1/sweeps/{drawn}/extend", json=more.document)
+    assert (answer.status_code, answer.json()["spec"]["search"]["num_configs"]) == (200, 5)
 
 
 def test_failed_trials_are_tried_again_all_or_one(served: Served) -> None:

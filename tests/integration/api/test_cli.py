@@ -380,6 +380,27 @@ def test_a_sweep_is_extended_and_its_failed_trials_are_retried(served: Served, s
     assert sweeps("retry", "trl_nothing").code == 5
 
 
+def test_a_grid_is_given_values_and_a_search_configs(served: Served, sweeps: Sweeps) -> None:
+    grid = served.service.submit(SPEC)[0].id
+    ran = sweeps("extend", grid, "--values", "loss.beta1=0.75,0.9", "--values", "loss.beta2=0.5")
+    assert (ran.code, f"{grid} is extended and QUEUED" in ran.err) == (0, True)
+    space = served.store.get_sweep(grid).spec.space.root
+    assert list(space["loss.beta1"].edges) == [0, 0.5, 1, 0.75, 0.9]
+    assert list(space["loss.beta2"].edges) == [1, 0.5]
+    assert sweeps("extend", grid, "--values", "loss.beta1=0.9,0").code == 0
+    assert list(served.store.get_sweep(grid).spec.space.root["loss.beta1"].edges) == [0, 0.5, 1, 0.75, 0.9]
+    for wrong in ("loss.beta1", "loss.beta1=", "=1", "loss.beta1=[1", "loss.beta1={a: 1}"):
+        assert sweeps("extend", grid, "--values", wrong).code == 2, wrong
+    refused = sweeps("extend", grid, "--configs", "20", "--values", "loss.epsilon=0.1")
+    assert refused.code == 3
+    assert "/search/num_configs  20: a grid tries every point of its space" in refused.err
+    assert "/space/loss.epsilon  it is not in the sweep's space" in refused.err
+    drawn = served.service.submit(SPEC | {"search": {"strategy": "random", "num_configs": 2}})[0].id
+    assert sweeps("extend", drawn, "--configs", "3").code == 0
+    assert served.store.get_sweep(drawn).spec.search.num_configs == 3
+    assert "leave it out for more configs of the same space" in sweeps("extend", drawn, "--values", "loss.beta1=2").err
+
+
 def test_one_trial_is_stopped_and_its_sweep_goes_on(served: Served, sweeps: Sweeps) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
     kept, discarded, *_ = served.store.list_trials(sweep_id)

@@ -320,6 +320,17 @@ def test_a_page_says_how_it_stands(visitor: httpx.Client, served: Served) -> Non
 
 
 @pytest.mark.usefixtures("unhurried")
+def test_a_page_counts_the_trials_that_a_sweep_was_given_while_it_is_looked_at(
+    visitor: httpx.Client, served: Served
+) -> None:
+    sweep_id = submitted(served)
+    finish(served.store, play(served.store, sweep_id))
+    assert "of 8 trials</span>" in visitor.get(f"/sweeps/{sweep_id}").text
+    served.service.extend(sweep_id, {"space": {"loss.beta1": [0, 0.5, 0.75, 1]}})
+    assert "of 10 trials, 2 of them yet to be chosen</span>" in visitor.get(f"/sweeps/{sweep_id}").text
+
+
+@pytest.mark.usefixtures("unhurried")
 def test_a_page_names_no_winner_without_the_verdict(visitor: httpx.Client, served: Served) -> None:
     sweep_id = submitted(served)
     fence = play(served.store, sweep_id)

@@ -1,5 +1,6 @@
 """What a sweep may be given more of, and what is refused."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +18,24 @@ SPEC: dict[str, Any] = {
 }
 
 
+DRAWN: dict[str, Any] = {
+    "space": {"loss.beta1": {"type": "float", "low": 0, "high": 1}, "loss.beta2": 1},
+    "search": {"strategy": "random", "num_configs": 3},
+}
+CACHE = Path("/nowhere")
+"""A catalog without entries."""
+
+
 def spec_of(**changes: Any) -> SweepSpec:
     return parse_spec(SPEC | changes)
+
+
+def refusals(request: Any, spec: SweepSpec) -> dict[str, str]:
+    """Return why an extension is refused, by pointer."""
+    with pytest.raises(InvalidSpec) as refused:
+        check_extension(request, spec, CACHE)
+    assert refused.value.what == "the sweep cannot be extended"
+    return {error.pointer: error.detail for error in refused.value.errors}
 
 
 @pytest.mark.parametrize(
@@ -36,17 +53,35 @@ def spec_of(**changes: Any) -> SweepSpec:
             {"retries": {"max_crashes": 0}, "budget": {"max_trial_hours": 2}},
             {"retries": {"max_crashes": 0}, "budget": {"max_trial_hours": 2}},
         ),
+        ({"space": {"loss.beta1": [1, 0.5, 0]}}, {}),  # nor the same values in another order
+        ({"space": {"loss.beta1": {"type": "float", "low": 0, "high": 1, "step": 0.5}}}, {}),  # or written otherwise
+        ({"space": {"loss.beta2": [1]}}, {}),
+        (
+            {"space": {"loss.beta1": [0, 0.5, 0.75, 1]}},
+            {"space": {"loss.beta1": [0, 0.5, 0.75, 1], "loss.beta2": 1}},
+        ),
+        (
+            {"space": {"loss.beta1": {"type": "float", "low": 0, "high": 1, "step": 0.25}, "loss.beta2": [0, 1]}},
+            {"space": {"loss.beta1": {"type": "float", "low": 0, "high": 1, "step": 0.25}, "loss.beta2": [0, 1]}},
+        ),
     ],
 )
 def test_an_extension_gives_the_spec_that_one_would_have_submitted(
     request_: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    assert check_extension(request_, spec_of()) == spec_of(**changes)
+    assert check_extension(request_, spec_of(), CACHE) == spec_of(**changes)
+
+
+def test_a_search_gets_more_configs_of_the_same_space() -> None:
+    spec = spec_of(**DRAWN)
+    more = spec_of(**DRAWN | {"search": {"strategy": "random", "num_configs": 7}})
+    assert check_extension({"search": {"num_configs": 7}}, spec, CACHE) == more
+    assert check_extension({"search": {"num_configs": 3}, "space": {"loss.beta2": 1}}, spec, CACHE) == spec
 
 
 def test_null_lifts_a_limit_and_what_is_left_out_stays() -> None:
     limited = spec_of(resources={"max_parallel": 2}, budget={"max_trial_hours": 1, "max_wait_hours": 2})
-    given = check_extension({"resources": {"max_parallel": None}, "budget": {"max_wait_hours": None}}, limited)
+    given = check_extension({"resources": {"max_parallel": None}, "budget": {"max_wait_hours": None}}, limited, CACHE)
     assert given == spec_of(budget={"max_trial_hours": 1})
 
 
@@ -58,7 +93,12 @@ def test_null_lifts_a_limit_and_what_is_left_out_stays() -> None:
         ({"seeds": {"tune": [3], "confirm": {"seeds": [8]}}}, ["/seeds/confirm/seeds", "/seeds/tune"]),
         ({"seeds": {"tune": [3, 1, 7]}}, ["/seeds"]),  # it is a confirm seed
         ({"seeds": {"tune": [3, 1, 5, 5]}}, ["/seeds"]),
-        ({"space": {"loss.beta1": [2]}}, ["/space"]),
+        ({"space": {"loss.beta1": [2]}}, ["/space/loss.beta1"]),
+        ({"space": {"loss.beta1": [0, 0.5, 1, -1]}}, ["/space/loss.beta1"]),  # training takes no -1
+        ({"space": {"loss.beta1": {"type": "float", "low": 0, "high": 1}}}, ["/space/loss.beta1"]),  # is no grid
+        ({"space": {"loss.beta1": [0, 0.5, 1, 1]}}, ["/space/loss.beta1"]),
+        ({"search": {"num_configs": 4}, "space": {"loss.beta2": 2}}, ["/search/num_configs", "/space/loss.beta2"]),
+        ({"search": {"strategy": "tpe", "seed": 1}}, ["/search/seed", "/search/strategy"]),
         ({"seeds": {"tune": []}}, ["/seeds/tune"]),
         ({"resources": {"max_parallel": 0, "gpus": 2}}, ["/resources/gpus", "/resources/max_parallel"]),
         ([], [""]),
@@ -66,13 +106,52 @@ def test_null_lifts_a_limit_and_what_is_left_out_stays() -> None:
     ],
 )
 def test_what_takes_away_or_cannot_be_is_refused_with_its_place(request_: Any, pointers: list[str]) -> None:
-    with pytest.raises(InvalidSpec) as refused:
-        check_extension(request_, spec_of())
-    assert sorted(error.pointer for error in refused.value.errors) == pointers
-    assert refused.value.what == "the sweep cannot be extended"
+    assert sorted(refusals(request_, spec_of())) == pointers
 
 
 def test_less_than_is_confirmed_is_refused() -> None:
     more = spec_of(seeds={"tune": [0], "confirm": {"top_k": 2, "seeds": [7]}})
-    with pytest.raises(InvalidSpec, match="1 is less than 2"):
-        check_extension({"seeds": {"confirm": {"top_k": 1}}}, more)
+    assert refusals({"seeds": {"confirm": {"top_k": 1}}}, more) == {
+        "/seeds/confirm/top_k": "1 is less than 2, as it was"
+    }
+
+
+def test_values_of_before_that_lack_are_named() -> None:
+    place = "/space/loss.beta1"
+    assert refusals({"space": {"loss.beta1": [0, 0.75]}}, spec_of())[place] == (
+        "[0, 0.75] lacks [0.5, 1.0] of before; give these, too"
+    )
+    stepped = {"type": "float", "low": 0, "high": 0.5, "step": 0.25}
+    assert "lacks [1.0] of before" in refusals({"space": {"loss.beta1": stepped}}, spec_of())[place]
+
+
+def test_a_parameter_that_the_space_lacks_needs_a_new_sweep() -> None:
+    (why,) = refusals({"space": {"optimizer.learning_rate": [1e-4, 1e-5]}}, spec_of()).values()
+    assert "it is not in the sweep's space (loss.beta1, loss.beta2)" in why
+    assert "submit a new sweep" in why
+
+
+@pytest.mark.parametrize("strategy", ["random", "tpe"])
+def test_a_search_keeps_its_space_and_its_configs(strategy: str) -> None:
+    spec = spec_of(**DRAWN | {"search": {"strategy": strategy, "num_configs": 3}})
+    wider = {"loss.beta1": {"type": "float", "low": 0, "high": 2}}
+    told = refusals({"search": {"num_configs": 2}, "space": wider}, spec)
+    assert told["/search/num_configs"] == "2 is less than 3, as it was"
+    assert f"strategy {strategy} has drawn its configs from the space of before" in told["/space/loss.beta1"]
+
+
+def test_a_grid_is_told_how_it_gets_more_configs() -> None:
+    (why,) = refusals({"search": {"num_configs": 20}}, spec_of()).values()
+    assert "a grid tries every point of its space; give a parameter of the space more values" in why
+
+
+def test_a_value_that_the_catalog_lacks_is_refused_with_its_place() -> None:
+    training = {"steps": 16, "model": {"name": "pretrained", "model": "small"}}
+    spec = spec_of(training=training, space={"model.model": ["small", "large"]})
+    told = refusals({"space": {"model.model": ["small", "large", "huge"]}}, spec)
+    assert "huge is not in the catalog of models" in told["/space/model.model"]
+    assert check_extension({"seeds": {"tune": [3, 1, 5]}}, spec, CACHE).seeds.tune == (3, 1, 5)
+
+
+def test_more_trials_than_anybody_can_wait_for_are_refused() -> None:
+    assert "more than 3000" in refusals({"search": {"num_configs": 5000}}, spec_of(**DRAWN))["/seeds"]

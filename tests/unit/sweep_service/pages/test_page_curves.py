@@ -93,3 +93,12 @@ def test_a_sweep_that_has_ended_waits_for_nothing(state: SweepState) -> None:
 )
 def test_a_length_of_time_is_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_a_confirm_stage_may_grow_while_a_sweep_is_tuned_again() -> None:
+    planned = {"tune": 4, "confirm": 3}
+    trials = [done(0, 50), done(1, 50), done(2, 50), done(3, 50, stage="confirm"), done(4, 50, stage="confirm")]
+    assert progress(SweepState.RUNNING, trials, planned, now=0).trials == 6  # one point is to come
+    tuning = [*trials, trial(5, TrialState.RUNNING, 50)]
+    assert progress(SweepState.RUNNING, tuning, planned, now=0).trials == 4 + 3
+    assert progress(SweepState.RUNNING, [*trials, done(5, 50)], planned, now=0).trials == 6

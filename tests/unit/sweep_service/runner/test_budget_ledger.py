@@ -16,6 +16,7 @@ from sweep_service.runner.recovery import UNSEEN_S, recover
 from sweep_service.runner.trainer_launch import STOP_GRACE_S
 from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.wishes import Wishes
+from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
 from sweep_service.sweep.budget import gpu_hours
@@ -64,6 +65,12 @@ class Run:
         taken = self.store.claim("next", 3600)
         assert taken is not None
         self.fence = Fence(taken.id, taken.epoch)
+        self.begin()
+
+    def extend(self, extension: dict[str, Any]) -> None:
+        """Give the sweep more, as a user does while it runs."""
+        SweepService(self.store, Settings(home=self.home)).extend(self.sweep.id, extension)
+        self.sweep = self.store.get_sweep(self.sweep.id)
         self.begin()
 
     def fill(self) -> Job | Nothing:
@@ -151,6 +158,56 @@ def test_a_sampler_proposes_no_more_once_a_point_does_not_fit_on_all_seeds(store
     assert run.states(Stage.CONFIRM) == ["RUNNING"] * 4
     run.end_all(1)
     assert run.fill() is Nothing.EVER
+
+
+def test_what_the_confirm_stage_did_not_need_proposes_nothing_but_more_hours_do(store: Store, tmp_path: Path) -> None:
+    search = {"strategy": "random", "num_configs": 4}
+    run = Run(store, tmp_path, search=search, **budget(8 + 5 * 2))
+    run.fill()
+    run.end_all(0.9)
+    run.fill()
+    run.end_all(0.01)
+    assert run.fill() is Nothing.EVER
+    assert run.states(Stage.TUNE) == ["SUCCEEDED"] * 4
+    run.extend({"budget": {"max_gpu_hours": 8 + 10 * 2}})
+    run.fill()
+    run.end_all(0.9)
+    while run.fill() is not Nothing.EVER:
+        run.end_all(0.9)
+    assert run.states(Stage.TUNE) == ["SUCCEEDED"] * 8
+
+
+def test_new_points_leave_room_for_another_confirm_stage(store: Store, tmp_path: Path) -> None:
+    """The baseline has been confirmed for good; of the config that was, another one may take the place."""
+    run = Run(store, tmp_path, **budget(8 + 8 * 2))
+    run.fill()
+    run.end_all(1)
+    run.fill()
+    run.end_all(1)
+    assert run.fill() is Nothing.EVER  # 12 trials have taken all hours
+    run.extend({"space": {"loss.beta1": [0, 0.5, 1, 2]}, "budget": {"max_gpu_hours": 24 + 2 * 2 + 2 * 2}})
+    assert run.fill() is Nothing.NOW
+    assert run.states(Stage.TUNE)[8:] == ["RUNNING"] * 2
+    run.end_all(1)
+    run.fill()
+    assert run.states(Stage.CONFIRM)[4:] == ["RUNNING"] * 2
+    run.end_all(1)
+    assert run.fill() is Nothing.EVER
+    assert gpu_hours(run.sweep.spec, store.spent(run.sweep.id)).used == pytest.approx(32)
+
+
+def test_new_points_for_which_there_is_no_room_do_not_begin(store: Store, tmp_path: Path) -> None:
+    run = Run(store, tmp_path, **budget(8 + 8 * 2))
+    run.fill()
+    run.end_all(1)
+    run.fill()
+    run.end_all(1)
+    run.fill()
+    run.extend({"space": {"loss.beta1": [0, 0.5, 1, 2]}, "budget": {"max_gpu_hours": 24 + 2 + 2 * 2}})
+    run.fill()
+    run.end_all(1)
+    assert run.fill() is Nothing.EVER
+    assert run.states(Stage.TUNE)[8:] == ["SUCCEEDED", "CANCELLED"]
 
 
 def test_a_trial_that_began_keeps_its_place_through_crashes(store: Store, tmp_path: Path) -> None:

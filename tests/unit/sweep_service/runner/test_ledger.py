@@ -499,6 +499,69 @@ def test_an_extension_is_heard_while_the_sweep_runs(store: Store, tmp_path: Path
     assert [store.get_trial(job.trial_id).seed for job in others] == [0, 0, 1]
 
 
+def train_all(ledger: Ledger) -> list[Job]:
+    """Train what the sweep needs, one trial after the other, and return it in this order."""
+    jobs = list[Job]()
+    while isinstance(job := ledger.next_job(str(len(jobs))), Job):
+        evaluation = {"type": "evaluation", "time": 1.0, "step": 8, "metrics": {"eval/avg_at_k": 0.5}}
+        ledger.report(str(len(jobs)), result_of(lines_of([evaluation])))
+        ledger.complete(str(len(jobs)), {"ending": "SUCCEEDED", "message": None})
+        jobs.append(job)
+    assert job is Nothing.EVER
+    return jobs
+
+
+def extended_after_its_end(store: Store, fence: Fence, home: Path, extension: dict[str, Any]) -> Ledger:
+    """Extend a sweep that has SUCCEEDED, and return the ledger of its next runner."""
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    store.set_sweep_state(fence, SweepState.SUCCEEDED)
+    store.release_lease(fence)
+    assert SweepService(store, Settings(home=home)).extend(fence.sweep_id, extension).state is SweepState.QUEUED
+    taken = store.claim("second", 3600)
+    assert taken is not None
+    fence = Fence(taken.id, taken.epoch)
+    store.set_sweep_state(fence, SweepState.RUNNING)
+    return ledger_of(store, fence, home)
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_sweep_that_has_ended_trains_the_points_of_its_new_values_once(store: Store, tmp_path: Path) -> None:
+    """The baseline, of beta1 = beta2 = 0, becomes a point, and what was fixed is swept."""
+    sweep, fence = start(store, seeds={"tune": [0, 1]})
+    before = train_all(ledger_of(store, fence, tmp_path))
+    old = store.list_configs(sweep.id)
+    wider = {"space": {"loss.beta1": [0, 0.5, 0.75], "loss.beta2": [1, 0]}}
+    jobs = train_all(extended_after_its_end(store, fence, tmp_path, wider))
+    configs = store.list_configs(sweep.id)
+    assert [(config.id, config.number, config.params) for config in configs[: len(old)]] == [
+        (config.id, config.number, config.params) for config in old
+    ]
+    assert configs[0].roles == ("baseline", "space")
+    points = [(config.params["loss.beta1"], config.params["loss.beta2"]) for config in configs]
+    assert sorted(points) == [(beta1, beta2) for beta1 in (0, 0.5, 0.75) for beta2 in (0, 1)]
+    trials = store.list_trials(sweep.id)
+    assert [job.trial_id for job in jobs] == [trial.id for trial in trials[len(before) :]]
+    assert {(trial.config_id, trial.seed) for trial in trials} == {(c.id, seed) for c in configs for seed in (0, 1)}
+    assert len(trials) == 2 * len(configs)
+    assert {trial.state for trial in trials} == {TrialState.SUCCEEDED}
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_search_that_runs_or_has_ended_gets_more_configs(store: Store, tmp_path: Path) -> None:
+    search = {"strategy": "random", "num_configs": 1}
+    space = {"loss.beta1": {"type": "float", "low": 0, "high": 1}, "loss.beta2": 1}
+    sweep, fence = start(store, space=space, search=search, seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}})
+    ledger = ledger_of(store, fence, tmp_path)
+    first = given(ledger.next_job("a"))
+    SweepService(store, Settings(home=tmp_path)).extend(sweep.id, {"search": {"num_configs": 3}})
+    ledger.complete("a", {"ending": "SUCCEEDED", "message": None})
+    jobs = [first, *train_all(ledger)]
+    assert len(jobs) == 1 + 3 + 2  # the baseline, the points, and the best one confirmed with the baseline
+    more = train_all(extended_after_its_end(store, fence, tmp_path, {"search": {"num_configs": 5}}))
+    assert [job.config["seed"] for job in more] == [0, 0]  # all are equal, so the best one is still the best
+    assert sum("space" in config.roles for config in store.list_configs(sweep.id)) == 5
+
+
 def test_a_sweep_that_only_fails_begins_no_other_trial(store: Store, tmp_path: Path) -> None:
     sweep, fence = start(store, retries={"max_failed_trials": 2})
     ledger = ledger_of(store, fence, tmp_path, slots=3)

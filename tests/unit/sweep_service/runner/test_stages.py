@@ -42,6 +42,42 @@ def curves(trials: list[Trial], values: dict[str, float]) -> list[Curve]:
     ]
 
 
+def fraction(config: Config) -> float:
+    """An objective of a config that only its training decides."""
+    return int(config.id.removeprefix("cfg_"), 16) / 16**12
+
+
+def run_on(sweep: Sweep, configs: list[Config], trials: list[Trial]) -> tuple[list[Config], list[Trial]]:
+    """Let a sweep go on until nothing follows; every trial succeeds with its config's `fraction`."""
+    trials = ended(trials)
+    while records := next_records(sweep, configs, trials, curves(trials, {c.id: fraction(c) for c in configs})):
+        by_id = {config.id: config for config in configs} | {config.id: config for config in records[0]}
+        configs, trials = list(by_id.values()), [*trials, *ended(records[1])]
+        pairs = [(trial.config_id, trial.seed, trial.stage) for trial in trials]
+        assert len(set(pairs)) == len(pairs)
+        assert [trial.number for trial in trials] == list(range(len(trials)))
+        assert [config.number for config in configs] == list(range(len(configs)))
+    return configs, trials
+
+
+def given_more(sweep: Sweep, **more: Any) -> Sweep:
+    spec = parse_spec(extended(sweep.spec, Extension.model_validate(more)))
+    return sweep.model_copy(update={"spec": spec, "generation": sweep.generation + 1})
+
+
+def tuned(trials: list[Trial]) -> set[tuple[str, int]]:
+    return {(trial.config_id, trial.seed) for trial in trials if trial.stage is Stage.TUNE}
+
+
+def confirmed(trials: list[Trial]) -> set[tuple[str, int]]:
+    return {(trial.config_id, trial.seed) for trial in trials if trial.stage is Stage.CONFIRM}
+
+
+def contents(configs: list[Config]) -> dict[str, Any]:
+    """What configs are, whatever their order; a matched baseline of an earlier choice is left out."""
+    return {c.id: (set(c.roles), c.params, c.training) for c in configs if c.roles != (Role.MATCHED,)}
+
+
 def test_a_grid_without_a_confirm_stage_is_done_when_its_trials_are() -> None:
     sweep, configs, trials = sweep_of()
     assert next_records(sweep, configs, trials, []) is None
@@ -164,3 +200,80 @@ def test_new_seeds_of_a_sweep_that_is_done_give_exactly_their_trials() -> None:
         assert numbers == list(range(len(trials), len(trials) + len(new)))
         trials = ended([*trials, *new])
     assert next_records(sweep, configs, trials, curves(trials, values)) is None
+
+
+WIDER: dict[str, Any] = {
+    "more of a list": {"loss.beta1": [0, 0.5, 0.75, 1], "loss.beta2": 1},
+    "fixed before": {"loss.beta1": [0, 0.5, 1], "loss.beta2": [0, 1]},
+    "both, and the baseline becomes a point": {"loss.beta1": [0, 0.25, 0.5, 1], "loss.beta2": [0, 0.5, 1]},
+}
+
+
+@pytest.mark.parametrize("space", WIDER.values(), ids=WIDER)
+@pytest.mark.parametrize("done", [False, True])
+def test_a_grid_that_is_given_more_values_is_the_grid_that_had_them_from_the_start(
+    space: dict[str, Any], done: bool
+) -> None:
+    stages = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [7, 8]}}}
+    sweep, configs, trials = sweep_of(**stages)
+    if done:
+        configs, trials = run_on(sweep, configs, trials)
+    more, after = run_on(given_more(sweep, space=space), configs, trials)
+    whole, at_once = run_on(*sweep_of(**stages, space=space))
+    assert after[: len(trials)] == ended(trials)
+    assert [config.id for config in more[: len(configs)]] == [config.id for config in configs]
+    assert contents(more) == contents(whole)
+    assert tuned(after) == tuned(at_once)
+    assert confirmed(after) >= confirmed(at_once)
+    assert confirmed(after) - confirmed(at_once) <= confirmed(trials)
+    roles = {config.id: config.roles for config in more}
+    assert all(Role.BASELINE in roles[config.id] for config in more if Role.BASELINE in config.roles)
+
+
+def test_a_matched_baseline_that_becomes_a_point_is_tuned_like_the_others() -> None:
+    space = {"loss.beta1": [0.5], "loss.beta2": 0, "loss.epsilon": [0.2, 0.3]}
+    stages = {"seeds": {"tune": [0], "confirm": {"top_k": 2, "seeds": [7]}}}
+    sweep, configs, trials = sweep_of(space=space, **stages)
+    best = max((c for c in configs if Role.SPACE in c.roles), key=fraction)
+    configs, trials = run_on(sweep, configs, trials)
+    (matched,) = [config for config in configs if Role.MATCHED in config.roles]
+    assert matched.params["loss.epsilon"] == best.params["loss.epsilon"]
+    wider = {"loss.beta1": [0.5, 0]}
+    more, after = run_on(given_more(sweep, space=wider), configs, trials)
+    assert {(config.params["loss.beta1"], config.params["loss.epsilon"]) for config in more} >= {(0, 0.2), (0, 0.3)}
+    assert (matched.id, 0) in tuned(after)
+    assert contents(more) == contents(run_on(*sweep_of(space=space | wider, **stages))[0])
+
+
+@pytest.mark.parametrize("confirm", [None, {"top_k": 1, "seeds": [7]}])
+@pytest.mark.parametrize("space", [{"loss.beta1": BETA}, {"loss.beta1": [0, 0.5, 1], "loss.beta2": [0, 0.5, 1]}])
+def test_a_random_search_that_is_given_more_configs_draws_those_that_it_would_have_drawn(
+    space: dict[str, Any], confirm: dict[str, Any] | None
+) -> None:
+    def search(number: int) -> dict[str, Any]:
+        drawn = {"strategy": "random", "num_configs": number, "seed": 3}
+        return {"space": space, "search": drawn, "seeds": {"tune": [0, 1], "confirm": confirm}}
+
+    sweep, configs, trials = sweep_of(**search(3))
+    configs, trials = run_on(sweep, configs, trials)
+    more, after = run_on(given_more(sweep, search={"num_configs": 7}), configs, trials)
+    whole, at_once = run_on(*sweep_of(**search(7)))
+    assert after[: len(trials)] == trials
+    assert contents(more) == contents(whole)
+    assert sum(Role.SPACE in config.roles for config in more) == 7
+    assert tuned(after) == tuned(at_once)
+    assert confirmed(after) >= confirmed(at_once)
+
+
+def test_tpe_goes_on_from_its_rows_while_confirm_trials_run() -> None:
+    search = {"strategy": "tpe", "num_configs": 12}
+    stages = {"seeds": {"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}}}
+    sweep, configs, trials = sweep_of(space={"loss.beta1": BETA}, search=search, **stages)
+    configs, trials = run_on(sweep, configs, trials)
+    sweep = given_more(sweep, search={"num_configs": 13})
+    running = [t.model_copy(update={"state": TrialState.RUNNING}) if t.stage is Stage.CONFIRM else t for t in trials]
+    values = {config.id: fraction(config) for config in configs}
+    proposed = [next_records(sweep, configs, some, curves(some, values)) for some in (trials, running)]
+    assert [len(records[1]) if records else 0 for records in proposed] == [1, 1]
+    assert len({records[0][0].id for records in proposed if records}) == 1
+    assert next_records(sweep, configs, trials, curves(trials, values), may_propose=False) is None

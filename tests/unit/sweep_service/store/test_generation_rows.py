@@ -3,8 +3,10 @@
 import pytest
 
 from sweep_service.errors import Conflict
+from sweep_service.intake.spec_check import parse_spec
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.extension import Extension, extended
 from sweep_service.sweep.records import SweepState, TrialState
 from tests import stored_sweeps as sweeps
 
@@ -60,3 +62,12 @@ def test_a_sweep_that_is_being_deleted_is_not_extended(store: Store) -> None:
     ended = store.get_sweep(sweep.id)
     with pytest.raises(Conflict, match="archived"):
         store.give_more(ended, ended.spec, [], "sweep.extended", {})
+
+
+def test_runs_are_named_anew_once_a_parameter_that_was_fixed_is_swept(store: Store) -> None:
+    sweep, _ = sweeps.start(store)
+    for space, anew in (({"loss.beta1": [0, 0.5, 1]}, []), ({"loss.beta2": [1, 0]}, [sweep.id])):
+        present = store.get_sweep(sweep.id)
+        spec = parse_spec(extended(present.spec, Extension.model_validate({"space": space})))
+        store.give_more(present, spec, [], "sweep.extended", {})
+        assert store.projections_requested() == anew

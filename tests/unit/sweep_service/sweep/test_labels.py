@@ -4,6 +4,7 @@ import pytest
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.labels import (
+    config_label,
     config_labels,
     differing_names,
     equals_text,
@@ -13,6 +14,7 @@ from sweep_service.sweep.labels import (
     value_text,
 )
 from sweep_service.sweep.plan import first_records
+from sweep_service.sweep.records import Role
 
 
 @pytest.mark.parametrize(
@@ -118,3 +120,10 @@ def test_comparators_with_other_bounds_have_labels_of_their_own() -> None:
     labels = config_labels([*configs, other], ["loss.beta1"])
     assert labels[dapo.id] == "DAPO (epsilon_high=0.28)"
     assert labels["cfg_other"] == "DAPO (epsilon_high=0.3)"
+
+
+def test_a_point_that_is_a_matched_baseline_too_is_named_as_a_point() -> None:
+    configs, _ = first_records(parse_spec({"name": "a", "space": {"loss.beta1": [0, 0.5]}}), "swp")
+    orders = [(Role.SPACE, Role.MATCHED), (Role.MATCHED, Role.SPACE)]
+    points = [configs[2].model_copy(update={"roles": roles}) for roles in orders]
+    assert [config_label(point, ["loss.beta1"]) for point in points] == ["β1=0"] * 2

@@ -237,3 +237,21 @@ def test_whatever_happened_numbers_are_finite(name: str, tune: list[int], confir
         assert verdict.outcome in (Outcome.EXPLORATORY, Outcome.INSUFFICIENT)
     elif len(confirm) < 3:
         assert verdict.outcome is Outcome.INSUFFICIENT
+
+
+def test_of_several_matched_baselines_that_of_the_best_config_is_compared() -> None:
+    """A sweep that was given more after its confirm stage may have another best config, with another baseline."""
+    space = {"loss.beta1": [0.5], "loss.beta2": 1.0, "loss.epsilon": [0.25, 0.3]}
+    inputs = sweep_inputs({"space": space, "seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11]}}})
+    (matched,) = [config for config in inputs.configs if Role.MATCHED in config.roles]
+    epsilon = 0.3 if matched.params["loss.epsilon"] == 0.25 else 0.25
+    loss = matched.training["loss"] | {"epsilon_low": epsilon, "epsilon_high": epsilon}
+    stale = matched.model_copy(update={"id": "cfg_stale", "training": matched.training | {"loss": loss}})
+    trials = [trial for trial in inputs.trials if trial.config_id == matched.id]
+    copies = [trial.model_copy(update={"id": f"{trial.id}x", "config_id": stale.id}) for trial in trials]
+    series = {copy.id: inputs.series[trial.id] for copy, trial in zip(copies, trials, strict=True)}
+    configs = [stale if config is matched else config for config in inputs.configs]
+    configs.append(matched.model_copy(update={"number": len(configs)}))
+    more = replace(inputs, configs=tuple(configs), trials=(*inputs.trials, *copies), series={**inputs.series, **series})
+    compared = [c.comparator_id for c in build(more).comparisons if c.comparator_role is Role.MATCHED]
+    assert compared == [matched.id]

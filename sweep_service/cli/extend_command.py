@@ -1,0 +1,115 @@
+"""The command that gives a submitted sweep more: configs, seeds, other limits."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from search_spaces.distributions import Scalar
+from sweep_service.cli.arguments import Json, connect, find_sweep
+from sweep_service.cli.output import print_json, say
+from sweep_service.errors import Conflict
+from sweep_service.sweep.spec import SweepSpec
+from trainers.yaml_text import YamlError, read_yaml
+
+
+def extend(
+    sweep: Annotated[str, typer.Argument(help="The sweep's id, a part of it, or its name.")],
+    confirm_seeds: Annotated[int, typer.Option(min=0, max=1000, help="So many more confirm seeds.")] = 0,
+    tune_seeds: Annotated[int, typer.Option(min=0, max=1000, help="So many more tune seeds.")] = 0,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Confirm so many configs, all together.")] = None,
+    configs: Annotated[
+        int | None, typer.Option(min=1, help="Try so many configs, all together; for random and tpe.")
+    ] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE,…", help="More values of a parameter of a grid. May be repeated."),
+    ] = None,
+    max_parallel: Annotated[int | None, typer.Option(min=1, help="Trials at a time; running ones go on.")] = None,
+    max_gpu_hours: Annotated[float | None, typer.Option(help="New budget of the sweep, all together.")] = None,
+    max_trial_hours: Annotated[float | None, typer.Option(help="New limit of one trial.")] = None,
+    json: Json = False,
+) -> None:
+    """Give a sweep more configs, more seeds, a larger top_k, or other limits.
+
+    One that runs goes on with them. One that has SUCCEEDED or FAILED goes on, too: only what is new is trained, and
+    its report is built anew. What has been trained stays as it is.
+
+    [bold]sweeps extend demo --confirm-seeds 2[/bold]
+    [bold]sweeps extend demo --values loss.beta1=0.75,0.9[/bold]
+    """
+    with connect() as client:
+        sweep_id = find_sweep(client, sweep)
+        spec = client.get(sweep_id).spec
+        if (confirm_seeds or top_k is not None) and spec.seeds.confirm is None:
+            raise Conflict(f"sweep {sweep_id} has no confirm stage; submit a sweep with seeds.confirm")
+        hours = {"max_gpu_hours": max_gpu_hours, "max_trial_hours": max_trial_hours}
+        parts = {
+            "space": _more_values(spec, values or ()),
+            "search": _settings(num_configs=configs),
+            "seeds": _more_seeds(spec, tune_seeds, confirm_seeds, top_k),
+            "budget": _settings(**hours),
+            "resources": _settings(max_parallel=max_parallel),
+        }
+        extension = {name: part for name, part in parts.items() if part}
+        if not extension:
+            raise typer.BadParameter("say what the sweep gets, such as --confirm-seeds 2")
+        view = client.extend(sweep_id, extension)
+    say(f"{view.name} {sweep_id} is extended and {view.state}; follow it: sweeps watch {sweep_id}")
+    if json:
+        print_json(view)
+
+
+def _settings(**settings: float | None) -> dict[str, float]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _more_seeds(spec: SweepSpec, tune: int, confirm: int, top_k: int | None) -> dict[str, Any]:
+    """Return the seeds of a sweep with so many more; the new ones follow its largest one."""
+    confirmed = spec.seeds.confirm.seeds if spec.seeds.confirm else ()
+    used = [*spec.seeds.tune, *confirmed]
+    of_confirm: dict[str, Any] = _settings(top_k=top_k)
+    if confirm:
+        of_confirm["seeds"] = [*confirmed, *_unused(confirm, used)]
+        used = [*used, *of_confirm["seeds"]]
+    seeds: dict[str, Any] = {"confirm": of_confirm} if of_confirm else {}
+    return seeds | ({"tune": [*spec.seeds.tune, *_unused(tune, used)]} if tune else {})
+
+
+def _unused(number: int, used: Sequence[int]) -> list[int]:
+    """Return so many seeds that a sweep does not have yet: those that follow its largest one."""
+    first = max(used) + 1
+    return list(range(first, first + number))
+
+
+def _more_values(spec: SweepSpec, options: Sequence[str]) -> dict[str, list[Scalar]]:
+    """Return the values of each named parameter with those of before first, as far as a grid lists these."""
+    more: dict[str, list[Scalar]] = {}
+    for option in options:
+        name, values = _named_values(option)
+        more.setdefault(name, []).extend(values)
+    before = _values_of(spec)
+    return {name: list(dict.fromkeys([*before.get(name, ()), *values])) for name, values in more.items()}
+
+
+def _values_of(spec: SweepSpec) -> Mapping[str, list[Scalar]]:
+    """Return the values of a grid's parameters; none of a search that draws, whose space stays as it is."""
+    if spec.search.strategy != "grid":
+        return {}
+    return {name: [values.at(index) for index in range(values.size or 0)] for name, values in spec.space.root.items()}
+
+
+def _named_values(option: str) -> tuple[str, list[Scalar]]:
+    """Read `loss.beta1=0.75,0.9`, in which values are written as in a spec.
+
+    Raises: typer.BadParameter.
+    """
+    name, _, text = option.partition("=")
+    try:
+        values = read_yaml(f"[{text}]", option)
+    except YamlError as error:
+        raise typer.BadParameter(str(error), param_hint="--values") from error
+    if not name or not values or any(isinstance(value, list | dict) for value in values):
+        wanted = "give a parameter of the space and its new values, such as loss.beta1=0.75,0.9"
+        raise typer.BadParameter(f"{option!r}: {wanted}", param_hint="--values")
+    return name, values
