@@ -3,7 +3,7 @@
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 from ray import tune
@@ -64,9 +64,10 @@ def _run_trials(
         *([] if sweep.has_trained else [Need("a trial", spec.resources, "/resources", lambda: slots.fit(1, 0))]),
         *([Need.of_evaluation(sweep, lambda: slots.fit(0, 1))] if sweep.benchmarks else []),
     ]
-    for need in needs:
-        if not need.wait(store, fence, sweep, lease, wishes):
-            return None if wishes.interruption else need.unmet
+    if unmet := _unmet(needs, store, fence, sweep, lease, wishes):
+        return unmet
+    if wishes.interruption:
+        return None
     stage = ProbeStage(store, settings, fence, lease, wishes, slots.nodes)
     lease.abandon = stage.kill_trainer
     if end := stage.run():
@@ -80,6 +81,8 @@ def _run_trials(
         lease.beat()
         if nothing is None:
             _run_tune(sweep, fence, settings, ledger, lease, wishes)
+        elif unmet := _unmet(needs, store, fence, sweep, lease, wishes):  # a node may have gone meanwhile
+            return unmet
         else:
             time.sleep(ASK_EVERY_S)
     if wishes.interruption:
@@ -132,6 +135,15 @@ class Need(NamedTuple):
                 time.sleep(0.5)
         store.say_what_delays(fence, None)
         return self.is_met()
+
+
+def _unmet(
+    needs: Sequence[Need], store: Store, fence: Fence, sweep: Sweep, lease: Lease, wishes: Wishes
+) -> SweepEnd | None:
+    """Wait until the cluster has room for each of these; return the sweep's end if it may wait no longer."""
+    return next(
+        (n.unmet for n in needs if not n.wait(store, fence, sweep, lease, wishes) and not wishes.interruption), None
+    )
 
 
 def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, lease: Lease, wishes: Wishes) -> None:

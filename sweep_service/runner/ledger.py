@@ -48,6 +48,10 @@ MAX_LOSSES: Final = 10
 """Number of attempts of a trial that may be lost in a row before one gets further."""
 
 
+def _last(works: Sequence[Work]) -> Work:
+    return max(works, key=lambda work: work.number)
+
+
 class Nothing(Enum):
     """Reason why no trial is handed out."""
 
@@ -371,17 +375,16 @@ class Ledger:
             running.stored_s = held_s
 
     def yield_slots(self) -> None:
-        """Choose a trial to be paused if it is another sweep's turn, which waits, and the trial has run for long."""
-        turn_s, trials = 60 * self._settings.turn_minutes, [*self._running.values()]
-        may_yield = [one.work for one in trials if isinstance(one.work, Trial) and one.held_s >= turn_s]
-        if all(work.id in self._wishes.yielding for work in may_yield):
-            return
-        freeing = [self._part(one.work) for one in trials if one.work.id in self._wishes.yielding]
-        if first := self._turns.comes_first(freeing):
-            last = max(
-                (work for work in may_yield if work.id not in self._wishes.yielding), key=lambda work: work.number
-            )
-            self._wishes.yielding[last.id] = first.name
+        """Choose what gives its slot back: a trial that has run for long, for another sweep, or what has no node."""
+        yielding, turn_s = self._wishes.yielding, 60 * self._settings.turn_minutes
+        goes_on = [one for one in self._running.values() if one.work.id not in yielding]
+        long = [one.work for one in goes_on if isinstance(one.work, Trial) and one.held_s >= turn_s]
+        freeing = [self._part(one.work) for one in self._running.values() if one.work.id in yielding]
+        if long and (first := self._turns.comes_first(freeing)):
+            yielding[_last(long).id] = f"it has saved and waits, because it is the turn of sweep {first.name}"
+        unplaced = [one.work for one in goes_on if one.waits_for_place]
+        if unplaced and self._turns.is_overdrawn():
+            yielding[_last(unplaced).id] = "it waits again, because the node for it went away before it began"
 
     def is_wanted(self, name: str) -> bool:
         """Whether an attempt may go on: neither its sweep nor its trial is to end, nor is it another sweep's turn."""

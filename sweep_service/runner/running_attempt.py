@@ -1,5 +1,6 @@
 """Attempts under way, as the ledger knows them from their actors' reports."""
 
+import time
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -9,6 +10,8 @@ from sweep_service.sweep.records import Attempt, Work
 SILENT_S: Final = 300.0
 """Seconds without a report after which an actor hangs, which reports every second; removing old files may take long."""
 _LOOK_EVERY_S: Final = 10.0
+PLACED_WITHIN_S: Final = 10.0
+"""Seconds after which a look is worth it whether there is a place for an actor that has not reported."""
 
 
 @dataclass
@@ -38,6 +41,11 @@ class RunningAttempt:
 
     def __post_init__(self) -> None:
         self.vigil = Vigil(self._shows_life, SILENT_S, _LOOK_EVERY_S)
+
+    @property
+    def waits_for_place(self) -> bool:
+        """Whether it was handed out seconds ago, and no actor has reported: Ray may have no place for it."""
+        return self.actor is None and time.time() - self.attempt.started_at > PLACED_WITHIN_S
 
     def _shows_life(self) -> bool:
         """Whether the actor has reported since the last look, or has not begun to: it may wait for its place."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import Attempt
-from sweep_service.sweep.shares import Node, Part, Share, has_to_yield, is_turn_of, waiting_text
+from sweep_service.sweep.shares import Node, Part, Share, fit, has_to_yield, is_turn_of, waiting_text
 
 ASK_EVERY_S: Final = 0.5
 SAY_AFTER_S: Final = 10.0
@@ -14,7 +14,7 @@ SAY_AFTER_S: Final = 10.0
 GIVE_WAY_AFTER_S: Final = 5.0
 """Seconds without anything that runs after which a runner ends, if a sweep that is delayed much more has none."""
 YIELD_EVERY_S: Final = 5.0
-"""Seconds between two looks whether a trial that runs is to be paused for another sweep's turn."""
+"""Seconds between two looks whether trials are to give their slots back."""
 
 
 class Turns:
@@ -29,7 +29,7 @@ class Turns:
         self, store: Store, fence: Fence, nodes: Callable[[], Sequence[Node]], give_way: Callable[[], None]
     ) -> None:
         self._store, self._fence, self.nodes, self._give_way = store, fence, nodes, give_way
-        self._asked_at = self._yielded_at = float("-inf")
+        self._asked_at = self._yielded_at = self._overdrawn_at = float("-inf")
         self._since: float | None = None
         self.delay: str | None = None
         """What the sweep waits for, in words, once it has waited long."""
@@ -101,6 +101,13 @@ class Turns:
             return None
         self._yielded_at = time.monotonic()
         return has_to_yield(self._fence.sweep_id, freeing, self._store.shares(), self.nodes())
+
+    def is_overdrawn(self) -> bool:
+        """Whether sweeps hold more than the cluster has, since a node went away; False also between two looks."""
+        if time.monotonic() - self._overdrawn_at < YIELD_EVERY_S:
+            return False
+        self._overdrawn_at = time.monotonic()
+        return not fit([part for share in self._store.shares() for part in share.held], self.nodes())
 
     def _is_ahead_of_unclaimed(self, shares: Sequence[Share]) -> bool:
         """Whether a sweep without a runner is delayed so much more that a start of one is worth it."""

@@ -62,7 +62,7 @@ class Wishes:
         self.stops: Mapping[str, bool] = {}
         """The trials that the user wants stopped while the sweep goes on, and whether each one's result counts."""
         self.yielding = dict[str, str]()
-        """The trials that are being paused for another sweep's turn, and the name of that sweep."""
+        """The trials and evaluations that give their slots back while the sweep goes on, and what is said of each."""
         self._interruption: Interruption | None = None
         self._read_at = float("-inf")
 
@@ -89,10 +89,8 @@ class Wishes:
             return Halt(interruption.ending, interruption.save_within_s)
         if (counts := self.stops.get(work_id)) is not None:
             return Halt(Stop.by_hand(counts=counts).ending, SAVE_WITHIN_S)
-        if (other := self.yielding.get(work_id)) is not None:
-            return Halt(
-                Ending.PAUSED, SAVE_WITHIN_S, f"it has saved and waits, because it is the turn of sweep {other}"
-            )
+        if (message := self.yielding.get(work_id)) is not None:
+            return Halt(Ending.PAUSED, SAVE_WITHIN_S, message)
         return None
 
     @property

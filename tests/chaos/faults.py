@@ -5,8 +5,8 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -80,16 +80,23 @@ def stop(role: str, installation: Installation, rng: random.Random) -> Strike | 
 
 def fill_disk(installation: Installation, rng: random.Random) -> Strike | None:
     """Leave no byte free on the disk below the home for some seconds."""
-    filler, stopped, lasts_s = installation.home / "filler", threading.Event(), rng.uniform(*_LACKS_S)
+    lasts_s, filled = rng.uniform(*_LACKS_S), ExitStack()
+    filled.enter_context(full(installation.home / "filler"))
+    return Strike("full disk", f"the disk is full for {lasts_s:.0f} s", undo=filled.close, lasts_s=lasts_s)
+
+
+@contextmanager
+def full(filler: Path) -> Generator[None]:
+    """Leave no byte free on the disk on which this file is made."""
+    stopped = threading.Event()
     thread = threading.Thread(target=_fill, args=(filler, stopped), daemon=True)
     thread.start()
-
-    def free() -> None:
+    try:
+        yield
+    finally:
         stopped.set()
         thread.join()
         filler.unlink(missing_ok=True)
-
-    return Strike("full disk", f"the disk is full for {lasts_s:.0f} s", undo=free, lasts_s=lasts_s)
 
 
 def lock_database(installation: Installation, rng: random.Random) -> Strike | None:

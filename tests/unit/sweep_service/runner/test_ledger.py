@@ -478,6 +478,36 @@ def test_a_trial_that_has_run_for_long_yields_its_slot_to_a_sweep_that_waits(
     assert given(one.next_job("d")).trial_id == second.trial_id
 
 
+def test_what_was_handed_out_to_a_node_that_went_away_waits_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.runner.turns.YIELD_EVERY_S", -1.0)
+    _, fence = start(store)
+    ledger = ledger_of(store, fence, tmp_path, slots=9)
+    nodes: list[dict[str, float]] = [{"CPU": 2.0}]
+    monkeypatch.setattr(ledger._turns, "nodes", lambda: nodes)
+    jobs = {name: given(ledger.next_job(name)) for name in "ab"}
+    nodes[:] = [{"CPU": 1.0}]
+    ledger.yield_slots()
+    assert ledger.is_wanted("b")  # it was handed out a moment ago
+    monkeypatch.setattr(running_attempt, "PLACED_WITHIN_S", -1.0)
+    nodes[:] = [{"CPU": 2.0}]
+    ledger.yield_slots()
+    assert ledger.is_wanted("b")  # there is room: an actor may be slow to start
+    nodes[:] = [{"CPU": 1.0}]
+    ledger.report("a", {"actor": json.dumps(["elsewhere", 7, 1.5])})
+    ledger.yield_slots()
+    assert (ledger.is_wanted("a"), ledger.is_wanted("b"), ledger.is_saving("b")) == (True, False, False)
+    ledger.complete("b", None)
+    trial = store.get_trial(jobs["b"].trial_id)
+    assert (trial.state, trial.message) == (
+        TrialState.PENDING,
+        "it waits again, because the node for it went away before it began",
+    )
+    ledger.yield_slots()
+    assert ledger.is_wanted("a")
+
+
 def test_no_more_than_max_parallel_run_whatever_fits(store: Store, tmp_path: Path) -> None:
     _, fence = start(store, resources={"max_parallel": 1})
     ledger = ledger_of(store, fence, tmp_path, slots=9)
