@@ -116,9 +116,9 @@ def measuring(store: Store, sweep_id: str) -> Evaluation | None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("victim", ["process", "actor", "runner"])
-def test_an_evaluation_that_is_killed_goes_on_and_ends_as_undisturbed(
-    settings: Settings, store: Store, ray: Mapping[str, str], victim: str
+@pytest.mark.parametrize("disturbed", ["process", "actor", "runner", "pause"])
+def test_an_evaluation_that_is_killed_or_paused_goes_on_and_ends_as_undisturbed(
+    settings: Settings, store: Store, ray: Mapping[str, str], disturbed: str
 ) -> None:
     many = {"names": ["expressions", "arithmetic"], "samples": 120, "longest": 64}  # so that there is time to kill
     undisturbed = submit_and_claim(store, measured_sweep(benchmarks=many))
@@ -135,13 +135,20 @@ def test_an_evaluation_that_is_killed_goes_on_and_ends_as_undisturbed(
         wait_until("a trained model is measured", is_found)
         assert found
         evaluation = found[0]
-        if victim != "runner":
-            kill(store, evaluation, victim)
+        if disturbed in ("process", "actor"):
+            kill(store, evaluation, disturbed)
+            assert process.wait(PATIENT_S) == 0
+        elif disturbed == "pause":
+            store.request_pause(fence.sweep_id)
             assert process.wait(PATIENT_S) == 0
         else:
             process.kill()
             process.wait(PATIENT_S)
-    if victim == "runner":
+    if disturbed == "pause":
+        assert store.get_sweep(fence.sweep_id).state is SweepState.PAUSED
+        assert not store.list_attempts(fence.sweep_id, running_only=True)
+        store.request_resume(fence.sweep_id)
+    if disturbed in ("runner", "pause"):
         store.release_lease(fence)
         taken = store.claim("next", 60)
         assert taken is not None
