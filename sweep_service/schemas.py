@@ -133,7 +133,9 @@ class DeletionView(Timed, View):
 class VerdictView(Timed, View):
     """The report's verdict on the best config."""
 
-    outcome: str = Field(description="BETTER, TIED, WORSE, INSUFFICIENT or EXPLORATORY, as the report defines them.")
+    outcome: str = Field(
+        description="BETTER, WORSE, EQUIVALENT, UNDECIDED, INSUFFICIENT or EXPLORATORY, as the report defines them."
+    )
     sentence: str = Field(description="The verdict in words, with the difference and its interval where there is one.")
     config_id: str | None = Field(description="The config that was judged, if it was compared.")
     comparator_id: str | None = Field(description="The config that it was compared with.")

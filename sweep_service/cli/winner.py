@@ -11,7 +11,7 @@ from sweep_service.cli.output import fact_line, span
 from sweep_service.schemas import Best, Judged, SweepView
 from sweep_service.sweep.labels import equals_text
 
-_STYLES = {"BETTER": "bold green", "TIED": "bold cyan", "WORSE": "bold red"}
+_STYLES = {"BETTER": "bold green", "EQUIVALENT": "bold cyan", "UNDECIDED": "bold cyan", "WORSE": "bold red"}
 """Colour of a verdict; every other one is yellow."""
 
 

@@ -81,15 +81,15 @@ def _facts(inputs: ReportInputs) -> Facts:
     trials = _trial_rows(inputs, objectives, varied)
     rows = _config_rows(inputs, trials, varied)
     tune = selection_objectives(inputs.trials, objectives)
-    confirm = sweep.spec.seeds.confirm
+    confirm, relevant = sweep.spec.seeds.confirm, sweep.spec.objective.relevant
     candidates = [config.id for config in choose(inputs.configs, tune, confirm.top_k if confirm else 1)]
     unsteady = frozenset(t.config_id for t in trials if t.stage is Stage.CONFIRM and t.reward_collapsed)
     arms = confirmed_arms(inputs.configs, rows, unsteady, problem_rates(inputs))
-    comparisons = compare(arms, inputs.configs, rows, candidates, halves=inputs.halves)
+    comparisons = compare(arms, inputs.configs, rows, candidates, relevant=relevant, halves=inputs.halves)
     best = pick(candidates, rows)
-    verdict = judge(best, rows, comparisons, confirming=confirm is not None)
+    verdict = judge(best, rows, comparisons, relevant=relevant, confirming=confirm is not None)
     basis = interval_basis(verdict.comparison, inputs)
-    after = None if inputs.interim else next_purchase(verdict, rows, arms)
+    after = None if inputs.interim else next_purchase(verdict, rows, arms, relevant)
     return Facts(
         inputs=inputs,
         trials=trials,

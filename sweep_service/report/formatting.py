@@ -1,9 +1,12 @@
 """Numbers, intervals and counts as text, the same everywhere in the report."""
 
+import math
 from typing import Final
 
 NOTHING: Final = "\N{EN DASH}"
 """Text for a missing value."""
+_MOST_DIGITS: Final = 9
+"""Number of decimals from which a number counts as zero."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -21,15 +24,32 @@ def signed(value: float, digits: int = 3) -> str:
 
 
 def interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
-    """Write an interval like `[-0.030, 0.022]`; without bounds the text is empty."""
+    """Write an interval like `[-0.030, 0.022]`; without bounds the text is empty.
+
+    It has as many decimals as its width needs, and no bound is rounded onto zero.
+    """
     if low is None or high is None:
         return ""
-    return f"[{signed(low)}, {signed(high)}]" if sign else f"[{number(low)}, {number(high)}]"
+    write, digits = signed if sign else number, _digits(low, high)
+    return "[" + ", ".join(write(bound, max(digits, _digits_of(bound))) for bound in (low, high)) + "]"
 
 
 def estimate(value: float, low: float | None, high: float | None, *, sign: bool = False) -> str:
     """Write a number with its interval, like `0.842 [0.810, 0.874]`; without bounds, the number alone."""
-    return f"{signed(value) if sign else number(value)} {interval(low, high, sign=sign)}".strip()
+    digits = 3 if low is None or high is None else _digits(low, high)
+    text = signed(value, digits) if sign else number(value, digits)
+    return f"{text} {interval(low, high, sign=sign)}".strip()
+
+
+def _digits(low: float, high: float) -> int:
+    """Return the decimals with which half an interval's width has a digit that is not 0; three at least."""
+    return max(3, _digits_of((high - low) / 2))
+
+
+def _digits_of(value: float) -> int:
+    """Return the decimals up to a number's first digit that is not 0; three at least, and for what counts as zero."""
+    first = -math.floor(math.log10(abs(value))) if value else 0
+    return first if 3 < first < _MOST_DIGITS else 3
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:

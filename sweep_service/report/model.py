@@ -16,8 +16,9 @@ class Outcome(StrEnum):
     """What the numbers say about the best config of the space and its comparator."""
 
     BETTER = "BETTER"  # the whole interval of the difference lies above zero
-    TIED = "TIED"  # the interval contains zero: the two cannot be told apart
     WORSE = "WORSE"  # the whole interval lies below zero
+    EQUIVALENT = "EQUIVALENT"  # the interval contains zero, and nothing that the spec calls relevant
+    UNDECIDED = "UNDECIDED"  # the interval contains zero, and differences that would matter
     INSUFFICIENT = "INSUFFICIENT"  # too few results to say anything, or all of them equal
     EXPLORATORY = "EXPLORATORY"  # nothing was confirmed on fresh seeds: a ranking, not a finding
 

@@ -104,6 +104,13 @@ class Objective(SpecPart):
         default="eval/avg_at_k",
         description="avg@k and pass@k count right answers; reward_mean only where all trials have the same reward.",
     )
+    relevant: float = Field(
+        default=0.02,
+        gt=0,
+        le=1e9,
+        description="The smallest difference that matters, in units of the metric; the default is about what the "
+        "CE-GPPO paper reports between methods.",
+    )
     last: int = Field(default=3, ge=1, le=100, description="Mean over the last so many evaluations; never a maximum.")
     diverged: float = Field(
         default=0,

@@ -104,7 +104,7 @@ def test_from_model_folders_to_reports_and_exported_models(settings: Settings, t
             assert (sweep.state, sweep.message) == (SweepState.SUCCEEDED, None), name
             assert {trial.state for trial in client.trials(sweep_id)} == {TrialState.SUCCEEDED}, name
             report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=PATIENT_S))
-            outcomes = ("BETTER", "TIED", "WORSE") if SWEEPS[name][3] > 1 else ("INSUFFICIENT",)
+            outcomes = ("BETTER", "UNDECIDED", "WORSE") if SWEEPS[name][3] > 1 else ("INSUFFICIENT",)
             assert report.verdict.outcome in outcomes, report.verdict.sentence
             check_export(client, settings, sweep_id, tmp_path / f"{name}-best", SWEEPS[name])
 

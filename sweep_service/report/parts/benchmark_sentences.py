@@ -33,7 +33,7 @@ def _stance(difference: BenchmarkDifference, label: str, outcome: Outcome) -> st
     if difference.low is None:
         return f"decides nothing about {label} minus the baseline: {figures} without an interval, {seeds}."
     if not difference.shown:
-        how = "agrees with" if outcome is Outcome.TIED else "neither supports nor opposes"
+        how = "agrees with" if outcome in (Outcome.UNDECIDED, Outcome.EQUIVALENT) else "neither supports nor opposes"
         return f"{how} the verdict {outcome}: it cannot tell {label} from the baseline, {figures}, {seeds}."
     finding = f"{label} is shown to be {'better' if difference.difference > 0 else 'worse'} than the baseline on it, "
     supported = Outcome.BETTER if difference.difference > 0 else Outcome.WORSE

@@ -129,7 +129,7 @@ def _why(facts: Facts, row: ConfigRow) -> str:
     comparison = facts.verdict.comparison
     if comparison is None:
         return text
-    if facts.verdict.outcome is Outcome.TIED:
+    if facts.verdict.outcome in (Outcome.UNDECIDED, Outcome.EQUIVALENT):
         text += (
             f" It cannot be told apart from {comparison.comparator_label}; this is not a win. Where nothing else "
             f"speaks for it, prefer the simpler one: {comparison.comparator_label}."

@@ -41,7 +41,7 @@ def cautions(facts: Facts) -> list[Caution]:
         unequal_budget(facts),
         seed_disagreement(facts),
         evaluation_noise(facts),
-        underpowered(facts.verdict),
+        underpowered(facts.verdict, facts.inputs.sweep.spec.objective.relevant),
         _ended(trials, TrialState.DIVERGED, f"diverged and count as {sweep.spec.objective.diverged:g}", _DIVERGED),
         not_measured(facts),
         chosen_by_before(facts),

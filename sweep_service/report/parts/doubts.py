@@ -10,7 +10,7 @@ from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.formatting import count, number, signed
 from sweep_service.report.model import Caution, Comparison, Outcome, StageResult, TrialRow, Verdict
 from sweep_service.report.statistics.critical_values import POWER
-from sweep_service.report.statistics.differences import MIN_SEEDS, RELEVANT
+from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Stage
 
@@ -25,12 +25,12 @@ _EDGE: Final = 0.05
 _FEWEST_VALUES: Final = 3
 
 
-def underpowered(verdict: Verdict) -> Caution | None:
-    """Warn of a tie with too few seeds to find what people care about."""
+def underpowered(verdict: Verdict, relevant: float) -> Caution | None:
+    """Warn of an undecided comparison with too few seeds to find what matters, a difference of `relevant`."""
     comparison = verdict.comparison
-    if verdict.outcome is not Outcome.TIED or comparison is None or comparison.detectable is None:
+    if verdict.outcome is not Outcome.UNDECIDED or comparison is None or comparison.detectable is None:
         return None
-    if comparison.detectable <= RELEVANT:
+    if comparison.detectable <= relevant:
         return None
     text = (
         f"{count(comparison.num_seeds, 'confirm seed')} find a true difference of "
@@ -38,8 +38,8 @@ def underpowered(verdict: Verdict) -> Caution | None:
     )
     more = verdict.next
     if more is not None and (more.power or 0) >= POWER:
-        text += f" For {RELEVANT:g} it would take about {comparison.num_seeds + more.more_seeds} seeds."
-    rule = f"TIED, and a true difference of {RELEVANT:g} would be found with less than 80 % probability."
+        text += f" For {relevant:g} it would take about {comparison.num_seeds + more.more_seeds} seeds."
+    rule = f"UNDECIDED, and a true difference of {relevant:g} would be found with less than 80 % probability."
     return Caution(code="UNDERPOWERED", rule=rule, text=text)
 
 
@@ -54,7 +54,7 @@ def seed_disagreement(facts: Facts) -> Caution | None:
     if against and comparison.outcome in (Outcome.BETTER, Outcome.WORSE):
         figures = ", ".join(f"seed {seed}: {signed(delta)}" for seed, delta in against.items())
         texts.append(f"{len(against)} of {count(len(deltas), 'pair')} of seeds point the other way ({figures})")
-    apart = _far_off(deltas, _typical_spread(facts, comparison))
+    apart = _far_off(deltas, _typical_spread(facts, comparison), facts.inputs.sweep.spec.objective.relevant)
     if apart:
         figures = ", ".join(f"seed {seed}: {signed(deltas[seed])}" for seed in apart)
         texts.append(f"the median difference over seeds is {signed(median([*deltas.values()]))}, but {figures}")
@@ -65,7 +65,7 @@ def seed_disagreement(facts: Facts) -> Caution | None:
         "median absolute deviations away from the others'."
     )
     ids = {comparison.config_id, comparison.comparator_id}
-    seeds = {*apart, *(against if comparison.outcome is not Outcome.TIED else ())}
+    seeds = {*apart, *(against if comparison.outcome in (Outcome.BETTER, Outcome.WORSE) else ())}
     trials = [t.id for t in facts.trials if t.config_id in ids and t.stage is Stage.CONFIRM and t.seed in seeds]
     text = "; ".join(texts)
     return Caution(code="SEED_DISAGREEMENT", rule=rule, text=f"{text[:1].upper()}{text[1:]}.", trials=trials)
@@ -87,7 +87,7 @@ def _typical_spread(facts: Facts, comparison: Comparison) -> float:
     return _MAD_TO_SD * median(away) if away else 0.0
 
 
-def _far_off(deltas: Mapping[int, float], typical: float) -> list[int]:
+def _far_off(deltas: Mapping[int, float], typical: float, relevant: float) -> list[int]:
     """Return the seeds that stand apart from the others; the others' spread counts as at least the typical one."""
     if len(deltas) <= MIN_SEEDS:
         return []
@@ -96,7 +96,7 @@ def _far_off(deltas: Mapping[int, float], typical: float) -> list[int]:
         others = [other for key, other in deltas.items() if key != seed]
         middle = median(others)
         spread = max(typical, _MAD_TO_SD * median([abs(other - middle) for other in others]))
-        if abs(delta - middle) > max(APART * spread, RELEVANT):
+        if abs(delta - middle) > max(APART * spread, relevant):
             outliers.append(seed)
     return outliers
 

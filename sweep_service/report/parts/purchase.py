@@ -8,7 +8,7 @@ from typing import Final
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
 from sweep_service.report.statistics.critical_values import POWER, power
-from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, RELEVANT, Arm, Pairs
+from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Pairs
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts
 from sweep_service.sweep.records import Role
 
@@ -21,51 +21,56 @@ _SURE_DF: Final = 10
 """Degrees of freedom below which a variance is hardly known: its 95 % interval spans more than a factor of 6."""
 
 
-def next_purchase(verdict: Verdict, rows: Mapping[str, ConfigRow], arms: Sequence[Arm]) -> Purchase | None:
+def next_purchase(
+    verdict: Verdict, rows: Mapping[str, ConfigRow], arms: Sequence[Arm], relevant: float
+) -> Purchase | None:
     """Say what to train next; None if the question is decided, or if seeds alone cannot decide it.
 
-    Rows are all configs' results by id; arms are the confirmed configs.
+    Rows are all configs' results by id; arms are the confirmed configs; `relevant` is the smallest difference that
+    matters.
     """
     if verdict.outcome is Outcome.EXPLORATORY:
-        return _confirm_stage(rows)
+        return _confirm_stage(rows, relevant)
     comparison = verdict.comparison
-    if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE):
+    if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
-    return _more_seeds(comparison, rows, arms)
+    return _more_seeds(comparison, rows, arms, relevant)
 
 
-def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Sequence[Arm]) -> Purchase:
+def _more_seeds(
+    comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Sequence[Arm], relevant: float
+) -> Purchase:
     """Propose more confirm seeds for the best config and its comparator."""
     ids, n = [comparison.config_id, comparison.comparator_id], comparison.num_seeds
     least = max(0, MIN_SEEDS - n)
     if not least and comparison.standard_error is None:
         text = f"{count(n, 'confirm seed')}: {EQUAL}, nor of what more seeds would show. First make results differ."
-        return Purchase(text=text, config_ids=ids, more_seeds=0, difference=RELEVANT, power=None)
+        return Purchase(text=text, config_ids=ids, more_seeds=0, difference=relevant, power=None)
     spread = _spread_of_pair(comparison) or Pairs(arms).spread() or _tune_spread([rows[id_] for id_ in ids])
     if spread is None:
         needed = count(least, "more confirm seed")
         text = f"An interval takes {needed} on these two configs; how wide it will be cannot be estimated yet."
-        return Purchase(text=text, config_ids=ids, more_seeds=least, difference=RELEVANT, power=None)
+        return Purchase(text=text, config_ids=ids, more_seeds=least, difference=relevant, power=None)
     variance, df = spread
 
     def power_with(more: int) -> float:
         of_problems = comparison.problem_error or 0.0, comparison.problem_df or 1
         parts = ErrorParts(_of_seeds(variance, n + more), df + more, *of_problems)
-        return _power(parts, comparison.family)
+        return _power(parts, comparison.family, relevant)
 
     more, reached = _fewest(power_with, least)
     if reached < POWER:
-        return _out_of_reach(ids, reached)
-    found = f"a true difference of {RELEVANT:g} with {_percent(reached)} probability"
+        return _out_of_reach(ids, reached, relevant)
+    found = f"a true difference of {relevant:g} with {_percent(reached)} probability"
     if more == 0:
         text = f"These {count(n, 'confirm seed')} would show {found} already; more seeds would find smaller ones."
     else:
         verb = "finds" if more == 1 else "find"
         text = f"{count(more, 'more confirm seed')} on these two configs {verb} {found}: {_estimate(variance, df)}."
-    return Purchase(text=text, config_ids=ids, more_seeds=more, difference=RELEVANT, power=reached)
+    return Purchase(text=text, config_ids=ids, more_seeds=more, difference=relevant, power=reached)
 
 
-def _confirm_stage(rows: Mapping[str, ConfigRow]) -> Purchase | None:
+def _confirm_stage(rows: Mapping[str, ConfigRow], relevant: float) -> Purchase | None:
     """Propose a confirm stage for a sweep that has none."""
     tuned = sorted((row for row in rows.values() if row.tune), key=lambda row: (-_tune(row).mean, row.number))
     leading = [row for row in tuned if Role.SPACE in row.roles and Role.BASELINE not in row.roles][:_TOP_K]
@@ -78,34 +83,34 @@ def _confirm_stage(rows: Mapping[str, ConfigRow]) -> Purchase | None:
     if spread is None:
         few = "a single tune seed" if max(_tune(row).n for row in tuned) == 1 else "results so few or so equal"
         text = f"{ask.format(_FIRST_SEEDS)}. How small a difference that finds cannot be estimated from {few}."
-        return Purchase(text=text, config_ids=ids, more_seeds=_FIRST_SEEDS, difference=RELEVANT, power=None)
+        return Purchase(text=text, config_ids=ids, more_seeds=_FIRST_SEEDS, difference=relevant, power=None)
     variance, df = spread
     family, others = len(leading), max(1, len(ids) - 1)
 
     def power_with(seeds: int) -> float:
-        return _power(ErrorParts(_of_seeds(variance, seeds), others * (seeds - 1)), family)
+        return _power(ErrorParts(_of_seeds(variance, seeds), others * (seeds - 1)), family, relevant)
 
     seeds, reached = _fewest(power_with, MIN_SEEDS)
     if reached < POWER:
-        return _out_of_reach(ids, reached)
+        return _out_of_reach(ids, reached, relevant)
     text = (
-        f"{ask.format(seeds)}: it finds a true difference of {RELEVANT:g} with {_percent(reached)} probability, "
+        f"{ask.format(seeds)}: it finds a true difference of {relevant:g} with {_percent(reached)} probability, "
         f"{_estimate(variance, df)} on the tune seeds."
     )
-    return Purchase(text=text, config_ids=ids, more_seeds=seeds, difference=RELEVANT, power=reached)
+    return Purchase(text=text, config_ids=ids, more_seeds=seeds, difference=relevant, power=reached)
 
 
-def _out_of_reach(ids: list[str], reached: float) -> Purchase:
+def _out_of_reach(ids: list[str], reached: float, relevant: float) -> Purchase:
     text = (
-        f"Even {_MOST} more seeds would find a true difference of {RELEVANT:g} with only {_percent(reached)} "
+        f"Even {_MOST} more seeds would find a true difference of {relevant:g} with only {_percent(reached)} "
         "probability, by the spread so far: evaluate on more problems, or look for a larger difference."
     )
-    return Purchase(text=text, config_ids=ids, more_seeds=_MOST, difference=RELEVANT, power=reached)
+    return Purchase(text=text, config_ids=ids, more_seeds=_MOST, difference=relevant, power=reached)
 
 
-def _power(parts: ErrorParts, family: int) -> float:
-    """Return the probability that a true difference of `RELEVANT` will be found."""
-    return power(parts.lower_width(family) / parts.total, parts.df, RELEVANT / parts.total)
+def _power(parts: ErrorParts, family: int, relevant: float) -> float:
+    """Return the probability that a true difference of `relevant` will be found."""
+    return power(parts.lower_width(family) / parts.total, parts.df, relevant / parts.total)
 
 
 def _of_seeds(variance: float, seeds: int) -> float:

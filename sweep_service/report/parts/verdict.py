@@ -49,6 +49,7 @@ def compare(
     rows: Mapping[str, ConfigRow],
     candidates: Sequence[str],
     *,
+    relevant: float,
     halves: bool,
 ) -> list[Comparison]:
     """Compare every candidate with every comparator on the confirm seeds, the best one first.
@@ -56,6 +57,7 @@ def compare(
     Args:
         arms: the confirmed configs.
         candidates: ids of the configs that tuning chose.
+        relevant: the smallest difference that matters.
         halves: whether tuning chose them on other validation problems than these.
     """
     tuned = [config.id for config in configs if Role.SPACE in config.roles and rows[config.id].tune is not None]
@@ -76,7 +78,7 @@ def compare(
                 comparator_id=comparator.id,
                 comparator_role=role,
                 comparator_label=rows[comparator.id].label,
-                outcome=_outcome(result),
+                outcome=_outcome(result, relevant),
                 **asdict(result),
             )
             for id_, result in sorted(results.items(), key=lambda item: -item[1].difference)
@@ -97,18 +99,26 @@ def _comparator(
     return next((config for config in of_role if config.id in present), None)
 
 
-def _outcome(result: Difference) -> Outcome:
+def _outcome(result: Difference, relevant: float) -> Outcome:
     if result.low is None or result.high is None:
         return Outcome.INSUFFICIENT
-    return Outcome.BETTER if result.low > 0 else Outcome.WORSE if result.high < 0 else Outcome.TIED
+    if result.low > 0 or result.high < 0:
+        return Outcome.BETTER if result.low > 0 else Outcome.WORSE
+    return Outcome.EQUIVALENT if -relevant < result.low and result.high < relevant else Outcome.UNDECIDED
 
 
 def judge(
-    best: ConfigRow | None, rows: Mapping[str, ConfigRow], comparisons: Sequence[Comparison], *, confirming: bool
+    best: ConfigRow | None,
+    rows: Mapping[str, ConfigRow],
+    comparisons: Sequence[Comparison],
+    *,
+    relevant: float,
+    confirming: bool,
 ) -> Verdict:
     """Return the verdict on the best config, which is None if nothing succeeded.
 
-    Rows are all configs' results by id; `confirming` tells whether the sweep has a confirm stage.
+    Rows are all configs' results by id; `relevant` is the smallest difference that matters; `confirming` tells whether
+    the sweep has a confirm stage.
     """
     if best is None:
         return Verdict(
@@ -124,7 +134,7 @@ def judge(
             f"{count(best.confirm.n, 'confirm seed')}."
         )
         return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
-    return Verdict(outcome=comparison.outcome, sentence=_sentence(comparison), comparison=comparison)
+    return Verdict(outcome=comparison.outcome, sentence=_sentence(comparison, relevant), comparison=comparison)
 
 
 def _unconfirmed(best: ConfigRow, rows: Mapping[str, ConfigRow], *, confirming: bool) -> Verdict:
@@ -158,18 +168,32 @@ def _ahead_in_tuning(best: StageResult, rows: Mapping[str, ConfigRow]) -> str:
     return ""
 
 
-def _sentence(comparison: Comparison) -> str:
+def _sentence(comparison: Comparison, relevant: float) -> str:
     label, against = comparison.label, _against(comparison.comparator_role, comparison.comparator_label)
     figures = estimate(comparison.difference, comparison.low, comparison.high, sign=True)
     seeds = count(comparison.num_seeds, "confirm seed")
     match comparison.outcome:
         case Outcome.BETTER | Outcome.WORSE as outcome:
-            return f"{outcome}: {label} is {outcome.lower()} than {against}: {figures}, {seeds}."
-        case Outcome.TIED:
-            return f"TIED: {label} cannot be told apart from {against}: {figures}, {seeds}."
+            text = f"{outcome}: {label} is {outcome.lower()} than {against}: {figures}, {seeds}"
+            return f"{text}{_but_small(comparison, relevant)}."
+        case Outcome.EQUIVALENT:
+            text = f"EQUIVALENT: {label} and {against} differ by less than {relevant:g}"
+            return f"{text}, the smallest difference that matters here: {figures}, {seeds}."
+        case Outcome.UNDECIDED:
+            return f"UNDECIDED: {label} cannot be told apart from {against}: {figures}, {seeds}."
         case _:
             need = f"an interval needs at least {MIN_SEEDS}" if comparison.num_seeds < MIN_SEEDS else EQUAL
             return f"INSUFFICIENT: {label} minus {against} is {figures} on {seeds}; {need}."
+
+
+def _but_small(comparison: Comparison, relevant: float) -> str:
+    """Say that a difference matters less than the spec asks, or may."""
+    assert comparison.low is not None
+    assert comparison.high is not None
+    least, most = sorted((abs(comparison.low), abs(comparison.high)))
+    if most < relevant:
+        return f"; smaller than the {relevant:g} that matters here"
+    return "" if least >= relevant else f"; whether by the {relevant:g} that matters here is open"
 
 
 def _against(role: Role, label: str) -> str:

@@ -27,7 +27,8 @@ from sweep_service.sweep.records import Role, Stage
 _PAGE: Final = Path(__file__).parent / "page"
 _OUTCOMES: Final = {
     Outcome.BETTER: "The whole 95 % interval lies above zero.",
-    Outcome.TIED: "The 95 % interval contains zero: with these seeds neither is shown to be better.",
+    Outcome.UNDECIDED: "The 95 % interval contains zero and differences that matter: these seeds decide nothing.",
+    Outcome.EQUIVALENT: "The whole 95 % interval lies closer to zero than any difference that matters.",
     Outcome.WORSE: "The whole 95 % interval lies below zero: prefer the comparator.",
     Outcome.INSUFFICIENT: "There is not enough to say anything with a stated confidence.",
     Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",

@@ -24,8 +24,6 @@ from sweep_service.sweep.spec import MIN_SEEDS
 
 EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
 """Reason why `MIN_SEEDS` seeds or more may have no interval."""
-RELEVANT: Final = 0.02
-"""A difference that people care about: about what the CE-GPPO paper reports between methods."""
 NOISIER: Final = 0.05
 """Level of the F tests that call a config, or a pair, plainly noisier than the others."""
 FAR_NOISIER: Final = 0.01

@@ -18,8 +18,9 @@ SPEC: dict[str, Any] = {
     "baselines": {"dapo": False},
 }
 VERDICT: dict[str, Any] = {
-    "outcome": "TIED",
-    "sentence": "TIED: β1=0 β2=1 cannot be told apart from the baseline: +0.010 [-0.020, +0.040], 4 confirm seeds.",
+    "outcome": "UNDECIDED",
+    "sentence": "UNDECIDED: β1=0 β2=1 cannot be told apart from the baseline: "
+    "+0.010 [-0.020, +0.040], 4 confirm seeds.",
     "comparison": {
         "config_id": "cfg_one",
         "comparator_id": "cfg_two",

@@ -340,13 +340,13 @@ def test_a_page_names_no_winner_without_the_verdict(visitor: httpx.Client, serve
     served.store.put_interim_report(sweep_id, "one", REPORT)
     between = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
     assert "Leads so far:" in between
-    assert "TIED <span" in between
+    assert "UNDECIDED <span" in between
     assert re.search(r"by an interim report, \d+ s old", between)
     finish(served.store, fence)
     after = visitor.get(f"/sweeps/{sweep_id}").text
     assert "Leads" not in after
-    assert '<p class="outcome">TIED</p>' in after
-    assert VERDICT["sentence"].removeprefix("TIED: ") in after
+    assert '<p class="outcome">UNDECIDED</p>' in after
+    assert VERDICT["sentence"].removeprefix("UNDECIDED: ") in after
 
 
 def test_a_page_says_when_all_configs_are_equal(visitor: httpx.Client, served: Served) -> None:

@@ -39,7 +39,7 @@ def test_the_answer_has_the_verdict_with_its_figures(
     best = served.http.get(f"/v1/sweeps/{sweep_id}/best").json()
     found = best["verdict"]
     assert {name: found[name] for name in ("outcome", "sentence", "interim")} == {
-        "outcome": "TIED",
+        "outcome": "UNDECIDED",
         "sentence": VERDICT["sentence"],
         "interim": False,
     }
@@ -93,7 +93,7 @@ def test_the_command_line_names_no_winner_without_its_verdict(sweeps: Sweeps, pl
     assert "beta1=0" in sweeps("watch").err
     assert yaml.safe_load(sweeps("best").out)["loss"]["beta1"] == 0
     shown = json.loads(sweeps("show", "--json").out)
-    assert shown["best"]["verdict"]["outcome"] == shown["sweep"]["verdict"]["outcome"] == "TIED"
+    assert shown["best"]["verdict"]["outcome"] == shown["sweep"]["verdict"]["outcome"] == "UNDECIDED"
     assert json.loads(sweeps("watch", sweep_id, "--json").out)["verdict"]["sentence"] == VERDICT["sentence"]
 
 

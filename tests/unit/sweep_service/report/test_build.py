@@ -34,8 +34,10 @@ def everywhere(report: Report) -> list[str]:
 
 def test_a_tie_is_called_a_tie() -> None:
     report = build(sweep_inputs())
-    assert report.verdict.outcome is Outcome.TIED
-    assert report.verdict.sentence.startswith("TIED: β1=0 β2=1 cannot be told apart from the baseline (β1=0 β2=0): ")
+    assert report.verdict.outcome is Outcome.UNDECIDED
+    assert report.verdict.sentence.startswith(
+        "UNDECIDED: β1=0 β2=1 cannot be told apart from the baseline (β1=0 β2=0): "
+    )
     assert report.verdict.sentence.endswith(", 4 confirm seeds.")
     assert report.best is not None
     assert report.best.label == "β1=0 β2=1"
@@ -224,7 +226,7 @@ def test_without_a_baseline_there_is_no_verdict() -> None:
 
 def test_dapo_is_the_comparator_where_there_is_no_ppo_clip() -> None:
     report = build(sweep_inputs({"baselines": {"ppo_clip": False, "dapo": True, "matched": False}}))
-    assert "cannot be told apart from DAPO: " in report.verdict.sentence
+    assert report.verdict.sentence.startswith("EQUIVALENT: β1=0 and DAPO differ by less than 0.02")
 
 
 def test_a_baseline_that_failed_leaves_the_comparison_open() -> None:
@@ -356,5 +358,7 @@ def test_samples_and_versions_are_optional() -> None:
 
 def test_a_baseline_that_differs_outside_the_space_is_told_apart_by_name() -> None:
     report = build(sweep_inputs({"space": {"loss.beta1": [0.0, 0.5]}}))
-    assert report.verdict.sentence.startswith("TIED: β1=0 β2=1 cannot be told apart from the baseline (β1=0 β2=0): ")
+    assert report.verdict.sentence.startswith(
+        "UNDECIDED: β1=0 β2=1 cannot be told apart from the baseline (β1=0 β2=0): "
+    )
     assert [row.label for row in report.configs if Role.SPACE in row.roles] == ["β1=0 β2=1", "β1=0.5 β2=1"]

@@ -15,3 +15,13 @@ def test_numbers_intervals_and_counts_are_whole() -> None:
     assert estimate(0.012, -0.03, 0.054, sign=True) == "+0.012 [-0.030, +0.054]"
     assert estimate(0.842, None, None) == "0.842"
     assert [count(1, "seed"), count(2, "seed"), count(2, "axis", "axes")] == ["1 seed", "2 seeds", "2 axes"]
+
+
+def test_no_bound_is_rounded_onto_zero_and_no_interval_onto_a_point() -> None:
+    assert estimate(0.001, 0.0006, 0.0014, sign=True) == "+0.0010 [+0.0006, +0.0014]"
+    assert estimate(0.2, 0.00004, 0.4, sign=True) == "+0.200 [+0.00004, +0.400]"
+    assert estimate(0.2, -0.0004, 0.4) == "0.200 [-0.0004, 0.400]"
+    assert estimate(0.0, 0.0, 0.03) == "0.000 [0.000, 0.030]"
+    assert estimate(0.02, 0.0195, 0.0205) == "0.0200 [0.0195, 0.0205]"
+    assert estimate(1e-12, -1e-13, 2e-12) == "0.000 [0.000, 0.000]"  # rounding of equal results
+    assert interval(-0.0, 0.5) == "[0.000, 0.500]"

@@ -8,10 +8,11 @@ from scipy import stats
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Holds, Outcome, SeedValue, StageResult
+from sweep_service.report.parts import verdict
 from sweep_service.report.parts.best_config import pick
 from sweep_service.report.render.markdown import render_markdown
 from sweep_service.report.statistics.critical_values import lower_critical
-from sweep_service.report.statistics.differences import RELEVANT
+from sweep_service.report.statistics.differences import Difference
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState
 from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs
 
@@ -89,7 +90,7 @@ def test_the_tie_set_holds_comparators_too() -> None:
 def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
     report = build(sweep_inputs(PLAN))
     comparison, purchase = report.verdict.comparison, report.verdict.next
-    assert report.verdict.outcome is Outcome.TIED
+    assert report.verdict.outcome is Outcome.UNDECIDED
     assert comparison is not None
     assert comparison.standard_error is not None
     assert comparison.df is not None
@@ -100,7 +101,7 @@ def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
     def power(more: int) -> float:
         assert comparison.df is not None
         n, df = comparison.num_seeds + more, comparison.df + more
-        return float(stats.nct.sf(lower_critical(2, df), df, RELEVANT / math.sqrt(2 * variance / n)))
+        return float(stats.nct.sf(lower_critical(2, df), df, 0.02 / math.sqrt(2 * variance / n)))
 
     assert power(purchase.more_seeds - 1) < 0.8 <= power(purchase.more_seeds)
     assert purchase.power == pytest.approx(power(purchase.more_seeds))
@@ -145,10 +146,37 @@ def test_equal_results_of_tuning_buy_no_power() -> None:
     assert "cannot be estimated from results so few or so equal" in bought.text
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "relevant", "outcome", "clause"),
+    [
+        (0.021, 0.05, 0.02, Outcome.BETTER, "seeds."),
+        (0.001, 0.05, 0.02, Outcome.BETTER, "; whether by the 0.02 that matters here is open."),
+        (0.001, 0.019, 0.02, Outcome.BETTER, "; smaller than the 0.02 that matters here."),
+        (-0.019, -0.001, 0.02, Outcome.WORSE, "; smaller than the 0.02 that matters here."),
+        (-0.05, -0.001, 0.02, Outcome.WORSE, "; whether by the 0.02 that matters here is open."),
+        (-0.05, -0.02, 0.02, Outcome.WORSE, "seeds."),
+        (-0.019, 0.019, 0.02, Outcome.EQUIVALENT, "seeds."),
+        (-0.019, 0.02, 0.02, Outcome.UNDECIDED, "seeds."),
+        (-0.02, 0.001, 0.02, Outcome.UNDECIDED, "seeds."),
+        (0.0, 0.001, 0.02, Outcome.EQUIVALENT, "seeds."),
+        (-0.019, 0.019, 0.01, Outcome.UNDECIDED, "seeds."),
+    ],
+)
+def test_the_word_says_what_the_interval_contains(
+    low: float, high: float, relevant: float, outcome: Outcome, clause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixed = Difference(4, (low + high) / 2, 0.01, 0.01, 6, variance="pooled", low=low, high=high, detectable=0.03)
+    monkeypatch.setattr(verdict, "differences", lambda _arms, _to, ids, _chose: dict.fromkeys(ids, fixed))
+    report = build(sweep_inputs({"objective": {"relevant": relevant}}))
+    assert report.verdict.outcome is outcome
+    assert report.verdict.sentence.startswith(f"{outcome}: ")
+    assert report.verdict.sentence.endswith(clause)
+
+
 def test_enough_seeds_for_a_relevant_difference_say_so() -> None:
     seeds = {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 40))}}
-    report = build(sweep_inputs({"seeds": seeds}))
-    assert report.verdict.outcome is Outcome.TIED
+    report = build(sweep_inputs({"seeds": seeds, "objective": {"relevant": 0.0065}}))
+    assert report.verdict.outcome is Outcome.UNDECIDED
     assert report.verdict.next is not None
     assert report.verdict.next.more_seeds == 0
     assert "30 confirm seeds would show" in report.verdict.next.text
