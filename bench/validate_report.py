@@ -30,6 +30,7 @@ from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Outcome
 from sweep_service.report.statistics.critical_values import lower_critical, student_critical
 from sweep_service.runner.stages import next_records
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import (
     Config,
@@ -76,6 +77,8 @@ class Results:
     """Right ones among a problem's samples, where the world has problems; the values are then their shares."""
     samples: int = 1
     """Samples of each problem."""
+    ending: Ending = Ending.LOST
+    """How failed trials end: by no fault of their own, unless said otherwise."""
 
 
 @dataclass(frozen=True)
@@ -329,7 +332,8 @@ def _train(
     for trial, value, fell, right_P in zip(planned, values, collapsed, rights, strict=True):
         failed = math.isnan(value)
         state = TrialState.FAILED if failed else TrialState.SUCCEEDED
-        trials.append(trial.model_copy(update={"state": state, "step": trial.total_steps}))
+        ended = {"state": state, "step": trial.total_steps, "ending": found.ending if failed else Ending.SUCCEEDED}
+        trials.append(trial.model_copy(update=ended))
         if not failed:
             metrics = {"eval/avg_at_k": np.array([value])}
             if right_P is not None:
@@ -337,11 +341,13 @@ def _train(
                 counts.append(_counts(trial.id, right_P, found.samples))
             if fell:
                 metrics["reward/mean"] = _FALLEN
+                metrics["eval/avg_at_k"] = np.array([max(3 * value, value + 0.3), value, value, value])
+            evaluations = len(metrics["eval/avg_at_k"])
             series[trial.id] = TrialSeries(
                 trial_id=trial.id,
                 steps=_UPDATES,
-                eval_steps=np.array([_STEPS]),
-                eval_times=np.array([0.0]),
+                eval_steps=np.linspace(_STEPS / evaluations, _STEPS, evaluations),
+                eval_times=np.zeros(evaluations),
                 metrics=metrics,
             )
     return trials, series, counts
@@ -382,8 +388,8 @@ def _curves(trial: Trial, series: TrialSeries) -> list[Curve]:
             seed=trial.seed,
             stage=trial.stage,
             key=key,
-            steps=[_STEPS],
-            times=[0.0],
+            steps=series.eval_steps.tolist(),
+            times=series.eval_times.tolist(),
             values=values.tolist(),
         )
         for key, values in series.metrics.items()

@@ -83,9 +83,13 @@ def _facts(inputs: ReportInputs) -> Facts:
     tune = selection_objectives(inputs.trials, objectives)
     confirm, relevant = sweep.spec.seeds.confirm, sweep.spec.objective.relevant
     candidates = [config.id for config in choose(inputs.configs, tune, confirm.top_k if confirm else 1)]
-    unsteady = frozenset(t.config_id for t in trials if t.stage is Stage.CONFIRM and t.reward_collapsed)
-    arms = confirmed_arms(inputs.configs, rows, unsteady, problem_rates(inputs))
-    comparisons = compare(arms, inputs.configs, rows, candidates, relevant=relevant, halves=inputs.halves)
+    collapsed = {trial.id: trial.config_id for trial in trials if trial.stage is Stage.CONFIRM and trial.collapsed}
+    unsteady, rates = frozenset(collapsed.values()), problem_rates(inputs)
+    arms = confirmed_arms(inputs.configs, rows, unsteady, rates)
+    whole = confirmed_arms(inputs.configs, rows, frozenset(), rates, without=collapsed)
+    comparisons = compare(
+        arms, whole, trials, inputs.configs, rows, candidates, relevant=relevant, halves=inputs.halves
+    )
     best = pick(candidates, rows)
     verdict = judge(best, rows, comparisons, relevant=relevant, confirming=confirm is not None)
     basis = interval_basis(verdict.comparison, inputs)

@@ -4,8 +4,10 @@ import json
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
 
 REPORT_VERSION: Final = 9
@@ -107,6 +109,8 @@ class ConfigRow(ReportPart):
     length_start: float | None = None
     """Length in tokens of completions sampled in training, mean over trials of the first 5 % of the steps."""
     length_end: float | None = None
+    collapsed: int = 0
+    """Number of trials that ended with less than half of the share of right answers of their best, or diverged."""
     reward_collapsed: int
     """Number of trials that fell below half of their own peak reward for a window, or diverged."""
     entropy_collapsed: int
@@ -124,8 +128,25 @@ class ConfigRow(ReportPart):
         return self.confirm if stage is Stage.CONFIRM else self.tune
 
 
+class RunCounts(ReportPart):
+    """How many runs of a config have ended, and how."""
+
+    runs: int
+    """Runs with a result, and runs that failed by themselves."""
+    collapsed: int
+    """Runs that ended with less than half of the share of right answers that they had at their best, or diverged."""
+    failed: int = 0
+    bound: float
+    """Largest rate of collapsed and failed runs that these leave possible, with 95 % confidence."""
+
+    @property
+    def bad(self) -> int:
+        """Runs that collapsed or failed."""
+        return self.collapsed + self.failed
+
+
 class Comparison(ReportPart):
-    """Config minus comparator, paired by confirm seed."""
+    """Config minus comparator, paired by confirm seed, without the seeds on which one of them collapsed."""
 
     config_id: str
     label: str
@@ -133,6 +154,14 @@ class Comparison(ReportPart):
     comparator_role: Role
     comparator_label: str
     outcome: Outcome
+    tolerated: float | None = None
+    """Share of collapsed runs up to which BETTER, or WORSE of its comparator, holds; None if it needs no condition."""
+    own: RunCounts
+    """Runs of the config in the confirm stage."""
+    other: RunCounts
+    """Runs of the comparator."""
+    with_collapsed: bool = False
+    """Whether the difference counts collapsed runs, because too few pairs are left without them."""
     num_seeds: int
     difference: float
     low: float | None
@@ -569,6 +598,9 @@ class TrialRow(ReportPart):
     entropy_end: float | None
     reward_peak: float | None
     reward_final: float | None
+    ending: SkipJsonSchema[Ending | None] = Field(default=None, exclude=True)
+    collapsed: bool = False
+    """Whether it ended with less than half of the share of right answers that it had at its best, or diverged."""
     reward_collapsed: bool
     entropy_collapsed: bool
     entropy_kept: float | None = None

@@ -87,6 +87,8 @@ class Meaning(NamedTuple):
     """Whether the trial is tried again."""
     is_crash: bool = False
     """Whether the ending counts against the trial: it is tried again only `retries.max_crashes` times in a row."""
+    is_own_fault: bool = False
+    """Whether a trial that ends so may have ended badly because of what it trains, and counts against its config."""
     log_tells: bool = False
     """Whether the trainer's log may tell more than the message."""
     remedy: str = ""
@@ -103,6 +105,7 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         "The trainer said why, such as that a GPU's memory ran out; the same would happen again.",
         _O.FAILED,
         _T.FAILED,
+        is_own_fault=True,
         log_tells=True,
         remedy="Do what the message says, then `sweeps retry`; a setting of the training needs a new sweep.",
     ),
@@ -110,6 +113,7 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         "The trial has used up `budget.max_trial_hours`.",
         _O.FAILED,
         _T.FAILED,
+        is_own_fault=True,
         remedy="`sweeps extend` with more of these hours, then `sweeps retry`.",
     ),
     Ending.CRASHED: Meaning(
@@ -118,6 +122,7 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         _T.FAILED,
         retried=True,
         is_crash=True,
+        is_own_fault=True,
         log_tells=True,
         remedy="`sweeps logs TRIAL` has its last words; `sweeps retry` once the reason is gone.",
     ),
@@ -127,6 +132,7 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         _T.FAILED,
         retried=True,
         is_crash=True,
+        is_own_fault=True,
         log_tells=True,
         remedy="Fewer trials at a time: `sweeps extend` with a smaller `resources.max_parallel`.",
     ),
@@ -136,6 +142,7 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         _T.FAILED,
         retried=True,
         is_crash=True,
+        is_own_fault=True,
         log_tells=True,
         remedy="`sweeps logs TRIAL` tells where it stood; a larger limit where that is slow work.",
     ),

@@ -337,6 +337,8 @@ def _needs_matched(spec: SweepSpec) -> bool:
 _SHOWN = 20
 """Number of configs that a plan shows."""
 _GUESSED_SECONDS_PER_STEP = 0.04
+_RUNS_FOR_A_TENTH: Final = 29
+"""Number of runs without a collapse that exclude a rate of 10 % or more with 95 % confidence: 0.9 ** 29 < 0.05."""
 _START_S = 6.0
 _SCALED = (
     "points of the space differ in lengths or batches: the probe is of the most expensive one, the cost of the others "
@@ -369,6 +371,12 @@ def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
         warnings.append("no confirm stage: the report can rank configs but not say how sure it is; add seeds.confirm")
     elif len(spec.seeds.confirm.seeds) < MIN_SEEDS:
         warnings.append(f"fewer than {MIN_SEEDS} confirm seeds: no interval can be given")
+    elif len(spec.seeds.confirm.seeds) < _RUNS_FOR_A_TENTH:
+        seeds = len(spec.seeds.confirm.seeds)
+        warnings.append(
+            f"{seeds} confirm seeds without a collapse leave a rate of up to {100 - 100 * 0.05 ** (1 / seeds):.0f} % "
+            f"possible, so BETTER says up to which rate it holds; {_RUNS_FOR_A_TENTH} seeds exclude 10 %"
+        )
     if not spec.baselines.ppo_clip:
         warnings.append("no PPO-clip baseline: the report has nothing to compare with")
     return warnings

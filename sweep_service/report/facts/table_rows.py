@@ -26,6 +26,7 @@ def trial_row(
     health = trial_health(trial, inputs)
     return TrialRow(
         **trial.model_dump(include=set(TrialRow.model_fields)),
+        ending=trial.ending,
         label=label,
         objective=objective,
         **{name: getattr(health, name) for name in COLUMNS},
@@ -68,6 +69,7 @@ def config_row(config: Config, label: str, trials: Sequence[TrialRow], varied: S
         entropy_end=_mean([trial.entropy_end for trial in trials]),
         reward_peak=_mean([trial.reward_peak for trial in trials]),
         reward_final=_mean([trial.reward_final for trial in trials]),
+        collapsed=sum(trial.collapsed for trial in trials),
         reward_collapsed=sum(trial.reward_collapsed for trial in trials),
         entropy_collapsed=sum(trial.entropy_collapsed for trial in trials),
         entropy_kept=_mean([trial.entropy_kept for trial in whole]),

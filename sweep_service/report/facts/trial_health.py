@@ -13,15 +13,15 @@ WINDOW: Final = 0.05
 """Share of a trial's steps over which curves are averaged before they are judged."""
 _SHORTEST: Final = 4
 """Smallest number of steps in a window, because a single batch is mostly noise."""
-REWARD_COLLAPSE: Final = 0.5
-"""Share of the trial's own peak below which a fall of the reward is a collapse."""
+COLLAPSE: Final = 0.5
+"""Share of the trial's own peak below which a fall of the reward, or of the share of right answers, is a collapse."""
 LEARNED: Final = 0.05
 """Reward, or held-out accuracy where rewards are small, above which a trial has learned something it can lose."""
 ENTROPY_COLLAPSE: Final = 0.2
 """Share of its start below which entropy counts as collapsed."""
 COLUMNS: Final = (
-    "entropy_start", "entropy_end", "entropy_kept", "reward_peak", "reward_final", "reward_collapsed",
-    "entropy_collapsed", "length_start", "length_end",
+    "entropy_start", "entropy_end", "entropy_kept", "reward_peak", "reward_final", "collapsed",
+    "reward_collapsed", "entropy_collapsed", "length_start", "length_end",
 )  # fmt: skip
 """Fields of a trial's health that the report's tables show, for configs too."""
 
@@ -43,6 +43,13 @@ class Health:
     length_start: float | None = None
     length_end: float | None = None
     diverged: bool = False
+    answers_lost: bool = False
+    """Whether it ended with less than half of the share of right answers that it had at its best."""
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the trained model is a ruin: it lost more than half of its right answers, or diverged."""
+        return self.diverged or self.answers_lost
 
     @property
     def reward_collapsed(self) -> bool:
@@ -51,7 +58,7 @@ class Health:
             return True
         if self.reward_before is None or self.reward_lowest is None or self.reward_before <= 0:
             return False
-        return self.reward_lowest < REWARD_COLLAPSE * self.reward_before
+        return self.reward_lowest < COLLAPSE * self.reward_before
 
     @property
     def entropy_collapsed(self) -> bool:
@@ -92,7 +99,18 @@ def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
         length_start=value_at(length, 0),
         length_end=value_at(length, -1),
         diverged=diverged,
+        answers_lost=_lost(accuracy, inputs.sweep.spec.objective.last),
     )
+
+
+def _lost(accuracy: Values, last: int) -> bool:
+    """Say whether the mean of the last evaluations is less than half of the best one; the first counts by itself."""
+    if not accuracy.size:
+        return False
+    width = min(last, accuracy.size)
+    means = np.convolve(accuracy, np.full(width, 1 / width), mode="valid")
+    best = max(float(accuracy[0]), float(means.max()))
+    return best > LEARNED and float(means[-1]) < COLLAPSE * best
 
 
 def _deepest_fall(reward: Values) -> tuple[float | None, float | None]:

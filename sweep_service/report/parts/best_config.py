@@ -178,7 +178,7 @@ def _evidence(facts: Facts, row: ConfigRow) -> list[str]:
 def _health(facts: Facts, row: ConfigRow) -> str:
     trials, baseline = facts.trials_of(row.id), facts.baseline
     bad = {
-        "collapsed or diverged": sum(trial.reward_collapsed for trial in trials),
+        "collapsed or diverged": sum(trial.collapsed for trial in trials),
         "lost their entropy": sum(trial.entropy_collapsed for trial in trials),
         "failed": sum(trial.state is TrialState.FAILED for trial in trials),
     }
@@ -242,7 +242,7 @@ def _apart(gap: float) -> str:
 
 def _collapsed(row: ConfigRow) -> str:
     trials = count(sum(row.states.values()), "trial")
-    return f"; {row.reward_collapsed} of {trials} collapsed" if row.reward_collapsed else ""
+    return f"; {row.collapsed} of {trials} collapsed" if row.collapsed else ""
 
 
 def train_command(threads: int, processes: int, *options: str) -> str:

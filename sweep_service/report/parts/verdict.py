@@ -3,15 +3,16 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 from sweep_service.report.formatting import count, estimate, number, signed
-from sweep_service.report.model import Comparison, ConfigRow, Outcome, StageResult, Verdict
+from sweep_service.report.model import Comparison, ConfigRow, Outcome, StageResult, TrialRow, Verdict
+from sweep_service.report.parts.collapse import confirm_runs, counts_text, percent, weigh
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Difference, differences
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.objective import same_objective
 from sweep_service.sweep.plan import matched_training
-from sweep_service.sweep.records import Config, Role
+from sweep_service.sweep.records import Config, Role, Stage
 from sweep_service.sweep.spec import config_id
 
 COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
@@ -24,27 +25,30 @@ def confirmed_arms(
     rows: Mapping[str, ConfigRow],
     unsteady: frozenset[str],
     rates: Mapping[str, Mapping[str, float]],
+    without: Collection[str] = (),
 ) -> list[Arm]:
     """Return the confirm results of every config that has one.
 
     Args:
         unsteady: ids of configs that had a confirm trial that collapsed.
         rates: share of right samples by confirm trial and problem, of trials that counted them.
+        without: ids of trials that are left out.
     """
-    return [
-        Arm(
-            config.id,
-            stage.by_seed,
-            config.id not in unsteady,
-            {seed.seed: rates[seed.trial_id] for seed in stage.seeds if seed.trial_id in rates},
-        )
-        for config in configs
-        if (stage := rows[config.id].confirm) is not None and stage.seeds
-    ]
+    arms = list[Arm]()
+    for config in configs:
+        stage = rows[config.id].confirm
+        if stage is not None and stage.seeds:
+            seeds = [seed for seed in stage.seeds if seed.trial_id not in without]
+            counted = {seed.seed: rates[seed.trial_id] for seed in seeds if seed.trial_id in rates}
+            values = {seed.seed: seed.value for seed in seeds}
+            arms.append(Arm(config.id, values, config.id not in unsteady, counted))
+    return arms
 
 
 def compare(
     arms: Sequence[Arm],
+    whole: Sequence[Arm],
+    trials: Sequence[TrialRow],
     configs: Sequence[Config],
     rows: Mapping[str, ConfigRow],
     candidates: Sequence[str],
@@ -55,7 +59,9 @@ def compare(
     """Compare every candidate with every comparator on the confirm seeds, the best one first.
 
     Args:
-        arms: the confirmed configs.
+        arms: the confirmed configs, with all their runs.
+        whole: the same without the runs that collapsed.
+        trials: all trials.
         candidates: ids of the configs that tuning chose.
         relevant: the smallest difference that matters.
         halves: whether tuning chose them on other validation problems than these.
@@ -70,7 +76,8 @@ def compare(
         if comparator is None or comparator.id in seen:
             continue
         seen.add(comparator.id)
-        results = differences(arms, comparator.id, confirmed, 0 if halves else len(tuned))
+        chose = 0 if halves else len(tuned)
+        results = _pick(*(differences(of, comparator.id, confirmed, chose) for of in (whole, arms)))
         comparisons += [
             Comparison(
                 config_id=id_,
@@ -78,10 +85,11 @@ def compare(
                 comparator_id=comparator.id,
                 comparator_role=role,
                 comparator_label=rows[comparator.id].label,
-                outcome=_outcome(result, relevant),
+                **_weighed(result, id_, comparator.id, trials, relevant),
                 **asdict(result),
+                with_collapsed=with_collapsed,
             )
-            for id_, result in sorted(results.items(), key=lambda item: -item[1].difference)
+            for id_, (result, with_collapsed) in sorted(results.items(), key=lambda item: -item[1][0].difference)
         ]
     return comparisons
 
@@ -97,6 +105,30 @@ def _comparator(
         first = next(config for config in configs if config.id == candidates[0])
         of_role = [config for config in of_role if config.id == config_id(matched_training(first))]
     return next((config for config in of_role if config.id in present), None)
+
+
+def _pick(whole: Mapping[str, Difference], every: Mapping[str, Difference]) -> dict[str, tuple[Difference, bool]]:
+    """Return each difference without collapsed runs, or with them where that leaves too few, and which of the two."""
+    few = {id_ for id_ in every if id_ not in whole or whole[id_].num_seeds < min(MIN_SEEDS, every[id_].num_seeds)}
+    return {id_: (every[id_], True) if id_ in few else (whole[id_], False) for id_ in every}
+
+
+def _weighed(
+    result: Difference, config_id: str, comparator_id: str, trials: Sequence[TrialRow], relevant: float
+) -> dict[str, Any]:
+    """Return the outcome of a comparison in which collapses count, and the runs that it rests on."""
+    own, other = (confirm_runs(trials, [id_]) for id_ in (config_id, comparator_id))
+    levels = _level(config_id, trials), _level(comparator_id, trials)
+    weighed = weigh(_outcome(result, relevant), result, own, other, levels)
+    return {"own": own, "other": other, **weighed._asdict()}
+
+
+def _level(config_id: str, trials: Sequence[TrialRow]) -> float:
+    """Return a config's mean on the confirm seeds, without collapsed runs if there are others."""
+    runs = [trial for trial in trials if trial.config_id == config_id and trial.stage is Stage.CONFIRM]
+    values = [(trial.collapsed, trial.objective) for trial in runs if trial.objective is not None]
+    whole = [value for collapsed, value in values if not collapsed] or [value for _, value in values]
+    return fmean(whole) if whole else 0.0
 
 
 def _outcome(result: Difference, relevant: float) -> Outcome:
@@ -171,19 +203,37 @@ def _ahead_in_tuning(best: StageResult, rows: Mapping[str, ConfigRow]) -> str:
 def _sentence(comparison: Comparison, relevant: float) -> str:
     label, against = comparison.label, _against(comparison.comparator_role, comparison.comparator_label)
     figures = estimate(comparison.difference, comparison.low, comparison.high, sign=True)
-    seeds = count(comparison.num_seeds, "confirm seed")
+    left_out = comparison.own.collapsed + comparison.other.collapsed and not comparison.with_collapsed
+    seeds = count(comparison.num_seeds, "confirm seed") + (" without a collapse" if left_out else "")
+    rates = [(label, comparison.own)] if comparison.tolerated is None or comparison.outcome is Outcome.WORSE else []
+    rates += [(against, comparison.other)] if comparison.other.bad and comparison.outcome is not Outcome.WORSE else []
+    runs = "".join(f" {counts_text(counts, name)}" for name, counts in rates)
     match comparison.outcome:
         case Outcome.BETTER | Outcome.WORSE as outcome:
             text = f"{outcome}: {label} is {outcome.lower()} than {against}: {figures}, {seeds}"
-            return f"{text}{_but_small(comparison, relevant)}."
+            return f"{text}{_but_small(comparison, relevant)}{_unless(comparison)}.{runs}"
         case Outcome.EQUIVALENT:
             text = f"EQUIVALENT: {label} and {against} differ by less than {relevant:g}"
-            return f"{text}, the smallest difference that matters here: {figures}, {seeds}."
+            return f"{text}, the smallest difference that matters here: {figures}, {seeds}.{runs}"
         case Outcome.UNDECIDED:
-            return f"UNDECIDED: {label} cannot be told apart from {against}: {figures}, {seeds}."
+            what = f"{label} cannot be told apart from {against}: {figures}, {seeds}"
+            if comparison.low is not None and comparison.low > 0:
+                what = f"{label} is better than {against} where it does not collapse, {figures}, {seeds}, but it may "
+                what += "collapse too often for that"
+            return f"UNDECIDED: {what}.{runs}"
         case _:
             need = f"an interval needs at least {MIN_SEEDS}" if comparison.num_seeds < MIN_SEEDS else EQUAL
             return f"INSUFFICIENT: {label} minus {against} is {figures} on {seeds}; {need}."
+
+
+def _unless(comparison: Comparison) -> str:
+    """Say up to which rate of collapses a verdict holds."""
+    if comparison.tolerated is None:
+        return ""
+    better = comparison.outcome is Outcome.BETTER
+    runs, who = (comparison.own, "it") if better else (comparison.other, comparison.comparator_label)
+    text = f", unless {who} collapses or fails in more than {percent(comparison.tolerated)} of its runs"
+    return f"{text} ({runs.bad} of {runs.runs} did: up to {percent(runs.bound)} cannot be excluded)"
 
 
 def _but_small(comparison: Comparison, relevant: float) -> str:

@@ -292,7 +292,7 @@ def _configs(report: Report) -> list[str]:
             str(row.tune.n) if row.tune else "0",
             f"{number(row.entropy_start, 2)} → {number(row.entropy_end, 2)}",
             f"{number(row.reward_peak, 2)} → {number(row.reward_final, 2)}",
-            f"{row.reward_collapsed} of {sum(row.states.values())}",
+            f"{row.collapsed} of {sum(row.states.values())}",
         ]
         for row in report.configs[:_MOST_CONFIGS]
     ]

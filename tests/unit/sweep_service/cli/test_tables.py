@@ -78,9 +78,9 @@ def test_an_empty_table_is_its_headings(shown: Callable[..., list[str]]) -> None
 def test_a_long_fact_goes_on_below_its_beginning_and_an_address_stays_whole(
     shown: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    facts = {"verdict": "UNDECIDED: these two cannot be told apart", "none": None}
+    facts = {"verdict": "TIED: these two cannot be told apart", "none": None}
     assert shown(30, lambda: print_facts(facts, 9)) == [
-        "  verdict  UNDECIDED: these two",
+        "  verdict  TIED: these two",
         "           cannot be told",
         "           apart",
     ]

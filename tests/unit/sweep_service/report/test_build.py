@@ -38,7 +38,9 @@ def test_a_tie_is_called_a_tie() -> None:
     assert report.verdict.sentence.startswith(
         "UNDECIDED: β1=0 β2=1 cannot be told apart from the baseline (β1=0 β2=0): "
     )
-    assert report.verdict.sentence.endswith(", 4 confirm seeds.")
+    assert report.verdict.sentence.endswith(
+        ", 4 confirm seeds. 0 of 4 runs of β1=0 β2=1 collapsed: up to 53 % cannot be excluded."
+    )
     assert report.best is not None
     assert report.best.label == "β1=0 β2=1"
     assert "not a win" in report.best.why
@@ -259,7 +261,8 @@ def test_a_failed_seed_is_missing_and_said_so() -> None:
     report = build(sweep_inputs(fate=fail_if(lambda config, trial: trial.seed == 12 and config.number == 0)))
     assert report.verdict.comparison is not None
     assert report.verdict.comparison.num_seeds == 3
-    assert report.verdict.sentence.endswith(", 3 confirm seeds.")
+    assert ", 3 confirm seeds." in report.verdict.sentence
+    assert "0 of 4 runs of the baseline (β1=0 β2=0) collapsed and 1 failed" in report.verdict.sentence
     few = next(caution.text for caution in report.cautions if caution.code == "FEW_SEEDS")
     assert "3 of 4 confirm seeds have a result for both" in few
 

@@ -1,0 +1,106 @@
+"""How often a config's runs collapse, and what that does to a comparison that leaves collapsed runs out.
+
+A run collapses if it ends with less than half of the share of right answers that it had at its best, or diverges. One
+that failed by itself counts as well, because nobody knows where it would have ended. With no collapse in a few runs the
+results are those of a config that never collapses, so that the difference and the rate are two claims, each with its
+own error. BETTER needs a condition unless the largest rate that the runs leave possible costs less than the gain.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from scipy import stats
+
+from sweep_service.report.formatting import count
+from sweep_service.report.model import Outcome, RunCounts, TrialRow
+from sweep_service.report.statistics.critical_values import CONFIDENCE
+from sweep_service.report.statistics.differences import Difference
+from sweep_service.sweep.endings import MEANINGS, TrialState
+from sweep_service.sweep.records import Stage
+
+
+class Weighed(NamedTuple):
+    """An outcome, and the share of collapsed runs up to which it holds; None if it holds whatever that share is."""
+
+    outcome: Outcome
+    tolerated: float | None = None
+
+
+def rate_bound(bad: int, runs: int) -> float:
+    """Return the largest rate that so many bad ones among so many runs leave possible (Clopper-Pearson, one-sided)."""
+    return 1.0 if bad >= runs else float(stats.beta.ppf(CONFIDENCE, bad + 1, runs - bad))
+
+
+def least_rate(bad: int, runs: int) -> float:
+    """Return the smallest rate that they leave possible."""
+    return float(stats.beta.ppf(1 - CONFIDENCE, bad, runs - bad + 1)) if bad else 0.0
+
+
+def runs_without_collapse(rate: float) -> int:
+    """Return how many runs without a collapse exclude a rate as high as this."""
+    runs = 1
+    while rate_bound(0, runs) > rate:
+        runs += 1
+    return runs
+
+
+def confirm_runs(trials: Sequence[TrialRow], config_ids: Collection[str], stage: Stage = Stage.CONFIRM) -> RunCounts:
+    """Count the runs of some configs in a stage that have ended: those with a result, and those that failed."""
+    own = [trial for trial in trials if trial.config_id in config_ids and trial.stage is stage]
+    collapsed = sum(trial.objective is not None and trial.collapsed for trial in own)
+    failed = sum(counts_against(trial) for trial in own)
+    runs = sum(trial.objective is not None for trial in own) + failed
+    return RunCounts(runs=runs, collapsed=collapsed, failed=failed, bound=rate_bound(collapsed + failed, runs))
+
+
+def counts_against(trial: TrialRow) -> bool:
+    """Whether a trial failed by itself: not by its machine or its cluster, nor because somebody wished so."""
+    if trial.state is not TrialState.FAILED or trial.objective is not None:
+        return False
+    return trial.ending is None or MEANINGS[trial.ending].is_own_fault
+
+
+def weigh(plain: Outcome, result: Difference, own: RunCounts, other: RunCounts, levels: tuple[float, float]) -> Weighed:
+    """Return the outcome of a comparison once collapses count, too.
+
+    Args:
+        plain: the outcome without collapsed runs.
+        result: the difference without them.
+        own, other: runs of the config and of its comparator.
+        levels: their means without collapsed runs; a run that collapses loses at most as much.
+    """
+    match plain:
+        case Outcome.BETTER:
+            assert result.low is not None
+            return _unless(plain, result.low, own, levels[0])
+        case Outcome.WORSE:
+            assert result.high is not None
+            return _unless(plain, -result.high, other, levels[1])
+        case Outcome.EQUIVALENT if own.bad or other.bad:
+            plain = Outcome.UNDECIDED
+        case _:
+            pass
+    costs = least_rate(own.collapsed, own.runs) * levels[0]  # nobody knows what a failed run would have cost
+    if result.high is not None and not other.bad and costs > max(result.high, 0.0):
+        return Weighed(Outcome.WORSE, None)
+    return Weighed(plain)
+
+
+def _unless(outcome: Outcome, gain: float, runs: RunCounts, level: float) -> Weighed:
+    """Weigh a gain, at least so large, against the collapses of those who have it."""
+    tolerated = min(1.0, gain / level) if level > 0 else 1.0
+    if runs.bad and runs.bad / runs.runs >= tolerated:
+        return Weighed(Outcome.UNDECIDED)
+    return Weighed(outcome, None if runs.bound <= tolerated else tolerated)
+
+
+def counts_text(runs: RunCounts, config: str) -> str:
+    """Write a sentence like `0 of 6 runs of β1=0 collapsed: up to 39 % cannot be excluded.`"""
+    kinds = [f"{runs.collapsed} of {count(runs.runs, 'run')} of {config} collapsed"]
+    kinds += [f"{runs.failed} failed"] if runs.failed else []
+    return f"{' and '.join(kinds)}: up to {percent(runs.bound)} cannot be excluded."
+
+
+def percent(share: float) -> str:
+    """Write a share like `39 %`, and one below a percent like `0.4 %`."""
+    return f"{100 * share:.0f} %" if share >= 0.01 or not share else f"{100 * share:.1g} %"

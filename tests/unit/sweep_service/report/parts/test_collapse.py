@@ -1,0 +1,149 @@
+"""Collapsed and failed runs in the verdict: what is left out, what it costs, and what may still be said."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.facts.trial_health import _lost
+from sweep_service.report.model import Outcome, RunCounts
+from sweep_service.report.parts.collapse import Weighed, least_rate, rate_bound, runs_without_collapse, weigh
+from sweep_service.report.statistics.differences import Difference
+from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.records import Config, Stage, Trial
+from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs
+
+PLAN: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13, 14, 15]}}}
+
+
+def runs(number: int, collapsed: int = 0, failed: int = 0) -> RunCounts:
+    return RunCounts(runs=number, collapsed=collapsed, failed=failed, bound=rate_bound(collapsed + failed, number))
+
+
+def difference(low: float, high: float) -> Difference:
+    return Difference(6, (low + high) / 2, 0.01, 0.01, 5, low=low, high=high)
+
+
+def test_the_bounds_of_a_rate_are_exact() -> None:
+    assert rate_bound(0, 6) == pytest.approx(1 - 0.05 ** (1 / 6))  # none in 6 at this rate: 5 %
+    assert rate_bound(6, 6) == 1.0
+    assert (1 - rate_bound(1, 10)) ** 10 + 10 * rate_bound(1, 10) * (1 - rate_bound(1, 10)) ** 9 == pytest.approx(0.05)
+    assert least_rate(0, 6) == 0
+    assert least_rate(3, 3) == pytest.approx(0.05 ** (1 / 3))
+    assert runs_without_collapse(0.1) == 29
+    assert rate_bound(0, 29) < 0.1 < rate_bound(0, 28)
+
+
+@pytest.mark.parametrize(
+    ("plain", "bounds", "own", "other", "expected"),
+    [
+        # a gain of 0.03 at a level of 0.6 outweighs 5 % of ruined runs
+        (Outcome.BETTER, (0.03, 0.09), runs(6), runs(6), Weighed(Outcome.BETTER, pytest.approx(0.05))),
+        (Outcome.BETTER, (0.03, 0.09), runs(59), runs(6), Weighed(Outcome.BETTER, None)),
+        (Outcome.BETTER, (0.03, 0.09), runs(58), runs(6), Weighed(Outcome.BETTER, pytest.approx(0.05))),
+        (Outcome.BETTER, (0.03, 0.09), runs(6, collapsed=1), runs(6), Weighed(Outcome.UNDECIDED, None)),
+        (Outcome.BETTER, (0.03, 0.09), runs(6, failed=1), runs(6), Weighed(Outcome.UNDECIDED, None)),
+        (Outcome.BETTER, (0.03, 0.09), runs(30, collapsed=1), runs(6), Weighed(Outcome.BETTER, pytest.approx(0.05))),
+        (Outcome.BETTER, (0.03, 0.09), runs(6), runs(6, collapsed=6), Weighed(Outcome.BETTER, pytest.approx(0.05))),
+        (Outcome.WORSE, (-0.09, -0.03), runs(6, collapsed=6), runs(6), Weighed(Outcome.WORSE, pytest.approx(0.06))),
+        (Outcome.WORSE, (-0.09, -0.03), runs(6), runs(6, collapsed=1), Weighed(Outcome.UNDECIDED, None)),
+        (Outcome.EQUIVALENT, (-0.01, 0.01), runs(6), runs(6), Weighed(Outcome.EQUIVALENT, None)),
+        (Outcome.EQUIVALENT, (-0.01, 0.01), runs(6), runs(6, collapsed=1), Weighed(Outcome.UNDECIDED, None)),
+        (Outcome.EQUIVALENT, (-0.01, 0.01), runs(6, failed=1), runs(6), Weighed(Outcome.UNDECIDED, None)),
+        # 3 of 6 leave 15 % possible at the least, which costs 0.09
+        (Outcome.UNDECIDED, (-0.02, 0.08), runs(6, collapsed=3), runs(6), Weighed(Outcome.WORSE, None)),
+        (Outcome.UNDECIDED, (-0.02, 0.10), runs(6, collapsed=3), runs(6), Weighed(Outcome.UNDECIDED, None)),
+        (Outcome.UNDECIDED, (-0.02, 0.08), runs(6, failed=3), runs(6), Weighed(Outcome.UNDECIDED, None)),
+        (
+            Outcome.UNDECIDED,
+            (-0.02, 0.08),
+            runs(6, collapsed=3),
+            runs(6, collapsed=1),
+            Weighed(Outcome.UNDECIDED, None),
+        ),
+    ],
+)
+def test_a_gain_is_weighed_against_the_runs_that_may_collapse(
+    plain: Outcome, bounds: tuple[float, float], own: RunCounts, other: RunCounts, expected: Weighed
+) -> None:
+    assert weigh(plain, difference(*bounds), own, other, (0.6, 0.5)) == expected
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "lost"),
+    [
+        ([0.6, 0.62, 0.61, 0.6], False),
+        ([0.6, 0.1, 0.1, 0.1], True),  # the first evaluation counts by itself
+        ([0.1, 0.6, 0.6, 0.6, 0.1, 0.1, 0.1], True),
+        ([0.1, 0.25, 0.1, 0.1, 0.1], False),  # one lucky evaluation is no peak
+        ([0.02, 0.04, 0.04, 0.04, 0.0, 0.0, 0.0], False),  # it never learned anything
+        ([0.0, 0.0, 0.0], False),
+        ([], False),
+    ],
+)
+def test_a_run_collapses_by_its_right_answers(accuracy: list[float], lost: bool) -> None:
+    assert _lost(np.array(accuracy), last=3) is lost
+
+
+def chosen(config: Config, trial: Trial, seeds: set[int]) -> bool:
+    """Whether a trial is one of the better config's, on one of these confirm seeds."""
+    return trial.stage is Stage.CONFIRM and config.params.get("loss.beta1") == 0 and trial.seed in seeds
+
+
+def ending(seeds: set[int], end: Ending) -> Fate:
+    def fate(config: Config, trial: Trial) -> Trial:
+        if chosen(config, trial, seeds) and config.params.get("loss.beta2") == 1:
+            return trial.model_copy(update={"state": TrialState.FAILED, "ending": end})
+        return succeed(config, trial)
+
+    return fate
+
+
+def collapsing(inputs: ReportInputs, seeds: set[int]) -> ReportInputs:
+    """Let the better config lose its right answers on some confirm seeds."""
+    configs = {config.id: config for config in inputs.configs}
+    series = dict(inputs.series)
+    for trial in inputs.trials:
+        config = configs[trial.config_id]
+        if chosen(config, trial, seeds) and config.params.get("loss.beta2") == 1:
+            metrics = dict(series[trial.id].metrics)
+            accuracy = metrics["eval/avg_at_k"]
+            metrics["eval/avg_at_k"] = np.where(np.arange(len(accuracy)) < len(accuracy) - 3, accuracy, 0.01)
+            series[trial.id] = replace(series[trial.id], metrics=metrics)
+    return replace(inputs, series=series)
+
+
+def test_collapsed_runs_are_left_out_of_the_difference_and_counted_in_the_headline() -> None:
+    whole = build(sweep_inputs(PLAN, advantage=0.3))
+    assert whole.verdict.outcome is Outcome.BETTER
+    assert "unless it collapses or fails in more than" in whole.verdict.sentence
+    assert "(0 of 6 did: up to 39 % cannot be excluded)" in whole.verdict.sentence
+    report = build(collapsing(sweep_inputs(PLAN, advantage=0.3), {10}))
+    found, before = report.verdict.comparison, whole.verdict.comparison
+    assert found is not None
+    assert before is not None
+    assert (found.own.runs, found.own.collapsed, found.num_seeds, found.with_collapsed) == (6, 1, 5, False)
+    assert found.difference == pytest.approx(before.difference, abs=0.05)
+    assert "5 confirm seeds without a collapse" in report.verdict.sentence
+    assert "(1 of 6 did: up to 58 % cannot be excluded)" in report.verdict.sentence
+
+
+def test_a_config_of_which_every_run_collapses_is_worse() -> None:
+    report = build(collapsing(sweep_inputs(PLAN, advantage=0.3), {10, 11, 12, 13, 14, 15}))
+    by_id = {comparison.config_id: comparison for comparison in report.comparisons}
+    ruined = next(c for c in by_id.values() if c.own.collapsed == 6)
+    assert (ruined.outcome, ruined.with_collapsed, ruined.num_seeds) == (Outcome.WORSE, True, 6)
+
+
+@pytest.mark.parametrize(
+    ("end", "counts"), [(Ending.CRASHED, True), (Ending.TIMED_OUT, True), (Ending.FAILED, True), (Ending.LOST, False)]
+)
+def test_a_run_that_failed_by_itself_weakens_what_is_said_and_a_lost_one_does_not(end: Ending, counts: bool) -> None:
+    report = build(sweep_inputs(PLAN, fate=ending({10, 11}, end), advantage=0.3))
+    found = report.verdict.comparison
+    assert found is not None
+    assert (found.own.runs, found.own.failed, found.num_seeds) == ((6, 2, 4) if counts else (4, 0, 4))
+    assert ("2 failed" in report.verdict.sentence) is (counts and report.verdict.outcome is not Outcome.BETTER)
