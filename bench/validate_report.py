@@ -3,6 +3,7 @@
     python bench/validate_report.py [--runs 10000] [--processes 4]    docs/statistics.md's first table
     python bench/validate_report.py --stress                          its second: worlds beyond the targets
     python bench/validate_report.py --problems --runs 2000            its third: configs that are lucky on problems
+    python bench/validate_report.py --rates --runs 1000               its fourth: spaces over learning rate and beta1
 
 The exit code is 1 if a target is missed.
 """
@@ -13,7 +14,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,7 +28,7 @@ from scipy.stats import beta
 from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.model import Outcome
+from sweep_service.report.model import ConfigRow, Outcome
 from sweep_service.report.statistics.critical_values import lower_critical, student_critical
 from sweep_service.runner.stages import next_records
 from sweep_service.sweep.endings import Ending
@@ -54,6 +55,9 @@ COVERAGE: Final = (0.93, 0.97)
 FALSE_BETTER: Final = 0.05
 POWER: Final = 0.8
 REGRET: Final = 1.1
+RATES: Final = (1e-4, 2e-4, 3e-4)
+"""Learning rates of the spaces that have several; the base has the first one."""
+BETAS: Final = (0.25, 0.5, 0.75)
 _POINTS: Final = 9
 _STEPS: Final = 16
 _UPDATES: Final = np.arange(1, 9)
@@ -83,16 +87,21 @@ class Results:
 
 @dataclass(frozen=True)
 class Arms:
-    """One sweep's configs: the points of the space, then the baseline and the DAPO arm."""
+    """One sweep's configs: the points of the space, the baseline and the DAPO arm, then further matched baselines."""
 
     means_A: Floats
     sds_A: Floats
     """Of the error, the seeds' part left out."""
     prior: tuple[float, float]
     """Mean and standard deviation of what means are drawn from."""
-    source: "Drawn | Recorded | Lucky"
+    source: "Drawn | Recorded | Lucky | Rates"
     numbers_A: Numbers
     """Which recorded arm each one is."""
+
+    @property
+    def points(self) -> int:
+        """Number of points of the space."""
+        return self.source.points if isinstance(self.source, Rates) else len(self.means_A) - 2
 
     def train(self, rng: np.random.Generator, which: Sequence[int], seeds: int) -> Results:
         """Train some of the arms on fresh seeds, the same for all."""
@@ -243,7 +252,37 @@ class Lucky:
         return Results(values_AS, np.zeros(shape[:2], dtype=bool), kept_ASP, self.samples)
 
 
-World = Drawn | Recorded | Lucky
+@dataclass(frozen=True)
+class Rates:
+    """A space over learning rate and beta1, in which the rate matters, and the loss does or does not.
+
+    Errors and seed effects are those of `Drawn`. The base has the lowest rate.
+    """
+
+    gain: float
+    """Standard deviation of what a beta1 adds to PPO clip with the same rate."""
+    rate: float = 2.0
+    """Standard deviation of what another rate than the base's adds to every loss."""
+
+    @property
+    def points(self) -> int:
+        """Number of points of the space."""
+        return len(RATES) * len(BETAS)
+
+    def deal(self, rng: np.random.Generator) -> Arms:
+        """Draw one sweep's configs; a grid's last parameter, the rate, changes fastest."""
+        of_rates = np.append(0.0, rng.normal(0, self.rate, len(RATES) - 1))
+        gains = rng.normal(0, self.gain, (len(BETAS), len(RATES))) if self.gain else np.zeros((len(BETAS), len(RATES)))
+        means_A = np.concatenate([(of_rates + gains).ravel(), [0, 0], of_rates[1:]])
+        prior = 0.0, math.hypot(self.gain, self.rate)
+        return Arms(means_A, np.ones(len(means_A)), prior, self, np.arange(len(means_A)))
+
+    def train(self, arms: Arms, rng: np.random.Generator, which: Numbers, seeds: int) -> Results:
+        """Draw the results of trials."""
+        return Drawn(self.gain).train(arms, rng, which, seeds)
+
+
+World = Drawn | Recorded | Lucky | Rates
 
 
 @dataclass(frozen=True)
@@ -270,17 +309,26 @@ class Seen:
     regret: float
     oracle_regret: float
     oracle_half_width: float | None = None
+    fair: bool = True
+    """Whether the verdict's two differ in the loss alone, or its sentence names what else they differ in; and whether
+    the two of which the report says that all else is equal do."""
 
 
 @lru_cache(maxsize=64)
-def _start(points: int, seeds: int, top_k: int) -> tuple[SweepSpec, tuple[Config, ...], tuple[Trial, ...]]:
-    """A sweep's spec with the configs and tune trials that it begins with."""
-    beta2 = [(index + 1) / 8 for index in range(points // 3)]
+def _start(points: int | None, seeds: int, top_k: int) -> tuple[SweepSpec, tuple[Config, ...], tuple[Trial, ...]]:
+    """A sweep's spec with the configs and tune trials that it begins with; without a number of points, over rates."""
+    other = {"optimizer.learning_rate": list(RATES)}
+    if points is not None:
+        other = {"loss.beta2": [(index + 1) / 8 for index in range(points // len(BETAS))]}
     spec = SweepSpec.model_validate(
         {
             "name": "simulated",
-            "training": {"loss": {"name": "ce_gppo"}, "steps": _STEPS},
-            "space": {"loss.beta1": [0.25, 0.5, 0.75], "loss.beta2": beta2},
+            "training": {
+                "loss": {"name": "ce_gppo"},
+                "optimizer": {"learning_rate": RATES[0]},
+                "steps": _STEPS,
+            },
+            "space": {"loss.beta1": list(BETAS), **other},
             "seeds": {"tune": [0, 1], "confirm": {"top_k": top_k, "seeds": list(range(10, 10 + seeds))}},
         }
     )
@@ -291,7 +339,8 @@ def _start(points: int, seeds: int, top_k: int) -> tuple[SweepSpec, tuple[Config
 def simulate(row: Row, rng: np.random.Generator) -> tuple[Report, Arms]:
     """Run one sweep as the runner does, and build its report."""
     arms = row.world.deal(rng)
-    spec, configs, planned = _start(len(arms.means_A) - 2, row.seeds, row.top_k)
+    points = None if isinstance(row.world, Rates) else arms.points
+    spec, configs, planned = _start(points, row.seeds, row.top_k)
     sweep = Sweep(
         id="swp_simulated",
         name=spec.name,
@@ -306,7 +355,7 @@ def simulate(row: Row, rng: np.random.Generator) -> tuple[Report, Arms]:
     confirm = next_records(sweep, configs, trials, curves)
     assert confirm is not None
     by_id = {config.id: config for config in (*configs, *confirm[0])}
-    more, more_series, counts = _train(arms, configs, confirm[1], rng)
+    more, more_series, counts = _train(arms, [*by_id.values()], confirm[1], rng)
     inputs = ReportInputs(
         sweep=sweep,
         configs=tuple(by_id.values()),
@@ -321,8 +370,8 @@ def _train(
     arms: Arms, configs: Sequence[Config], planned: Sequence[Trial], rng: np.random.Generator
 ) -> tuple[list[Trial], dict[str, TrialSeries], list[ProblemCounts]]:
     """Give trials of one stage, which go seed by seed, their results."""
-    numbers = {config.id: config.number for config in configs}
-    which = [_arm(numbers[config_id], arms) for config_id in dict.fromkeys(trial.config_id for trial in planned)]
+    places = {config.id: _arm(config, arms) for config in configs}
+    which = [places[config_id] for config_id in dict.fromkeys(trial.config_id for trial in planned)]
     found = arms.train(rng, which, len(planned) // len(which))
     values, collapsed = found.values_AS.T.ravel().tolist(), found.collapsed_AS.T.ravel().tolist()
     trials: list[Trial] = []
@@ -374,9 +423,13 @@ def _names(problems: int) -> tuple[str, ...]:
     return tuple(f"{number:016x}" for number in range(problems))
 
 
-def _arm(number: int, arms: Arms) -> int:
-    """The place of a config among the arms: a sweep begins with its baseline and its DAPO arm."""
-    return (number - 2) % len(arms.means_A)
+def _arm(config: Config | ConfigRow, arms: Arms) -> int:
+    """The place of a config among the arms: a sweep begins with its baseline and its DAPO arm, then has its points."""
+    if config.number < 2:
+        return arms.points + config.number
+    if config.number < arms.points + 2:
+        return config.number - 2
+    return arms.points + 1 + RATES.index(config.params["optimizer.learning_rate"])
 
 
 def _curves(trial: Trial, series: TrialSeries) -> list[Curve]:
@@ -397,11 +450,29 @@ def _curves(trial: Trial, series: TrialSeries) -> list[Curve]:
     ]
 
 
+def fair(report: Report) -> bool:
+    """Whether all that the report says to be equal in two configs is, by the parameters of the space."""
+    rows, found, best = {row.id: row for row in report.configs}, report.verdict.comparison, report.best
+    assert best is not None
+    if found:
+        unequal = _besides_the_loss(rows[found.config_id], rows[found.comparator_id])
+        if any(name not in report.verdict.sentence for name in unequal):
+            return False
+    _, claimed, rest = best.why.partition("with PPO clip and all else equal (")
+    named = [row for row in report.configs if claimed and rest.startswith(f"{row.label})")]
+    return bool(named) == bool(claimed) and not any(_besides_the_loss(rows[best.config_id], row) for row in named)
+
+
+def _besides_the_loss(one: ConfigRow, other: ConfigRow) -> list[str]:
+    """The parameters in which two configs differ, but for those of the loss."""
+    return [name for name in one.params if one.params[name] != other.params[name] and not name.startswith("loss.")]
+
+
 def judge(row: Row, report: Report, arms: Arms) -> Seen:
     """Hold a report against the truth."""
-    places = {config.id: _arm(config.number, arms) for config in report.configs}
+    places = {config.id: _arm(config, arms) for config in report.configs}
     means = {id_: float(arms.means_A[place]) for id_, place in places.items()}
-    best_of_space = float(arms.means_A[:-2].max())
+    best_of_space = float(arms.means_A[: arms.points].max())
     assert report.best is not None
     found = report.verdict.comparison
     seen = Seen(
@@ -413,6 +484,7 @@ def judge(row: Row, report: Report, arms: Arms) -> Seen:
         tie_set_holds=None,
         regret=best_of_space - means[report.best.config_id],
         oracle_regret=best_of_space - float(arms.means_A[_oracle_choice(report, arms, places)]) if row.differ else 0.0,
+        fair=fair(report),
     )
     if report.verdict.ties is not None:
         members = report.verdict.ties.members
@@ -456,7 +528,7 @@ def _oracle_choice(report: Report, arms: Arms, places: dict[str, int]) -> int:
     normal[:num_arms, :num_arms] += np.eye(num_arms) / spread**2
     right = design.T @ (weights * values)
     right[:num_arms] += middle / spread**2
-    return int(np.linalg.solve(normal, right)[: num_arms - 2].argmax())
+    return int(np.linalg.solve(normal, right)[: arms.points].argmax())
 
 
 @dataclass(frozen=True)
@@ -480,11 +552,20 @@ class Tally:
     """Too few seeds with a result for both."""
     half_width: float
     oracle_half_width: float
+    fair: float
+    """Share of reports that call nothing equal that is not."""
 
     @property
     def missed(self) -> list[str]:
         """The targets that are not met."""
         low, high = COVERAGE
+        if isinstance(self.row.world, Rates):
+            wrong = {
+                "coverage": self.coverage < low,
+                "false BETTER": self.false_better > FALSE_BETTER,
+                "all else equal": self.fair < 1,
+            }
+            return [name for name, misses in wrong.items() if misses]
         if isinstance(self.row.world, Lucky):
             wrong = {"coverage": self.coverage < low, "false BETTER": self.false_better > FALSE_BETTER}
             return [name for name, misses in wrong.items() if misses and self.row.world.counted]
@@ -518,6 +599,7 @@ def tally(row: Row, seen: Sequence[Seen]) -> Tally:
         undecided=1 - len(decided) / len(seen),
         half_width=_mean([run.half_width for run in decided]),
         oracle_half_width=_mean([run.oracle_half_width for run in decided]),
+        fair=_share([run.fair for run in seen]),
     )
 
 
@@ -591,6 +673,16 @@ def problem_rows() -> list[Row]:
     return apart + blind
 
 
+def rate_rows() -> list[Row]:
+    """Spaces over learning rate and beta1, in which tuning chooses a rate, too."""
+    sizes = [(seeds, top_k) for top_k in (2, 3) for seeds in SEEDS]
+    return [
+        Row(f"rates, top_k {top_k}", Rates(gain), seeds, differ=gain > 0, top_k=top_k)
+        for gain in (0.0, 1.0)
+        for seeds, top_k in sizes
+    ]
+
+
 def _lucky_name(problems: int, luck: float) -> str:
     return f"{problems} problems, luck {luck:g}"
 
@@ -660,6 +752,23 @@ def problem_line(found: Tally) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+RATE_HEAD: Final = (*HEAD[:6], "equal in all but the loss, or says so")
+
+
+def rate_line(found: Tally) -> str:
+    """One line of the Markdown table of spaces over learning rate and beta1."""
+    return f"| {' | '.join([*line(found).strip('| ').split(' | ')[:6], f'{found.fair:.1%}'])} |"
+
+
+def _table(asked: argparse.Namespace) -> tuple[list[Row], Sequence[str], Callable[[Tally], str]]:
+    """The rows of the table that is asked for, its head, and what writes a line of it."""
+    if asked.problems:
+        return problem_rows(), PROBLEM_HEAD, problem_line
+    if asked.rates:
+        return rate_rows(), RATE_HEAD, rate_line
+    return stress_rows() if asked.stress else target_rows(), HEAD, line
+
+
 def main() -> int:
     """Print the table; returns the exit code."""
     parser = argparse.ArgumentParser(description="How often the report is right, in simulated sweeps.")
@@ -667,10 +776,10 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--stress", action="store_true", help="worlds beyond the targets; the exit code is 0")
     parser.add_argument("--problems", action="store_true", help="worlds in which configs are lucky on problems")
+    parser.add_argument("--rates", action="store_true", help="spaces over learning rate and beta1")
     asked = parser.parse_args()
     started, missed = time.monotonic(), list[str]()
-    rows = stress_rows() if asked.stress else problem_rows() if asked.problems else target_rows()
-    head, line_of = (PROBLEM_HEAD, problem_line) if asked.problems else (HEAD, line)
+    rows, head, line_of = _table(asked)
     print(f"| {' | '.join(head)} |\n| {' | '.join(['---'] * len(head))} |", flush=True)
     for found in run_rows(rows, asked.runs, asked.processes):
         print(line_of(found), flush=True)

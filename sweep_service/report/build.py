@@ -32,7 +32,7 @@ from sweep_service.sweep.budget import gpu_hours
 from sweep_service.sweep.labels import config_labels, varied_names
 from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.objective import choose, compared, selection_objectives, trial_objective
-from sweep_service.sweep.records import Stage, Trial
+from sweep_service.sweep.records import Role, Stage, Trial
 
 _PROBLEMS_COUNT: Final = (
     "Differences also count the problems: each pair's right samples by seed and problem (seed + problem + rest model) "
@@ -91,7 +91,7 @@ def _facts(inputs: ReportInputs) -> Facts:
         arms, whole, trials, inputs.configs, rows, candidates, relevant=relevant, halves=inputs.halves
     )
     best = pick(candidates, rows)
-    verdict = judge(best, rows, comparisons, relevant=relevant, confirming=confirm is not None)
+    verdict = judge(best, rows, inputs.configs, comparisons, relevant=relevant, confirming=confirm is not None)
     basis = interval_basis(verdict.comparison, inputs)
     after = None if inputs.interim else next_purchase(verdict, rows, arms, relevant)
     return Facts(
@@ -199,15 +199,16 @@ def _method(inputs: ReportInputs, comparisons: Sequence[Comparison]) -> list[str
     if seeds.confirm is None:
         return [*lines, "Nothing was confirmed on fresh seeds, so no interval is given and no verdict is possible."]
     lines += [
-        f"The best {seeds.confirm.top_k} and the baselines were trained again on confirm seeds "
+        f"{_confirmed(seeds.confirm.top_k, comparisons)} were trained again on confirm seeds "
         f"{_listed(seeds.confirm.seeds)}; every figure of the verdict comes from these alone.",
         _problems(inputs),
         "Differences are paired by seed (config + seed model). Their variance is pooled over the configs that did not "
         "collapse and are not plainly noisier than the others; a pair with a collapsed config, or one plainly noisier "
         "than the rest (F test, 5 %), stands on its own.",
         *([_PROBLEMS_COUNT] if any(comparison.num_problems for comparison in comparisons) else []),
-        "Of each 95 % interval the lower bounds hold for all configs compared with one comparator at once (Dunnett, "
-        "97.5 %), which pays for choosing the best of them; the upper bound is Student's (97.5 %). "
+        "Of each 95 % interval the lower bounds hold at once for all configs compared with one comparator, or each "
+        "with a matched baseline of its own (Dunnett, 97.5 %), which pays for choosing the best of them; the upper "
+        "bound is Student's (97.5 %). "
         "The tie set is Hsu's multiple comparison with the best (97.5 %). "
         "Intervals of means are Student's t over seeds.",
     ]
@@ -217,6 +218,12 @@ def _method(inputs: ReportInputs, comparisons: Sequence[Comparison]) -> list[str
         *lines,
         "Not covered: other tasks, models and budgets, another sampling temperature, problems of another kind.",
     ]
+
+
+def _confirmed(top_k: int, comparisons: Sequence[Comparison]) -> str:
+    if any(comparison.comparator_role is Role.MATCHED for comparison in comparisons):
+        return f"The best {top_k}, the baselines, and for each of the best its own matched baseline"
+    return f"The best {top_k} and the baselines"
 
 
 def _problems(inputs: ReportInputs) -> str:

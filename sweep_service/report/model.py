@@ -153,6 +153,8 @@ class Comparison(ReportPart):
     comparator_id: str
     comparator_role: Role
     comparator_label: str
+    differs_in: list[str] = []
+    """Dotted names of the settings in which the two differ; those of the loss together are `loss`."""
     outcome: Outcome
     tolerated: float | None = None
     """Share of collapsed runs up to which BETTER, or WORSE of its comparator, holds; None if it needs no condition."""
@@ -165,7 +167,7 @@ class Comparison(ReportPart):
     num_seeds: int
     difference: float
     low: float | None
-    """Lower end of the 95 % interval; those of `family` configs against this comparator hold at once (97.5 %)."""
+    """Lower end of the 95 % interval; those of `family` configs against their comparators hold at once (97.5 %)."""
     high: float | None
     """Upper end, which holds by itself: choosing the best of several configs can only push its difference up."""
     standard_error: float | None

@@ -29,6 +29,16 @@ def clipped(training: TrainingConfig) -> TrainingConfig:
     return _with_loss(training, {"name": name, **_bounds(training, _CLIP_SETTINGS)})
 
 
+def clipped_loss(loss: Mapping[str, Any]) -> dict[str, Any]:
+    """Return PPO clip's loss in place of one that is JSON.
+
+    Raises: ValidationError, for the loss of another version.
+    """
+    if loss.get("name") == "ce_gppo":
+        return without_betas(loss)
+    return clipped(TrainingConfig.model_validate({"loss": loss})).loss.model_dump(mode="json")
+
+
 def without_betas(loss: Mapping[str, Any]) -> dict[str, Any]:
     """Return a ce_gppo loss, as JSON, that passes no gradient beyond its clip range: PPO clip's."""
     return {**loss, "beta1": 0.0, "beta2": 0.0, "schedule": [], "erc": None}

@@ -21,6 +21,7 @@ from sweep_service.sweep.budget import (
 )
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
 from sweep_service.sweep.labels import telling_params
+from sweep_service.sweep.matched_baselines import matched_count, matched_training, rough_count
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, content_id, setting
 from trainers.config import TrainingConfig, TransformersEngine
@@ -166,7 +167,9 @@ def make_trials(
 def confirm_records(
     spec: SweepSpec, sweep_id: str, configs: Sequence[Config], chosen: Sequence[Config], first_number: int
 ) -> tuple[list[Config], list[Trial]]:
-    """Return the confirm stage: the chosen configs, the baselines, and the best one's matched baseline.
+    """Return the confirm stage: the chosen configs, the baselines, and each chosen config's matched baseline.
+
+    A matched baseline that is there already, as a baseline, a chosen config or that of another one, is trained once.
 
     Args:
         configs: all configs of the sweep so far.
@@ -176,19 +179,11 @@ def confirm_records(
     """
     by_id = {config.id: config for config in configs}
     baseline = [config for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles)]
-    confirmed = list({config.id: config for config in (*chosen, *baseline)}.values())  # a point may be DAPO itself
-    changed: list[Config] = []
-    if chosen and spec.baselines.matched:
-        matched = add_config(by_id, spec, sweep_id, Role.MATCHED, matched_training(chosen[0]))
-        if matched.id not in {config.id for config in confirmed}:
-            confirmed.append(matched)
-        changed.append(matched)
-    return changed, make_trials(spec, sweep_id, confirmed, Stage.CONFIRM, first_number)
-
-
-def matched_training(config: Config) -> TrainingConfig:
-    """Return the training of a config's matched baseline."""
-    return clipped(TrainingConfig.model_validate(config.training))
+    trainings = [matched_training(config) for config in chosen] if spec.baselines.matched else []
+    matched = [add_config(by_id, spec, sweep_id, Role.MATCHED, training) for training in trainings]
+    confirmed = {config.id: config for config in (*chosen, *baseline, *matched)}
+    changed = {config.id: config for config in matched}
+    return [*changed.values()], make_trials(spec, sweep_id, confirmed.values(), Stage.CONFIRM, first_number)
 
 
 class FirstCounts(NamedTuple):
@@ -217,7 +212,8 @@ def stage_counts(spec: SweepSpec) -> StageCounts:
     if spec.seeds.confirm is None:
         return StageCounts(tune, 0)
     chosen = min(spec.seeds.confirm.top_k, first.contenders + proposed)
-    arms = chosen + len(baselines(spec)) + _needs_matched(spec)
+    compared = {config_id(training): training for _, training in baselines(spec)}
+    arms = chosen + len(compared) + matched_count(spec, list(compared.values()), chosen)
     return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
 
 
@@ -249,7 +245,8 @@ def too_many_trials(spec: SweepSpec) -> list[SpecError]:
     seeds, confirm = spec.seeds.tune, spec.seeds.confirm
     compared = spec.baselines.ppo_clip + spec.baselines.dapo
     tune = (configs + compared) * len(seeds)
-    arms = min(confirm.top_k, configs) + compared + spec.baselines.matched if confirm else 0
+    chosen = min(confirm.top_k, configs) if confirm else 0
+    arms = chosen + compared + rough_count(spec, chosen)
     trials = tune + arms * len(confirm.seeds if confirm else ())
     if trials <= MAX_TRIALS:
         return []
@@ -324,14 +321,6 @@ def _estimate(
     trial_s = per_step * spec.base.steps + _START_S
     all_hours = sum(counts) * trial_s / 3600
     return _Estimate(per_step, trial_s, all_hours * slots, all_hours / parallel if parallel else None, basis)
-
-
-def _needs_matched(spec: SweepSpec) -> bool:
-    """Whether the chosen config's matched baseline differs from the baselines that are there anyway."""
-    if not spec.baselines.matched:
-        return False
-    present = {config_id(training) for _, training in baselines(spec)}
-    return any(config_id(clipped(spec.bind(point))) not in present for point in spec.space.corners())
 
 
 _SHOWN = 20

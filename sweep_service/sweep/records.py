@@ -96,7 +96,7 @@ class Role(StrEnum):
     SPACE = "space"  # a point of the search space
     BASELINE = "baseline"  # the spec's own base parameters with beta1 = beta2 = 0: PPO-clip's gradient
     DAPO = "dapo"  # clip-higher
-    MATCHED = "matched"  # the chosen config with beta1 = beta2 = 0
+    MATCHED = "matched"  # a chosen config with beta1 = beta2 = 0
 
 
 class ProbeState(StrEnum):

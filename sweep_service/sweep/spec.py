@@ -93,7 +93,7 @@ class Baselines(SpecPart):
     )
     dapo: Switch = Field(default=True, description="The base parameters with DAPO's clip-higher loss.")
     matched: Switch = Field(
-        default=True, description="In the confirm stage: the chosen config with PPO-clip's gradient."
+        default=True, description="In the confirm stage: each chosen config with PPO-clip's gradient."
     )
 
 

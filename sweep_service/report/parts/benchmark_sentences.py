@@ -8,34 +8,39 @@ from statistics import fmean, median
 from sweep_service.report.facts.measured_models import MeasuredModel
 from sweep_service.report.formatting import count, estimate, number
 from sweep_service.report.model import BenchmarkCell, BenchmarkDifference, BenchmarkRow, Outcome, Verdict
+from sweep_service.report.parts.comparators import KINDS
 from sweep_service.report.statistics.critical_values import student_critical
-from sweep_service.sweep.records import Role, Stage, Sweep
+from sweep_service.sweep.records import Stage, Sweep
 from sweep_service.sweep.spec import MIN_SEEDS, Benchmarks
 
 
-def agreement(verdict: Verdict, rows: Sequence[BenchmarkRow]) -> str:
-    """Say whether the mean over benchmarks agrees with the verdict, which it never changes."""
+def agreement(verdict: Verdict, difference: BenchmarkDifference | None, *, several: bool) -> str:
+    """Say whether the mean over benchmarks agrees with the verdict, which it never changes.
+
+    Args:
+        difference: that of the verdict's two configs, over all benchmarks.
+        several: whether these are more than one.
+    """
     stays = "The verdict rests on the objective alone."
     compared = verdict.comparison
-    if compared is None or compared.comparator_role is not Role.BASELINE:
-        return f"The verdict compares no config with the baseline, so benchmarks neither support nor oppose it. {stays}"
-    row = next((row for row in rows if row.config_id == compared.config_id and not row.initial), None)
-    cell = row.cells[-1] if row else None
-    if cell is None or cell.difference is None:
-        return f"{compared.label} and the baseline have no seed on which both were measured on every benchmark. {stays}"
-    mean = "The mean over benchmarks" if row and len(row.cells) > 1 else "The benchmark"
-    return f"{mean} {_stance(cell.difference, compared.label, verdict.outcome)} {stays}"
+    if compared is None:
+        return f"The verdict compares no configs, so benchmarks neither support nor oppose it. {stays}"
+    against = KINDS[compared.comparator_role]
+    if difference is None:
+        return f"{compared.label} and {against} have no seed on which both were measured on every benchmark. {stays}"
+    mean = "The mean over benchmarks" if several else "The benchmark"
+    return f"{mean} {_stance(difference, compared.label, against, verdict.outcome)} {stays}"
 
 
-def _stance(difference: BenchmarkDifference, label: str, outcome: Outcome) -> str:
+def _stance(difference: BenchmarkDifference, label: str, against: str, outcome: Outcome) -> str:
     figures = estimate(difference.difference, difference.low, difference.high, sign=True)
     seeds = count(difference.num_seeds, "paired seed")
     if difference.low is None:
-        return f"decides nothing about {label} minus the baseline: {figures} without an interval, {seeds}."
+        return f"decides nothing about {label} minus {against}: {figures} without an interval, {seeds}."
     if not difference.shown:
         how = "agrees with" if outcome in (Outcome.UNDECIDED, Outcome.EQUIVALENT) else "neither supports nor opposes"
-        return f"{how} the verdict {outcome}: it cannot tell {label} from the baseline, {figures}, {seeds}."
-    finding = f"{label} is shown to be {'better' if difference.difference > 0 else 'worse'} than the baseline on it, "
+        return f"{how} the verdict {outcome}: it cannot tell {label} from {against}, {figures}, {seeds}."
+    finding = f"{label} is shown to be {'better' if difference.difference > 0 else 'worse'} than {against} on it, "
     supported = Outcome.BETTER if difference.difference > 0 else Outcome.WORSE
     match outcome:
         case Outcome.BETTER | Outcome.WORSE:

@@ -65,9 +65,24 @@ def benchmark_table(facts: Facts) -> BenchmarkTable | None:
             for column, names in enumerate(columns)
         ],
         rows=rows,
-        sentence=agreement(facts.verdict, rows),
+        sentence=agreement(
+            facts.verdict, _of_verdict(facts, measured, columns[-1], len(compared)), several=len(columns) > 1
+        ),
         text=reading(sweep, rows, list(final.values()), len(compared) if facts.baseline else None),
     )
+
+
+def _of_verdict(
+    facts: Facts, measured: Sequence[_Measured | None], names: Sequence[str], family: int
+) -> BenchmarkDifference | None:
+    """Return the verdict's two configs compared on all benchmarks; None where they share no measured seed."""
+    found = facts.verdict.comparison
+    models = {one.row.id: one.models for one in measured if one and one.stage is Stage.CONFIRM}
+    if found is None:
+        return None
+    one, other = models.get(found.config_id, {}), models.get(found.comparator_id, {})
+    shared = found.comparator_role is not Role.MATCHED
+    return _difference(one, other, names, family, 0.5 if shared else 0.0)
 
 
 def _columns(names: Sequence[str]) -> list[Sequence[str]]:
@@ -187,13 +202,14 @@ def _cell(models: Models, names: Sequence[str]) -> BenchmarkCell | None:
 
 
 def _difference(
-    models: Models, baseline: Models, names: Sequence[str], family: int | None
+    models: Models, baseline: Models, names: Sequence[str], family: int | None, correlation: float = 0.5
 ) -> BenchmarkDifference | None:
-    """Compare a config with the baseline on the seeds that both have; None without one.
+    """Compare a config with the baseline, or another comparator, on the seeds that both have; None without one.
 
     Args:
         names: the benchmarks, which weigh the same.
         family: number of configs for which the lower ends hold at once; None for no interval.
+        correlation: that of two configs' differences.
     """
     seeds = sorted(models.keys() & baseline.keys())
     pairs = [_rates(models, baseline, seeds, name) for name in names]
@@ -202,7 +218,7 @@ def _difference(
         return None
     low = high = None
     if family is not None and result.num_seeds >= MIN_SEEDS and result.parts is not None and result.parts.total:
-        low = result.difference - result.parts.lower_width(family)
+        low = result.difference - result.parts.lower_width(family, correlation, correlation)
         high = result.difference + result.parts.upper_width()
     return BenchmarkDifference(
         difference=result.difference,

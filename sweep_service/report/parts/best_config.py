@@ -11,6 +11,7 @@ from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import in_order, is_comparator
 from sweep_service.report.formatting import count, estimate, number, signed
 from sweep_service.report.model import BestConfig, CheckpointRef, ConfigRow, Outcome, StageResult
+from sweep_service.report.parts.comparators import LOSS
 from sweep_service.report.parts.verdict import all_equal_text
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import same_objective
@@ -83,8 +84,9 @@ def _optimism(facts: Facts, row: ConfigRow) -> float | None:
 
 
 def _unchosen(facts: Facts, row: ConfigRow) -> ConfigRow | None:
-    """Return the first comparator that ran on the config's seeds in both stages."""
-    rows = [facts.rows[c.comparator_id] for c in facts.comparisons if c.config_id == row.id]
+    """Return the first comparator that ran on the config's seeds in both stages, and was not chosen itself."""
+    ids = [c.comparator_id for c in facts.comparisons if c.config_id == row.id]
+    rows = [facts.rows[id_] for id_ in ids if id_ not in facts.candidates]
     shared = (o for o in rows if row.tune and o.tune and row.confirm and o.confirm and row.tune.minus(o.tune))
     return next(shared, None)
 
@@ -136,20 +138,24 @@ def _why(facts: Facts, row: ConfigRow) -> str:
         )
     elif facts.verdict.outcome is Outcome.WORSE:
         text += f" It is worse than {comparison.comparator_label}; prefer that."
-    return text + _matched(facts, row)
+    return text + _not_from_its_loss(facts, row)
 
 
-def _matched(facts: Facts, row: ConfigRow) -> str:
-    """Say which of the config's advantages may come from something other than the loss."""
-    if facts.verdict.outcome is not Outcome.BETTER:
+def _not_from_its_loss(facts: Facts, row: ConfigRow) -> str:
+    """Say which of the config's advantages may come from something other than the loss, or than its betas."""
+    own = [c for c in facts.comparisons if c.config_id == row.id]
+    gain = next((c for c in own if c.comparator_role is Role.BASELINE and c.outcome is Outcome.BETTER), None)
+    alone = next((c for c in own if c.comparator_role is Role.MATCHED), None)
+    if gain is None or alone is None or alone.outcome is Outcome.BETTER or alone.differs_in != [LOSS]:
         return ""
-    for c in facts.comparisons:
-        if c.config_id == row.id and c.comparator_role is Role.MATCHED and c.outcome is not Outcome.BETTER:
-            return (
-                f" The gain is not shown to come from its loss: with PPO clip and all else equal "
-                f"({c.comparator_label}) the difference is {estimate(c.difference, c.low, c.high, sign=True)}."
-            )
-    return ""
+    source = "what its loss adds to PPO clip" if gain.differs_in == [LOSS] else "its loss"
+    over = (
+        "The gain" if facts.verdict.comparison == gain else f"It is better than {gain.comparator_label}, but the gain"
+    )
+    return (
+        f" {over} is not shown to come from {source}: with PPO clip and all else equal ({alone.comparator_label}) "
+        f"the difference is {estimate(alone.difference, alone.low, alone.high, sign=True)}."
+    )
 
 
 def _evidence(facts: Facts, row: ConfigRow) -> list[str]:

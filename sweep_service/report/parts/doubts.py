@@ -78,10 +78,10 @@ def _deltas(facts: Facts, comparison: Comparison) -> dict[int, float]:
 
 
 def _typical_spread(facts: Facts, comparison: Comparison) -> float:
-    """Return the scaled median absolute deviation of each config's differences from one comparator."""
+    """Return the scaled median absolute deviation of each config's differences from the comparator of its kind."""
     away: list[float] = []
     for other in facts.comparisons:
-        if other.comparator_id == comparison.comparator_id:
+        if other.comparator_role is comparison.comparator_role:
             deltas = [*_deltas(facts, other).values()]
             away += [abs(delta - median(deltas)) for delta in deltas]
     return _MAD_TO_SD * median(away) if away else 0.0

@@ -6,18 +6,16 @@ from statistics import fmean
 from typing import Any, Final
 
 from sweep_service.report.formatting import count, estimate, number, signed
-from sweep_service.report.model import Comparison, ConfigRow, Outcome, StageResult, TrialRow, Verdict
+from sweep_service.report.model import Comparison, ConfigRow, Outcome, TrialRow, Verdict
 from sweep_service.report.parts.collapse import confirm_runs, counts_text, percent, weigh
+from sweep_service.report.parts.comparators import KINDS, LOSS, differs_in, families
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Difference, differences
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.objective import same_objective
-from sweep_service.sweep.plan import matched_training
 from sweep_service.sweep.records import Config, Role, Stage
-from sweep_service.sweep.spec import config_id
 
-COMPARATORS: Final = (Role.BASELINE, Role.DAPO, Role.MATCHED)
-"""Roles of comparators; the first one present is the verdict's."""
-_KIND: Final = {Role.BASELINE: "the baseline", Role.DAPO: "DAPO", Role.MATCHED: "its matched baseline"}
+_LISTED: Final = 4
+"""Number of settings that a sentence names."""
 
 
 def confirmed_arms(
@@ -56,7 +54,7 @@ def compare(
     relevant: float,
     halves: bool,
 ) -> list[Comparison]:
-    """Compare every candidate with every comparator on the confirm seeds, the best one first.
+    """Compare every candidate with its comparators on the confirm seeds; first with the verdict's, the best one first.
 
     Args:
         arms: the confirmed configs, with all their runs.
@@ -69,42 +67,28 @@ def compare(
     tuned = [config.id for config in configs if Role.SPACE in config.roles and rows[config.id].tune is not None]
     present = {arm.config_id for arm in arms}
     confirmed = [id_ for id_ in candidates if id_ in present]
-    comparisons: list[Comparison] = []
-    seen: set[str] = set()
-    for role in COMPARATORS:
-        comparator = _comparator(role, configs, present, candidates)
-        if comparator is None or comparator.id in seen:
-            continue
-        seen.add(comparator.id)
+    by_id = {config.id: config for config in configs}
+    comparisons: dict[tuple[str, str], Comparison] = {}  # a pair of two families keeps what the first says of it
+    for family in families(configs, confirmed, present):
+        comparators = {id_: family[id_][1].id for id_ in confirmed if id_ in family}
+        shared = all(role is not Role.MATCHED for role, _ in family.values())
         chose = 0 if halves else len(tuned)
-        results = _pick(*(differences(of, comparator.id, confirmed, chose) for of in (whole, arms)))
-        comparisons += [
-            Comparison(
+        results = _pick(*(differences(of, comparators, chose, shared=shared) for of in (whole, arms)))
+        for id_, (result, with_collapsed) in sorted(results.items(), key=lambda item: -item[1][0].difference):
+            role, comparator = family[id_]
+            found = Comparison(
                 config_id=id_,
                 label=rows[id_].label,
                 comparator_id=comparator.id,
                 comparator_role=role,
                 comparator_label=rows[comparator.id].label,
+                differs_in=differs_in(by_id[id_], comparator),
                 **_weighed(result, id_, comparator.id, trials, relevant),
                 **asdict(result),
                 with_collapsed=with_collapsed,
             )
-            for id_, (result, with_collapsed) in sorted(results.items(), key=lambda item: -item[1][0].difference)
-        ]
-    return comparisons
-
-
-def _comparator(
-    role: Role, configs: Sequence[Config], present: Collection[str], candidates: Sequence[str]
-) -> Config | None:
-    """Return the confirmed config of this role; of several matched baselines, which a sweep that was given more may
-    have, that of the config which tuning ranks first now.
-    """
-    of_role = [config for config in configs if role in config.roles]
-    if role is Role.MATCHED and len(of_role) > 1 and candidates:
-        first = next(config for config in configs if config.id == candidates[0])
-        of_role = [config for config in of_role if config.id == config_id(matched_training(first))]
-    return next((config for config in of_role if config.id in present), None)
+            comparisons.setdefault((id_, comparator.id), found)
+    return list(comparisons.values())
 
 
 def _pick(whole: Mapping[str, Difference], every: Mapping[str, Difference]) -> dict[str, tuple[Difference, bool]]:
@@ -142,6 +126,7 @@ def _outcome(result: Difference, relevant: float) -> Outcome:
 def judge(
     best: ConfigRow | None,
     rows: Mapping[str, ConfigRow],
+    configs: Sequence[Config],
     comparisons: Sequence[Comparison],
     *,
     relevant: float,
@@ -157,7 +142,7 @@ def judge(
             outcome=Outcome.INSUFFICIENT, sentence="INSUFFICIENT: no config of the space has a result to judge."
         )
     if best.confirm is None or not best.confirm.n:
-        return _unconfirmed(best, rows, confirming=confirming)
+        return _unconfirmed(best, rows, configs, confirming=confirming)
     comparison = next((found for found in comparisons if found.config_id == best.id), None)
     if comparison is None:
         mean = estimate(best.confirm.mean, best.confirm.low, best.confirm.high)
@@ -169,10 +154,12 @@ def judge(
     return Verdict(outcome=comparison.outcome, sentence=_sentence(comparison, relevant), comparison=comparison)
 
 
-def _unconfirmed(best: ConfigRow, rows: Mapping[str, ConfigRow], *, confirming: bool) -> Verdict:
+def _unconfirmed(
+    best: ConfigRow, rows: Mapping[str, ConfigRow], configs: Sequence[Config], *, confirming: bool
+) -> Verdict:
     assert best.tune is not None
     mean, seeds = number(best.tune.mean), count(best.tune.n, "seed")
-    standing = f"{best.label} leads on the tune seeds with {mean} ({seeds}){_ahead_in_tuning(best.tune, rows)}"
+    standing = f"{best.label} leads on the tune seeds with {mean} ({seeds}){_ahead_in_tuning(best, rows, configs)}"
     doubt = ", but it was chosen on these seeds and confirmed on no others"
     if equal := all_equal_text(rows):
         standing, doubt = f"{equal}: {mean} on the tune seeds ({seeds})", "; nothing was confirmed on others"
@@ -189,18 +176,37 @@ def all_equal_text(rows: Mapping[str, ConfigRow]) -> str:
     return equals_text(len(means), len(means)) if means and equal else ""
 
 
-def _ahead_in_tuning(best: StageResult, rows: Mapping[str, ConfigRow]) -> str:
+def _ahead_in_tuning(best: ConfigRow, rows: Mapping[str, ConfigRow], configs: Sequence[Config]) -> str:
     """Say how far the leader lies from its comparator on the tune seeds, without an interval, since these chose it."""
-    for role in COMPARATORS:
-        row = next((row for row in rows.values() if role in row.roles and row.tune), None)
-        if row is None or row.tune is None:
+    config = next(one for one in configs if one.id == best.id)
+    for family in families(configs, [best.id], {row.id for row in rows.values() if row.tune}):
+        if best.id not in family:
             continue
-        if deltas := best.minus(row.tune):
-            return f", {signed(fmean(deltas.values()))} from {_against(role, row.label)}"
+        role, comparator = family[best.id]
+        row = rows[comparator.id]
+        if best.tune and row.tune and (deltas := best.tune.minus(row.tune)):
+            besides = _besides(differs_in(config, comparator))
+            which = f", which differs in {besides}" if besides else ""
+            return f", {signed(fmean(deltas.values()))} from {_against(role, row.label)}{which}"
     return ""
 
 
 def _sentence(comparison: Comparison, relevant: float) -> str:
+    """Return the verdict's sentence, which says so if the two differ in more than the loss."""
+    besides = _besides(comparison.differs_in)
+    return _finding(comparison, relevant) + (f" The two differ in {besides}." if besides else "")
+
+
+def _besides(names: Sequence[str]) -> str:
+    """Name the settings beside the loss in which two configs differ: `steps as well as in the loss`; empty if none."""
+    others = [name for name in names if name != LOSS]
+    if not others:
+        return ""
+    listed = ", ".join(others[:_LISTED]) + (f" and {len(others) - _LISTED} more" if len(others) > _LISTED else "")
+    return f"{listed} as well as in the loss" if LOSS in names else f"{listed}, not in the loss"
+
+
+def _finding(comparison: Comparison, relevant: float) -> str:
     label, against = comparison.label, _against(comparison.comparator_role, comparison.comparator_label)
     figures = estimate(comparison.difference, comparison.low, comparison.high, sign=True)
     left_out = comparison.own.collapsed + comparison.other.collapsed and not comparison.with_collapsed
@@ -248,5 +254,5 @@ def _but_small(comparison: Comparison, relevant: float) -> str:
 
 def _against(role: Role, label: str) -> str:
     """Name a comparator in a sentence: `the baseline (β1=0 β2=0)`, `DAPO`."""
-    kind = _KIND[role]
+    kind = KINDS[role]
     return kind if label in kind else f"{kind} ({label.removeprefix('baseline ').removeprefix('matched ')})"

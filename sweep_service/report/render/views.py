@@ -16,9 +16,9 @@ from sweep_service.report.model import (
     TrialRow,
     Unit,
 )
-from sweep_service.report.parts.verdict import COMPARATORS
+from sweep_service.report.parts.comparators import COMMON
 from sweep_service.sweep.labels import ROLE_NAMES
-from sweep_service.sweep.records import Stage
+from sweep_service.sweep.records import Role, Stage
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,18 @@ def sentence(report: Report) -> str:
 
 
 def reference(report: Report) -> ConfigRow | None:
-    """Return the config that deltas refer to: the baseline, else the DAPO arm, else the matched baseline."""
-    rows = [row for role in COMPARATORS for row in report.configs if role in row.roles and (row.tune or row.confirm)]
+    """Return the config that deltas refer to: the baseline, else the DAPO arm, else the verdict's comparator."""
+    rows = [row for role in COMMON for row in report.configs if role in row.roles and (row.tune or row.confirm)]
+    comparison = report.verdict.comparison
+    rows += [row for row in report.configs if comparison and row.id == comparison.comparator_id]
     return rows[0] if rows else None
 
 
 def reference_name(report: Report) -> str:
     """Return the reference's name for a column's head, such as `baseline`; empty without one."""
     row = reference(report)
-    return next((ROLE_NAMES[role] for role in COMPARATORS if row and role in row.roles), "")
+    common = (ROLE_NAMES[role] for role in COMMON if row and role in row.roles)
+    return next(common, ROLE_NAMES[Role.MATCHED] if row else "")
 
 
 def deltas(report: Report, stage: Stage) -> dict[str, Delta]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +77,7 @@ class Difference:
     """The part of the standard error that other problems would change."""
     problem_df: int | None = None
     family: int = 1
-    """Number of configs for which the lower bounds against this comparator hold at once."""
+    """Number of configs for which the lower bounds against their comparators hold at once."""
     variance: Literal["pooled", "pair"] | None = None
     """Source of the variance: all steady configs, or this pair alone; None without a standard error."""
     low: float | None = None
@@ -106,37 +106,49 @@ def mean_interval(values: Sequence[float]) -> Interval:
 
 
 def differences(
-    arms: Sequence[Arm], comparator_id: str, config_ids: Sequence[str], problems_chose: int = 0
+    arms: Sequence[Arm], comparators: Mapping[str, str], problems_chose: int = 0, *, shared: bool = True
 ) -> dict[str, Difference]:
-    """Compare configs with one comparator; return the differences by config id.
+    """Compare each of some configs with its comparator; return the differences by config id.
 
     The lower bounds hold for all configs at once (Dunnett, one-sided), because choosing the best of them can only
     push its difference up. Each upper bound holds by itself.
 
     Args:
         arms: all confirmed configs; each steady one may add to the pooled variance.
-        comparator_id: the arm to subtract.
-        config_ids: the arms to compare, chosen without looking at `arms`; ones that share no seed are left out.
+        comparators: by the id of each arm to compare that of the arm to subtract, both chosen without looking at
+            `arms`; arms that share no seed with theirs are left out.
         problems_chose: number of configs from which results on the same validation problems have chosen the arms to
             compare; 0 if other problems have.
+        shared: whether all configs that could have been chosen have one comparator.
     """
     pairs = Pairs(arms)
-    compared = [id_ for id_ in config_ids if id_ != comparator_id and pairs.seeds(id_, comparator_id).any()]
-    shared = [pairs.seeds(id_, comparator_id) for id_ in compared]
-    correlation = min((_correlation(a, b) for index, a in enumerate(shared) for b in shared[:index]), default=0.5)
+    compared = [_Pair(*ids, pairs.seeds(*ids)) for ids in comparators.items() if ids[0] != ids[1]]
+    compared = [pair for pair in compared if pair.seeds_S.any()]
+    links = [(_link(a, b), _overlap(a, b)) for index, a in enumerate(compared) for b in compared[:index]]
+    most = 0.5 if shared else 0.0
+    correlation = min((link * overlap for link, overlap in links), default=most)
+    of_problems = min((link for link, _ in links), default=most)
     bounded: dict[str, Difference] = {}
-    for id_ in compared:
-        plain = pairs.difference(id_, comparator_id)
+    for pair in compared:
+        plain = pairs.difference(pair.config_id, pair.comparator_id)
         family = len(compared) if plain.num_problems is None else max(len(compared), problems_chose)
-        bounded[id_] = _with_bounds(replace(plain, family=family), correlation)
+        bounded[pair.config_id] = _with_bounds(replace(plain, family=family), correlation, of_problems)
     return bounded
 
 
-def _with_bounds(plain: Difference, correlation: float) -> Difference:
+class _Pair(NamedTuple):
+    """A config and its comparator, and for each seed whether both have a result."""
+
+    config_id: str
+    comparator_id: str
+    seeds_S: Flags
+
+
+def _with_bounds(plain: Difference, correlation: float, of_problems: float) -> Difference:
     parts = plain.parts
     if parts is None:
         return plain
-    below = parts.lower_width(plain.family, correlation)
+    below = parts.lower_width(plain.family, correlation, of_problems)
     return replace(
         plain,
         low=plain.difference - below,
@@ -145,9 +157,19 @@ def _with_bounds(plain: Difference, correlation: float) -> Difference:
     )
 
 
-def _correlation(one_S: Flags, other_S: Flags) -> float:
-    """Return the correlation of two differences from the same comparator: 1/2 when both have the same seeds."""
-    return int((one_S & other_S).sum()) / (2 * math.sqrt(int(one_S.sum()) * int(other_S.sum())))
+def _link(one: _Pair, other: _Pair) -> float:
+    """Return the correlation of two pairs' differences on the same seeds: 1/2 if they share their comparator, else 0.
+
+    The seeds' own effects cancel in each difference, so two pairs without a common config have nothing in common. Where
+    one pair's config is the other's comparator it is -1/2; 0 in its place changes the bounds by less than 1 %.
+    """
+    return 0.5 if one.comparator_id == other.comparator_id else 0.0
+
+
+def _overlap(one: _Pair, other: _Pair) -> float:
+    """Return by how much two pairs rest on the same seeds: 1 for exactly the same ones."""
+    both, sizes = int((one.seeds_S & other.seeds_S).sum()), int(one.seeds_S.sum()) * int(other.seeds_S.sum())
+    return both / math.sqrt(sizes)
 
 
 class Pairs:

@@ -203,7 +203,7 @@ def test_the_difference_is_the_one_that_the_report_would_find() -> None:
     residual = {0: [1, -1, 0, 0, 0], 1: [-1, 1, 0, 0, 0], 2: [0, 0, 0, 0, 0]}
     scale = (variance * 2 * (seeds - 1) / 4) ** 0.5
     arms = [Arm(str(arm), {seed: scale * value for seed, value in enumerate(residual[arm])}) for arm in residual]
-    result = differences(arms, "0", ["2"])["2"]
+    result = differences(arms, {"2": "0"})["2"]
     assert result.df == 8
     pooled = (4 * scale**2 / 8) ** 0.5
     assert result.detectable is not None

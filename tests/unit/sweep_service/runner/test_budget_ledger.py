@@ -147,6 +147,23 @@ def test_after_the_last_trial_that_fits_the_others_are_cancelled_and_the_sweep_i
     assert gpu_hours(run.sweep.spec, store.spent(run.sweep.id)).used == pytest.approx(13.4)
 
 
+def test_the_matched_baseline_of_every_chosen_config_is_kept_room_for(store: Store, tmp_path: Path) -> None:
+    rates = {
+        "space": {"loss.beta1": [0.5, 1], "optimizer.learning_rate": [1e-5, 2e-5]},
+        "seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [7, 8]}},
+    }
+    confirm = (2 + 1 + 2) * 2 * 2  # chosen, baseline and matched ones, on two seeds, with 2 GPUs for an hour each
+    run = Run(store, tmp_path, slots=99, **rates, **budget(confirm + 5 * 2))
+    run.fill()
+    assert run.states(Stage.TUNE).count("RUNNING") == 5
+    run.end_all(1)
+    run.fill()
+    assert run.states(Stage.CONFIRM) == ["RUNNING"] * 10
+    run.end_all(1)
+    assert run.fill() is Nothing.EVER
+    assert gpu_hours(run.sweep.spec, store.spent(run.sweep.id)).used == pytest.approx(confirm + 5 * 2)
+
+
 def test_a_sampler_proposes_no_more_once_a_point_does_not_fit_on_all_seeds(store: Store, tmp_path: Path) -> None:
     search = {"strategy": "random", "num_configs": 9}
     run = Run(store, tmp_path, search=search, **budget(8 + 5 * 2))

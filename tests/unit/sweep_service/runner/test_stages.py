@@ -7,8 +7,11 @@ import pytest
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.runner.stages import next_records
 from sweep_service.sweep.extension import Extension, extended
-from sweep_service.sweep.plan import first_records
+from sweep_service.sweep.matched_baselines import matched_training
+from sweep_service.sweep.objective import choose
+from sweep_service.sweep.plan import first_records, stage_counts
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Sweep, Trial, TrialState
+from sweep_service.sweep.spec import config_id
 from tests.stored_sweeps import make_sweep
 
 BETA = {"type": "float", "low": 0, "high": 1}
@@ -234,15 +237,47 @@ def test_a_matched_baseline_that_becomes_a_point_is_tuned_like_the_others() -> N
     space = {"loss.beta1": [0.5], "loss.beta2": 0, "loss.epsilon": [0.2, 0.3]}
     stages = {"seeds": {"tune": [0], "confirm": {"top_k": 2, "seeds": [7]}}}
     sweep, configs, trials = sweep_of(space=space, **stages)
-    best = max((c for c in configs if Role.SPACE in c.roles), key=fraction)
     configs, trials = run_on(sweep, configs, trials)
-    (matched,) = [config for config in configs if Role.MATCHED in config.roles]
-    assert matched.params["loss.epsilon"] == best.params["loss.epsilon"]
+    baseline, matched = [config for config in configs if Role.MATCHED in config.roles]
+    assert Role.BASELINE in baseline.roles
+    assert matched.params["loss.epsilon"] == 0.3
     wider = {"loss.beta1": [0.5, 0]}
     more, after = run_on(given_more(sweep, space=wider), configs, trials)
     assert {(config.params["loss.beta1"], config.params["loss.epsilon"]) for config in more} >= {(0, 0.2), (0, 0.3)}
     assert (matched.id, 0) in tuned(after)
     assert contents(more) == contents(run_on(*sweep_of(space=space | wider, **stages))[0])
+
+
+RATES: dict[str, Any] = {"loss.beta1": [0.25, 0.5], "optimizer.learning_rate": [1e-4, 2e-4, 3e-4]}
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3])
+@pytest.mark.parametrize("space", [RATES, RATES | {"loss.beta1": [0, 0.5], "loss.beta2": 0}], ids=["apart", "in grid"])
+def test_every_confirmed_config_gets_its_own_matched_baseline_on_the_same_seeds(
+    space: dict[str, Any], top_k: int
+) -> None:
+    seeds = {"tune": [0], "confirm": {"top_k": top_k, "seeds": [7, 8]}}
+    sweep, configs, trials = sweep_of(space=space, seeds=seeds)
+    configs, trials = run_on(sweep, configs, trials)
+    chosen = choose(configs, {c.id: fraction(c) for c in configs}, top_k)
+    twins = {config_id(matched_training(config)) for config in chosen}
+    baselines = {config.id for config in configs if Role.BASELINE in config.roles}
+    wanted = {config.id for config in chosen} | twins | baselines
+    assert confirmed(trials) == {(id_, seed) for id_ in wanted for seed in (7, 8)}
+    assert {config.id for config in configs if Role.MATCHED in config.roles} == twins
+    assert len(trials) <= sum(stage_counts(sweep.spec))
+
+
+def test_a_sweep_whose_choice_changed_gets_the_matched_baselines_of_the_new_one_besides() -> None:
+    stages = {"space": RATES, "seeds": {"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}}}
+    sweep, configs, trials = sweep_of(**stages)
+    configs, trials = run_on(sweep, configs, trials)
+    more, after = run_on(given_more(sweep, seeds={"confirm": {"top_k": 3}}), configs, trials)
+    stages["seeds"]["confirm"]["top_k"] = 3
+    _, at_once = run_on(*sweep_of(**stages))
+    assert after[: len(trials)] == trials
+    assert confirmed(after) == confirmed(at_once)
+    assert [config.number for config in more] == [*range(len(more))]
 
 
 @pytest.mark.parametrize("confirm", [None, {"top_k": 1, "seeds": [7]}])

@@ -1,10 +1,17 @@
 """What a spec becomes: configs with their roles, trials in their order, the cost."""
 
+from itertools import combinations
+from typing import Any
+
+import pytest
+
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.objective import choose
-from sweep_service.sweep.plan import confirm_records, first_records, make_plan
+from sweep_service.sweep.plan import confirm_records, first_records, make_plan, stage_counts
 from sweep_service.sweep.records import Role, Stage
-from sweep_service.sweep.spec import SweepSpec
+from sweep_service.sweep.spec import Baselines, SweepSpec
+
+RANGE = {"type": "float", "low": 0, "high": 1}
 
 
 def make(**changes: object) -> SweepSpec:
@@ -64,6 +71,56 @@ def test_matched_baseline_is_a_config_of_its_own_where_more_than_beta_varies() -
     assert changed[0].params == {"loss.beta1": 0.0, "loss.epsilon": 0.3}
     assert len({trial.config_id for trial in trials}) == 4
     assert make_plan(spec, None).trials == {"tune": 8, "confirm": 10}
+
+
+SPACES: dict[str, dict[str, Any]] = {
+    "betas": {"space": {"loss.beta1": [0, 0.5, 1], "loss.beta2": [0, 1]}},
+    "rates": {"space": {"loss.beta1": [0.25, 0.5], "optimizer.learning_rate": [1e-4, 2e-4, 3e-4]}},
+    "rates of which none is the base's": {"space": {"loss.beta1": 0.5, "optimizer.learning_rate": [2e-4, 3e-4]}},
+    "PPO clip in the grid": {
+        "space": {"loss.beta1": [0, 0.5], "loss.beta2": 0, "optimizer.learning_rate": [1e-4, 2e-4]}
+    },
+    "PPO clip alone": {"space": {"loss.beta1": 0, "loss.beta2": 0, "optimizer.learning_rate": [1e-4, 2e-4]}},
+    "epsilons": {"space": {"loss.beta1": [0.5, 1], "loss.epsilon": [0.2, 0.25, 0.3]}},
+    "losses": {"space": {"loss.name": ["ce_gppo", "cispo", "gspo"]}},
+    "losses and rates": {"space": {"loss.name": ["cispo", "gspo"], "optimizer.learning_rate": [1e-4, 2e-4]}},
+    "bounds of DAPO": {"training": {"loss": {"name": "dapo"}}, "space": {"loss.epsilon_high": [0.2, 0.28, 0.4]}},
+    "a rate beside the space": {"space": {"loss.beta1": [0.5, 1], "optimizer.learning_rate": 2e-4}},
+}
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3])
+@pytest.mark.parametrize("changes", SPACES.values(), ids=SPACES)
+def test_a_plan_counts_the_most_confirm_trials_that_any_choice_leads_to(changes: dict[str, Any], top_k: int) -> None:
+    spec = make(**changes, seeds={"tune": [0], "confirm": {"top_k": top_k, "seeds": [10, 11]}})
+    configs, _ = first_records(spec, "swp")
+    contenders = choose(configs, {config.id: 0 for config in configs}, len(configs))
+    choices = combinations(contenders, min(top_k, len(contenders)))
+    made = [len(confirm_records(spec, "swp", configs, chosen, 0)[1]) for chosen in choices]
+    planned = make_plan(spec, None).trials["confirm"]
+    assert max(made) <= planned
+    assert max(made) == planned or len(contenders) <= top_k  # all are chosen, one's matched baseline among them
+    without = spec.model_copy(update={"baselines": Baselines(matched=False)})
+    assert stage_counts(without).confirm <= stage_counts(spec).confirm
+    assert not any(confirm_records(without, "swp", configs, contenders, 0)[0])
+
+
+@pytest.mark.parametrize(
+    ("space", "matched"),
+    [
+        ({"loss.beta1": RANGE, "loss.beta2": RANGE}, 0),
+        ({"loss.beta1": RANGE, "optimizer.learning_rate": {"type": "float", "low": 1e-5, "high": 1e-3}}, 3),
+        ({"loss.epsilon": RANGE | {"low": 0.1, "high": 0.3}}, 3),
+        ({"loss.beta1": RANGE, "steps": [480, 960]}, 1),
+        ({"loss.beta1": RANGE, "steps": [960, 1920]}, 2),
+    ],
+)
+def test_matched_baselines_of_a_continuum_are_as_many_as_configs_are_chosen(
+    space: dict[str, object], matched: int
+) -> None:
+    seeds = {"tune": [0], "confirm": {"top_k": 3, "seeds": [10]}}
+    spec = make(space=space, search={"strategy": "random", "num_configs": 9}, seeds=seeds)
+    assert stage_counts(spec).confirm == 3 + 2 + matched
 
 
 def test_plan_counts_what_first_and_confirm_records_make() -> None:

@@ -161,6 +161,18 @@ def test_benchmarks_are_held_against_the_verdict_and_never_change_it(
     assert sentence in report.benchmarks.sentence
 
 
+def test_benchmarks_are_held_against_a_verdict_about_a_matched_baseline_for_the_same_two_configs() -> None:
+    def gains(config: Config, evaluation: Evaluation) -> float:
+        return 0.15 if evaluation.trial_id and Role.SPACE in config.roles else 0.0
+
+    spec = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]}}
+    report = build(measured_inputs(gains, spec=spec, advantage=0.08))
+    assert report.benchmarks is not None
+    assert report.verdict.comparison is not None
+    assert report.verdict.comparison.comparator_role is Role.MATCHED
+    assert "is shown to be better than its matched baseline on it" in report.benchmarks.sentence
+
+
 def test_fewer_than_three_paired_seeds_have_no_interval() -> None:
     found = table(spec={"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11]}}})
     assert {(one.num_seeds, one.low, one.high, one.shown) for one in differences(found)} == {(2, None, None, False)}

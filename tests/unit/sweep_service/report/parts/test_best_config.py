@@ -8,7 +8,7 @@ import yaml
 
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.model import BestConfig
+from sweep_service.report.model import BestConfig, Outcome
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.records import Checkpoint, Config, Role, Stage, Trial, TrialState
@@ -68,7 +68,25 @@ def test_a_win_that_may_come_from_another_parameter_says_so() -> None:
             own = series[trial.id]
             higher = {"eval/avg_at_k": own.metrics["eval/avg_at_k"] + 0.08}
             series[trial.id] = replace(own, metrics={**own.metrics, **higher})
-    assert "The gain is not shown to come from its loss: with PPO clip" in card(replace(inputs, series=series)).why
+    said = build(replace(inputs, series=series))
+    assert said.verdict.outcome is Outcome.UNDECIDED
+    assert said.best is not None
+    assert "is better than baseline β1=0 β2=0 lr=" in said.best.why
+    assert "but the gain is not shown to come from its loss: with PPO clip and all else equal (matched" in said.best.why
+
+
+def test_a_win_that_may_come_from_other_clip_bounds_says_so() -> None:
+    spec = {"space": {"loss.beta1": 0.0, "loss.beta2": 1.0, "loss.epsilon": 0.3}}
+    inputs = sweep_inputs(spec, advantage=0.08)
+    (matched,) = [config.id for config in inputs.configs if config.roles == (Role.MATCHED,)]
+    series = dict(inputs.series)
+    for trial in (trial for trial in inputs.trials if trial.config_id == matched):
+        own = series[trial.id]
+        series[trial.id] = replace(own, metrics={**own.metrics, "eval/avg_at_k": own.metrics["eval/avg_at_k"] + 0.08})
+    said = build(replace(inputs, series=series))
+    assert said.verdict.outcome is Outcome.BETTER
+    assert said.best is not None
+    assert "The gain is not shown to come from what its loss adds to PPO clip: with PPO clip and all" in said.best.why
 
 
 def test_evidence_has_the_difference_the_optimism_health_and_cost() -> None:

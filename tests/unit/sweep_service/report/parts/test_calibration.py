@@ -13,16 +13,19 @@ from bench.validate_report import (
     Row,
     Seen,
     Tally,
+    fair,
     judge,
     line,
     problem_line,
     problem_rows,
+    rate_line,
+    rate_rows,
     run_batch,
     simulate,
     tally,
     target_rows,
 )
-from sweep_service.sweep.records import Stage, TrialState
+from sweep_service.sweep.records import Role, Stage, TrialState
 
 RUNS = 120
 ROWS = {f"{row.name}, {'differences' if row.differ else 'none'}": row for row in target_rows() if row.seeds == 4}
@@ -129,3 +132,29 @@ def test_missed_targets_are_named() -> None:
     assert isinstance(weak, Tally)
     assert "power" in weak.missed
     assert line(weak).count("|") == 11
+
+
+@pytest.mark.parametrize("row", [row for row in rate_rows() if row.seeds == 4 and row.top_k == 3], ids=["none", "some"])
+def test_nothing_is_called_equal_that_is_not_where_tuning_chooses_a_learning_rate_too(row: Row) -> None:
+    found = tally(row, run_batch(row, 0, 0, RUNS))
+    assert found.fair == 1
+    assert found.coverage >= 0.88
+    assert found.false_better <= 0.10
+    assert rate_line(found).count("|") == 8
+
+
+def test_a_comparison_of_unequal_configs_would_be_noticed() -> None:
+    row = next(row for row in rate_rows() if row.differ)
+    reports = [simulate(row, np.random.default_rng(seed))[0] for seed in range(40)]
+    assert all(fair(report) for report in reports)
+    against_the_baseline = [
+        report.model_copy(
+            update={
+                "verdict": report.verdict.model_copy(
+                    update={"comparison": next(c for c in report.comparisons if Role.BASELINE is c.comparator_role)}
+                )
+            }
+        )
+        for report in reports
+    ]
+    assert 5 < sum(fair(report) for report in against_the_baseline) < 35

@@ -183,7 +183,7 @@ def test_tokens_that_differ_by_more_than_a_fifth_are_an_unequal_budget() -> None
 
 
 def test_other_numbers_of_steps_are_an_unequal_budget() -> None:
-    spec = {"space": {"loss.beta1": 0.0, "loss.beta2": 1.0, "steps": 320}}
+    spec = {"space": {"loss.beta1": 0.0, "loss.beta2": 1.0, "steps": 320}, "baselines": {"matched": False}}
     assert "trained for 320 steps and baseline" in found(build(sweep_inputs(spec)), "UNEQUAL_BUDGET").text
 
 

@@ -142,7 +142,7 @@ def test_the_comparison_is_with_ppo_clip_and_all_else_equal() -> None:
     rate = best.label.partition(" lr=")[2]
     evidence = claim(inputs, "ENTROPY_STEADIER").evidence
     assert evidence.startswith(f"{best.label} divided by matched β2=0 lr={rate}, ")
-    assert "0 of 4 with PPO clip and all else equal" in claim(inputs, "NO_MORE_DIVERGENCES").evidence
+    assert "0 of 8 with PPO clip and all else equal" in claim(inputs, "NO_MORE_DIVERGENCES").evidence
     tune_only = build(sweep_inputs({"space": rates, "seeds": {"tune": [0, 1, 2]}}))
     assert not {"ENTROPY_STEADIER", "NO_MORE_DIVERGENCES"} & {found.code for found in tune_only.claims}
 

@@ -171,7 +171,7 @@ def test_the_word_says_what_the_interval_contains(
     low: float, high: float, relevant: float, outcome: Outcome, clause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fixed = Difference(4, (low + high) / 2, 0.01, 0.01, 6, variance="pooled", low=low, high=high, detectable=0.03)
-    monkeypatch.setattr(verdict, "differences", lambda _arms, _to, ids, _chose: dict.fromkeys(ids, fixed))
+    monkeypatch.setattr(verdict, "differences", lambda _arms, pairs, _chose, **_: dict.fromkeys(pairs, fixed))
     report = build(sweep_inputs({"objective": {"relevant": relevant}}))
     assert report.verdict.outcome is outcome
     assert report.verdict.sentence.startswith(f"{outcome}: ")
@@ -288,3 +288,67 @@ def test_of_several_matched_baselines_that_of_the_best_config_is_compared() -> N
     more = replace(inputs, configs=tuple(configs), trials=(*inputs.trials, *copies), series={**inputs.series, **series})
     compared = [c.comparator_id for c in build(more).comparisons if c.comparator_role is Role.MATCHED]
     assert compared == [matched.id]
+
+
+RATES: dict[str, Any] = {
+    "space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]},
+    "seeds": {"tune": [0, 1], "confirm": {"top_k": 3, "seeds": [10, 11, 12, 13]}},
+}
+
+
+def besides_the_loss(inputs: ReportInputs, config_id: str, comparator_id: str) -> list[str]:
+    """The parts of training in which two configs differ, but for the loss."""
+    one, other = ({c.id: c for c in inputs.configs}[id_].training for id_ in (config_id, comparator_id))
+    return [name for name in one if name != "loss" and one[name] != other[name]]
+
+
+def test_where_more_than_the_loss_varies_each_config_is_compared_with_its_own_matched_baseline_first() -> None:
+    report = build(inputs := sweep_inputs(RATES))
+    own = [c for c in report.comparisons if c.comparator_role is Role.MATCHED]
+    assert len({c.config_id for c in own}) == 3
+    assert report.comparisons[:3] == own
+    for found in report.comparisons:
+        assert bool(besides_the_loss(inputs, found.config_id, found.comparator_id)) == (found.differs_in != ["loss"])
+    assert all(c.differs_in == ["loss"] and c.family == 3 for c in own)
+    baseline = [c for c in report.comparisons if c.comparator_role is Role.BASELINE]
+    assert [c.differs_in for c in baseline] == [["loss", "optimizer.learning_rate"]] * 3
+    assert report.verdict.comparison in own
+    assert "its matched baseline (β1=0 β2=0 lr=" in report.verdict.sentence
+    assert "differ in" not in report.verdict.sentence
+    assert any("for each of the best its own matched baseline" in line for line in report.method)
+
+
+def test_a_verdict_without_a_matched_baseline_names_what_else_differs() -> None:
+    report = build(sweep_inputs(RATES | {"baselines": {"matched": False}}))
+    assert report.verdict.comparison is not None
+    assert report.verdict.comparison.comparator_role is Role.BASELINE
+    assert report.verdict.sentence.endswith(
+        "4 confirm seeds. The two differ in optimizer.learning_rate as well as in the loss."
+    )
+    untested = build(sweep_inputs(RATES | {"seeds": {"tune": [0, 1]}})).verdict.sentence
+    assert "), which differs in optimizer.learning_rate as well as in the loss, but it was chosen on" in untested
+
+
+def test_a_best_config_that_is_ppo_clip_itself_differs_from_the_baseline_not_in_the_loss() -> None:
+    space = {"loss.beta1": 0.0, "loss.beta2": 0.0, "optimizer.learning_rate": [3e-4, 1e-3]}
+    report = build(sweep_inputs(RATES | {"space": space}))
+    assert {c.comparator_role for c in report.comparisons} == {Role.BASELINE, Role.DAPO}
+    assert report.verdict.sentence.endswith(" The two differ in optimizer.learning_rate, not in the loss.")
+
+
+def test_a_point_that_is_ppo_clip_is_the_matched_baseline_of_those_with_its_learning_rate() -> None:
+    space = {"loss.beta1": [0.0, 0.25], "loss.beta2": 0.0, "optimizer.learning_rate": [3e-4, 1e-3]}
+    report = build(inputs := sweep_inputs(RATES | {"space": space}))
+    rows = {row.id: row for row in report.configs}
+    own = [c for c in report.comparisons if c.comparator_role is Role.MATCHED]
+    assert own
+    for found in own:
+        assert Role.SPACE in rows[found.comparator_id].roles
+        assert besides_the_loss(inputs, found.config_id, found.comparator_id) == []
+
+
+def test_configs_of_another_version_have_no_matched_baseline_and_a_report_all_the_same() -> None:
+    inputs = sweep_inputs(RATES)
+    strange = [c.model_copy(update={"training": c.training | {"loss": {"name": "unknown"}}}) for c in inputs.configs]
+    report = build(replace(inputs, configs=tuple(strange)))
+    assert {c.comparator_role for c in report.comparisons} == {Role.BASELINE, Role.DAPO}

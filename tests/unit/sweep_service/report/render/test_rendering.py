@@ -19,7 +19,7 @@ from sweep_service.report.render.csv import Table, inert, render_csv
 from sweep_service.report.render.embedding import embedded
 from sweep_service.report.render.html import _scale, render_html
 from sweep_service.report.render.markdown import render_markdown
-from sweep_service.report.render.views import deltas, reference
+from sweep_service.report.render.views import deltas, reference, reference_name
 from sweep_service.sweep.records import Stage, SweepState
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 from tests.unit.sweep_service.report.report_parts import CANARIES, hostile_report, with_every_part
@@ -223,6 +223,16 @@ def test_deltas_are_the_verdict_s_and_paired_by_seed() -> None:
         if row.id != against.id and row.tune and against.tune:
             assert tune[row.id].difference == pytest.approx(row.tune.mean - against.tune.mean)
             assert tune[row.id].low is None
+
+
+def test_deltas_without_a_common_baseline_are_from_the_verdict_s_comparator() -> None:
+    space = {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]}
+    report = build(sweep_inputs({"space": space, "baselines": {"ppo_clip": False, "dapo": False}}))
+    against, comparison = reference(report), report.verdict.comparison
+    assert against is not None
+    assert comparison is not None
+    assert (against.id, reference_name(report)) == (comparison.comparator_id, "matched")
+    assert deltas(report, Stage.CONFIRM)[comparison.config_id].low == comparison.low
 
 
 def test_every_part_is_rendered_in_html_and_markdown(plain: Report) -> None:
