@@ -88,7 +88,7 @@ def test_the_tie_set_holds_comparators_too() -> None:
 
 
 def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
-    report = build(sweep_inputs(PLAN))
+    report = build(sweep_inputs(PLAN | {"objective": {"relevant": 0.015}}))
     comparison, purchase = report.verdict.comparison, report.verdict.next
     assert report.verdict.outcome is Outcome.UNDECIDED
     assert comparison is not None
@@ -101,7 +101,7 @@ def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
     def power(more: int) -> float:
         assert comparison.df is not None
         n, df = comparison.num_seeds + more, comparison.df + more
-        return float(stats.nct.sf(lower_critical(2, df), df, 0.02 / math.sqrt(2 * variance / n)))
+        return float(stats.nct.sf(lower_critical(2, df), df, 0.015 / math.sqrt(2 * variance / n)))
 
     assert power(purchase.more_seeds - 1) < 0.8 <= power(purchase.more_seeds)
     assert purchase.power == pytest.approx(power(purchase.more_seeds))
@@ -174,8 +174,8 @@ def test_the_word_says_what_the_interval_contains(
 
 
 def test_enough_seeds_for_a_relevant_difference_say_so() -> None:
-    seeds = {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 40))}}
-    report = build(sweep_inputs({"seeds": seeds, "objective": {"relevant": 0.0065}}))
+    seeds = {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(20, 50))}}
+    report = build(sweep_inputs({"seeds": seeds, "objective": {"relevant": 0.0105}}))
     assert report.verdict.outcome is Outcome.UNDECIDED
     assert report.verdict.next is not None
     assert report.verdict.next.more_seeds == 0
