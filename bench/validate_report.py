@@ -4,6 +4,7 @@
     python bench/validate_report.py --stress                          its second: worlds beyond the targets
     python bench/validate_report.py --problems --runs 2000            its third: configs that are lucky on problems
     python bench/validate_report.py --rates --runs 1000               its fourth: spaces over learning rate and beta1
+    python bench/validate_report.py --only "noisy baseline"           lines whose world has that in its name
 
 The exit code is 1 if a target is missed.
 """
@@ -52,6 +53,7 @@ RECORDED: Final = Path(__file__).with_name("recorded_sweeps.json")
 SEEDS: Final = (3, 4, 6)
 """Numbers of confirm seeds."""
 COVERAGE: Final = (0.93, 0.97)
+TOGETHER: Final = 0.95
 FALSE_BETTER: Final = 0.05
 POWER: Final = 0.8
 REGRET: Final = 1.1
@@ -125,6 +127,8 @@ class Drawn:
     noisy: tuple[tuple[int, float], ...] = ()
     """Arms with another standard deviation, and which; 9 is the baseline."""
     points: int = _POINTS
+    alike: float = 0.0
+    """Correlation of the errors of the space's points, which train alike; the comparators train otherwise."""
 
     def deal(self, rng: np.random.Generator) -> Arms:
         """Draw one sweep's configs."""
@@ -138,6 +142,11 @@ class Drawn:
         """Draw the results of trials."""
         shape = (len(which), seeds)
         noise_AS = rng.standard_t(3, shape) / math.sqrt(3) if self.heavy else rng.normal(size=shape)
+        if self.alike:
+            own_AS = math.sqrt(1 - self.alike) * noise_AS
+            noise_AS = np.where(
+                which[:, None] < self.points, own_AS + math.sqrt(self.alike) * rng.normal(size=seeds), noise_AS
+            )
         values_AS = arms.means_A[which, None] + arms.sds_A[which, None] * noise_AS + rng.normal(size=seeds)
         return Results(values_AS, np.zeros(shape, dtype=bool))
 
@@ -312,6 +321,8 @@ class Seen:
     fair: bool = True
     """Whether the verdict's two differ in the loss alone, or its sentence names what else they differ in; and whether
     the two of which the report says that all else is equal do."""
+    together: bool | None = None
+    """Whether the lower ends of all differences from the verdict's comparator hold."""
 
 
 @lru_cache(maxsize=64)
@@ -502,6 +513,11 @@ def judge(row: Row, report: Report, arms: Arms) -> Seen:
         half_width=(found.high - found.low) / 2,
         oracle_better=found.difference > critical * error,
         oracle_half_width=(critical + student_critical(_KNOWN)) / 2 * error,
+        together=all(
+            other.low <= means[other.config_id] - means[other.comparator_id]
+            for other in report.comparisons
+            if other.comparator_id == found.comparator_id and other.low is not None
+        ),
     )
 
 
@@ -554,6 +570,8 @@ class Tally:
     oracle_half_width: float
     fair: float
     """Share of reports that call nothing equal that is not."""
+    together: float
+    """How often the lower ends of all differences from one comparator hold."""
 
     @property
     def missed(self) -> list[str]:
@@ -571,6 +589,7 @@ class Tally:
             return [name for name, misses in wrong.items() if misses and self.row.world.counted]
         tests = {
             "coverage": low <= self.coverage <= high,
+            "lower ends together": self.together >= TOGETHER,
             "false BETTER": self.false_better_bound <= FALSE_BETTER,
             "power": self.power is None or self.power >= POWER,
             "regret": self.regret is None or self.regret <= REGRET,
@@ -600,6 +619,7 @@ def tally(row: Row, seen: Sequence[Seen]) -> Tally:
         half_width=_mean([run.half_width for run in decided]),
         oracle_half_width=_mean([run.oracle_half_width for run in decided]),
         fair=_share([run.fair for run in seen]),
+        together=_share([bool(run.together) for run in decided]),
     )
 
 
@@ -625,12 +645,19 @@ def worlds(recorded: Path = RECORDED) -> dict[str, tuple[World, World]]:
 
 def target_rows() -> list[Row]:
     """The worlds that the targets are about."""
-    return [
+    apart = [
         Row(name, world, seeds, differ)
         for name, pair in worlds().items()
         for differ, world in zip((False, True), pair, strict=True)
         for seeds in SEEDS
     ]
+    alike = [Row("near-duplicates", Drawn(0, alike=0.95), seeds, differ=False, top_k=3) for seeds in SEEDS]
+    noisy = [
+        Row(f"noisy baseline, variance x {ratio}", Drawn(0, noisy=((_POINTS, math.sqrt(ratio)),)), seeds, differ=False)
+        for ratio in (2, 4)
+        for seeds in SEEDS
+    ]
+    return [*apart, *alike, *noisy]
 
 
 def stress_rows() -> list[Row]:
@@ -710,6 +737,7 @@ HEAD: Final = (
     "truth",
     "confirm seeds",
     "interval covers",
+    "lower ends hold together",
     "false BETTER (99 % bound)",
     "BETTER",
     "of the oracle's",
@@ -732,6 +760,7 @@ def line(found: Tally) -> str:
         truth(row),
         str(row.seeds),
         f"{found.coverage:.1%}",
+        f"{found.together:.1%}",
         f"{found.false_better:.1%} ({found.false_better_bound:.1%})",
         f"{found.better:.0%}",
         "" if found.power is None else f"{found.power:.0%}",
@@ -742,22 +771,22 @@ def line(found: Tally) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-PROBLEM_HEAD: Final = (*HEAD[:6], "half width", "of the oracle's")
+PROBLEM_HEAD: Final = (*HEAD[:7], "half width", "of the oracle's")
 
 
 def problem_line(found: Tally) -> str:
     """One line of the Markdown table of worlds with problems."""
-    cells = line(found).strip("| ").split(" | ")[:6]
+    cells = line(found).strip("| ").split(" | ")[:7]
     cells += [f"{found.half_width:.3f}", f"{found.half_width / found.oracle_half_width:.2f}"]
     return f"| {' | '.join(cells)} |"
 
 
-RATE_HEAD: Final = (*HEAD[:6], "equal in all but the loss, or says so")
+RATE_HEAD: Final = (*HEAD[:7], "equal in all but the loss, or says so")
 
 
 def rate_line(found: Tally) -> str:
     """One line of the Markdown table of spaces over learning rate and beta1."""
-    return f"| {' | '.join([*line(found).strip('| ').split(' | ')[:6], f'{found.fair:.1%}'])} |"
+    return f"| {' | '.join([*line(found).strip('| ').split(' | ')[:7], f'{found.fair:.1%}'])} |"
 
 
 def _table(asked: argparse.Namespace) -> tuple[list[Row], Sequence[str], Callable[[Tally], str]]:
@@ -775,11 +804,13 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10_000, help="of each row")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--stress", action="store_true", help="worlds beyond the targets; the exit code is 0")
+    parser.add_argument("--only", default="", help="part of the name of the worlds to run")
     parser.add_argument("--problems", action="store_true", help="worlds in which configs are lucky on problems")
     parser.add_argument("--rates", action="store_true", help="spaces over learning rate and beta1")
     asked = parser.parse_args()
     started, missed = time.monotonic(), list[str]()
     rows, head, line_of = _table(asked)
+    rows = [row for row in rows if asked.only in row.name]
     print(f"| {' | '.join(head)} |\n| {' | '.join(['---'] * len(head))} |", flush=True)
     for found in run_rows(rows, asked.runs, asked.processes):
         print(line_of(found), flush=True)

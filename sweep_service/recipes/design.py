@@ -5,6 +5,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from sweep_service.report.statistics.critical_values import detectable_effect, lower_critical
+from sweep_service.report.statistics.differences import MOST_LENT
 
 UPDATES: Final = 8
 """Optimizer updates per rollout, as published. They decide how far ratios go from 1, and so how much betas matter."""
@@ -49,7 +50,7 @@ class Design(NamedTuple):
 def difference_shown(seeds: int, samples: int, seed_sd: float) -> float:
     """Return a design's smallest difference for any sd over seeds, to which sampling validation problems adds."""
     variance = seed_sd**2 + _SAMPLE_VARIANCE / (PROBLEMS * samples * AVERAGED)
-    df = (ARMS - 1) * (seeds - 1)
+    df = seeds - 1 + min((ARMS - 2) * (seeds - 1), MOST_LENT) - 1  # as in `Pairs`
     return detectable_effect(lower_critical(1, df), df) * math.sqrt(2 * variance / seeds)
 
 

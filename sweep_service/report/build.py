@@ -202,13 +202,12 @@ def _method(inputs: ReportInputs, comparisons: Sequence[Comparison]) -> list[str
         f"{_confirmed(seeds.confirm.top_k, comparisons)} were trained again on confirm seeds "
         f"{_listed(seeds.confirm.seeds)}; every figure of the verdict comes from these alone.",
         _problems(inputs),
-        "Differences are paired by seed (config + seed model). Their variance is pooled over the configs that did not "
-        "collapse and are not plainly noisier than the others; a pair with a collapsed config, or one plainly noisier "
-        "than the rest (F test, 5 %), stands on its own.",
+        "Differences are paired by seed (config + seed model). The variance of each lies between its own and the "
+        "mean over all configs' differences from the same comparator; a pair with a collapsed config stands alone.",
         *([_PROBLEMS_COUNT] if any(comparison.num_problems for comparison in comparisons) else []),
         "Of each 95 % interval the lower bounds hold at once for all configs compared with one comparator, or each "
-        "with a matched baseline of its own (Dunnett, 97.5 %), which pays for choosing the best of them; the upper "
-        "bound is Student's (97.5 %). "
+        "with a matched baseline of its own (Dunnett, nominally 97.5 %), which pays for choosing the best of them and "
+        "makes the lower half the longer one; the upper bound is Student's (97.5 %) and holds by itself. "
         "The tie set is Hsu's multiple comparison with the best (97.5 %). "
         "Intervals of means are Student's t over seeds.",
     ]

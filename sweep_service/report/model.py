@@ -167,7 +167,7 @@ class Comparison(ReportPart):
     num_seeds: int
     difference: float
     low: float | None
-    """Lower end of the 95 % interval; those of `family` configs against their comparators hold at once (97.5 %)."""
+    """Lower end of the 95 % interval; those of `family` configs against their comparators hold at once."""
     high: float | None
     """Upper end, which holds by itself: choosing the best of several configs can only push its difference up."""
     standard_error: float | None
@@ -182,7 +182,7 @@ class Comparison(ReportPart):
     problem_df: int | None = None
     """Degrees of freedom of that part."""
     variance: Literal["pooled", "pair"] | None
-    """Source of the seeds' variance: pooled over all configs that did not collapse, or this pair's own."""
+    """Source of the seeds' variance: pooled with other configs' differences from the comparator, or this pair's own."""
     family: int
     """Number of compared configs; of all tuned ones where these validation problems chose from them and are counted."""
     detectable: float | None

@@ -1,4 +1,4 @@
-"""The sentence below the verdict: whether its interval counts seeds alone or problems too, and how many of each."""
+"""What the interval below the verdict counts, seeds alone or problems too, and why its halves are not equally long."""
 
 from sweep_service.report.facts.problem_rates import COUNTED
 from sweep_service.report.facts.report_inputs import ReportInputs
@@ -8,9 +8,22 @@ from trainers.evaluation.problem_parts import MIN_PROBLEMS
 
 
 def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
-    """Say what the interval of the verdict's comparison counts; empty without an interval."""
+    """Explain the interval of the verdict's comparison; empty without an interval."""
     if comparison is None or comparison.low is None:
         return ""
+    return _counted(comparison, inputs) + _lopsided(comparison.family)
+
+
+def _lopsided(family: int) -> str:
+    if family == 1:
+        return ""
+    return (
+        " The lower half of the interval is the longer one, because the lower ends hold together for "
+        f"{count(family, 'config')}, of which the best was chosen."
+    )
+
+
+def _counted(comparison: Comparison, inputs: ReportInputs) -> str:
     seeds = count(comparison.num_seeds, "confirm seed")
     chose = "on which no config was chosen" if inputs.halves else f"which also chose the configs{_why_same(inputs)}"
     if comparison.num_problems is not None:

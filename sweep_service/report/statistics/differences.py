@@ -1,8 +1,8 @@
 """Means and paired differences of configs over training seeds, with intervals that hold for the best of several.
 
 Model of the confirm stage: result(config, seed) = config + seed + error. The seeds are the same for every config, so a
-difference of two configs is free of the seeds' part. The error's variance is estimated from all configs that did not
-collapse and are not plainly noisier than the others. Results that are all equal give a variance of 0, which counts as
+difference of two configs is free of the seeds' part. The error's variance is the pair's own, drawn towards that of the
+other configs' differences from the same comparator. Results that are all equal give a variance of 0, which counts as
 unknown, so that there is no interval. Where the right samples of each validation problem were counted, other problems
 are part of the error too (`seeds_and_problems`), from the pair alone. Simulations behind the choices:
 docs/statistics.md.
@@ -11,12 +11,10 @@ docs/statistics.md.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from sweep_service.report.statistics.critical_values import Floats, detectable_effect, student_critical
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemError, problem_error
@@ -24,15 +22,13 @@ from sweep_service.sweep.spec import MIN_SEEDS
 
 EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
 """Reason why `MIN_SEEDS` seeds or more may have no interval."""
-NOISIER: Final = 0.05
-"""Level of the F tests that call a config, or a pair, plainly noisier than the others."""
-FAR_NOISIER: Final = 0.01
-"""Level of the F test from which a config's differences use only their own degrees of freedom, which costs power."""
+MOST_LENT: Final = 10
+"""Most degrees of freedom that other pairs lend to a pair, and no more than twice its own."""
+_CAP: Final = 45
+"""A variance enters the mean with at most (1 + `_CAP` / own degrees of freedom²) times the median: one may be noisy."""
 _NO_VARIANCE: Final = 1e-18  # at most what rounding leaves of equal scores
 
 Flags = npt.NDArray[np.bool_]
-Squares = tuple[float, int]
-"""A sum of squares and its degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,7 @@ class Difference:
     family: int = 1
     """Number of configs for which the lower bounds against their comparators hold at once."""
     variance: Literal["pooled", "pair"] | None = None
-    """Source of the variance: all steady configs, or this pair alone; None without a standard error."""
+    """Source of the variance: also other configs' differences, or this pair alone; None without a standard error."""
     low: float | None = None
     """Bounds, which `differences` adds where there is a standard error."""
     high: float | None = None
@@ -114,7 +110,7 @@ def differences(
     push its difference up. Each upper bound holds by itself.
 
     Args:
-        arms: all confirmed configs; each steady one may add to the pooled variance.
+        arms: all confirmed configs; each steady one lends its spread to the other pairs with its comparator.
         comparators: by the id of each arm to compare that of the arm to subtract, both chosen without looking at
             `arms`; arms that share no seed with theirs are left out.
         problems_chose: number of configs from which results on the same validation problems have chosen the arms to
@@ -178,11 +174,15 @@ class Pairs:
     def __init__(self, arms: Sequence[Arm]) -> None:
         seeds = sorted({seed for arm in arms for seed in arm.values})
         self._row = {arm.config_id: row for row, arm in enumerate(arms)}
-        self._steady = [row for row, arm in enumerate(arms) if arm.steady]
+        self._steady_A = np.array([arm.steady for arm in arms], dtype=bool)
         values = [[arm.values.get(seed, math.nan) for seed in seeds] for arm in arms]
         self._values_AS = np.array(values, dtype=float).reshape(len(arms), len(seeds))
-        self._pools: dict[frozenset[int], Squares] = {}
         self._rates_ASP = _rates(arms, seeds)
+        deltas_AAS = self._values_AS[:, None] - self._values_AS
+        self._num_AA = np.logical_not(np.isnan(deltas_AAS)).sum(axis=2)
+        self._means_AA = np.nansum(deltas_AAS, axis=2) / np.maximum(self._num_AA, 1)
+        squares_AA = np.nansum((deltas_AAS - self._means_AA[:, :, None]) ** 2, axis=2)
+        self._variances_AA = squares_AA / np.maximum(self._num_AA - 1, 1) / 2  # of one result, hence half
 
     def seeds(self, config_id: str, other_id: str) -> Flags:
         """Return for each seed whether both have a result."""
@@ -190,27 +190,16 @@ class Pairs:
         return ~(np.isnan(one_S) | np.isnan(other_S))
 
     def difference(self, config_id: str, other_id: str) -> Difference:
-        """Compare two configs that share a seed or more.
-
-        The variance is the pooled one, or the pair's own where that is plainly larger. With a config that collapsed or
-        is far noisier than the others, the pair also stands on its own degrees of freedom.
-        """
+        """Compare two configs; with the other way round the variance is that of the other comparator's pairs."""
         one, other = self._row[config_id], self._row[other_id]
-        deltas = (self._values_AS[one] - self._values_AS[other])[self.seeds(config_id, other_id)]
-        n, estimate = len(deltas), float(deltas.mean()) if len(deltas) else 0.0
+        n, estimate = int(self._num_AA[one, other]), float(self._means_AA[one, other])
         if n < MIN_SEEDS:
             return Difference(n, estimate)
-        variance, df, pooled = float(deltas.var(ddof=1)) / 2, n - 1, False
-        # a pair that stands alone has an empty pool, with fewer degrees of freedom than its own
-        pool = (0.0, 0) if {one, other} & self._alone else self._residual_of(self._calm | {one, other})
-        if pool[1] >= df:
-            own = variance * df, df
-            pooled = not _plainly_larger(own, (pool[0] - own[0], pool[1] - df), NOISIER)
-            variance, df = pool[0] / pool[1] if pooled else variance, pool[1]
+        variance, df = self._variance(one, other)
         if variance <= _NO_VARIANCE:
             return Difference(n, estimate)
         seeds, problems = math.sqrt(2 * variance / n), self._problems(one, other)
-        plain = Difference(n, estimate, seeds, seeds, df, variance="pooled" if pooled else "pair")
+        plain = Difference(n, estimate, seeds, seeds, df, variance="pooled" if df > n - 1 else "pair")
         if problems is None:
             return plain
         part = math.sqrt(problems.variance)
@@ -222,6 +211,25 @@ class Pairs:
             problem_df=problems.df,
         )
 
+    def _variance(self, one: int, other: int) -> tuple[float, int]:
+        """Return the moderated variance of a pair's error, with its degrees of freedom.
+
+        It lies between the pair's own and the mean over all pairs with the same comparator. These share its noise, so
+        a noisy comparator shows in each of them, and configs that resemble each other, but not the comparator, do not
+        make them look quieter. They are correlated: hence the pair's own counts twice, and they have one degree of
+        freedom less than in sum. With a config that collapsed the pair stands alone.
+        """
+        own, df = float(self._variances_AA[one, other]), int(self._num_AA[one, other]) - 1
+        num_A, variances_A = self._num_AA[:, other], self._variances_AA[:, other]
+        lends_A = self._steady_A & (num_A >= MIN_SEEDS) & (variances_A > _NO_VARIANCE)
+        lends_A[[one, other]] = False
+        lent = min(int((num_A[lends_A] - 1).sum()), 2 * df, MOST_LENT) if self._steady_A[[one, other]].all() else 0
+        if not lent:
+            return own, df
+        spreads = np.append(variances_A[lends_A], own)
+        pooled = float(np.minimum(spreads, (1 + _CAP / df**2) * np.median(spreads)).mean())
+        return (lent * pooled + 2 * df * own) / (lent + 2 * df), df + lent - 1
+
     def _problems(self, one: int, other: int) -> ProblemError | None:
         """Estimate the problems' part of a pair's error; None unless every shared seed of both was counted."""
         shared_S = ~np.isnan(self._values_AS[one] - self._values_AS[other])
@@ -231,39 +239,15 @@ class Pairs:
         return problem_error([deltas_SP[:, ~np.isnan(deltas_SP).any(axis=0)]])
 
     def spread(self) -> tuple[float, int] | None:
-        """Return the error's pooled variance and its degrees of freedom, from any number of seeds.
+        """Return the variance of all steady configs' error and its degrees of freedom, from any number of seeds.
 
-        None if nothing is left, or if what is left does not vary.
+        None if there is none, or if nothing varies.
         """
-        squares, df = self._residual_of(self._calm)
-        return (squares / df, df) if df and squares / df > _NO_VARIANCE else None
-
-    def _residual_of(self, rows: frozenset[int]) -> Squares:
-        if rows not in self._pools:
-            self._pools[rows] = _residual(self._values_AS[sorted(rows)])
-        return self._pools[rows]
-
-    @cached_property
-    def _calm(self) -> frozenset[int]:
-        """Indices of the steady configs that are not plainly noisier than the other steady ones."""
-        return frozenset(self._against_others) - self._noisier(NOISIER)
-
-    @cached_property
-    def _alone(self) -> frozenset[int]:
-        """Indices of the configs that collapsed or are far noisier than the others."""
-        return self._noisier(FAR_NOISIER) | frozenset(self._row.values()) - frozenset(self._against_others)
-
-    def _noisier(self, level: float) -> frozenset[int]:
-        found = self._against_others.items()
-        return frozenset(row for row, (own, rest) in found if _plainly_larger(own, rest, level))
-
-    @cached_property
-    def _against_others(self) -> dict[int, tuple[Squares, Squares]]:
-        """Squares that each steady config adds to the residual of all steady ones, and the residual without it."""
-        every = frozenset(self._steady)
-        squares, df = self._residual_of(every)
-        rests = {row: self._residual_of(every - {row}) for row in self._steady}
-        return {row: ((squares - rest[0], df - rest[1]), rest) for row, rest in rests.items()}
+        steady_AA = self._steady_A & self._steady_A[:, None] & ~np.eye(len(self._steady_A), dtype=bool)
+        weights_AA = np.where(steady_AA, np.maximum(self._num_AA - 1, 0), 0)
+        df = int(weights_AA.sum() / max(1, self._steady_A.sum()))
+        variance = float((weights_AA * self._variances_AA).sum() / max(1, weights_AA.sum()))
+        return (variance, df) if df and variance > _NO_VARIANCE else None
 
 
 def _rates(arms: Sequence[Arm], seeds: Sequence[int]) -> Floats:
@@ -276,33 +260,3 @@ def _rates(arms: Sequence[Arm], seeds: Sequence[int]) -> Floats:
             for name, rate in arm.rates.get(seed, {}).items():
                 rates_ASP[row, place, column[name]] = rate
     return rates_ASP
-
-
-def _plainly_larger(one: Squares, other: Squares, level: float) -> bool:
-    """Say whether the first variance is larger than the second (F test)."""
-    (squares, df), (rest, rest_df) = one, other
-    if df < 1 or rest_df < 1 or rest <= _NO_VARIANCE:  # equal to the last digit, as coarse scores are
-        return False
-    return squares / df > _f_critical(df, rest_df, level) * rest / rest_df
-
-
-@lru_cache(maxsize=4096)
-def _f_critical(df: int, rest_df: int, level: float) -> float:
-    return float(stats.f.ppf(1 - level, df, rest_df))
-
-
-def _residual(values_AS: Floats) -> Squares:
-    """Return residual squares and degrees of freedom of the config + seed model; NaN for a missing result."""
-    present_AS = ~np.isnan(values_AS)
-    arms, seeds = values_AS.shape
-    if present_AS.all():
-        if arms < 2 or seeds < 2:
-            return 0.0, 0
-        left_AS = values_AS - values_AS.mean(axis=1, keepdims=True) - values_AS.mean(axis=0) + values_AS.mean()
-        return float((left_AS**2).sum()), (arms - 1) * (seeds - 1)
-    rows, columns = np.nonzero(present_AS)
-    design = np.zeros((len(rows), arms + seeds))
-    design[np.arange(len(rows)), rows] = design[np.arange(len(rows)), arms + columns] = 1
-    results = values_AS[present_AS]
-    solution, _, rank, _ = np.linalg.lstsq(design, results, rcond=None)
-    return float(((results - design @ solution) ** 2).sum()), len(rows) - int(rank)

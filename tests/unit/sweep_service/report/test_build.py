@@ -33,7 +33,7 @@ def everywhere(report: Report) -> list[str]:
 
 
 def test_a_tie_is_called_a_tie() -> None:
-    report = build(sweep_inputs())
+    report = build(sweep_inputs({"objective": {"relevant": 0.01}}))
     assert report.verdict.outcome is Outcome.UNDECIDED
     assert report.verdict.sentence.startswith(
         "UNDECIDED: β1=0 β2=1 cannot be told apart from the baseline (β1=0 β2=0): "
@@ -227,8 +227,9 @@ def test_without_a_baseline_there_is_no_verdict() -> None:
 
 
 def test_dapo_is_the_comparator_where_there_is_no_ppo_clip() -> None:
-    report = build(sweep_inputs({"baselines": {"ppo_clip": False, "dapo": True, "matched": False}}))
-    assert report.verdict.sentence.startswith("EQUIVALENT: β1=0 and DAPO differ by less than 0.02")
+    baselines = {"ppo_clip": False, "dapo": True, "matched": False}
+    report = build(sweep_inputs({"baselines": baselines, "objective": {"relevant": 0.03}}))
+    assert report.verdict.sentence.startswith("EQUIVALENT: β1=0 and DAPO differ by less than 0.03")
 
 
 def test_a_baseline_that_failed_leaves_the_comparison_open() -> None:
@@ -360,7 +361,7 @@ def test_samples_and_versions_are_optional() -> None:
 
 
 def test_a_baseline_that_differs_outside_the_space_is_told_apart_by_name() -> None:
-    report = build(sweep_inputs({"space": {"loss.beta1": [0.0, 0.5]}}))
+    report = build(sweep_inputs({"space": {"loss.beta1": [0.0, 0.5]}, "objective": {"relevant": 0.01}}))
     assert report.verdict.sentence.startswith(
         "UNDECIDED: β1=0 β2=1 cannot be told apart from the baseline (β1=0 β2=0): "
     )

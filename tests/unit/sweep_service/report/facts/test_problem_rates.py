@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.facts.problem_rates import problem_rates
 from sweep_service.report.facts.report_inputs import ReportInputs
@@ -72,6 +73,21 @@ def test_other_objectives_and_trainers_that_did_not_count_have_none() -> None:
     assert problem_rates(counted(sweep_inputs({"objective": {"metric": "eval/pass_at_k"}}))) == {}
 
 
+def lopsided(report: Report) -> str:
+    assert report.verdict.comparison is not None
+    return (
+        " The lower half of the interval is the longer one, because the lower ends hold together for "
+        f"{report.verdict.comparison.family} configs, of which the best was chosen."
+    )
+
+
+def test_the_report_says_why_the_lower_half_of_an_interval_is_longer() -> None:
+    two = build(sweep_inputs())
+    assert two.verdict.basis.endswith(lopsided(two))
+    one = build(sweep_inputs({"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11, 12, 13]}}}))
+    assert one.verdict.basis.endswith("may look better than it is.")
+
+
 def test_the_report_says_what_its_interval_counts() -> None:
     plain, halves, same = (
         build(inputs) for inputs in (sweep_inputs(), *map(counted, (in_halves(sweep_inputs()), sweep_inputs())))
@@ -85,13 +101,13 @@ def test_the_report_says_what_its_interval_counts() -> None:
         )
     )
     chosen = "10 validation problems, on which no config was chosen."
-    assert halves.verdict.basis == f"The interval counts 4 confirm seeds and {chosen}"
+    assert halves.verdict.basis == f"The interval counts 4 confirm seeds and {chosen}{lopsided(halves)}"
     assert plain.verdict.basis == (
         "The interval counts 4 confirm seeds, but not which validation problems were drawn, because not all of these "
         "trials counted right samples problem by problem. The same problems chose the configs, so a lucky choice may "
-        "look better than it is."
+        f"look better than it is.{lopsided(plain)}"
     )
-    allows = "its lower end allows for that."
+    allows = f"its lower end allows for that.{lopsided(few)}"
     assert "fewer than 16" not in same.verdict.basis
     assert few.verdict.basis.endswith(f"which also chose the configs, because there are fewer than 16; {allows}")
     assert asked.verdict.basis.endswith(f"which also chose the configs, as the spec asks; {allows}")

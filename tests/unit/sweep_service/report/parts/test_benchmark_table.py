@@ -153,7 +153,7 @@ def test_benchmarks_are_held_against_the_verdict_and_never_change_it(
     def gains(config: Config, evaluation: Evaluation) -> float:
         return gain if better_than_baseline(config, evaluation) else 0.0
 
-    inputs = measured_inputs(gains, advantage=advantage)
+    inputs = measured_inputs(gains, spec={"objective": {"relevant": 0.01}}, advantage=advantage)
     report = build(inputs)
     assert report.verdict == build(replace(inputs, evaluations=(), benchmark_results=())).verdict
     assert report.benchmarks is not None

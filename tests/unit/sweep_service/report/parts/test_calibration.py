@@ -1,6 +1,7 @@
 """How often the report is wrong: the short form of bench/validate_report.py, whole sweeps through `build()`."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_better_is_rarely_false_and_intervals_cover(name: str) -> None:
     assert found.ties >= 0.88
     if ROWS[name].differ:
         assert found.power is not None
-        assert found.power >= 0.65
+        assert found.power >= (0.3 if "recorded" in name else 0.65)  # there the oracle itself finds few
         assert found.regret is not None
         assert found.regret <= 1.4
 
@@ -92,7 +93,7 @@ def test_luck_on_problems_is_no_difference_where_right_samples_were_counted() ->
     assert found.coverage >= 0.88
     assert found.false_better <= 0.10
     assert found.half_width < 1.4 * found.oracle_half_width
-    assert problem_line(found).count("|") == 9
+    assert problem_line(found).count("|") == 10
     blind = LUCKY["20 problems, luck 0.1, not counted"]
     assert tally(blind, run_batch(blind, 0, 0, RUNS)).coverage < 0.88
 
@@ -124,14 +125,14 @@ def test_the_halves_of_a_lucky_world_choose_and_measure() -> None:
 
 def test_missed_targets_are_named() -> None:
     row = Row("world", Drawn(2), 4, differ=True)
-    good = Seen(True, False, True, 1.0, True, True, 1.0, 1.0)
-    bad = Seen(True, True, False, 1.0, True, True, 2.0, 1.0)
-    assert tally(row, [good] * 95 + [Seen(False, False, False, 1.0, True, True, 1.0, 1.0)] * 5).missed == []
-    assert tally(row, [bad] * 100).missed == ["coverage", "false BETTER", "regret"]
-    weak = tally(row, [Seen(False, False, True, 1.0, True, True, 1.0, 1.0)] * 100)
+    good = Seen(True, False, True, 1.0, True, True, 1.0, 1.0, together=True)
+    bad = Seen(True, True, False, 1.0, True, True, 2.0, 1.0, together=False)
+    assert tally(row, [good] * 95 + [replace(good, better=False, covered=False, together=False)] * 5).missed == []
+    assert tally(row, [bad] * 100).missed == ["coverage", "lower ends together", "false BETTER", "regret"]
+    weak = tally(row, [replace(good, better=False)] * 100)
     assert isinstance(weak, Tally)
     assert "power" in weak.missed
-    assert line(weak).count("|") == 11
+    assert line(weak).count("|") == 12
 
 
 @pytest.mark.parametrize("row", [row for row in rate_rows() if row.seeds == 4 and row.top_k == 3], ids=["none", "some"])
@@ -140,7 +141,7 @@ def test_nothing_is_called_equal_that_is_not_where_tuning_chooses_a_learning_rat
     assert found.fair == 1
     assert found.coverage >= 0.88
     assert found.false_better <= 0.10
-    assert rate_line(found).count("|") == 8
+    assert rate_line(found).count("|") == 9
 
 
 def test_a_comparison_of_unequal_configs_would_be_noticed() -> None:

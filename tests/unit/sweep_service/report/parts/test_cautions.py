@@ -219,7 +219,7 @@ def test_what_weakens_the_verdict_most_comes_first() -> None:
         warning = TrialWarning(code="BETAS_NEARLY_INERT", message="0.01 %", evidence={}, step=12)
         return succeed(config, trial.model_copy(update={"warnings": (warning,)}))
 
-    order = codes(build(sweep_inputs(fate=fate)))
+    order = codes(build(sweep_inputs({"objective": {"relevant": 0.01}}, fate=fate)))
     expected = ["FEW_SEEDS", "FAILED_TRIALS", "UNDERPOWERED", "REWARD_COLLAPSE", "BETAS_NEARLY_INERT"]
     assert [code for code in order if code in expected] == expected
 

@@ -5,23 +5,27 @@ import pytest
 
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TieSet
 from sweep_service.report.parts.ties import tie_set
-from sweep_service.report.statistics.critical_values import lower_critical
-from sweep_service.report.statistics.differences import Arm
+from sweep_service.report.statistics.differences import Arm, Pairs
 
 NAN = math.nan
 
 
+def arms_of(results: dict[str, list[float]]) -> list[Arm]:
+    return [
+        Arm(name, {seed: value for seed, value in enumerate(values) if not math.isnan(value)})
+        for name, values in results.items()
+    ]
+
+
 def ties_of(results: dict[str, list[float]]) -> TieSet | None:
-    arms: list[Arm] = []
     rows: dict[str, ConfigRow] = {}
     for number, (name, values) in enumerate(results.items()):
         known = {seed: value for seed, value in enumerate(values) if not math.isnan(value)}
-        arms.append(Arm(name, known))
         seeds = [SeedValue(seed=seed, trial_id=f"{name}{seed}", value=value) for seed, value in known.items()]
         mean = float(np.mean(list(known.values())))
         stage = StageResult(n=len(known), planned=len(values), mean=mean, sd=None, low=None, high=None, seeds=seeds)
         rows[name] = row(name, number, stage)
-    return tie_set(arms, rows)
+    return tie_set(arms_of(results), rows)
 
 
 def row(name: str, number: int, confirm: StageResult) -> ConfigRow:
@@ -68,16 +72,15 @@ def test_bounds_are_hsus() -> None:
     results = {"a": [0.60, 0.52, 0.55, 0.59], "b": [0.58, 0.54, 0.53, 0.57], "c": [0.55, 0.51, 0.56, 0.58]}
     found = ties_of(results)
     assert found is not None
-    table = np.array(list(results.values()))
-    left = table - table.mean(1, keepdims=True) - table.mean(0) + table.mean()
-    error = math.sqrt(2 * float((left**2).sum()) / 6 / 4)
-    critical = lower_critical(2, 6)
-    means = table.mean(1)
-    for place, (name, mean) in enumerate(zip(results, means, strict=True)):
+    pairs, means = Pairs(arms_of(results)), {name: np.mean(values) for name, values in results.items()}
+    for name in results:
         member = next(member for member in found.members if member.config_id == name)
-        rivals = np.delete(means, place)
-        assert member.high == pytest.approx(max(0.0, min(mean - rivals) + critical * error))
-        assert member.low == pytest.approx(min(0.0, min(mean - rivals) - critical * error))
+        parts = {rival: pairs.difference(name, rival).parts for rival in results if rival != name}
+        widths = {rival: part.lower_width(2) for rival, part in parts.items() if part}
+        assert len(widths) == 2
+        lead = {rival: means[name] - means[rival] for rival in widths}
+        assert member.high == pytest.approx(max(0.0, min(lead[rival] + widths[rival] for rival in widths)))
+        assert member.low == pytest.approx(min(0.0, min(lead[rival] - widths[rival] for rival in widths)))
     assert found.text == "Each of the 3 confirmed configs may be the best: a, b, c."
 
 

@@ -93,7 +93,7 @@ def test_the_tie_set_holds_comparators_too() -> None:
 
 
 def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
-    report = build(sweep_inputs(PLAN))
+    report = build(sweep_inputs(PLAN | {"objective": {"relevant": 0.015}}))
     comparison, purchase = report.verdict.comparison, report.verdict.next
     assert report.verdict.outcome is Outcome.UNDECIDED
     assert comparison is not None
@@ -106,7 +106,7 @@ def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
     def power(more: int) -> float:
         assert comparison.df is not None
         n, df = comparison.num_seeds + more, comparison.df + more
-        return float(stats.nct.sf(lower_critical(2, df), df, 0.02 / math.sqrt(2 * variance / n)))
+        return float(stats.nct.sf(lower_critical(2, df), df, 0.015 / math.sqrt(2 * variance / n)))
 
     assert power(purchase.more_seeds - 1) < 0.8 <= power(purchase.more_seeds)
     assert purchase.power == pytest.approx(power(purchase.more_seeds))

@@ -83,7 +83,7 @@ def test_only_the_lower_bound_pays_for_choosing_among_configs() -> None:
     error = among.standard_error
     assert error is not None
     below = (among.difference - among.low) / error
-    assert below == pytest.approx(lower_critical(2, 4))
+    assert below == pytest.approx(lower_critical(2, 3))
 
 
 def test_pairs_without_a_common_config_share_nothing_and_pay_a_little_more() -> None:
@@ -129,33 +129,57 @@ def test_seed_effects_cancel() -> None:
         assert width(after) == pytest.approx(width(before))
 
 
-def test_a_quiet_pair_borrows_the_pooled_variance() -> None:
-    results = {"base": [0.5, 0.6, 0.7], "quiet": [0.6, 0.7, 0.8], "other": [0.7, 0.5, 0.6]}
-    found = compared(arms_of(results), "base", ["quiet", "other"])[0]
-    assert found.variance == "pooled"
-    assert found.df == 4
-    assert width(found) > 0.2
+def test_the_variance_lies_between_the_pair_s_own_and_that_of_the_comparator_s_pairs() -> None:
+    results = {"base": [0.5, 0.6, 0.7], "quiet": [0.61, 0.7, 0.8], "other": [0.7, 0.5, 0.6], "third": [0.5, 0.7, 0.5]}
+    found = compared(arms_of(results), "base", ["quiet"])[0]
+    own, *others = (np.subtract(results[name], results["base"]).var(ddof=1) / 2 for name in ("quiet", "other", "third"))
+    pooled = np.minimum([own, *others], (1 + 45 / 4) * np.median([own, *others])).mean()
+    assert (found.variance, found.df) == ("pooled", 4 + 2 - 1)
+    assert found.standard_error == pytest.approx(math.sqrt(2 / 3 * (own + pooled) / 2))
 
 
-def test_a_plainly_noisier_pair_stands_on_its_own_variance() -> None:
+def test_pairs_with_another_comparator_say_nothing() -> None:
+    results = {"base": [0.5, 0.6, 0.7, 0.5], "a": [0.6, 0.9, 0.7, 0.8], "b": [0.7, 0.6, 0.8, 0.9]}
+    twins = results | {"b": [value + 0.1 for value in results["a"]]}
+    apart, alike = (compared(arms_of(table), "base", ["a"])[0] for table in (results, twins))
+    own = np.subtract(results["a"], results["base"]).std(ddof=1) / math.sqrt(4)
+    assert alike.standard_error == pytest.approx(own)
+    assert apart.standard_error != pytest.approx(own)
+    assert alike.df == apart.df == 5
+
+
+def test_the_noise_of_a_comparator_shows_in_every_difference_from_it() -> None:
     rng = np.random.default_rng(0)
-    results = {name: list(rng.normal(0.5, 0.01, 5)) for name in ("base", "a", "b")}
-    results["noisy"] = [0.9, 0.1, 0.8, 0.2, 0.7]
-    noisy, quiet = compared(arms_of(results), "base", ["noisy", "a"])
-    own = np.std(np.subtract(results["noisy"], results["base"]), ddof=1) / math.sqrt(5)
-    assert noisy.variance == "pair"
-    assert noisy.df == 4
-    assert noisy.standard_error == pytest.approx(own)
-    assert quiet.variance == "pooled"
+    results = {name: list(rng.normal(0.5, 0.01, 5)) for name in ("a", "b", "c")}
+    results["base"] = [0.9, 0.1, 0.8, 0.2, 0.7]
+    own = np.std(np.subtract(results["a"], results["base"]), ddof=1) / math.sqrt(5)
+    (found,) = compared(arms_of(results), "base", ["a"])
+    assert found.standard_error == pytest.approx(own, rel=0.05)
 
 
-def test_a_plainly_noisier_config_does_not_widen_the_others() -> None:
+def test_a_noisy_config_hardly_widens_the_others() -> None:
     rng = np.random.default_rng(1)
-    results = {name: list(rng.normal(0.8, 0.02, 4)) for name in ("base", "a", "b")}
-    with_wild = results | {"wild": [0.75, 0.25, 0.60, 0.30]}
-    alone = compared(arms_of(results), "base", ["a", "b"])[0]
-    beside = compared(arms_of(with_wild), "base", ["a", "b"])[0]
-    assert beside == alone
+    results = {name: list(rng.normal(0.8, 0.02, 4)) for name in ("base", "a", "b", "c")}
+    alone = compared(arms_of(results), "base", ["a"])[0]
+    noisy, noisier = (
+        compared(arms_of(results | {"wild": [0.8 + times * 0.1, 0.8 - times * 0.4, 0.8, 0.8]}), "base", ["a"])[0]
+        for times in (1, 10)
+    )
+    assert width(noisier) == width(noisy) < 1.6 * width(alone)
+
+
+def test_pairs_without_spread_lend_nothing() -> None:
+    results = {"base": [0.5, 0.6, 0.7], "a": [0.6, 0.9, 0.7], "equal": [0.6, 0.7, 0.8]}
+    (found,) = compared(arms_of(results), "base", ["a"])
+    assert (found.variance, found.df) == ("pair", 2)
+
+
+@pytest.mark.parametrize(("seeds", "lent"), [(4, 6), (6, 10), (30, 10)])
+def test_many_pairs_lend_no_more_than_two_nor_than_ten_degrees_of_freedom(seeds: int, lent: int) -> None:
+    rng = np.random.default_rng(2)
+    results = {str(number): list(rng.normal(0.8, 0.02, seeds)) for number in range(8)}
+    (found,) = compared(arms_of(results), "0", ["1"])
+    assert found.df == seeds - 1 + lent - 1
 
 
 def test_a_collapsed_arm_does_not_widen_the_others() -> None:
@@ -175,18 +199,28 @@ def test_only_seeds_that_both_have_count() -> None:
     assert found[0].difference == pytest.approx(0.1)
 
 
-def test_missing_results_leave_the_least_squares_residual() -> None:
+def test_the_spread_is_the_residual_variance_of_the_steady_configs() -> None:
+    results = {
+        "base": [0.5, 0.6, 0.7, 0.5],
+        "a": [0.6, 0.9, 0.8, 0.6],
+        "b": [0.5, 0.6, 0.4, 0.7],
+        "dead": [0.0, 1, 0, 1],
+    }
+    found = Pairs(arms_of(results, unsteady=("dead",))).spread()
+    table = np.array([*results.values()])[:3]
+    left = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    assert found == (pytest.approx(float((left**2).sum()) / 6), 6)
+
+
+def test_the_spread_of_unequal_seeds_weighs_pairs_by_what_they_share() -> None:
     nan = math.nan
     results = {"base": [0.5, 0.6, 0.7, 0.5], "a": [0.6, nan, 0.8, 0.6], "b": [0.5, 0.6, 0.4, nan]}
     found = Pairs(arms_of(results)).spread()
-    rows = [(arm, seed, value) for arm, values in enumerate(results.values()) for seed, value in enumerate(values)]
-    known = [row for row in rows if not math.isnan(row[2])]
-    design = np.array([[arm == 1, arm == 2, seed == 1, seed == 2, seed == 3, True] for arm, seed, _ in known], float)
-    target = np.array([value for *_, value in known])
-    left = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
-    assert found is not None
-    assert found[1] == 10 - 6
-    assert found[0] == pytest.approx(float(left @ left) / 4)
+    shared = [("base", "a", [0, 2, 3]), ("base", "b", [0, 1, 2]), ("a", "b", [0, 2])]
+    squares = [
+        np.var(np.subtract(results[one], results[other])[seeds]) * len(seeds) / 2 for one, other, seeds in shared
+    ]
+    assert found == (pytest.approx(sum(squares) / 5), 3)
 
 
 def test_a_config_without_a_common_seed_is_left_out() -> None:
