@@ -492,6 +492,8 @@ class Holds(StrEnum):
 
     HOLDS = "HOLDS"
     FAILS = "FAILS"
+    DEPENDS = "DEPENDS"
+    """Shown to be one way at one value of another parameter and the other way at another."""
     UNDECIDED = "UNDECIDED"
 
 

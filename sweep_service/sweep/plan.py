@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sweep_service.errors import SpecError
 from sweep_service.sweep.baselines import clip_higher, clipped
 from sweep_service.sweep.benchmark_cost import BenchmarksPlan, benchmarks_plan
+from sweep_service.sweep.beta_design import beta_design_warnings
 from sweep_service.sweep.budget import (
     BudgetPlan,
     Spent,
@@ -368,4 +369,4 @@ def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
         )
     if not spec.baselines.ppo_clip:
         warnings.append("no PPO-clip baseline: the report has nothing to compare with")
-    return warnings
+    return warnings + beta_design_warnings(spec)

@@ -1,74 +1,56 @@
-"""Claims of the CE-GPPO paper about what beta1 and beta2 do to entropy, held against this sweep."""
+"""Claims of the CE-GPPO paper about what beta1 and beta2 do to entropy, held against this sweep.
 
-import json
-import math
-from collections.abc import Mapping, Sequence
+Where both betas vary, their interaction comes before any average: a claim holds, or fails, only if both ends of the
+other beta show the same sign, and neither if they show opposite ones.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.formatting import count, estimate
-from sweep_service.report.model import Claim, Holds, TrialRow
-from sweep_service.report.parts.curve_sets import by_rollout
-from sweep_service.report.statistics.critical_values import student_critical
-from sweep_service.report.statistics.differences import MIN_SEEDS, Interval
-from sweep_service.sweep.records import TrialState
-
-_FEWEST_POINTS: Final = 8
-_SMALLEST: Final = 1e-6
-"""Entropy in nats that stands for smaller ones in a logarithm."""
+from sweep_service.report.model import Claim, Holds
+from sweep_service.report.parts.beta_effects import (
+    END_CONFIDENCE,
+    BetaEffect,
+    BetaRun,
+    End,
+    beta_effect,
+    beta_runs,
+    entropy_slopes,
+    side,
+)
+from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Interval
+from sweep_service.sweep.beta_design import smallest_design, varied_betas
+from sweep_service.sweep.records import Stage
 
 
 @dataclass(frozen=True)
-class _ClaimRun:
-    """One trial of a ce_gppo config."""
+class _BetaQuestion:
+    """One claim of the paper, and its words."""
 
-    seed: str
-    group: str
-    """Text of all settings but the beta in question; runs are compared within a seed and a group."""
-    beta: float
-    slope: float
-    """Change of log entropy over the whole training, by a straight-line fit."""
-    steady: bool
+    beta: str
+    name: str
+    other: str
+    """Name of the other beta."""
+    code: str
+    claim: str
+    sign: int
+    """Sign of the effect if the claim holds."""
+
+
+_QUESTIONS: Final = (
+    _BetaQuestion("beta1", "β1", "β2", "BETA1_ENTROPY_FALLS_FASTER", "beta1 up: entropy falls faster (Fig. 3)", -1),
+    _BetaQuestion("beta2", "β2", "β1", "BETA2_SLOWER", "beta2 up: entropy falls more slowly (Fig. 3)", 1),
+)
 
 
 def beta_claims(facts: Facts) -> list[Claim]:
     """Check what beta1 and beta2 do, as far as the sweep varies them."""
-    slopes = {trial.id: slope for trial in facts.trials if (slope := _slope(facts, trial)) is not None}
-    if not slopes:
-        return []
-    results = [
-        _claim(facts, slopes, "beta1", "BETA1_ENTROPY_FALLS_FASTER", "beta1 up: entropy falls faster (Fig. 3)", -1),
-        _claim(facts, slopes, "beta2", "BETA2_SLOWER", "beta2 up: entropy falls more slowly (Fig. 3)", 1),
-    ]
+    slopes = entropy_slopes(facts)
+    results = [_claim(facts, question, beta_runs(facts, slopes, question.beta)) for question in _QUESTIONS]
     return [claim for claim in results if claim is not None]
-
-
-def _claim(facts: Facts, slopes: Mapping[str, float], beta: str, code: str, claim: str, sign: int) -> Claim | None:
-    runs = _runs(facts, slopes, beta)
-    everything, steady = _coefficient(runs), _coefficient([run for run in runs if run.steady])
-    if everything is None:
-        return None
-    used, name = steady or everything, "β1" if beta == "beta1" else "β2"
-    change, of_all = (estimate(fit.mean, fit.low, fit.high, sign=True) for fit in (used, everything))
-    outcome, collapsed = Holds.UNDECIDED, sum(not run.steady for run in runs)
-    if steady is not None and used.low is not None and used.high is not None:
-        below, above = used.high < 0, used.low > 0
-        holds, fails = (below, above) if sign < 0 else (above, below)
-        outcome = Holds.HOLDS if holds else Holds.FAILS if fails else outcome
-    evidence = (
-        f"With {name} higher by 1, all else equal, the slope of log entropy over training changes by {change}, "
-        f"{count(used.n, 'seed')} (below 0: it falls faster)."
-    )
-    if steady is None:
-        evidence += f" It rests on {count(collapsed, 'trial')} of {len(runs)} whose reward collapsed, in which entropy "
-        evidence += "follows the collapse, so nothing is decided."
-    elif collapsed:
-        evidence += f" Left out: {count(collapsed, 'trial')} of {len(runs)} whose reward collapsed, in which entropy "
-        evidence += f"follows the collapse; with them {of_all}."
-    return made_claim(code, claim, outcome, evidence, used)
 
 
 def made_claim(code: str, claim: str, outcome: Holds, evidence: str, result: Interval) -> Claim:
@@ -77,68 +59,123 @@ def made_claim(code: str, claim: str, outcome: Holds, evidence: str, result: Int
     return Claim(code=code, claim=claim, outcome=outcome, evidence=evidence, num_pairs=result.n, **figures)
 
 
-def _slope(facts: Facts, trial: TrialRow) -> float | None:
-    """Return the slope of log entropy over the share of training, for a whole trial with constant betas."""
-    series = facts.inputs.get(trial.id, "entropy")
-    if series is None:
+def _claim(facts: Facts, question: _BetaQuestion, runs: Sequence[BetaRun]) -> Claim | None:
+    everything, steady = beta_effect(runs), beta_effect([run for run in runs if run.steady])
+    if everything is None:
+        return _no_pairs(facts, question) if runs else None
+    used = steady or everything
+    outcome = Holds.UNDECIDED if steady is None else _outcome(steady, question.sign)
+    evidence = [_ends_text(used, question), _average_text(used, question), _no_interval(facts, used.average)]
+    evidence.append(_left_out(used, question, runs, everything if steady else None))
+    text = " ".join(sentence for sentence in evidence if sentence)
+    if outcome is Holds.DEPENDS:  # an average would hide what was found
+        return Claim(code=question.code, claim=question.claim, outcome=outcome, evidence=text, num_pairs=used.average.n)
+    return made_claim(question.code, question.claim, outcome, text, used.average)
+
+
+def _no_pairs(facts: Facts, question: _BetaQuestion) -> Claim | None:
+    """Say of a sweep over a beta that no two of its trials can be compared."""
+    betas = varied_betas(facts.inputs.sweep.spec)
+    if question.beta not in betas:
         return None
-    config = facts.configs[trial.config_id]
-    loss = config.training.get("loss", {})
-    if trial.state is not TrialState.SUCCEEDED or loss.get("name") != "ce_gppo" or loss.get("schedule"):
-        return None
-    entropy = by_rollout(series, config.updates_per_rollout, "entropy").present
-    if entropy.values.size < _FEWEST_POINTS:
-        return None
-    return float(np.polyfit(entropy.steps / trial.total_steps, np.log(np.maximum(entropy.values, _SMALLEST)), 1)[0])
+    evidence = (
+        f"No two configs that trained on one seed differ in {question.name} alone, so that nothing can be compared "
+        f"with all else equal. The smallest design that can: {smallest_design(betas)}."
+    )
+    return Claim(code=question.code, claim=question.claim, outcome=Holds.UNDECIDED, evidence=evidence)
 
 
-def _runs(facts: Facts, slopes: Mapping[str, float], beta: str) -> list[_ClaimRun]:
-    groups = {config.id: _without(config.training, beta) for config in facts.configs.values()}
-    return [
-        _ClaimRun(
-            seed=f"{trial.stage} {trial.seed}",
-            group=groups[trial.config_id],
-            beta=float(facts.configs[trial.config_id].training["loss"][beta]),
-            slope=slopes[trial.id],
-            steady=not trial.reward_collapsed,
-        )
-        for trial in facts.trials
-        if trial.id in slopes
-    ]
+def _outcome(effect: BetaEffect, sign: int) -> Holds:
+    sides = {side(effect.average)}
+    if len(effect.others) > 1:
+        ends = {end.side for end in effect.ends} if effect.ends else {0}
+        if ends == {-1, 1}:
+            return Holds.DEPENDS
+        sides |= ends
+    return {frozenset({sign}): Holds.HOLDS, frozenset({-sign}): Holds.FAILS}.get(frozenset(sides), Holds.UNDECIDED)
 
 
-def _without(training: Mapping[str, Any], beta: str) -> str:
-    loss = {name: value for name, value in training.get("loss", {}).items() if name != beta}
-    return json.dumps({**training, "loss": loss}, sort_keys=True)
+def _change(effect: Interval) -> str:
+    return estimate(effect.mean, effect.low, effect.high, sign=True)
 
 
-def _coefficient(runs: Sequence[_ClaimRun]) -> Interval | None:
-    """Return the change of the slope per unit of beta, regressed within seeds and groups.
+def _subject(question: _BetaQuestion) -> str:
+    return f"With {question.name} higher by 1, all else equal, the slope of log entropy over training changes by"
 
-    The interval is Student's over seeds (clusters).
+
+def _at(end: End, question: _BetaQuestion) -> str:
+    return f"{_change(end.effect)} at {question.other} = {end.other:g}"
+
+
+def _ends_text(effect: BetaEffect, question: _BetaQuestion) -> str:
+    """Return what the beta does at both ends of the other one, and whether that differs; empty with one value."""
+    if effect.ends is None:
+        return ""
+    lowest, highest = effect.ends
+    bounds = f"{END_CONFIDENCE:.0%} each".replace("%", " %") if lowest.effect.low is not None else "no intervals"
+    text = f"{_subject(question)} {_at(lowest, question)} and by {_at(highest, question)} ({bounds}; below 0: it falls "
+    return f"{text}faster). {_interaction_text(effect, question)}"
+
+
+def _interaction_text(effect: BetaEffect, question: _BetaQuestion) -> str:
+    found, both = effect.interaction, "an interaction of β1 and β2"
+    if effect.ends and {end.side for end in effect.ends} == {-1, 1}:
+        return f"So the sign of what {question.name} does depends on {question.other}, and no average stands for it."
+    if found is None:
+        return f"No seed has both, so {both} cannot be excluded."
+    shown = "is shown" if side(found) else "cannot be excluded"
+    return f"The second minus the first is {_change(found)}: {both} {shown}."
+
+
+def _average_text(effect: BetaEffect, question: _BetaQuestion) -> str:
+    configs = count(effect.num_configs, "config")
+    if effect.stage is Stage.CONFIRM:
+        configs = f"{effect.num_configs} of the confirmed configs"
+    one_stage = f"{count(effect.average.n, f'{effect.stage} seed')}, {configs}"
+    if effect.ends is None:
+        only = f"; {question.other} = {effect.others[0]:g} in all of them" if len(effect.others) == 1 else ""
+        return f"{_subject(question)} {_change(effect.average)} (below 0: it falls faster), {one_stage}{only}."
+    if {end.side for end in effect.ends} == {-1, 1}:
+        return f"This is from {one_stage}."
+    text = f"On average over the values of {question.other} it changes by {_change(effect.average)}, {one_stage}."
+    if side(effect.average) and {end.side for end in effect.ends} != {side(effect.average)}:
+        text += " That both ends have this sign is not shown, so nothing is decided."
+    return text
+
+
+def _no_interval(facts: Facts, average: Interval) -> str:
+    if average.low is not None:
+        return ""
+    if average.n >= MIN_SEEDS:
+        return f"There is no interval: {EQUAL}."
+    betas = varied_betas(facts.inputs.sweep.spec)
+    design = f" The smallest design that can: {smallest_design(betas)}." if betas else ""
+    return f"There is no interval: it takes {MIN_SEEDS} seeds of one stage.{design}"
+
+
+def _left_out(
+    effect: BetaEffect, question: _BetaQuestion, runs: Sequence[BetaRun], everything: BetaEffect | None
+) -> str:
+    """Return what the figures leave out.
+
+    Args:
+        everything: the effect with collapsed trials; None if there is none without them.
     """
-    cells: dict[str, dict[str, list[_ClaimRun]]] = {}
-    for run in runs:
-        cells.setdefault(run.seed, {}).setdefault(run.group, []).append(run)
-    products, squares = list[float](), list[float]()
-    for groups in cells.values():
-        xy = xx = 0.0
-        for cell in groups.values():
-            beta, slope = np.array([run.beta for run in cell]), np.array([run.slope for run in cell])
-            xy += float((beta - beta.mean()) @ slope)
-            xx += float((beta - beta.mean()) @ beta)
-        if xx > 1e-12:
-            products.append(xy)
-            squares.append(xx)
-    if not squares:
-        return None
-    weights, n = np.array(squares), len(squares)
-    mean = sum(products) / float(weights.sum())
-    if n < MIN_SEEDS:
-        return Interval(n, mean, None, None, None)
-    scores = np.array(products) - mean * weights  # each seed's weight times its distance from the estimate
-    error = math.sqrt(float(scores @ scores) * n / (n - 1)) / float(weights.sum())
-    if error <= 1e-12:  # equal slopes say nothing about their spread
-        return Interval(n, mean, None, None, None)
-    half = student_critical(n - 1) * error
-    return Interval(n, mean, None, mean - half, mean + half)
+    sentences: list[str] = []
+    if effect.partial:
+        sentences.append(f"Left out: {count(effect.partial, 'seed')} on which too many trials are missing.")
+    collapsed = sum(not run.steady for run in runs)
+    if everything is None:
+        sentences.append(
+            f"It rests on {count(collapsed, 'trial')} of {len(runs)} whose reward collapsed, in which entropy follows "
+            "the collapse, so nothing is decided."
+        )
+    elif collapsed:
+        with_them = ""
+        if everything.average != effect.average:
+            with_them = f"; with them, on average, {_change(everything.average)} ({everything.stage} seeds)"
+        sentences.append(
+            f"Left out: {count(collapsed, 'trial')} of {len(runs)} whose reward collapsed, in which entropy follows "
+            f"the collapse{with_them}."
+        )
+    return " ".join(sentences)

@@ -2,7 +2,7 @@
 
 Four claims about stability and one about results compare one ce_gppo config with its twin, the config with PPO clip's
 gradient and everything else the same, seed by seed; what beta1 and beta2 do to entropy is in `beta_claims`. Every
-interval has 95 % by itself, not all of them together.
+interval of these has 95 % by itself, not all of them together.
 """
 
 import math

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sweep_service.report.statistics.critical_values import Floats, detectable_effect, student_critical
+from sweep_service.report.statistics.critical_values import CONFIDENCE, Floats, detectable_effect, student_critical
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemError, problem_error
 from sweep_service.sweep.spec import MIN_SEEDS
 
@@ -90,14 +90,14 @@ class Difference:
         return ErrorParts(self.seed_error, self.df, self.problem_error or 0.0, self.problem_df or 1)
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Return the mean over seeds with Student's interval."""
     data, n = np.asarray(values, dtype=float), len(values)
     sd = float(data.std(ddof=1)) if n > 1 else None
     mean = float(data.mean())
     if sd is None or n < MIN_SEEDS or sd**2 <= _NO_VARIANCE:
         return Interval(n, mean, sd, None, None)
-    half = student_critical(n - 1) * sd / math.sqrt(n)
+    half = student_critical(n - 1, confidence) * sd / math.sqrt(n)
     return Interval(n, mean, sd, mean - half, mean + half)
 
 

@@ -1,62 +1,18 @@
 """The paper's claims against sweeps in which they are made to hold, to fail, or to stay open."""
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pytest
 
 from sweep_service.report.build import build
-from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.model import Claim, Holds
+from sweep_service.report.model import Holds
 from sweep_service.sweep.records import Config, Role, Trial, TrialState
 from sweep_service.sweep.series import Values
+from tests.unit.sweep_service.report.report_claims import GRID, claim, with_curves
 from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
-
-GRID: dict[str, Any] = {
-    "space": {"loss.beta1": [0.0, 0.25, 0.5], "loss.beta2": [0.5, 1.0]},
-    "seeds": {"tune": [0, 1, 2, 3], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}},
-}
-Curve = Callable[[Config, Trial, Values], Values]
-
-
-def with_curves(inputs: ReportInputs, **curves: Curve) -> ReportInputs:
-    """The same sweep with other curves; `__` in a name stands for its slash."""
-    configs = {config.id: config for config in inputs.configs}
-    series = dict(inputs.series)
-    for trial in inputs.trials:
-        if trial.id in series:
-            own, config = series[trial.id], configs[trial.config_id]
-            other = {
-                name.replace("__", "/"): curve(config, trial, own.metrics[name.replace("__", "/")])
-                for name, curve in curves.items()
-            }
-            series[trial.id] = replace(own, metrics={**own.metrics, **other})
-    return replace(inputs, series=series)
-
-
-def claim(inputs: ReportInputs, code: str) -> Claim:
-    (found,) = [found for found in build(inputs).claims if found.code == code]
-    return found
 
 
 def is_baseline(config: Config) -> bool:
     return Role.BASELINE in config.roles
-
-
-def beta(config: Config, name: str) -> float:
-    return float(config.training["loss"].get(name, 0.0))
-
-
-def entropy_with_slope(slope: Callable[[Config], float]) -> Curve:
-    """Entropy that falls exponentially, with a little noise of its own for every trial."""
-
-    def curve(config: Config, trial: Trial, values: Values) -> Values:
-        noise = np.random.default_rng(trial.number).normal(0, 0.01, len(values))
-        return np.exp(slope(config) * np.arange(1, len(values) + 1) / len(values) + noise)
-
-    return curve
 
 
 def test_all_claims_of_a_sweep_over_both_betas() -> None:
@@ -161,46 +117,6 @@ def test_in_range_is_a_factor_of_two_at_most(code: str, key: str, factor: float,
     found = claim(with_curves(sweep_inputs(), **{key: curve}), code)
     assert found.outcome is outcome
     assert found.estimate == pytest.approx(factor, rel=0.15)
-
-
-@pytest.mark.parametrize(("effect", "outcome"), [(-0.5, Holds.HOLDS), (0.5, Holds.FAILS), (0.0, Holds.UNDECIDED)])
-def test_what_beta1_does_to_the_slope_of_log_entropy(effect: float, outcome: Holds) -> None:
-    curve = entropy_with_slope(lambda config: -1 + effect * beta(config, "beta1") + 0.3 * beta(config, "beta2"))
-    found = claim(with_curves(sweep_inputs(GRID), entropy=curve), "BETA1_ENTROPY_FALLS_FASTER")
-    assert found.outcome is outcome
-    assert found.estimate == pytest.approx(effect, abs=0.02)
-
-
-@pytest.mark.parametrize(("effect", "outcome"), [(0.5, Holds.HOLDS), (-0.5, Holds.FAILS)])
-def test_what_beta2_does_to_the_slope_of_log_entropy(effect: float, outcome: Holds) -> None:
-    curve = entropy_with_slope(lambda config: -1 + effect * beta(config, "beta2") - 0.3 * beta(config, "beta1"))
-    found = claim(with_curves(sweep_inputs(GRID), entropy=curve), "BETA2_SLOWER")
-    assert found.outcome is outcome
-    assert found.estimate == pytest.approx(effect, abs=0.02)
-
-
-def test_collapsed_trials_are_left_out_of_the_slopes_and_said_so() -> None:
-    found = claim(sweep_inputs(), "BETA1_ENTROPY_FALLS_FASTER")  # beta1 = 1 collapses in it
-    assert "Left out: 2 trials of 20 whose reward collapsed" in found.evidence
-    assert "with them +" in found.evidence
-
-
-def test_slopes_of_collapsed_trials_alone_decide_nothing() -> None:
-    inputs = with_curves(
-        sweep_inputs(GRID),
-        entropy=entropy_with_slope(lambda config: -beta(config, "beta1")),
-        reward__mean=lambda config, trial, values: np.linspace(0.8, 0.1, len(values)),
-    )
-    found = claim(inputs, "BETA1_ENTROPY_FALLS_FASTER")
-    assert found.high is not None
-    assert found.high < 0
-    assert found.outcome is Holds.UNDECIDED
-    assert "whose reward collapsed, in which entropy follows the collapse, so nothing is decided." in found.evidence
-
-
-def test_beta2_is_not_judged_where_only_other_things_vary() -> None:
-    spec = {"space": {"loss.beta1": [0.25, 0.5], "loss.beta2": 1.0}}
-    assert "BETA2_SLOWER" not in {found.code for found in build(sweep_inputs(spec)).claims}
 
 
 def test_a_seed_without_its_pair_is_left_out_and_said_so() -> None:

@@ -1,0 +1,178 @@
+"""What beta1 and beta2 do to entropy in one sweep, seed by seed: the figures behind the claims of `beta_claims`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.model import TrialRow
+from sweep_service.report.parts.curve_sets import by_rollout
+from sweep_service.report.statistics.differences import MIN_SEEDS, Interval, mean_interval
+from sweep_service.report.statistics.seed_slopes import SettingPoint, seed_slopes
+from sweep_service.sweep.beta_design import BETAS, FEWEST_ROLLOUTS
+from sweep_service.sweep.records import Stage, TrialState
+
+END_CONFIDENCE: Final = 0.9
+"""Confidence of the intervals at the two ends of the other beta: each of their bounds holds with 95 %.
+
+A sign that both ends must have is wrongly given with 5 % at most, since the end that lacks it has to err by itself.
+"""
+_SMALLEST: Final = 1e-6
+"""Entropy in nats that stands for smaller ones in a logarithm."""
+
+
+@dataclass(frozen=True)
+class BetaRun:
+    """One trial of a ce_gppo config."""
+
+    stage: Stage
+    seed: int
+    config_id: str
+    group: str
+    """Text of all settings but the beta in question; runs are compared within a seed and a group."""
+    beta: float
+    other: float
+    """The other beta."""
+    slope: float
+    """Change of log entropy over the whole training, by a straight-line fit."""
+    steady: bool
+
+
+@dataclass(frozen=True)
+class End:
+    """What a beta does at one value of the other beta."""
+
+    other: float
+    effect: Interval
+
+    @property
+    def side(self) -> int:
+        """Sign of the effect where its interval shows one, else 0."""
+        return side(self.effect)
+
+
+@dataclass(frozen=True)
+class BetaEffect:
+    """Change of the slope of log entropy per unit of a beta, all else equal, on the seeds of one stage."""
+
+    stage: Stage
+    average: Interval
+    num_configs: int
+    """Number of configs that the lines go through."""
+    others: Sequence[float]
+    """Values of the other beta at which configs differ in this one."""
+    partial: int
+    """Number of seeds left out because they lack too many trials."""
+    ends: tuple[End, End] | None
+    """The effect at the lowest and the highest of `others`, where there are several."""
+    interaction: Interval | None
+    """Effect at the highest minus effect at the lowest, on the seeds that have both."""
+
+
+def side(found: Interval) -> int:
+    """Return the sign of what an interval shows; 0 where it contains zero, and without one."""
+    if found.low is None or found.high is None:
+        return 0
+    return (found.low > 0) - (found.high < 0)
+
+
+def entropy_slopes(facts: Facts) -> dict[str, float]:
+    """Return the slope of log entropy over the whole training, by trial id, of trials with constant betas."""
+    found = ((trial.id, _slope(facts, trial)) for trial in facts.trials)
+    return {id_: slope for id_, slope in found if slope is not None}
+
+
+def beta_runs(facts: Facts, slopes: Mapping[str, float], beta: str) -> list[BetaRun]:
+    """Return the trials that say something about a beta."""
+    (other,) = (name for name in BETAS if name != beta)
+    groups = {config.id: _without(config.training, beta) for config in facts.configs.values()}
+    return [
+        BetaRun(
+            stage=trial.stage,
+            seed=trial.seed,
+            config_id=trial.config_id,
+            group=groups[trial.config_id],
+            beta=float(facts.configs[trial.config_id].training["loss"][beta]),
+            other=float(facts.configs[trial.config_id].training["loss"][other]),
+            slope=slopes[trial.id],
+            steady=not trial.reward_collapsed,
+        )
+        for trial in facts.trials
+        if trial.id in slopes
+    ]
+
+
+def _without(training: Mapping[str, Any], beta: str) -> str:
+    loss = {name: value for name, value in training.get("loss", {}).items() if name != beta}
+    return json.dumps({**training, "loss": loss}, sort_keys=True)
+
+
+def _slope(facts: Facts, trial: TrialRow) -> float | None:
+    """Fit log entropy over the share of training by a straight line; None for all but a whole trial of ce_gppo."""
+    series = facts.inputs.get(trial.id, "entropy")
+    if series is None:
+        return None
+    config = facts.configs[trial.config_id]
+    loss = config.training.get("loss", {})
+    if trial.state is not TrialState.SUCCEEDED or loss.get("name") != "ce_gppo" or loss.get("schedule"):
+        return None
+    entropy = by_rollout(series, config.updates_per_rollout, "entropy").present
+    if entropy.values.size < FEWEST_ROLLOUTS:
+        return None
+    return float(np.polyfit(entropy.steps / trial.total_steps, np.log(np.maximum(entropy.values, _SMALLEST)), 1)[0])
+
+
+def beta_effect(runs: Sequence[BetaRun]) -> BetaEffect | None:
+    """Return a beta's effect from the first stage that has enough seeds, else from the one with more; None without any.
+
+    The tune stage goes first: it has all configs, and none was chosen. Stages are not joined, since each seed's line
+    must go through the same configs.
+    """
+    effects = [_of_stage([run for run in runs if run.stage is stage]) for stage in (Stage.TUNE, Stage.CONFIRM)]
+    present = [effect for effect in effects if effect is not None]
+    return max(present, key=lambda effect: min(effect.average.n, MIN_SEEDS), default=None)
+
+
+def _of_stage(runs: Sequence[BetaRun]) -> BetaEffect | None:
+    groups: dict[str, list[BetaRun]] = {}
+    for run in runs:
+        groups.setdefault(run.group, []).append(run)
+    used = [run for group in groups.values() if len({run.beta for run in group}) > 1 for run in group]
+    slopes = seed_slopes(_points(used))
+    if not slopes.by_seed:
+        return None
+    others = sorted({run.other for run in used})
+    ends, interaction = _ends(used, others)
+    return BetaEffect(
+        stage=used[0].stage,
+        average=mean_interval([*slopes.by_seed.values()]),
+        num_configs=len({run.config_id for run in used}),
+        others=others,
+        partial=slopes.partial,
+        ends=ends,
+        interaction=interaction,
+    )
+
+
+def _points(runs: Sequence[BetaRun]) -> list[SettingPoint]:
+    return [SettingPoint(run.seed, run.group, run.beta, run.slope) for run in runs]
+
+
+def _ends(runs: Sequence[BetaRun], others: Sequence[float]) -> tuple[tuple[End, End] | None, Interval | None]:
+    """Return the effect at both ends of the other beta, and the mean over seeds of their difference."""
+    if len(others) < 2:
+        return None, None
+    lowest, highest = (
+        seed_slopes(_points([run for run in runs if run.other == other])).by_seed for other in (others[0], others[-1])
+    )
+    if not lowest or not highest:
+        return None, None
+    ends = (
+        End(others[0], mean_interval([*lowest.values()], END_CONFIDENCE)),
+        End(others[-1], mean_interval([*highest.values()], END_CONFIDENCE)),
+    )
+    apart = [highest[seed] - lowest[seed] for seed in lowest if seed in highest]
+    return ends, mean_interval(apart) if apart else None

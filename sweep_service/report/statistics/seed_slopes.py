@@ -1,0 +1,67 @@
+"""What one setting does to a result, all else equal: a straight line for each training seed.
+
+Every seed of a stage trains the same configs, so that the seeds' slopes are draws of one quantity, and Student's t over
+seeds is exact for normal errors. Nothing is assumed of the configs: one may be noisier than others, results may be
+curved in the setting, and a seed may change the slope. What seeds add to all their trials drops out. Where trials are
+missing, seeds' slopes are unlike in precision, and Student's t with equal weights stays valid (Ibragimov and Mueller,
+2010: it is conservative at 5 %). Simulations behind the choice: docs/statistics.md.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+_LEAST_SPREAD: Final = 0.5
+"""Share of the widest seed's spread from which a seed counts; a fragment would weigh as much as a whole design."""
+_NO_SPREAD: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class SettingPoint:
+    """One trial's setting and result."""
+
+    seed: int
+    group: str
+    """Name of everything but the setting: trials are compared within a seed and a group."""
+    setting: float
+    result: float
+
+
+class SeedSlopes(NamedTuple):
+    """Change of the result per unit of the setting."""
+
+    by_seed: Mapping[int, float]
+    partial: int
+    """Number of seeds left out because they lack too many trials."""
+
+
+def seed_slopes(points: Iterable[SettingPoint]) -> SeedSlopes:
+    """Fit each seed's groups by parallel straight lines; seeds on which no group varies have no slope."""
+    seeds: dict[int, dict[str, list[SettingPoint]]] = {}
+    for point in points:
+        seeds.setdefault(point.seed, {}).setdefault(point.group, []).append(point)
+    sums = {seed: _sums(groups.values()) for seed, groups in seeds.items()}
+    varied = {seed: found for seed, found in sums.items() if found.spread > _NO_SPREAD}
+    least = _LEAST_SPREAD * max((found.spread for found in varied.values()), default=0.0)
+    whole = {seed: found for seed, found in varied.items() if found.spread >= least}
+    slopes = {seed: whole[seed].product / whole[seed].spread for seed in sorted(whole)}
+    return SeedSlopes(slopes, len(varied) - len(whole))
+
+
+class _Sums(NamedTuple):
+    product: float
+    """Sum over groups of (setting about its mean) times result."""
+    spread: float
+    """Sum over groups of the squares of the setting about its mean."""
+
+
+def _sums(groups: Iterable[Iterable[SettingPoint]]) -> _Sums:
+    product = spread = 0.0
+    for group in groups:
+        rows = np.array([(point.setting, point.result) for point in group])
+        centred = rows[:, 0] - rows[:, 0].mean()
+        product += float(centred @ rows[:, 1])
+        spread += float(centred @ centred)
+    return _Sums(product, spread)
