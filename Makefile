@@ -48,6 +48,7 @@ mutants: $(READY) ## Plant 100 small mistakes in the trainer and count those tha
 validate-report: $(READY) ## Simulate 300,000 sweeps with known truths through the report; an hour on 4 cores
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py --problems --runs 1000
+	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_collapse.py --runs 2000
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py --rates --runs 1000
 
 check: $(READY) ## Check format, lint, types and import contracts

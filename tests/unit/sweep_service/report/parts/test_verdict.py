@@ -322,9 +322,7 @@ def test_a_verdict_without_a_matched_baseline_names_what_else_differs() -> None:
     report = build(sweep_inputs(RATES | {"baselines": {"matched": False}}))
     assert report.verdict.comparison is not None
     assert report.verdict.comparison.comparator_role is Role.BASELINE
-    assert report.verdict.sentence.endswith(
-        "4 confirm seeds. The two differ in optimizer.learning_rate as well as in the loss."
-    )
+    assert report.verdict.sentence.endswith(" The two differ in optimizer.learning_rate as well as in the loss.")
     untested = build(sweep_inputs(RATES | {"seeds": {"tune": [0, 1]}})).verdict.sentence
     assert "), which differs in optimizer.learning_rate as well as in the loss, but it was chosen on" in untested
 
