@@ -24,8 +24,8 @@ EQUAL: Final = "all of them gave the same, so nothing can be said of their sprea
 """Reason why `MIN_SEEDS` seeds or more may have no interval."""
 MOST_LENT: Final = 10
 """Most degrees of freedom that other pairs lend to a pair, and no more than twice its own."""
-_CAP: Final = 45
-"""A variance enters the mean with at most (1 + `_CAP` / own degrees of freedom²) times the median: one may be noisy."""
+_CAP: Final = 6
+"""A variance enters the mean with at most exp(`_CAP` / degrees of freedom) times the median: a config may be noisy."""
 _NO_VARIANCE: Final = 1e-18  # at most what rounding leaves of equal scores
 
 Flags = npt.NDArray[np.bool_]
@@ -227,7 +227,7 @@ class Pairs:
         if not lent:
             return own, df
         spreads = np.append(variances_A[lends_A], own)
-        pooled = float(np.minimum(spreads, (1 + _CAP / df**2) * np.median(spreads)).mean())
+        pooled = float(np.minimum(spreads, math.exp(_CAP / df) * np.median(spreads)).mean())
         return (lent * pooled + 2 * df * own) / (lent + 2 * df), df + lent - 1
 
     def _problems(self, one: int, other: int) -> ProblemError | None:

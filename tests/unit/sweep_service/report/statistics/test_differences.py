@@ -133,7 +133,7 @@ def test_the_variance_lies_between_the_pair_s_own_and_that_of_the_comparator_s_p
     results = {"base": [0.5, 0.6, 0.7], "quiet": [0.61, 0.7, 0.8], "other": [0.7, 0.5, 0.6], "third": [0.5, 0.7, 0.5]}
     found = compared(arms_of(results), "base", ["quiet"])[0]
     own, *others = (np.subtract(results[name], results["base"]).var(ddof=1) / 2 for name in ("quiet", "other", "third"))
-    pooled = np.minimum([own, *others], (1 + 45 / 4) * np.median([own, *others])).mean()
+    pooled = np.minimum([own, *others], math.exp(6 / 2) * np.median([own, *others])).mean()
     assert (found.variance, found.df) == ("pooled", 4 + 2 - 1)
     assert found.standard_error == pytest.approx(math.sqrt(2 / 3 * (own + pooled) / 2))
 
