@@ -45,9 +45,10 @@ mutants: $(READY) ## Plant 100 small mistakes in the trainer and count those tha
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement bench/mutants.lock
 	@$(QUIET) $(VENV)/bin/python bench/mutants.py
 
-validate-report: $(READY) ## Simulate 210,000 sweeps with known truths through the report; half an hour on 4 cores
+validate-report: $(READY) ## Simulate 260,000 sweeps with known truths through the report; half an hour on 4 cores
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py --problems --runs 1000
+	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_claims.py
 
 check: $(READY) ## Check format, lint, types and import contracts
 	@$(VENV)/bin/ruff format --check --quiet . || { echo "not formatted: run make format"; exit 1; }
