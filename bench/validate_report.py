@@ -363,8 +363,7 @@ def simulate(row: Row, rng: np.random.Generator) -> tuple[Report, Arms]:
     )
     trials, series, _ = _train(arms, configs, planned, rng)
     curves = [curve for trial in trials if trial.id in series for curve in _curves(trial, series[trial.id])]
-    confirm = next_records(sweep, configs, trials, curves)
-    assert confirm is not None
+    confirm = next_records(sweep, configs, trials, curves) or ([], [])  # nothing if every trial crashed
     by_id = {config.id: config for config in (*configs, *confirm[0])}
     more, more_series, counts = _train(arms, [*by_id.values()], confirm[1], rng)
     inputs = ReportInputs(
@@ -381,6 +380,8 @@ def _train(
     arms: Arms, configs: Sequence[Config], planned: Sequence[Trial], rng: np.random.Generator
 ) -> tuple[list[Trial], dict[str, TrialSeries], list[ProblemCounts]]:
     """Give trials of one stage, which go seed by seed, their results."""
+    if not planned:
+        return [], {}, []
     places = {config.id: _arm(config, arms) for config in configs}
     which = [places[config_id] for config_id in dict.fromkeys(trial.config_id for trial in planned)]
     found = arms.train(rng, which, len(planned) // len(which))

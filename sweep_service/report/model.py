@@ -4,10 +4,8 @@ import json
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import BaseModel, ConfigDict
 
-from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
 
 REPORT_VERSION: Final = 9
@@ -602,7 +600,8 @@ class TrialRow(ReportPart):
     entropy_end: float | None
     reward_peak: float | None
     reward_final: float | None
-    ending: SkipJsonSchema[Ending | None] = Field(default=None, exclude=True)
+    failed_by_itself: bool = False
+    """Whether it failed, and neither its machine or its cluster nor somebody's wish was the reason."""
     collapsed: bool = False
     """Whether it ended with less than half of the share of right answers that it had at its best, or diverged."""
     reward_collapsed: bool

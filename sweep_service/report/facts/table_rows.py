@@ -10,6 +10,7 @@ from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.trial_health import COLUMNS, trial_health, value_at
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
 from sweep_service.report.statistics.differences import mean_interval
+from sweep_service.sweep.endings import MEANINGS
 from sweep_service.sweep.labels import parameters
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState
@@ -26,7 +27,7 @@ def trial_row(
     health = trial_health(trial, inputs)
     return TrialRow(
         **trial.model_dump(include=set(TrialRow.model_fields)),
-        ending=trial.ending,
+        failed_by_itself=objective is None and _failed_by_itself(trial),
         label=label,
         objective=objective,
         **{name: getattr(health, name) for name in COLUMNS},
@@ -40,6 +41,10 @@ def trial_row(
             if score.avg_at_k is not None
         },
     )
+
+
+def _failed_by_itself(trial: Trial) -> bool:
+    return trial.state is TrialState.FAILED and (trial.ending is None or MEANINGS[trial.ending].is_own_fault)
 
 
 def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:

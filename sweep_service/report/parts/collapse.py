@@ -15,7 +15,6 @@ from sweep_service.report.formatting import count
 from sweep_service.report.model import Outcome, RunCounts, TrialRow
 from sweep_service.report.statistics.critical_values import CONFIDENCE
 from sweep_service.report.statistics.differences import Difference
-from sweep_service.sweep.endings import MEANINGS, TrialState
 from sweep_service.sweep.records import Stage
 
 
@@ -48,16 +47,9 @@ def confirm_runs(trials: Sequence[TrialRow], config_ids: Collection[str], stage:
     """Count the runs of some configs in a stage that have ended: those with a result, and those that failed."""
     own = [trial for trial in trials if trial.config_id in config_ids and trial.stage is stage]
     collapsed = sum(trial.objective is not None and trial.collapsed for trial in own)
-    failed = sum(counts_against(trial) for trial in own)
+    failed = sum(trial.failed_by_itself for trial in own)
     runs = sum(trial.objective is not None for trial in own) + failed
     return RunCounts(runs=runs, collapsed=collapsed, failed=failed, bound=rate_bound(collapsed + failed, runs))
-
-
-def counts_against(trial: TrialRow) -> bool:
-    """Whether a trial failed by itself: not by its machine or its cluster, nor because somebody wished so."""
-    if trial.state is not TrialState.FAILED or trial.objective is not None:
-        return False
-    return trial.ending is None or MEANINGS[trial.ending].is_own_fault
 
 
 def weigh(plain: Outcome, result: Difference, own: RunCounts, other: RunCounts, levels: tuple[float, float]) -> Weighed:
