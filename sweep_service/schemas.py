@@ -11,6 +11,7 @@ from sweep_service.sweep.benchmark_scores import BenchmarkScore
 from sweep_service.sweep.budget import GpuHours
 from sweep_service.sweep.cost import SweepCost
 from sweep_service.sweep.deletion import DeletionState
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import (
     Checkpoint,
     Config,
@@ -185,6 +186,8 @@ class TrialView(Timed, Trial):
 
     started_at_utc: MaybeTimeText
     ended_at_utc: MaybeTimeText
+    ending: Ending | None = None
+    """Why it is over, by a name of the table of endings (docs/states.md); null while it is not."""
     objective: float | None
     mlflow_url: str | None
     checkpoint: CheckpointView | None = None
@@ -209,6 +212,8 @@ class EvaluationView(Timed, Evaluation):
 
     started_at_utc: MaybeTimeText
     ended_at_utc: MaybeTimeText
+    ending: Ending | None = None
+    """Why it is over, as of a trial."""
 
 
 class BenchmarkScoreView(Timed, BenchmarkScore):

@@ -1,7 +1,7 @@
 """Requests for what sweeps have found: objectives, curves, scores on benchmarks, reports and verdicts."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from statistics import fmean
 
@@ -25,7 +25,7 @@ from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore, p
 from sweep_service.sweep.labels import equals_text, params_texts
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import config_objectives, leader, objective_metrics, trial_objectives
-from sweep_service.sweep.records import Curve, Stage, TrialState
+from sweep_service.sweep.records import Checkpoint, Curve, Stage, Sweep, Trial, TrialState
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
 from trainers.yaml_text import write_yaml
 
@@ -36,18 +36,28 @@ class Results(ServicePart):
     def trials(self, sweep_id: str, after: int, limit: int, states: Sequence[TrialState]) -> list[TrialView]:
         """Return trials by number, each with its objective and its newest checkpoint."""
         sweep = self.store.get_sweep(sweep_id)
-        trials = self.store.list_trials(sweep_id, after, limit, states)
-        curves = self.store.curves(sweep_id, objective_metrics(sweep.spec), [trial.id for trial in trials])
+        checkpoints = {checkpoint.trial_id: checkpoint for checkpoint in self.store.newest_checkpoints(sweep_id)}
+        return self._views(sweep, self.store.list_trials(sweep_id, after, limit, states), checkpoints)
+
+    def trial(self, trial_id: str) -> TrialView:
+        """Return one trial with its objective and its newest checkpoint.
+
+        Raises: NotFound.
+        """
+        sweep = self.store.get_sweep(self.store.get_work(trial_id).sweep_id)
+        trial, checkpoint = self.store.get_trial(trial_id), self.store.newest_checkpoint(trial_id)
+        return self._views(sweep, [trial], {trial_id: checkpoint} if checkpoint else {})[0]
+
+    def _views(self, sweep: Sweep, trials: Sequence[Trial], checkpoints: Mapping[str, Checkpoint]) -> list[TrialView]:
+        curves = self.store.curves(sweep.id, objective_metrics(sweep.spec), [trial.id for trial in trials])
         values = trial_objectives(trials, curves, sweep.spec)
-        checkpoints = {
-            checkpoint.trial_id: CheckpointView(**dict(checkpoint))
-            for checkpoint in self.store.newest_checkpoints(sweep_id)
-        }
+        newest = {trial_id: CheckpointView(**dict(checkpoint)) for trial_id, checkpoint in checkpoints.items()}
         return [
             TrialView(
                 **trial.model_dump(),
+                ending=trial.ending,
                 objective=values[trial.id],
-                checkpoint=checkpoints.get(trial.id),
+                checkpoint=newest.get(trial.id),
                 mlflow_url=run_link(self.settings.mlflow_links, trial.mlflow_run_id),
             )
             for trial in trials
