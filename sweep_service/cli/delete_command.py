@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from sweep_service.cli.arguments import Json, connect, find_sweep
+from sweep_service.cli.arguments import Json, connect, find_sweep_to_change
 from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.output import plural, print_json, print_table, say
 from sweep_service.client import Client, TooLate
@@ -21,7 +21,11 @@ _POLL_S: Final = 0.5
 
 def delete(
     sweeps: Annotated[
-        list[str], typer.Argument(metavar="SWEEP...", help="Ids, parts of them, or names of sweeps that have ended.")
+        list[str],
+        typer.Argument(
+            metavar="SWEEP...",
+            help="Ids, parts of them, or names of sweeps that have ended; a name is that of the newest one.",
+        ),
     ],
     keep_report: Annotated[
         bool,
@@ -47,7 +51,7 @@ def delete(
     [bold]sweeps delete demo --keep-report[/bold]
     """
     with connect() as client:
-        ids = list(dict.fromkeys(find_sweep(client, sweep) for sweep in sweeps))
+        ids = list(dict.fromkeys(find_sweep_to_change(client, sweep) for sweep in sweeps))
         before = [client.deletion(sweep_id) for sweep_id in ids]
         if not json:
             _print_freed(before)
