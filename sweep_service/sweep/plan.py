@@ -242,8 +242,7 @@ Each is a training of minutes or hours, and a row that requests, pages and the r
 
 def too_many_trials(spec: SweepSpec) -> list[SpecError]:
     """Refuse a sweep with more trials than anybody can wait for, before one of them is made."""
-    configs = spec.space.grid_size() if spec.search.strategy == "grid" else spec.search.num_configs or 0
-    seeds, confirm = spec.seeds.tune, spec.seeds.confirm
+    configs, seeds, confirm = most_points(spec), spec.seeds.tune, spec.seeds.confirm
     compared = spec.baselines.ppo_clip + spec.baselines.dapo
     tune = (configs + compared) * len(seeds)
     chosen = min(confirm.top_k, configs) if confirm else 0
@@ -256,6 +255,22 @@ def too_many_trials(spec: SweepSpec) -> list[SpecError]:
         text += f" and {arms} configs x {len(confirm.seeds)} confirm seeds"
     remedy = "list fewer seeds, vary fewer values, or make several sweeps: `sweeps compare` joins them"
     return [SpecError("/seeds", f"{text} are {trials} trials, more than {MAX_TRIALS}; {remedy}")]
+
+
+def most_points(spec: SweepSpec) -> int:
+    """Return how many configs a sweep can choose from: the points of its grid, or those that are proposed."""
+    return spec.space.grid_size() if spec.search.strategy == "grid" else spec.search.num_configs or 0
+
+
+def too_many_confirmed(spec: SweepSpec) -> list[SpecError]:
+    """Refuse to confirm more configs than a sweep can have: whoever asks for it means another sweep."""
+    confirm, most = spec.seeds.confirm, most_points(spec)
+    if confirm is None or confirm.top_k <= most:
+        return []
+    configs = "one config" if most == 1 else f"{most} configs"
+    more = "more values in space" if spec.search.strategy == "grid" else "a larger search.num_configs"
+    text = f"{confirm.top_k} is more than the sweep can confirm: it has {configs} to choose from"
+    return [SpecError("/seeds/confirm/top_k", f"{text}; give at most {most}, or {more} as well")]
 
 
 def make_plan(
