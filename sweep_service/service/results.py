@@ -197,9 +197,9 @@ class Results(ServicePart):
         """
         if (verdict := self._verdict(sweep_id)) is not None:
             return Judged(verdict=verdict, no_verdict=None)
-        reason = "the verdict is still to come: there is no report yet"
+        reason = "there is no report yet to say how sure this is"
         if (failure := self.store.report_failure(sweep_id)) is not None:
-            reason = f"there is no verdict: the report could not be built: {failure}"
+            reason = f"the report could not be built: {failure}"
         return Judged(verdict=None, no_verdict=reason)
 
     def _verdict(self, sweep_id: str) -> VerdictView | None:

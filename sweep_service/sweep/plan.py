@@ -21,7 +21,7 @@ from sweep_service.sweep.budget import (
     room,
 )
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
-from sweep_service.sweep.labels import telling_params
+from sweep_service.sweep.labels import params_texts, telling_params
 from sweep_service.sweep.matched_baselines import matched_count, matched_training, rough_count
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, content_id, setting
@@ -41,6 +41,7 @@ class SweepPlan(BaseModel):
     first_configs: list[dict[str, Any]] = Field(
         description="Parameters of the first configs, and other settings in which they differ from each other."
     )
+    first_labels: list[str] = Field(description="What tells each of them from the others, in words.")
     first_roles: list[list[Role]] = Field(description="Roles of the first configs; a baseline may be a point besides.")
     trials: dict[str, int] = Field(description="Trials by stage, at most.")
     steps_per_trial: int
@@ -289,7 +290,7 @@ def make_plan(
     tune, confirm = counts = stage_counts(spec)
     configs = first_configs(spec, "plan", None if measured else _SHOWN)
     shown = configs[:_SHOWN]
-    told = telling_params(shown)
+    told, labels = telling_params(shown), params_texts(shown)
     cost = sweep_cost(spec, measured, [config.training for config in configs], counts) if measured else None
     estimate = _estimate(spec, counts, seconds_per_step, cost)
     warnings = _warnings(spec, guessed=seconds_per_step is None and cost is None)
@@ -301,6 +302,7 @@ def make_plan(
         configs=first_counts(spec).configs + (spec.search.num_configs or 0),
         baselines=[role for role, _ in baselines(spec)],
         first_configs=[told[config.id] for config in shown],
+        first_labels=[labels[config.id] for config in shown],
         first_roles=[list(config.roles) for config in shown],
         trials={"tune": tune, "confirm": confirm},
         steps_per_trial=spec.base.steps,

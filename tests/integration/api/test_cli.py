@@ -52,7 +52,7 @@ def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Pa
 
     listed = sweeps("ls")
     assert sweep_id in listed.out
-    assert "8 of 8 done, 1 diverged" in listed.out
+    assert "8 of 8 ended, 1 diverged" in listed.out
     assert json.loads(sweeps("ls", "--json", "--state", "SUCCEEDED", "-n", "1").out)["items"][0]["id"] == sweep_id
     assert json.loads(sweeps("ls", "--json", "--state", "RUNNING").out)["items"] == []
 
@@ -417,7 +417,7 @@ def test_one_trial_is_stopped_and_its_sweep_goes_on(served: Served, sweeps: Swee
     assert (ran.code, "is STOPPED and has no result, for it has recorded no evaluation" in ran.err) == (0, True)
     said = sweeps("stop", discarded.id, "--discard").err
     assert f"{discarded.id} of played is DISCARDED and has no result; let it go on: sweeps retry {discarded.id}" in said
-    assert "2 of 8 done, 1 stopped, 1 discarded" in sweeps("ls").out
+    assert "2 of 8 ended, 1 stopped, 1 discarded" in sweeps("ls").out
     refused = sweeps("stop", kept.id, "--discard")
     assert (refused.code, "there is nothing to stop" in refused.err) == (6, False)
     assert f"`sweeps retry {kept.id}`, then `sweeps stop {kept.id} --discard`" in refused.err
@@ -483,6 +483,37 @@ def test_a_name_that_several_sweeps_have_is_not_guessed_at(served: Served, sweep
     said = sweeps("delete", "played", "--yes").err
     assert f"2 sweeps have the name 'played'; this is the newest of them: {second}" in said
     assert served.store.get_sweep(first).desired_state == "RUN"
+
+
+def test_a_trial_that_failed_is_shown_with_its_ending(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fence = claim(served.store, sweep_id)
+    late, dead, *_ = served.store.list_trials(sweep_id)
+
+    def end(trial_id: str, ending: Ending) -> str:
+        attempt = served.store.start_attempt(fence, trial_id, "/nowhere/{attempt}")
+        served.store.finish_attempt(fence, attempt, ending, "why", 0)
+        return sweeps("show", sweep_id).out
+
+    shown = end(late.id, Ending.TIMED_OUT)
+    assert "FAILED (TIMED_OUT)" in shown
+    assert "why one failed" not in shown  # its message says why, and its log would not
+    assert f"why one failed: sweeps logs {dead.id}" in end(dead.id, Ending.CRASHED)
+
+
+def test_configs_that_differ_in_a_late_digit_are_told_apart_by_a_plan(sweeps: Sweeps, home: Path) -> None:
+    space = {"optimizer.learning_rate": [0.001, 0.0010000001], "loss.beta1": 0.5}
+    (home / "near.yaml").write_text(yaml.safe_dump(SPEC | {"space": space}))
+    printed = sweeps("plan", "near.yaml").out
+    assert "(learning_rate=0.001)" in printed
+    assert "(learning_rate=0.0010000001)" in printed
+    planned = json.loads(sweeps("plan", "near.yaml", "--json").out)
+    assert len(set(planned["first_labels"])) == len(planned["first_configs"]) == planned["configs"]
+
+
+def test_labels_that_are_no_mapping_are_refused_with_an_example(sweeps: Sweeps, home: Path) -> None:
+    (home / "labels.yaml").write_text(yaml.safe_dump(SPEC | {"labels": ["rl"]}))
+    assert "labels are names with texts, as in labels: {team: rl}" in sweeps("plan", "labels.yaml").err
 
 
 def test_what_is_not_there_is_told_with_the_command_that_lists_what_is(served: Served, sweeps: Sweeps) -> None:
