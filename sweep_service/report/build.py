@@ -88,12 +88,20 @@ def _facts(inputs: ReportInputs) -> Facts:
     arms = confirmed_arms(inputs.configs, rows, unsteady, rates)
     whole = confirmed_arms(inputs.configs, rows, frozenset(), rates, without=collapsed)
     comparisons = compare(
-        arms, whole, trials, inputs.configs, rows, candidates, relevant=relevant, halves=inputs.halves
+        arms,
+        whole,
+        trials,
+        inputs.configs,
+        rows,
+        candidates,
+        relevant=relevant,
+        halves=inputs.halves,
+        looks=inputs.looks,
     )
     best = pick(candidates, rows)
     verdict = judge(best, rows, inputs.configs, comparisons, relevant=relevant, confirming=confirm is not None)
     basis = interval_basis(verdict.comparison, inputs)
-    after = None if inputs.interim else next_purchase(verdict, rows, arms, relevant)
+    after = None if inputs.interim else next_purchase(verdict, rows, arms, sweep, inputs.looks)
     return Facts(
         inputs=inputs,
         trials=trials,
