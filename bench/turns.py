@@ -3,7 +3,7 @@
     python bench/turns.py                   a trial takes about half a minute; twenty minutes in all
     python bench/turns.py --steps 300       shorter trials, of which the start is a larger part
 
-The smallest sweep, submitted last, has eight trials, and runs alone first; each of the others has twenty. Once it has
+The smallest sweep, submitted last, has twelve trials, and runs alone first; each of the others has twenty. Once it has
 ended, the others are cancelled. Times are seconds since the first of the twelve was submitted.
 """
 
@@ -19,7 +19,7 @@ from tests.chaos.installation import installed
 from tests.sweep_stack import SMALL_TRAINING
 
 SWEEPS: Final = 12
-SMALL, LARGE = (0, 1, 2, 3), tuple(range(10))
+SMALL, LARGE = (0, 1, 2, 3, 4, 5), tuple(range(10))
 """Seeds of the smallest sweep and of the others; each has two configs."""
 
 

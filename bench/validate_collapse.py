@@ -13,12 +13,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 from scipy.stats import beta
-from validate_report import Arms, Numbers, Results, Row, simulate
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.validate_report import Arms, Numbers, Results, Row, simulate
 from sweep_service.report import Report
 from sweep_service.report.model import Outcome
 from sweep_service.sweep.endings import Ending

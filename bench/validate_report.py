@@ -349,6 +349,12 @@ def _start(points: int | None, seeds: int, top_k: int) -> tuple[SweepSpec, tuple
 
 def simulate(row: Row, rng: np.random.Generator) -> tuple[Report, Arms]:
     """Run one sweep as the runner does, and build its report."""
+    inputs, arms = run_sweep(row, rng)
+    return build(inputs), arms
+
+
+def run_sweep(row: Row, rng: np.random.Generator) -> tuple[ReportInputs, Arms]:
+    """Run one sweep as the runner does."""
     arms = row.world.deal(rng)
     points = None if isinstance(row.world, Rates) else arms.points
     spec, configs, planned = _start(points, row.seeds, row.top_k)
@@ -373,7 +379,7 @@ def simulate(row: Row, rng: np.random.Generator) -> tuple[Report, Arms]:
         series=series | more_series,
         problem_counts=tuple(counts),
     )
-    return build(inputs), arms
+    return inputs, arms
 
 
 def _train(

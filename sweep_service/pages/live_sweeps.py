@@ -48,8 +48,9 @@ class LiveSweep:
         self._steps = max((config.training["steps"] for config in self._configs), default=sweep.spec.base.steps)
         self._charts = (ENTROPY, REWARD, sweep.spec.objective.metric)
         self._keys = tuple(dict.fromkeys([*self._charts, *objective_metrics(sweep.spec)]))
-        self._curves = MeanCurves(thinning(self._steps, configs))
-        self._chunk, self._behind = 0, False
+        self._thinning = thinning(self._steps, configs)
+        self._curves = MeanCurves(self._thinning)
+        self._chunk, self._behind, self._archived = 0, False, False
         self._seq = max(0, self._store.last_event(sweep_id) - _EVENTS_BACK)
         self._phases: dict[str, str] = {}
         self._probing: str | None = None
@@ -108,6 +109,9 @@ class LiveSweep:
             for event in events:
                 self._take_event(event)
             self._seq = events[-1].seq
+        if not self._archived and self._deletion() is DeletionState.ARCHIVED:  # what was read before is gone
+            self._archived, self._curves, self._chunk = True, MeanCurves(self._thinning), 0
+            self._drawn = (-1, b"")
         self._behind = self._read_chunks(_FIRST_CHUNKS)
         self._read_trials()
         return take(

@@ -17,6 +17,7 @@ from sweep_service.report.parts.best_config import card, pick
 from sweep_service.report.parts.budget_comparison import budget_comparisons
 from sweep_service.report.parts.cautions import cautions
 from sweep_service.report.parts.claims import claims
+from sweep_service.report.parts.collapse import tuning_text
 from sweep_service.report.parts.curve_sets import curve_sets, prominent
 from sweep_service.report.parts.descriptive import descriptive
 from sweep_service.report.parts.exploration import exploration
@@ -88,12 +89,22 @@ def _facts(inputs: ReportInputs) -> Facts:
     arms = confirmed_arms(inputs.configs, rows, unsteady, rates)
     whole = confirmed_arms(inputs.configs, rows, frozenset(), rates, without=collapsed)
     comparisons = compare(
-        arms, whole, trials, inputs.configs, rows, candidates, relevant=relevant, halves=inputs.halves
+        arms,
+        whole,
+        trials,
+        inputs.configs,
+        rows,
+        candidates,
+        relevant=relevant,
+        halves=inputs.halves,
+        looks=inputs.looks,
     )
     best = pick(candidates, rows)
     verdict = judge(best, rows, inputs.configs, comparisons, relevant=relevant, confirming=confirm is not None)
     basis = interval_basis(verdict.comparison, inputs)
-    after = None if inputs.interim else next_purchase(verdict, rows, arms, relevant)
+    if best is not None and verdict.comparison is not None:
+        basis += tuning_text(trials, rows, best.id)
+    after = None if inputs.interim else next_purchase(verdict, rows, arms, sweep, inputs.looks)
     return Facts(
         inputs=inputs,
         trials=trials,

@@ -165,7 +165,7 @@ class Comparison(ReportPart):
     num_seeds: int
     difference: float
     low: float | None
-    """Lower end of the 95 % interval; those of `family` configs against their comparators hold at once."""
+    """Lower end of the interval; those of `family` configs against their comparators hold at once."""
     high: float | None
     """Upper end, which holds by itself: choosing the best of several configs can only push its difference up."""
     standard_error: float | None
@@ -181,6 +181,8 @@ class Comparison(ReportPart):
     """Degrees of freedom of that part."""
     variance: Literal["pooled", "pair"] | None
     """Source of the seeds' variance: pooled with other configs' differences from the comparator, or this pair's own."""
+    confidence: float = 0.95
+    """Confidence of the interval: more than 95 % where the seeds were extended after a report."""
     family: int
     """Number of compared configs; of all tuned ones where these validation problems chose from them and are counted."""
     detectable: float | None
@@ -212,14 +214,16 @@ class Purchase(ReportPart):
     """What to train next so that the question is decided."""
 
     text: str
-    """Sentence such as: 4 more confirm seeds on these two configs find a difference of 0.02 with 80 % probability."""
+    """Sentence such as: 4 more confirm seeds find a difference of 0.02 with 80 % probability, and the command."""
     config_ids: list[str]
     more_seeds: int
     """Number of further seeds for each config; 0 where none is needed."""
     difference: float
     """True difference that would then be found."""
     power: float | None
-    """Probability of finding it; None where nothing is known about the spread over seeds."""
+    """Probability of finding it at the next look; None where nothing is known about the spread over seeds."""
+    power_range: list[float] | None = None
+    """That probability if the true spread is at either end of its 80 % interval."""
 
 
 class Verdict(ReportPart):

@@ -15,7 +15,8 @@ class ServicePart:
     def objectives(self, sweep: Sweep) -> tuple[list[Trial], dict[str, float | None]]:
         """Return the trials of a sweep, and the objective of each by id; None without a result."""
         trials = self.store.list_trials(sweep.id)
-        if self.store.deletions([sweep.id]):  # a trial that diverged would count alone, for it needs no curves
-            return trials, dict.fromkeys((trial.id for trial in trials), None)
+        deletion = self.store.deletions([sweep.id]).get(sweep.id)
         curves = self.store.curves(sweep.id, objective_metrics(sweep.spec))
+        if deletion and not (deletion.keep_report and curves):  # else a trial that diverged would count alone
+            return trials, dict.fromkeys((trial.id for trial in trials), None)
         return trials, trial_objectives(trials, curves, sweep.spec)

@@ -14,7 +14,7 @@ from sweep_service.sweep.deletion import Deletion
 from sweep_service.sweep.records import SweepState
 
 _MEASURED: Final[tuple[Table, ...]] = (t.curves, t.samples, t.problem_counts, t.checkpoints, t.kept_models)
-"""Tables of what trials recorded, which go even if the report is kept."""
+"""Tables of what trials recorded, which go even if the report is kept; but the evaluations, which give objectives."""
 
 
 class DeletionRows(Rows):
@@ -108,7 +108,10 @@ class DeletionRows(Rows):
         for trial_id in ids:
             with writing(self.engine) as connection:
                 for table in _MEASURED:
-                    connection.execute(table.delete().where(table.c.trial_id == trial_id))
+                    gone = table.delete().where(table.c.trial_id == trial_id)
+                    if table is t.curves and deletion.keep_report:
+                        gone = gone.where(t.curves.c.kind != "evaluation")
+                    connection.execute(gone)
         with writing(self.engine) as connection:
             present = _deletion(connection, sweep_id)
             if present is None or present.keep_report != deletion.keep_report:

@@ -258,10 +258,12 @@ class SweepRows(Rows):
                 connection.execute(update(t.sweeps).where(s.id == fence.sweep_id).values(message=message))
                 append_event(connection, fence.sweep_id, "sweep.delayed", {"message": message})
 
-    def list_events(self, sweep_id: str, after: int = 0, limit: int = 1000) -> list[Event]:
-        """Return events with a number above `after`, in order."""
+    def list_events(self, sweep_id: str, after: int = 0, limit: int = 1000, types: Collection[str] = ()) -> list[Event]:
+        """Return events with a number above `after`, in order; of these types only, if any are given."""
         events = t.events
         query = select(events).where(events.c.sweep_id == sweep_id, events.c.seq > after)
+        if types:
+            query = query.where(events.c.type.in_(types))
         return self._records(Event, query.order_by(events.c.seq).limit(limit), sweep_id)
 
     def last_event(self, sweep_id: str) -> int:

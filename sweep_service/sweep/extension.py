@@ -1,7 +1,7 @@
 """What a sweep may be given more of after it was submitted: its settings, and the spec that follows. Pure."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from pydantic import Field
@@ -10,6 +10,7 @@ from search_spaces.distributions import Distribution, Scalar
 from search_spaces.space import SearchSpace
 from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.plan import most_points
+from sweep_service.sweep.records import Event, SweepState
 from sweep_service.sweep.spec import Seed, SpecPart, SweepSpec
 from trainers.config.complaints import shortened
 
@@ -165,6 +166,24 @@ def _shown(distribution: Distribution) -> object:
     """Return what somebody writes for a distribution: a list, or a range with its settings."""
     written = distribution.model_dump(mode="json", exclude_unset=True)
     return written.get("choices", [written["value"]] if "value" in written else written)
+
+
+def looks(events: Iterable[Event]) -> int:
+    """Return how often confirm results were there to be looked at, from a sweep's events in order.
+
+    That is once, and once more after each time that confirm seeds were added to a sweep which had its report.
+    """
+    number, reported = 1, False
+    for event in events:
+        if event.type == "sweep.state_changed" and event.data["state"] == SweepState.SUCCEEDED:
+            reported = True
+        elif event.type == "sweep.extended" and reported and _adds_confirm_seeds(event.data["changes"]):
+            number, reported = number + 1, False
+    return number
+
+
+def _adds_confirm_seeds(changes: Mapping[str, Any]) -> bool:
+    return bool(((changes.get("seeds") or {}).get("confirm") or {}).get("seeds"))
 
 
 def _merge(document: dict[str, Any], changes: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from sweep_service.report.render.markdown import render_markdown
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.evaluations import initial_model
+from sweep_service.sweep.extension import looks
 from sweep_service.sweep.records import Config, Stage, Sweep, Trial, TrialState, ValidatedSweep
 from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
@@ -55,6 +56,7 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
         versions={name: metadata.version(name) for name in _PACKAGES},
         provenance=_provenance(configs, settings),
         probe_gpu_hours=store.spent(sweep_id).probe_gpu_hours,
+        looks=looks(store.list_events(sweep_id, limit=10_000, types=("sweep.state_changed", "sweep.extended"))),
     )
 
 

@@ -107,6 +107,9 @@ class ReportInputs:
     provenance: Mapping[str, str] = field(default_factory=dict[str, str])
     """Version or digest of the code and of each dataset, by name, as of when these rows were read."""
     probe_gpu_hours: float = 0.0
+    looks: int = 1
+    """How often confirm results were there to be looked at: once, and once more after each time that seeds were added
+    to a sweep with a report."""
 
     @property
     def spent(self) -> Spent:
@@ -157,6 +160,6 @@ class ReportInputs:
                 for name, array in series.arrays():
                     digest.update(f"{trial.id} {name}\n".encode())
                     digest.update(array.tobytes())
-        digest.update(repr(self.probe_gpu_hours).encode())
+        digest.update(repr((self.probe_gpu_hours, self.looks)).encode())
         digest.update(repr((self.mlflow_url, sorted(self.versions.items()), sorted(self.provenance.items()))).encode())
         return digest.hexdigest()

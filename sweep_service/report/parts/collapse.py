@@ -6,16 +6,16 @@ results are those of a config that never collapses, so that the difference and t
 own error. BETTER needs a condition unless the largest rate that the runs leave possible costs less than the gain.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from scipy import stats
 
 from sweep_service.report.formatting import count
-from sweep_service.report.model import Outcome, RunCounts, TrialRow
+from sweep_service.report.model import ConfigRow, Outcome, RunCounts, TrialRow
 from sweep_service.report.statistics.critical_values import CONFIDENCE
 from sweep_service.report.statistics.differences import Difference
-from sweep_service.sweep.records import Stage
+from sweep_service.sweep.records import Role, Stage
 
 
 class Weighed(NamedTuple):
@@ -91,6 +91,21 @@ def counts_text(runs: RunCounts, config: str) -> str:
     kinds = [f"{runs.collapsed} of {count(runs.runs, 'run')} of {config} collapsed"]
     kinds += [f"{runs.failed} failed"] if runs.failed else []
     return f"{' and '.join(kinds)}: up to {percent(runs.bound)} cannot be excluded."
+
+
+def tuning_text(trials: Sequence[TrialRow], rows: Mapping[str, ConfigRow], config_id: str) -> str:
+    """Say how often configs of the space collapsed in the tune stage; empty if none did.
+
+    The rates of the verdict leave these runs out: a config that collapsed in tuning is rarely chosen.
+    """
+    space = [row.id for row in rows.values() if Role.SPACE in row.roles]
+    every, own = (confirm_runs(trials, ids, Stage.TUNE) for ids in (space, [config_id]))
+    if not every.bad:
+        return ""
+    return (
+        f" In the tune stage {every.bad} of {count(every.runs, 'run')} of the space collapsed or failed, {own.bad} of "
+        f"{own.runs} of this config's; the verdict's rate leaves them out, because they chose the config."
+    )
 
 
 def percent(share: float) -> str:

@@ -3,14 +3,16 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
+
+from scipy import stats
 
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
-from sweep_service.report.statistics.critical_values import POWER, power
+from sweep_service.report.statistics.critical_values import CONFIDENCE, POWER, confidence_of, power
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Pairs
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts
-from sweep_service.sweep.records import Role
+from sweep_service.sweep.records import Role, Sweep
 
 _TOP_K: Final = 2
 """Number of configs in the confirm stage that is proposed to a sweep without one."""
@@ -22,25 +24,35 @@ _SURE_DF: Final = 10
 
 
 def next_purchase(
-    verdict: Verdict, rows: Mapping[str, ConfigRow], arms: Sequence[Arm], relevant: float
+    verdict: Verdict, rows: Mapping[str, ConfigRow], arms: Sequence[Arm], sweep: Sweep, looks: int
 ) -> Purchase | None:
     """Say what to train next; None if the question is decided, or if seeds alone cannot decide it.
 
-    Rows are all configs' results by id; arms are the confirmed configs; `relevant` is the smallest difference that
-    matters.
+    Rows are all configs' results by id; arms are the confirmed configs; `looks` is how often their results have been
+    looked at.
     """
+    relevant = sweep.spec.objective.relevant
     if verdict.outcome is Outcome.EXPLORATORY:
         return _confirm_stage(rows, relevant)
     comparison = verdict.comparison
     if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
-    return _more_seeds(comparison, rows, arms, relevant)
+    return _more_seeds(comparison, rows, arms, _Ask(sweep.id, relevant, confidence_of(looks + 1)))
 
 
-def _more_seeds(
-    comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Sequence[Arm], relevant: float
-) -> Purchase:
+class _Ask(NamedTuple):
+    """What more confirm seeds of a sweep are to show, and how sure."""
+
+    sweep_id: str
+    relevant: float
+    """The smallest difference that matters."""
+    confidence: float
+    """Confidence of the interval at the next look."""
+
+
+def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Sequence[Arm], ask: _Ask) -> Purchase:
     """Propose more confirm seeds for the best config and its comparator."""
+    relevant = ask.relevant
     ids, n = [comparison.config_id, comparison.comparator_id], comparison.num_seeds
     least = max(0, MIN_SEEDS - n)
     if not least and comparison.standard_error is None:
@@ -53,21 +65,31 @@ def _more_seeds(
         return Purchase(text=text, config_ids=ids, more_seeds=least, difference=relevant, power=None)
     variance, df = spread
 
-    def power_with(more: int) -> float:
+    def power_with(more: int, times: float = 1.0) -> float:
         of_problems = comparison.problem_error or 0.0, comparison.problem_df or 1
-        parts = ErrorParts(_of_seeds(variance, n + more), df + more, *of_problems)
-        return _power(parts, comparison.family, relevant)
+        parts = ErrorParts(_of_seeds(times * variance, n + more), df + more, *of_problems)
+        return _power(parts, comparison.family, relevant, ask.confidence)
 
     more, reached = _fewest(power_with, least)
     if reached < POWER:
         return _out_of_reach(ids, reached, relevant)
+    low, high = (power_with(more, times) for times in _spread_range(df))
     found = f"a true difference of {relevant:g} with {_percent(reached)} probability"
+    found += f" ({_percent(low)} to {_percent(high)}, by how well the spread is known)"
     if more == 0:
         text = f"These {count(n, 'confirm seed')} would show {found} already; more seeds would find smaller ones."
     else:
         verb = "finds" if more == 1 else "find"
-        text = f"{count(more, 'more confirm seed')} on these two configs {verb} {found}: {_estimate(variance, df)}."
-    return Purchase(text=text, config_ids=ids, more_seeds=more, difference=relevant, power=reached)
+        text = f"{count(more, 'more confirm seed')} {verb} {found}: {_estimate(variance, df)}. Train them on all "
+        text += f"confirmed configs: sweeps extend {ask.sweep_id} --confirm-seeds {more}"
+    return Purchase(
+        text=text, config_ids=ids, more_seeds=more, difference=relevant, power=reached, power_range=[low, high]
+    )
+
+
+def _spread_range(df: int) -> tuple[float, float]:
+    """Return by which factors the true variance may be larger and smaller than its estimate, with 80 % confidence."""
+    return df / float(stats.chi2.ppf(0.1, df)), df / float(stats.chi2.ppf(0.9, df))
 
 
 def _confirm_stage(rows: Mapping[str, ConfigRow], relevant: float) -> Purchase | None:
@@ -108,9 +130,10 @@ def _out_of_reach(ids: list[str], reached: float, relevant: float) -> Purchase:
     return Purchase(text=text, config_ids=ids, more_seeds=_MOST, difference=relevant, power=reached)
 
 
-def _power(parts: ErrorParts, family: int, relevant: float) -> float:
+def _power(parts: ErrorParts, family: int, relevant: float, confidence: float = CONFIDENCE) -> float:
     """Return the probability that a true difference of `relevant` will be found."""
-    return power(parts.lower_width(family) / parts.total, parts.df, relevant / parts.total)
+    width = parts.lower_width(family, confidence=confidence)
+    return power(width / parts.total, parts.df, relevant / parts.total)
 
 
 def _of_seeds(variance: float, seeds: int) -> float:

@@ -9,6 +9,7 @@ from sweep_service.report.formatting import count, estimate, number, signed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, TrialRow, Verdict
 from sweep_service.report.parts.collapse import confirm_runs, counts_text, percent, weigh
 from sweep_service.report.parts.comparators import KINDS, LOSS, differs_in, families
+from sweep_service.report.statistics.critical_values import confidence_of
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Difference, differences
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.objective import same_objective
@@ -53,6 +54,7 @@ def compare(
     *,
     relevant: float,
     halves: bool,
+    looks: int,
 ) -> list[Comparison]:
     """Compare every candidate with its comparators on the confirm seeds; first with the verdict's, the best one first.
 
@@ -63,6 +65,7 @@ def compare(
         candidates: ids of the configs that tuning chose.
         relevant: the smallest difference that matters.
         halves: whether tuning chose them on other validation problems than these.
+        looks: how often confirm results have been looked at.
     """
     tuned = [config.id for config in configs if Role.SPACE in config.roles and rows[config.id].tune is not None]
     present = {arm.config_id for arm in arms}
@@ -73,7 +76,8 @@ def compare(
         comparators = {id_: family[id_][1].id for id_ in confirmed if id_ in family}
         shared = all(role is not Role.MATCHED for role, _ in family.values())
         chose = 0 if halves else len(tuned)
-        results = _pick(*(differences(of, comparators, chose, shared=shared) for of in (whole, arms)))
+        level = confidence_of(looks)
+        results = _pick(*(differences(of, comparators, chose, shared=shared, confidence=level) for of in (whole, arms)))
         for id_, (result, with_collapsed) in sorted(results.items(), key=lambda item: -item[1][0].difference):
             role, comparator = family[id_]
             found = Comparison(

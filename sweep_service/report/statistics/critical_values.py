@@ -9,11 +9,18 @@ import numpy.typing as npt
 from scipy import optimize, special, stats
 
 CONFIDENCE: Final = 0.95
-BOUND: Final = (1 + CONFIDENCE) / 2
-"""Confidence of each of an interval's two bounds."""
 POWER: Final = 0.8
 
 Floats = npt.NDArray[np.float64]
+
+
+def confidence_of(look: int) -> float:
+    """Return the confidence of intervals at the n-th look at growing results.
+
+    The first look has `CONFIDENCE`; each further one may err half as often as the one before, so that all together err
+    at most twice as often as the first.
+    """
+    return 1 - (1 - CONFIDENCE) / 2 ** (look - 1)
 
 
 def student_critical(df: float, confidence: float = CONFIDENCE) -> float:
@@ -28,14 +35,14 @@ def _nodes() -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
 
 
 @lru_cache(maxsize=4096)
-def lower_critical(family: int, df: int, correlation: float = 0.5) -> float:
+def lower_critical(family: int, df: int, correlation: float = 0.5, confidence: float = CONFIDENCE) -> float:
     """Return the distance of the lower bounds from their estimates, in standard errors (Dunnett, one-sided).
 
-    This is the c with P(all T_i <= c) = `BOUND`, for `family` equally correlated t variables that share one variance.
-    With unequal correlations pass the smallest one: the true probability is then higher (Slepian).
+    This is the c with P(all T_i <= c) = (1 + confidence) / 2, for `family` equally correlated t variables that share
+    one variance. With unequal correlations pass the smallest one: the true probability is then higher (Slepian).
     """
     if family <= 1:
-        return student_critical(df)
+        return student_critical(df, confidence)
     (nodes_Z, weights_Z), (nodes_S, weights_S) = _nodes()
     scale_S1 = np.sqrt(stats.chi2.ppf((nodes_S + 1) / 2, df) / df)[:, None]  # by its quantiles
     shift_Z, spread = math.sqrt(correlation) * nodes_Z, math.sqrt(1 - correlation)
@@ -43,7 +50,7 @@ def lower_critical(family: int, df: int, correlation: float = 0.5) -> float:
     def excess(c: float) -> float:
         inside_SZ = special.ndtr((c * scale_S1 - shift_Z) / spread)
         probability = weights_S @ inside_SZ**family @ weights_Z / (weights_S.sum() * weights_Z.sum())
-        return float(probability) - BOUND
+        return float(probability) - (1 + confidence) / 2
 
     return cast("float", optimize.brentq(excess, 0.0, 1000.0, xtol=1e-10))
 

@@ -76,6 +76,8 @@ class Difference:
     """Number of configs for which the lower bounds against their comparators hold at once."""
     variance: Literal["pooled", "pair"] | None = None
     """Source of the variance: also other configs' differences, or this pair alone; None without a standard error."""
+    confidence: float = CONFIDENCE
+    """Confidence of the interval."""
     low: float | None = None
     """Bounds, which `differences` adds where there is a standard error."""
     high: float | None = None
@@ -102,7 +104,12 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
 
 
 def differences(
-    arms: Sequence[Arm], comparators: Mapping[str, str], problems_chose: int = 0, *, shared: bool = True
+    arms: Sequence[Arm],
+    comparators: Mapping[str, str],
+    problems_chose: int = 0,
+    *,
+    shared: bool = True,
+    confidence: float = CONFIDENCE,
 ) -> dict[str, Difference]:
     """Compare each of some configs with its comparator; return the differences by config id.
 
@@ -116,6 +123,7 @@ def differences(
         problems_chose: number of configs from which results on the same validation problems have chosen the arms to
             compare; 0 if other problems have.
         shared: whether all configs that could have been chosen have one comparator.
+        confidence: confidence of each interval; its two bounds may err equally often.
     """
     pairs = Pairs(arms)
     compared = [_Pair(*ids, pairs.seeds(*ids)) for ids in comparators.items() if ids[0] != ids[1]]
@@ -128,7 +136,9 @@ def differences(
     for pair in compared:
         plain = pairs.difference(pair.config_id, pair.comparator_id)
         family = len(compared) if plain.num_problems is None else max(len(compared), problems_chose)
-        bounded[pair.config_id] = _with_bounds(replace(plain, family=family), correlation, of_problems)
+        bounded[pair.config_id] = _with_bounds(
+            replace(plain, family=family, confidence=confidence), correlation, of_problems
+        )
     return bounded
 
 
@@ -144,11 +154,11 @@ def _with_bounds(plain: Difference, correlation: float, of_problems: float) -> D
     parts = plain.parts
     if parts is None:
         return plain
-    below = parts.lower_width(plain.family, correlation, of_problems)
+    below = parts.lower_width(plain.family, correlation, of_problems, plain.confidence)
     return replace(
         plain,
         low=plain.difference - below,
-        high=plain.difference + parts.upper_width(),
+        high=plain.difference + parts.upper_width(plain.confidence),
         detectable=detectable_effect(below / parts.total, parts.df) * parts.total,
     )
 

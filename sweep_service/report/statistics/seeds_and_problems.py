@@ -41,14 +41,17 @@ class ErrorParts:
         squares = self.seeds**4 / self.seed_df + self.problems**4 / self.problem_df
         return max(1, int(self.total**4 / squares + 1e-9)) if squares else self.seed_df
 
-    def lower_width(self, family: int, correlation: float = 0.5, of_problems: float = 0.5) -> float:
+    def lower_width(
+        self, family: int, correlation: float = 0.5, of_problems: float = 0.5, confidence: float = CONFIDENCE
+    ) -> float:
         """Return the distance of the lower bound, which holds for `family` configs at once (Dunnett, one-sided).
 
         `correlation` is that of the configs' differences over seeds, `of_problems` that over problems.
         """
-        seeds = lower_critical(family, self.seed_df, correlation) * self.seeds
-        problems = lower_critical(family, self.problem_df, of_problems) * self.problems if self.problems else 0.0
-        return combined_width(seeds, problems)
+        seeds = lower_critical(family, self.seed_df, correlation, confidence) * self.seeds
+        if not self.problems:
+            return seeds
+        return combined_width(seeds, lower_critical(family, self.problem_df, of_problems, confidence) * self.problems)
 
     def upper_width(self, confidence: float = CONFIDENCE) -> float:
         """Return the distance of the upper bound, which holds by itself (Student)."""

@@ -8,7 +8,8 @@ import pytest
 
 from sweep_service.auth import fingerprint
 from sweep_service.client import Client
-from sweep_service.errors import Conflict, NotFound, NotReady, SweepDeleted
+from sweep_service.errors import Conflict, NotFound, SweepDeleted
+from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.worker.deleter import Deleter
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import REPORT, SPEC, finish, play
@@ -73,18 +74,30 @@ def test_a_deleted_sweep_is_gone_and_asking_again_is_no_error(served: Served, cl
     assert list(client.sweeps()) == []
 
 
-def test_an_archived_sweep_can_still_be_read(served: Served, client: Client) -> None:
+def test_an_archived_sweep_can_still_be_read(served: Served, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweep_service.pages.live_sweeps.READ_EVERY_S", -1.0)
     sweep_id = ended(served)
+    before = [trial.objective for trial in client.trials(sweep_id)]
+    assert any(before)
+    means = [config.tune_objective for config in client.configs(sweep_id)]
+    assert any(means)
+    watched = LiveSweep(served.service, sweep_id)
+    watched.page()
+    assert "entropy" in {line["key"] for line in json.loads(watched.curves())["lines"]}
     assert client.delete(sweep_id, keep_report=True).keep_report
     carry_out(served)
+    assert [trial.objective for trial in client.trials(sweep_id)] == before
+    assert [config.tune_objective for config in client.configs(sweep_id)] == means
+    watched.page()
+    for page in (watched, LiveSweep(served.service, sweep_id)):
+        assert {line["key"] for line in json.loads(page.curves())["lines"]} == {"eval/avg_at_k"}
     view = client.get(sweep_id)
     assert (view.deletion, view.state, sum(view.trials.values())) == ("ARCHIVED", "SUCCEEDED", 8)
     assert view.verdict is not None
     assert client.report(sweep_id) == REPORT["html"]
     assert len(list(client.trials(sweep_id))) == 8
     assert list(client.curves(sweep_id, ["entropy"])) == []
-    with pytest.raises(NotReady, match="its report names the best config"):
-        client.best(sweep_id)
+    assert client.best(sweep_id).objective > 0
     other = ended(served, name="other")
     with pytest.raises(Conflict, match=f"{sweep_id} has no curves any more"):
         client.compare([other, sweep_id])

@@ -75,13 +75,16 @@ def test_an_archived_sweep_keeps_its_trials_and_its_report(store: Store) -> None
     sweep = ended(store)
     before = rows(store)
     store.remove_rows(store.request_deletion(sweep.id, keep_report=True))
+    evaluations = store.curves(sweep.id, ["eval/avg_at_k"])
     gone = {"curves", "samples", "problem_counts", "checkpoints", "kept_models", "problem_sets"}
     assert {name: number for name, number in before.items() if name not in gone | {"events"}} == {
-        name: number for name, number in rows(store).items() if name not in {"events", "deletions"}
+        name: number for name, number in rows(store).items() if name not in {"events", "deletions", "curves"}
     }
     assert store.get_sweep(sweep.id).mlflow_run_id is None
     assert store.get_report(sweep.id, "html") == b"report"
     assert store.curves(sweep.id, ["entropy"]) == []
+    assert evaluations
+    assert store.curves(sweep.id, ["eval/avg_at_k"]) == evaluations
     assert store.deletions([sweep.id])[sweep.id].state is DeletionState.ARCHIVED
     for change in (
         lambda: store.request_cancel(sweep.id),

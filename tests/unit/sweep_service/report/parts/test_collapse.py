@@ -147,3 +147,14 @@ def test_a_run_that_failed_by_itself_weakens_what_is_said_and_a_lost_one_does_no
     assert found is not None
     assert (found.own.runs, found.own.failed, found.num_seeds) == ((6, 2, 4) if counts else (4, 0, 4))
     assert ("2 failed" in report.verdict.sentence) is (counts and report.verdict.outcome is not Outcome.BETTER)
+
+
+def test_what_tuning_saw_of_collapses_is_said_beside_the_rate() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        fails = trial.stage is Stage.TUNE and config.params.get("loss.beta1") == 1 and trial.seed == 0
+        if fails:
+            return trial.model_copy(update={"state": TrialState.FAILED, "ending": Ending.CRASHED})
+        return succeed(config, trial)
+
+    basis = build(sweep_inputs(PLAN, fate=fate)).verdict.basis
+    assert "In the tune stage 2 of 6 runs of the space collapsed or failed, 0 of 2 of this config's" in basis

@@ -1,0 +1,90 @@
+"""Seeds that are bought after a report: later looks are stricter, and the advice says what they will find, and how."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.validate_looks import LOOKS, WORLDS, at_look, first_better
+from bench.validate_report import Row, run_sweep
+from sweep_service.report.build import build
+from sweep_service.report.statistics.critical_values import confidence_of, lower_critical
+from sweep_service.sweep.extension import looks
+from sweep_service.sweep.records import Event
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+
+PLAN: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}}}
+SEEDS = {"seeds": {"confirm": {"seeds": [1, 2]}}}
+
+
+def events(*kinds: str | dict[str, Any]) -> list[Event]:
+    """Return events: a word is a state, anything else the changes of an extension."""
+    return [
+        Event(
+            sweep_id="swp",
+            seq=seq,
+            time=0.0,
+            type="sweep.state_changed" if isinstance(kind, str) else "sweep.extended",
+            data={"state": kind} if isinstance(kind, str) else {"changes": kind},
+        )
+        for seq, kind in enumerate(kinds, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "history"),
+    [
+        (1, ["RUNNING", "FINALIZING", "SUCCEEDED"]),
+        (1, ["RUNNING", SEEDS, "FINALIZING", "SUCCEEDED"]),  # nobody had a report
+        (2, ["RUNNING", "SUCCEEDED", SEEDS, "RUNNING", "SUCCEEDED"]),
+        (2, ["SUCCEEDED", SEEDS, "RUNNING", SEEDS, "SUCCEEDED"]),  # one more before the next report
+        (3, ["SUCCEEDED", SEEDS, "SUCCEEDED", SEEDS]),
+        (1, ["SUCCEEDED", {"budget": {"max_gpu_hours": 3}}, {"seeds": {"tune": [1]}}, {"seeds": None}]),
+    ],
+)
+def test_a_look_is_one_at_a_report_after_which_confirm_seeds_were_added(number: int, history: list[Any]) -> None:
+    assert looks(events(*history)) == number
+
+
+def test_all_looks_together_err_at_most_twice_as_often_as_the_first() -> None:
+    errors = [1 - confidence_of(look) for look in range(1, 40)]
+    assert errors[:3] == pytest.approx([0.05, 0.025, 0.0125])
+    assert sum(errors) / 2 <= 0.05  # one-sided
+    assert lower_critical(1, 6, confidence=0.975) == pytest.approx(2.9687, abs=1e-4)  # t tables: 98.75 %, 6 df
+
+
+def test_a_second_look_has_a_wider_interval_and_says_so() -> None:
+    inputs = sweep_inputs(PLAN)
+    first, second = (build(replace(inputs, looks=number)).verdict for number in (1, 2))
+    assert first.comparison is not None
+    assert second.comparison is not None
+    assert (first.comparison.confidence, second.comparison.confidence) == (0.95, 0.975)
+    for one, other in ((first.comparison.low, second.comparison.low), (second.comparison.high, first.comparison.high)):
+        assert one is not None
+        assert other is not None
+        assert one > other
+    assert "this is look" not in first.basis
+    assert "this is look 2 at its results: the interval has 97.5 % instead of 95 %" in second.basis
+
+
+def test_the_advice_names_the_command_and_promises_what_the_next_look_can_keep() -> None:
+    inputs = sweep_inputs(PLAN | {"objective": {"relevant": 0.015}})
+    first, second = (build(replace(inputs, looks=number)).verdict.next for number in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert first.text.endswith(f"sweeps extend swp_test --confirm-seeds {first.more_seeds}")
+    assert second.more_seeds > first.more_seeds  # a third look is stricter than a second
+    assert first.power is not None
+    assert first.power_range is not None
+    low, high = first.power_range
+    assert 0.05 < low < first.power < high <= 1
+    assert "by how well the spread is known" in first.text
+
+
+def test_looking_again_is_rarely_wrong() -> None:
+    rng = np.random.default_rng(11)
+    row = Row("", WORLDS["Gaussian"], LOOKS[3], differ=False)
+    sweeps = [run_sweep(row, rng)[0] for _ in range(60)]
+    assert len(at_look(sweeps[0], 1, aware=True).trials) < len(sweeps[0].trials)
+    assert sum(first_better(inputs, aware=True) is not None for inputs in sweeps) / 60 <= 0.15
