@@ -147,6 +147,11 @@ class VerdictView(Timed, View):
     interim: bool = Field(
         description="Whether the sweep was still running, so that the final report may say otherwise."
     )
+    outdated: bool = Field(
+        default=False,
+        description="Whether the report was final and the sweep has gone on since, such as by an extension. A new one "
+        "comes at its end.",
+    )
     created_at: float = Field(description="When the report was built.")
     created_at_utc: TimeText
 
@@ -162,6 +167,8 @@ class Judged(View):
         """The verdict in words, or why there is none."""
         if self.verdict is None:
             return self.no_verdict or ""
+        if self.verdict.outdated:
+            return f"before the sweep went on: {self.verdict.sentence}"
         return f"interim report: {self.verdict.sentence}" if self.verdict.interim else self.verdict.sentence
 
 
@@ -310,6 +317,8 @@ class Best(Judged):
     """Number of configs with exactly this objective, this one included; if it is `configs`, none is the best."""
     configs: int
     """Number of configs with an objective in this stage, baselines included."""
+    baseline_objective: float | None = None
+    """Mean objective of the baseline over the stage's seeds; null while it has none."""
     training: dict[str, Any]
     """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it."""
 

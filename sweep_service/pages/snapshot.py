@@ -10,7 +10,7 @@ from sweep_service.pages.page_curves import MeanCurves
 from sweep_service.pages.progress import Progress, progress
 from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
-from sweep_service.sweep.labels import equals_text
+from sweep_service.sweep.labels import behind_text, equals_text
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.objective import leader, trial_objective, used_measures
 from sweep_service.sweep.records import Config, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
@@ -68,6 +68,8 @@ class BestSoFar:
     """Sentence about other configs with exactly this value; empty without any."""
     all_equal: bool
     """Whether all configs have this value, so that none leads."""
+    behind: str
+    """Sentence about a baseline that has more; empty unless it has."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ def _best(
         seeds=seeds,
         equals=equals_text(best.equal, best.configs),
         all_equal=1 < best.configs == best.equal,
+        behind=behind_text(best.objective, best.baseline),
     )
 
 

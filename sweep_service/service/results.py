@@ -22,7 +22,7 @@ from sweep_service.schemas import (
 from sweep_service.service.base import ServicePart
 from sweep_service.store import KeptReport
 from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore, problem_scores
-from sweep_service.sweep.labels import equals_text, params_texts
+from sweep_service.sweep.labels import behind_text, equals_text, params_texts
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import config_objectives, leader, objective_metrics, trial_objectives
 from sweep_service.sweep.records import Checkpoint, Curve, Stage, Sweep, Trial, TrialState
@@ -186,6 +186,7 @@ class Results(ServicePart):
             objective=best.objective,
             equal=best.equal,
             configs=best.configs,
+            baseline_objective=best.baseline,
             **dict(self.judged(sweep_id)),
             training=best.config.training,
         )
@@ -196,7 +197,8 @@ class Results(ServicePart):
         Raises: NotFound.
         """
         if (verdict := self._verdict(sweep_id)) is not None:
-            return Judged(verdict=verdict, no_verdict=None)
+            goes_on = not verdict.interim and not self.store.get_sweep(sweep_id).state.is_over
+            return Judged(verdict=verdict.model_copy(update={"outdated": goes_on}), no_verdict=None)
         reason = "there is no report yet to say how sure this is"
         if (failure := self.store.report_failure(sweep_id)) is not None:
             reason = f"the report could not be built: {failure}"
@@ -216,6 +218,7 @@ def best_yaml(best: Best) -> str:
         f"{best.config_id}: {best.label}",
         f"{best.metric} {best.objective:.4f}, mean over {best.stage} seeds",
         equals_text(best.equal, best.configs),
+        behind_text(best.objective, best.baseline_objective),
         best.verdict_text,
     ]
     head = "".join(f"# {' '.join(line.split())}\n" for line in lines if line)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from sweep_service.sweep.objective import same_objective
 from sweep_service.sweep.records import Config, Event, Role
 
 _SHORT: Final = {
@@ -184,6 +185,13 @@ def equals_text(equal: int, configs: int) -> str:
         return f"{whole} configs have exactly the same objective, so none is the best"
     others = f"{equal - 1} other configs have" if equal > 2 else "another config has"
     return f"{others} exactly the same objective"
+
+
+def behind_text(objective: float, baseline: float | None) -> str:
+    """Say that the baseline has a higher objective than the best config of the space; empty if it has not."""
+    if baseline is None or baseline <= objective or same_objective(baseline, objective):
+        return ""
+    return f"but the baseline has {baseline:.4f}, which is more"
 
 
 def probe_phase(event: Event) -> str | None:

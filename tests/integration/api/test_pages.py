@@ -378,7 +378,10 @@ def test_a_page_counts_the_trials_that_a_sweep_was_given_while_it_is_looked_at(
     finish(served.store, play(served.store, sweep_id))
     assert "of 8 trials</span>" in visitor.get(f"/sweeps/{sweep_id}").text
     served.service.extend(sweep_id, {"space": {"loss.beta1": [0, 0.5, 0.75, 1]}})
-    assert "of 10 trials, 2 of them yet to be chosen</span>" in visitor.get(f"/sweeps/{sweep_id}").text
+    page = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
+    assert "of 10 trials, 2 of them yet to be chosen</span>" in page
+    assert "by the report from before the sweep went on, 0 s old; a new one comes at its end" in page
+    assert "Leads so far:" in page
 
 
 @pytest.mark.usefixtures("unhurried")

@@ -85,6 +85,26 @@ def test_a_report_that_could_not_be_built_is_not_waited_for(served: Served, swee
         assert "the report could not be built: out of memory" in " ".join(said.split())
 
 
+def test_the_verdict_from_before_an_extension_is_told_as_that(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    finish(served.store, play(served.store, sweep_id))
+    assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["verdict"]["outdated"] is False
+    served.service.extend(sweep_id, {"seeds": {"tune": [0, 1, 2]}})
+    assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["verdict"]["outdated"] is True
+    said = " ".join(sweeps("show").out.split())
+    assert "(the report from before the sweep went on, 0 s old; a new one comes at its end)" in said
+    assert "# before the sweep went on: UNDECIDED" in sweeps("best").out
+
+
+def test_a_best_config_that_is_behind_the_baseline_is_told_with_it(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC | {"space": {"loss.beta1": [0.5, 1.0], "loss.beta2": 1.0}})[0].id
+    play(served.store, sweep_id)
+    best = served.http.get(f"/v1/sweeps/{sweep_id}/best").json()
+    assert best["baseline_objective"] > best["objective"]
+    for said in (sweeps("best").out, sweeps("show").out):
+        assert f"but the baseline has {best['baseline_objective']:.4f}, which is more" in " ".join(said.split())
+
+
 @pytest.mark.usefixtures("served")
 def test_the_command_line_names_no_winner_without_its_verdict(sweeps: Sweeps, played: Callable[..., str]) -> None:
     sweep_id = played()
