@@ -103,7 +103,9 @@ class Freed(View):
     """Bytes on disk below the sweep's folder; null if the API's machine does not see the storage."""
     files: int | None
     rows: int
-    """Rows of the database."""
+    """Rows of the database; of a sweep that is being archived those that go with that."""
+    rows_if_archived: int = 0
+    """Rows of these that go if the report is kept."""
     mlflow_runs: int
     """Runs of the sweep and its trials in MLflow; its configs may have more, which go, too."""
 

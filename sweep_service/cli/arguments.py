@@ -116,7 +116,7 @@ def _of_a_trial(client: Client, which: str) -> str:
     """Say how to name a trial to somebody who has named none."""
     with suppress(ServiceError):
         find_sweep(client, which)
-        return f"; that is a sweep, whose trials are listed by: sweeps show {which} --trials"
+        return f"; that is a sweep. List its trials: sweeps show {which} --trials, or end it: sweeps cancel {which}"
     return _NOT_AMONG_THE_NEWEST
 
 

@@ -54,7 +54,7 @@ def delete(
         ids = list(dict.fromkeys(find_sweep_to_change(client, sweep) for sweep in sweeps))
         before = [client.deletion(sweep_id) for sweep_id in ids]
         if not json:
-            _print_freed(before)
+            _print_freed(before, keep_report=keep_report)
         blocked = [view for view in before if view.blocked]
         for view in blocked:
             say(f"{view.name} {view.sweep_id}: {view.blocked}")
@@ -72,20 +72,22 @@ def delete(
         print_json(after)
 
 
-def _print_freed(views: Sequence[DeletionView]) -> None:
-    """Print what the deletion of each sweep frees."""
+def _print_freed(views: Sequence[DeletionView], *, keep_report: bool) -> None:
+    """Print what deleting or archiving each sweep frees."""
     rows = [
         (
             view.sweep_id,
             view.name,
             "-" if view.frees is None else _disk(view),
-            "-" if view.frees is None else f"{view.frees.rows:,}",
+            "-" if view.frees is None else f"{view.frees.rows_if_archived if keep_report else view.frees.rows:,}",
             "-" if view.frees is None else str(view.frees.mlflow_runs),
             Text(_what(view) if view.state else ""),
         )
         for view in views
     ]
     print_table(("SWEEP", "NAME", "DISK", "ROWS", "MLFLOW RUNS", ""), rows, right=("DISK", "ROWS", "MLFLOW RUNS"))
+    if keep_report:
+        say("that goes; spec, configs, trials with their evaluations, events and report stay")
 
 
 def _disk(view: DeletionView) -> str:
@@ -115,7 +117,8 @@ def _ask(number: int, *, keep_report: bool) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("there is no terminal to ask at; give --yes to delete without being asked")
     verb = "Archive" if keep_report else "Delete"
-    typer.confirm(f"{verb} {plural(number, 'sweep')}? This cannot be undone", abort=True, err=True)
+    all_of_it = "" if keep_report else ", with their reports" if number > 1 else ", with its report"
+    typer.confirm(f"{verb} {plural(number, 'sweep')}{all_of_it}? This cannot be undone", abort=True, err=True)
 
 
 def _wait(client: Client, views: Sequence[DeletionView], timeout_s: float | None) -> list[DeletionView]:

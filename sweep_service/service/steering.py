@@ -119,9 +119,10 @@ class Steering(ServicePart):
             pending = deletion.mlflow_done_at is None
             return DeletionView(**dict(deletion), state=deletion.state, mlflow_pending=pending)
         sweep = self.store.get_sweep(sweep_id)
-        frees = Freed(
-            **self._disk(sweep_id), rows=self.store.count_rows(sweep_id), mlflow_runs=self.store.count_runs(sweep_id)
-        )
+        archived = self.store.count_rows(sweep_id, keep_report=True)
+        rows = archived if deletion and deletion.keep_report else self.store.count_rows(sweep_id)
+        runs = self.store.count_runs(sweep_id)
+        frees = Freed(**self._disk(sweep_id), rows=rows, rows_if_archived=archived, mlflow_runs=runs)
         if deletion is not None:
             return DeletionView(**dict(deletion), state=deletion.state, frees=frees)
         blocked = (

@@ -458,7 +458,11 @@ def test_trials_are_named_by_their_last_letters(served: Served, sweeps: Sweeps) 
         assert served.store.get_trial(trial_id).state is TrialState.PENDING
     for name in ("played", sweep_id, sweep_id[-8:]):
         ran = sweeps("stop", name)
-        assert (ran.code, f"that is a sweep, whose trials are listed by: sweeps show {name} --trials" in ran.err) == (
+        assert (
+            ran.code,
+            f"that is a sweep. List its trials: sweeps show {name} --trials, or end it: sweeps cancel {name}"
+            in ran.err,
+        ) == (
             5,
             True,
         )
