@@ -7,8 +7,11 @@ import typer
 
 from search_spaces.distributions import Scalar
 from sweep_service.cli.arguments import Json, SweepToChange, connect, find_sweep_to_change
-from sweep_service.cli.output import print_json, say
+from sweep_service.cli.output import plural, print_json, say
+from sweep_service.client import Client
 from sweep_service.errors import Conflict
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.records import SweepState, TrialState
 from sweep_service.sweep.spec import SweepSpec
 from trainers.yaml_text import YamlError, read_yaml
 
@@ -54,7 +57,10 @@ def extend(
         extension = {name: part for name, part in parts.items() if part}
         if not extension:
             raise typer.BadParameter("say what the sweep gets, such as --confirm-seeds 2")
+        wait_for_report(client, sweep_id)
         view = client.extend(sweep_id, extension)
+        failed = client.trials(sweep_id, [TrialState.FAILED]) if max_trial_hours is not None else ()
+        late = [trial.id for trial in failed if trial.ending is Ending.TIMED_OUT]
     shown = view.desired_state.shown(view.state)
     if view.spec == spec:
         say(f"nothing has changed: {view.name} {sweep_id} has all of that already; it is {shown}")
@@ -62,8 +68,17 @@ def extend(
         say(f"{view.name} {sweep_id} is extended and {shown}; follow it: sweeps watch {sweep_id}")
         for change in _changes(spec, view.spec):
             say(f"  {change}")
+    if late:
+        say(f"  {plural(len(late), 'trial')} had used up the old limit; let them go on: sweeps retry {sweep_id}")
     if json:
         print_json(view)
+
+
+def wait_for_report(client: Client, sweep_id: str) -> None:
+    """Wait while a sweep's report is being built, because only afterwards the sweep can be given more."""
+    if client.get(sweep_id).state is SweepState.FINALIZING:
+        say("its report is being built; this goes on once that is done, after ten minutes at the latest")
+        client.wait(sweep_id, until=lambda sweep: sweep.state is not SweepState.FINALIZING)
 
 
 def _changes(before: SweepSpec, after: SweepSpec) -> Iterator[str]:

@@ -14,7 +14,7 @@ from sweep_service.cli.arguments import (
     find_trial_or_sweep_to_change,
 )
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.extend_command import extend
+from sweep_service.cli.extend_command import extend, wait_for_report
 from sweep_service.cli.output import plural, print_json, say
 from sweep_service.client import Client
 from sweep_service.schemas import SweepView, TrialView
@@ -137,6 +137,7 @@ def retry(
 def _retry_trial(client: Client, trial_id: str) -> tuple[str, SweepView]:
     """Try one trial again, and say what that has changed."""
     before = client.trial(trial_id)
+    wait_for_report(client, before.sweep_id)
     view = client.retry_trial(trial_id)
     if not before.state.is_over:
         return f"nothing has changed: {trial_id} is {before.state}, and has not ended", view
@@ -146,6 +147,7 @@ def _retry_trial(client: Client, trial_id: str) -> tuple[str, SweepView]:
 
 def _retry_failed(client: Client, sweep_id: str) -> tuple[str, SweepView]:
     """Try a sweep's failed trials again, and say which ones these are."""
+    wait_for_report(client, sweep_id)
     before = {trial.id for trial in client.trials(sweep_id, [state for state in TrialState if state.is_over])}
     view = client.retry_failed(sweep_id)
     open_states = [state for state in TrialState if not state.is_over]

@@ -34,7 +34,7 @@ from sweep_service.schemas import (
 from sweep_service.sweep.benchmark_cost import BenchmarksPlan, Sampled
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
 from sweep_service.sweep.endings import MEANINGS, end_name
-from sweep_service.sweep.labels import params_text, params_texts, plain_value
+from sweep_service.sweep.labels import explained, params_text, params_texts, plain_value
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.records import Role, Stage
 from trainers.tasks.data_record import data_facts, lines, title
@@ -120,9 +120,14 @@ def print_sweep(
     trials: Sequence[TrialView],
     page: str,
     *,
+    phase: str | None,
     list_trials: bool,
 ) -> None:
-    """Print a sweep's state, who leads and the verdict, its configs, its failed trials or all of them, and its page."""
+    """Print a sweep's state, who leads and the verdict, its configs, its failed trials or all of them, and its page.
+
+    Args:
+        phase: what its trials do before the first step.
+    """
     console = stdout()
     told = params_texts(configs)
     console.print(sweep_line(sweep))
@@ -132,6 +137,7 @@ def print_sweep(
     facts = {
         "message": sweep.message,
         "trials": counts_text(sweep.trials),
+        "now": phase and explained(phase),
         "gpu-hours": _gpu_hours(sweep.gpu_hours),
         "seeds": seeds,
         "objective": f"{sweep.spec.objective.metric}, mean of the last {sweep.spec.objective.last} evaluations",

@@ -17,7 +17,7 @@ from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Sna
 from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
 from sweep_service.sweep.deletion import DeletionState
-from sweep_service.sweep.labels import probe_phase
+from sweep_service.sweep.labels import probe_phase, trial_phase
 from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import make_plan
 from sweep_service.sweep.records import Config, Event, Sweep, Trial
@@ -145,8 +145,7 @@ class LiveSweep:
     def _take_event(self, event: Event) -> None:
         data = event.data
         if event.type == "trial.progress":
-            done = f" {data['done']}/{data['total']}" if data["total"] > 1 else ""
-            self._phases[data["trial_id"]] = f"{data['phase']}{done}"
+            self._phases[data["trial_id"]] = trial_phase(data)
         elif event.type == "trial.evaluated":
             others = [evaluation for evaluation in self._evaluated if evaluation[0] != data["trial_id"]]
             self._evaluated = [(data["trial_id"], data["step"]), *others][:SHOWN_EVALUATIONS]

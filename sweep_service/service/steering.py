@@ -180,4 +180,7 @@ def _check_trains(sweep: Sweep) -> None:
         why = "benchmarks were added after its training, so nothing of it is trained any more"
         raise Conflict(f"sweep {sweep.id}: {why}; submit a new one, and join them with `sweeps compare`")
     if sweep.state is SweepState.FINALIZING:
-        raise Conflict(f"the report of sweep {sweep.id} is being built; ask again in a moment")
+        raise Conflict(
+            f"the report of sweep {sweep.id} is being built, which takes seconds, and ten minutes at most; ask again "
+            f"when it has ended: sweeps watch {sweep.id}"
+        )

@@ -203,3 +203,23 @@ def probe_phase(event: Event) -> str | None:
             return str(event.data["phase"])
         case _:
             return None
+
+
+def trial_phase(progress: Mapping[str, Any]) -> str:
+    """Return the phase that a trial is in before its first update, such as `warm start 63/2400`.
+
+    Args:
+        progress: data of its event `trial.progress`.
+    """
+    counted = f" {progress['done']}/{progress['total']}" if progress["total"] > 1 else ""
+    return f"{progress['phase']}{counted}"
+
+
+def explained(phase: str) -> str:
+    """Return the phase of a trial in a sentence that tells what a warm start is."""
+    return f"{phase}: supervised training makes the model before the first update" if "warm start" in phase else phase
+
+
+def telling_phase(phases: Sequence[str]) -> str | None:
+    """Return the phase that says most of a sweep's trials: the first that does not wait for another trial's."""
+    return min(phases, key=lambda phase: phase.startswith("waiting"), default=None)

@@ -19,6 +19,7 @@ import yaml
 
 from sweep_service.auth import ensure_token
 from sweep_service.client import Client, TooLate
+from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.settings import Settings
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState, TrialState
@@ -386,6 +387,48 @@ def test_a_sweep_is_extended_and_its_failed_trials_are_retried(served: Served, s
     assert (ran.code, f"1 trial waits again: {failed.id}; played {sweep_id} is QUEUED" in ran.err) == (0, True)
     assert sweeps("extend", "played").code == 2
     assert sweeps("retry", "trl_nothing").code == 5
+
+
+def test_a_retry_waits_for_the_report_that_is_being_built(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fail_first(served.store, sweep_id)
+    fence = play(served.store, sweep_id)
+    served.store.set_sweep_state(fence, SweepState.FINALIZING)
+    refused = served.http.post(f"/v1/sweeps/{sweep_id}/retry-failed").json()["detail"]
+    assert f"takes seconds, and ten minutes at most; ask again when it has ended: sweeps watch {sweep_id}" in refused
+    built = threading.Timer(1, lambda: served.store.set_sweep_state(fence, SweepState.SUCCEEDED))
+    built.start()
+    ran = sweeps("retry", sweep_id)
+    built.join()
+    assert (ran.code, "its report is being built; this goes on once that is done" in ran.err) == (0, True)
+    assert "1 trial waits again" in ran.err
+
+
+def test_a_larger_limit_names_the_way_to_let_trials_go_on(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC | {"budget": {"max_trial_hours": 0.001}})[0].id
+    fence = claim(served.store, sweep_id)
+    late = served.store.list_trials(sweep_id)[0]
+    attempt = served.store.start_attempt(fence, late.id, "/nowhere/{attempt}")
+    served.store.finish_attempt(fence, attempt, Ending.TIMED_OUT, "it took too long", 0, 4.0)
+    said = sweeps("extend", sweep_id, "--max-trial-hours", "1").err
+    assert f"1 trial had used up the old limit; let them go on: sweeps retry {sweep_id}" in said
+
+
+def test_a_sweep_that_makes_its_model_says_so(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fence = claim(served.store, sweep_id)
+    trial, other, *_ = served.store.list_trials(sweep_id)
+    attempt, waiting = (served.store.start_attempt(fence, one.id, "/nowhere/{attempt}") for one in (trial, other))
+    made = {"type": "progress", "time": 1.0, "phase": "warm start", "done": 63, "total": 2400}
+    served.store.ingest(fence, attempt, 0, 1, [made])
+    awaited = {"type": "progress", "time": 1.0, "phase": "waiting for another run's warm start", "done": 0, "total": 1}
+    served.store.ingest(fence, waiting, 0, 1, [awaited])
+    text = "warm start 63/2400: supervised training makes the model before the first update"
+    assert f"now          {text}" in sweeps("show").out
+    assert text in LiveSweep(served.service, sweep_id).page()
+    step = {"type": "step", "time": 2.0, "step": 1, "metrics": {"entropy": 1.0}}
+    served.store.ingest(fence, attempt, 1, 2, [step])
+    assert text not in sweeps("show").out
 
 
 def test_a_grid_is_given_values_and_a_search_configs(served: Served, sweeps: Sweeps) -> None:

@@ -284,6 +284,18 @@ def test_the_list_names_the_time_that_it_shows(visitor: httpx.Client, served: Se
 
 
 @pytest.mark.usefixtures("unhurried")
+def test_a_page_does_not_say_that_no_trial_has_made_a_step_once_one_has(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    fence = claim(served.store, sweep_id)
+    first = served.store.list_trials(sweep_id)[0]
+    assert "<span>no trial runs at this moment</span>" in visitor.get(f"/sweeps/{sweep_id}").text
+    attempt = served.store.start_attempt(fence, first.id, "/nowhere/{attempt}")
+    assert "<span>no running trial has made a step yet</span>" in visitor.get(f"/sweeps/{sweep_id}").text
+    served.store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 0)
+    assert "<span>no trial runs at this moment</span>" in visitor.get(f"/sweeps/{sweep_id}").text
+
+
+@pytest.mark.usefixtures("unhurried")
 def test_a_page_says_by_which_ending_a_trial_failed(visitor: httpx.Client, served: Served) -> None:
     sweep_id = submitted(served)
     fence = claim(served.store, sweep_id)
