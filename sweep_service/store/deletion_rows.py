@@ -86,16 +86,12 @@ class DeletionRows(Rows):
             keep_report: count only those that go if the sweep is archived.
         """
         trials = select(t.trials.c.id).where(t.trials.c.sweep_id == sweep_id).scalar_subquery()
-        of_trials = [_recorded(table, keep_report) & table.c.trial_id.in_(trials) for table in _MEASURED]
-        of_sweep = [table.c.sweep_id == sweep_id for table in (t.trials, t.configs, t.events)]
-        if keep_report:
-            of_sweep = []
-        else:
-            of_trials.append(t.attempts.c.trial_id.in_(trials))
+        which = [_recorded(table, keep_report) & table.c.trial_id.in_(trials) for table in _MEASURED]
+        if not keep_report:
+            of_sweep = [table.c.sweep_id == sweep_id for table in (t.trials, t.configs, t.events)]
+            which = [*which, t.attempts.c.trial_id.in_(trials), *of_sweep]
         with self._read() as connection:
-            return sum(
-                connection.execute(select(func.count()).where(which)).scalar_one() for which in (*of_trials, *of_sweep)
-            )
+            return sum(connection.execute(select(func.count()).where(one)).scalar_one() for one in which)
 
     def count_runs(self, sweep_id: str) -> int:
         """Return the number of runs that MLflow shows of a sweep and its trials, as far as they were carried there."""
