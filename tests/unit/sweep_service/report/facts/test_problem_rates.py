@@ -75,8 +75,8 @@ def test_other_objectives_and_trainers_that_did_not_count_have_none() -> None:
 
 
 TUNING = (
-    " In the tune stage 2 of 6 runs of the space collapsed or failed, 0 of 2 of this config's; the verdict's rate leaves "
-    "them out, because they chose the config."
+    " In the tune stage 2 of 6 runs of the space collapsed or failed, 0 of 2 of this config's; the verdict's rate "
+    "leaves them out, because they chose the config."
 )
 
 
