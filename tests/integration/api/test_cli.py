@@ -417,12 +417,15 @@ def test_a_larger_limit_names_the_way_to_let_trials_go_on(served: Served, sweeps
 def test_a_sweep_that_makes_its_model_says_so(served: Served, sweeps: Sweeps) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
     fence = claim(served.store, sweep_id)
-    trial, other, *_ = served.store.list_trials(sweep_id)
+    trial, other, late, *_ = served.store.list_trials(sweep_id)
     attempt, waiting = (served.store.start_attempt(fence, one.id, "/nowhere/{attempt}") for one in (trial, other))
     made = {"type": "progress", "time": 1.0, "phase": "warm start", "done": 63, "total": 2400}
     served.store.ingest(fence, attempt, 0, 1, [made])
     awaited = {"type": "progress", "time": 1.0, "phase": "waiting for another run's warm start", "done": 0, "total": 1}
     served.store.ingest(fence, waiting, 0, 1, [awaited])
+    ended = served.store.start_attempt(fence, late.id, "/nowhere/{attempt}")
+    served.store.ingest(fence, ended, 0, 1, [made | {"done": 7}])
+    served.store.finish_attempt(fence, ended, Ending.TIMED_OUT, "it took too long", 0)
     text = "warm start 63/2400: supervised training makes the model before the first update"
     assert f"now          {text}" in sweeps("show").out
     assert text in LiveSweep(served.service, sweep_id).page()
