@@ -87,7 +87,7 @@ def _print_freed(views: Sequence[DeletionView], *, keep_report: bool) -> None:
     ]
     print_table(("SWEEP", "NAME", "DISK", "ROWS", "MLFLOW RUNS", ""), rows, right=("DISK", "ROWS", "MLFLOW RUNS"))
     if keep_report:
-        say("that goes; spec, configs, trials with their evaluations, events and report stay")
+        say("these go; spec, configs, trials with their evaluations, events and report stay")
 
 
 def _disk(view: DeletionView) -> str:

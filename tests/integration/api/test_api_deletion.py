@@ -116,7 +116,7 @@ def test_the_command_says_what_it_frees_and_asks(served: Served, sweeps: Sweeps)
     assert served.store.open_deletions() == []
     assert "stay" not in dry.err
     kept = sweeps("delete", "first", "--dry-run", "--keep-report")
-    assert "that goes; spec, configs, trials with their evaluations, events and report stay" in kept.err
+    assert "these go; spec, configs, trials with their evaluations, events and report stay" in kept.err
     assert f"  {served.store.count_rows(first, keep_report=True)}  " in kept.out
     nobody = sweeps("delete", "first")
     assert (nobody.code, "--yes" in nobody.err) == (2, True)
