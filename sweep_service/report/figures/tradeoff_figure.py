@@ -19,7 +19,7 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     rows = {row.id: row for row in report.configs}
     points = sorted(_with_front(report), key=lambda point: (point.on_front, -rows[point.config_id].number))
     objectives = [point.objective for point in points]
-    lowest = lower_fence(objectives)
+    lowest = lower_fence([point.objective for point in points if not rows[point.config_id].collapsed] or objectives)
     edge = _edge([point for point in points if point.objective >= lowest])
     front = sorted((point for point in points if point.on_front), key=lambda point: point.entropy_kept)
     stairs = {"color": "@muted", "width": 1.5, "dash": "dot", "shape": "vh"}

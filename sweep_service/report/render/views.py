@@ -193,10 +193,10 @@ def place(value: float, low: float, high: float, margin: float = 4.0) -> float:
 def axis(comparisons: Mapping[str, Comparison], verdict: Comparison | None) -> tuple[float, float]:
     """Return the ends of an axis for intervals and zero; a config that lost far does not stretch it.
 
-    It reaches at most `_REACH` times as far from zero as the verdict's interval.
+    It reaches at most `_REACH` times as far from zero as the verdict's interval; without one it has room for all.
     """
     shown = [value for c in comparisons.values() for value in _ends(c)]
-    reach = _REACH * max((abs(value) for value in _ends(verdict)), default=0.0) if verdict else 0.0
+    reach = _REACH * max(map(abs, _ends(verdict))) if verdict and verdict.low is not None else 0.0
     low, high = min([0.0, *shown]), max([0.0, *shown])
     return (max(low, -reach), min(high, reach)) if reach else (low, high)
 

@@ -300,6 +300,13 @@ def test_the_page_has_seven_entries_of_navigation_at_most(plain: Report) -> None
         assert len(_contents(report)) <= 7
 
 
+def test_what_few_readers_need_is_folded() -> None:
+    shown = "".join(Page(render_html(build(measured_inputs())).decode()).open_texts)
+    assert "Policy entropy" in shown
+    for title in ("What moved entropy", "Completion length", "Objective against the entropy kept", "pass@k on aime24"):
+        assert title not in shown
+
+
 def test_the_headline_stands_in_the_card_and_in_the_table_alone() -> None:
     report = build(sweep_inputs(advantage=0.0512))
     comparison = report.verdict.comparison
@@ -327,6 +334,8 @@ def test_one_loser_does_not_stretch_the_axis_of_intervals() -> None:
     loser = verdict.model_copy(update={"low": -0.7, "difference": -0.6, "high": -0.5})
     assert axis({"a": near, "b": loser}, near) == (pytest.approx(-0.09), 0.02)
     assert axis({"a": near, "b": loser}, None) == (-0.7, 0.02)
+    point = near.model_copy(update={"low": None, "high": None})
+    assert axis({"a": point, "b": loser}, point) == (-0.7, 0.01)
     assert axis({}, None) == (0.0, 0.0)
 
 
