@@ -21,7 +21,7 @@ RAW: dict[str, Any] = small_sweep(
     training=SMALL_TRAINING | {"model": {"warm_start_steps": 120, "hidden_size": 32, "num_layers": 1}},
     seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}},
     baselines={"dapo": False, "matched": False},
-    benchmarks={"names": ["expressions", "arithmetic"], "samples": 24, "longest": 64},
+    benchmarks={"names": ["expressions", "arithmetic"], "samples": 160, "longest": 64},
 )
 
 

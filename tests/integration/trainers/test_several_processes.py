@@ -133,7 +133,9 @@ def test_a_sweep_of_trials_of_two_processes_is_what_torchrun_makes_by_hand(
             assert process.wait(PATIENT_S) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
         (trial,), (config,) = store.list_trials(fence.sweep_id), store.list_configs(fence.sweep_id)
         assert trial.state is TrialState.SUCCEEDED
-        (attempt,) = store.list_attempts(fence.sweep_id)
+        attempts = store.list_attempts(fence.sweep_id)
+        assert len(attempts) == 1, attempts
+        (attempt,) = attempts
         _, contents = build_report(store, fence.sweep_id, settings)
         assert [row["state"] for row in json.loads(contents["json"])["trials"]] == ["SUCCEEDED"]
     written = tmp_path / "by-hand.yaml"
