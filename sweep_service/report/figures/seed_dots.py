@@ -95,8 +95,9 @@ def _edge(report: Report, rows: Sequence[ConfigRow]) -> float:
     if not central:
         return -inf
     low, high = lower_fence(central), max(central)
-    edge = low - _FAR * (high - low)
-    return edge if high > low and any(value < edge for row in rows for value in _values(row)) else -inf
+    values = [value for row in rows for value in _values(row)]
+    near = [value for value in values if value >= low - _FAR * (high - low)]
+    return min(near) - 0.08 * (max(near) - min(near)) if high > low and len(near) < len(values) else -inf
 
 
 def _values(row: ConfigRow) -> list[float]:

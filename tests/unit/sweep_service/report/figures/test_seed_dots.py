@@ -68,7 +68,7 @@ def test_a_config_far_below_stands_at_the_edge_and_does_not_stretch_the_axis(rep
     confirm = loser.confirm.model_copy(update={"seeds": low, "mean": 0.01})
     rows = [row.model_copy(update={"confirm": confirm}) if row.id == loser.id else row for row in report.configs]
     figure = _figure(report.model_copy(update={"configs": rows}))
-    assert min(x for trace in figure["data"] for x in trace["x"] if x is not None) > 0.3
+    assert min(x for trace in figure["data"] for x in trace["x"] if x is not None) > 0.6
     (far,) = [trace for trace in figure["data"] if "triangle-left" in trace.get("marker", {}).get("symbol", [])]
     assert far["customdata"] == [[seed, 0.01] for seed in (10, 11, 12, 13)]
     assert "triangle" in figure["note"]
