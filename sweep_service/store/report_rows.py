@@ -124,6 +124,18 @@ class ReportRows(Rows):
             part = None if row.part is None else self._part(connection, row.part)
         return KeptReport(Packed(bytes(row.content), row.gzipped, row.part_at), part, row.interim, row.created_at)
 
+    def answered(self, before: str) -> list[tuple[str, dict[str, Any]]]:
+        """Return the id and the base of each sweep with a final report that was submitted earlier, oldest first.
+
+        Args:
+            before: id of a sweep.
+        """
+        s, r = t.sweeps.c, t.reports.c
+        reported = exists().where(r.sweep_id == s.id, r.format == "verdict", ~r.interim)
+        query = select(s.id, s.spec["training"]).where(s.id < before, reported).order_by(s.id)
+        with self._read() as connection:
+            return [(id_, base) for id_, base in connection.execute(query)]
+
     def report_digest(self, sweep_id: str) -> str | None:
         """Return the digest of the inputs of the final report, if there is one."""
         r = t.reports.c

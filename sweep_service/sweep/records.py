@@ -250,6 +250,20 @@ class ValidatedSweep(Record):
     benchmark: str
 
 
+class AskedBefore(Record):
+    """An earlier sweep that asked the same question, and has answered it."""
+
+    sweep_id: str
+    name: str
+    outcome: str
+    """What its verdict says."""
+    confirmed: dict[str, dict[int, float]] = {}
+    """Objective by config id and confirm seed of the configs that the later sweep has, too; empty where objectives are
+    of another kind."""
+    measured_by: str = ""
+    """The metric of these objectives."""
+
+
 class Attempt(Record):
     """One execution of a trial by one trainer process."""
 

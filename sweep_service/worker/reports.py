@@ -22,6 +22,7 @@ from sweep_service.store import Store
 from sweep_service.sweep.evaluations import initial_model
 from sweep_service.sweep.extension import looks
 from sweep_service.sweep.records import Config, Stage, Sweep, Trial, TrialState, ValidatedSweep
+from sweep_service.worker.question_ledger import asked_before
 from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
 from trainers.tasks.dataset_rows import dataset_file
@@ -52,6 +53,7 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
         evaluations=tuple(evaluations),
         benchmark_results=tuple(results),
         validated_before=_validated_before(store, sweep),
+        asked_before=asked_before(store, sweep, [config.id for config in configs]),
         mlflow_url=settings.mlflow_links or None,
         versions={name: metadata.version(name) for name in _PACKAGES},
         provenance=_provenance(configs, settings),

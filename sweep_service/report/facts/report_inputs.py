@@ -13,6 +13,7 @@ from sweep_service.report.model import REPORT_VERSION
 from sweep_service.sweep.budget import Spent, WorkTime
 from sweep_service.sweep.objective import used_measures
 from sweep_service.sweep.records import (
+    AskedBefore,
     Attempt,
     BenchmarkResult,
     Checkpoint,
@@ -100,6 +101,8 @@ class ReportInputs:
     benchmark_results: tuple[BenchmarkResult, ...] = ()
     validated_before: tuple[ValidatedSweep, ...] = ()
     """Earlier sweeps from the same initial model that chose their configs by one of this sweep's benchmarks."""
+    asked_before: tuple[AskedBefore, ...] = ()
+    """Earlier sweeps with a report that ask the same question: the same initial model and task."""
     mlflow_url: str | None = None
     """Address at which people reach MLflow; None leaves its links out."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -154,7 +157,7 @@ class ReportInputs:
         for attempt in self.attempts:
             digest.update(to_json((attempt.trial_id, attempt.number, attempt.held_from, attempt.held_s)))
         digest.update(to_json(self.trained_with))
-        digest.update(to_json((self.evaluations, self.benchmark_results, self.validated_before)))
+        digest.update(to_json((self.evaluations, self.benchmark_results, self.validated_before, self.asked_before)))
         for trial in self.trials:
             if series := self.series.get(trial.id):
                 for name, array in series.arrays():

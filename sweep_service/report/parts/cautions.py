@@ -7,6 +7,7 @@ from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.formatting import count
 from sweep_service.report.model import Caution, Comparison, TrialRow
+from sweep_service.report.parts.asked_before import asked_before
 from sweep_service.report.parts.benchmark_doubts import chosen_by_before, not_measured
 from sweep_service.report.parts.doubts import (
     edge_of_space,
@@ -35,6 +36,7 @@ def cautions(facts: Facts) -> list[Caution]:
         _no_confirmation(sweep),
         _no_baseline(facts),
         _few_seeds(sweep, facts.verdict.comparison),
+        asked_before(facts),
         _ended(trials, TrialState.FAILED, "failed; their results are missing, not zero", _FAILED),
         _stopped_by_hand(facts),
         _mixed_versions(facts),

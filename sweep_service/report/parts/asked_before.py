@@ -1,0 +1,84 @@
+"""Says how often a store's sweeps have asked a question before, and what all of them found together."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.formatting import count, estimate
+from sweep_service.report.model import Caution, Comparison, Outcome
+from sweep_service.report.parts.collapse import percent
+from sweep_service.report.statistics.critical_values import CONFIDENCE
+from sweep_service.report.statistics.differences import MIN_SEEDS, mean_interval
+from sweep_service.sweep.records import AskedBefore, Stage
+
+_ERRS: Final = (1 - CONFIDENCE) / 2
+"""Largest probability with which a sweep calls a config BETTER that is not."""
+_WITHOUT_TEST: Final = (Outcome.INSUFFICIENT, Outcome.EXPLORATORY)
+_LISTED: Final = 6
+
+
+def asked_before(facts: Facts) -> Caution | None:
+    """Warn of earlier sweeps that asked the same question, with their answers and what one BETTER is worth then."""
+    earlier, own = facts.inputs.asked_before, facts.verdict.outcome
+    if not earlier:
+        return None
+    answers = Counter(one.outcome for one in earlier)
+    listed = ", ".join(f"{n} {outcome}" for outcome, n in answers.most_common())
+    names = ", ".join(f"{one.name} ({one.sweep_id})" for one in earlier[-_LISTED:])
+    more = f"{len(earlier) - _LISTED} more and " if len(earlier) > _LISTED else ""
+    tests = sum(outcome not in _WITHOUT_TEST for outcome in (*(one.outcome for one in earlier), own))
+    texts = [
+        f"This is sweep {len(earlier) + 1} of this store that asks the same question. The earlier ones say {listed}: "
+        f"{more}{names}."
+    ]
+    if tests > 1:
+        luck = percent(1 - (1 - _ERRS) ** tests)
+        texts.append(
+            f"If no config were better in any of them, {tests} answers would hold at least one BETTER by luck in up to "
+            f"{luck} of all cases."
+        )
+    if facts.verdict.comparison is not None:
+        texts += _pooled(facts, facts.verdict.comparison)
+    rule = (
+        "An earlier sweep of this store has a report, starts from the same initial model and has the same task with "
+        "the same validation problems."
+    )
+    return Caution(code="ASKED_BEFORE", rule=rule, text=" ".join(texts))
+
+
+def _pooled(facts: Facts, comparison: Comparison) -> list[str]:
+    """Give the difference over the confirm seeds of all comparable sweeps; nothing if there are no other seeds."""
+    measure, pair = facts.inputs.measures[Stage.CONFIRM], (comparison.config_id, comparison.comparator_id)
+    differences = _paired([_confirmed(facts, id_) for id_ in pair])
+    own, helping = len(differences), list[AskedBefore]()
+    for one in facts.inputs.asked_before:
+        if one.measured_by == measure:
+            found = _paired([one.confirmed.get(id_, {}) for id_ in pair])
+            fresh = {seed: value for seed, value in found.items() if seed not in differences}
+            helping += [one] if fresh else []
+            differences |= fresh
+    if not helping or len(differences) < MIN_SEEDS:
+        return []
+    together = mean_interval(list(differences.values()))
+    text = estimate(together.mean, together.low, together.high, sign=True)
+    return [
+        f"{_listed(helping)} confirmed the same two configs on {count(len(differences) - own, 'other seed')}. Over all "
+        f"{len(differences)} seeds the difference is {text} (Student's 95 % interval of the pairs, collapsed runs "
+        "included). It is too high if these configs are in this sweep because they did well there."
+    ]
+
+
+def _confirmed(facts: Facts, config_id: str) -> Mapping[int, float]:
+    stage = facts.rows[config_id].confirm
+    return {seed.seed: seed.value for seed in stage.seeds} if stage else {}
+
+
+def _paired(values: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Return the first config's result minus the second's, by seed."""
+    one, other = values
+    return {seed: one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())}
+
+
+def _listed(sweeps: Sequence[AskedBefore]) -> str:
+    return " and ".join(f"{one.name} ({one.sweep_id})" for one in sweeps)

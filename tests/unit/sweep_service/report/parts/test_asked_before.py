@@ -1,0 +1,168 @@
+"""Earlier sweeps of one question are counted, and their confirm trials are added to this sweep's."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.model import Caution, Report
+from sweep_service.settings import Settings
+from sweep_service.store import Fence, Store
+from sweep_service.sweep.plan import confirm_records
+from sweep_service.sweep.records import AskedBefore, Role, Stage, Sweep, SweepState, new_id
+from sweep_service.sweep.spec import SweepSpec
+from sweep_service.worker.reports import gather
+from tests import stored_sweeps as sweeps
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+
+
+def asked(number: int, outcome: str, **changes: Any) -> AskedBefore:
+    return AskedBefore(sweep_id=f"swp_{number}", name=f"betas-{number}", outcome=outcome, **changes)
+
+
+def caution(report: Report) -> Caution | None:
+    return next((one for one in report.cautions if one.code == "ASKED_BEFORE"), None)
+
+
+def text(inputs: ReportInputs) -> str:
+    found = caution(build(inputs))
+    assert found is not None
+    return found.text
+
+
+def test_a_first_sweep_of_a_question_has_no_warning() -> None:
+    assert caution(build(sweep_inputs())) is None
+
+
+def test_earlier_answers_are_counted_with_the_chance_of_a_better_by_luck() -> None:
+    inputs = sweep_inputs()
+    earlier = tuple(asked(n, outcome) for n, outcome in enumerate(["UNDECIDED", "UNDECIDED", "BETTER", "INSUFFICIENT"]))
+    changed = replace(inputs, asked_before=earlier)
+    assert changed.digest != inputs.digest
+    assert text(changed).startswith(
+        "This is sweep 5 of this store that asks the same question. The earlier ones say 2 UNDECIDED, 1 BETTER, "
+        "1 INSUFFICIENT: betas-0 (swp_0), betas-1 (swp_1), "
+    )
+    # 1 - 0.975 ** 4: this one and three earlier ones were tests
+    assert text(changed).endswith("4 answers would hold at least one BETTER by luck in up to 10 % of all cases.")
+
+
+def test_answers_without_a_test_bring_no_luck() -> None:
+    assert "luck" not in text(replace(sweep_inputs(), asked_before=(asked(1, "INSUFFICIENT"),)))
+
+
+def test_only_the_newest_of_many_sweeps_are_named() -> None:
+    earlier = tuple(asked(n, "UNDECIDED") for n in range(9))
+    found = text(replace(sweep_inputs(), asked_before=earlier))
+    assert "9 UNDECIDED: 3 more and betas-3 (swp_3), " in found
+    assert "betas-2" not in found
+
+
+def pooled(measured_by: str | None = None, seeds: tuple[int, ...] = (10, 20, 21)) -> tuple[Report, str]:
+    """Return a report and its text with an earlier sweep that confirmed the same two configs."""
+    inputs = sweep_inputs()
+    comparison = build(inputs).verdict.comparison
+    assert comparison is not None
+    measure = inputs.measures[Stage.CONFIRM] if measured_by is None else measured_by
+    confirmed = {
+        comparison.config_id: {seed: 0.9 + seed / 1000 for seed in seeds},
+        comparison.comparator_id: dict.fromkeys(seeds, 0.9),
+    }
+    earlier = asked(1, "UNDECIDED", confirmed=confirmed, measured_by=measure)
+    report = build(replace(inputs, asked_before=(earlier,)))
+    found = caution(report)
+    assert found is not None
+    return report, found.text
+
+
+def test_confirm_trials_of_the_same_two_configs_on_other_seeds_are_added() -> None:
+    report, found = pooled()
+    assert (
+        "betas-1 (swp_1) confirmed the same two configs on 2 other seeds. Over all 6 seeds the difference is" in found
+    )
+    comparison = report.verdict.comparison
+    assert comparison is not None
+    rows = {row.id: row for row in report.configs}
+    values = [
+        {seed.seed: seed.value for seed in stage.seeds}
+        for id_ in (comparison.config_id, comparison.comparator_id)
+        if (stage := rows[id_].confirm) is not None
+    ]
+    own = [values[0][seed] - values[1][seed] for seed in (10, 11, 12, 13)]  # seed 10 of the earlier sweep is left out
+    mean = (sum(own) + 0.020 + 0.021) / 6
+    assert f"the difference is {mean:+.3f} [" in found
+
+
+@pytest.mark.parametrize("changes", [{"measured_by": "another metric"}, {"seeds": (10, 11)}])
+def test_results_of_another_kind_or_the_same_seeds_add_nothing(changes: Any) -> None:
+    assert "confirmed the same" not in pooled(**changes)[1]
+
+
+# What the store finds
+
+
+CONFIRM = {"tune": [0], "confirm": {"top_k": 1, "seeds": [10, 11, 12]}}
+
+
+def reported(store: Store, name: str = "betas", **changes: Any) -> Sweep:
+    """Run a sweep through both stages, and keep its report."""
+    sweep, fence = sweeps.start(store, name=name, **{"seeds": CONFIRM} | changes)
+    tune, configs = store.list_trials(sweep.id), store.list_configs(sweep.id)
+    chosen = [config for config in configs if Role.SPACE in config.roles][:1]
+    store.add_configs(fence, *confirm_records(sweep.spec, sweep.id, configs, chosen, len(tune)))
+    for trial in store.list_trials(sweep.id):
+        sweeps.run_trial(store, fence, trial)
+    sweeps.finish(store, fence)
+    store.put_report(sweep.id, "digest", {"verdict": b'{"outcome": "UNDECIDED"}'})
+    return sweep
+
+
+def found(store: Store, home: Path, sweep: Sweep) -> dict[str, AskedBefore]:
+    return {one.name: one for one in gather(store, sweep.id, Settings(home=home)).asked_before}
+
+
+def test_gather_finds_earlier_reported_sweeps_of_the_same_model_and_task(store: Store, tmp_path: Path) -> None:
+    reported(store, "first")
+    reported(store, "other-space", space={"loss.beta1": [0.0, 0.25]})
+    reported(store, "longer", training={"steps": 16, "task": {"name": "expressions"}})
+    reported(store, "other-task", training={"steps": 16, "task": {"name": "countdown"}})
+    reported(store, "other-model", training={"steps": 16, "model": {"num_layers": 1}})
+    unreported, fence = sweeps.start(store, name="unreported")
+    sweeps.finish(store, fence)
+    last = reported(store, "last")
+    reported(store, "later")
+    assert list(found(store, tmp_path, last)) == ["first", "other-space", "longer"]
+    assert found(store, tmp_path, unreported).keys() == {"first", "other-space", "longer"}
+
+
+def test_gather_brings_the_confirm_results_of_configs_that_both_sweeps_have(store: Store, tmp_path: Path) -> None:
+    reported(store, "same")
+    reported(store, "shorter", training={"steps": 24})
+    reported(store, "other-objective", objective={"metric": "eval/pass_at_k"})
+    last = reported(store, "last")
+    earlier = found(store, tmp_path, last)
+    configs = {trial.config_id for trial in store.list_trials(last.id) if trial.stage is Stage.CONFIRM}
+    same = (8 + 12 + 16) / 40 / 3  # the mean of the last three evaluations
+    assert earlier["same"].confirmed == {id_: dict.fromkeys([10, 11, 12], pytest.approx(same)) for id_ in configs}
+    assert earlier["same"].measured_by == "eval/avg_at_k"
+    assert earlier["shorter"].confirmed == earlier["other-objective"].confirmed == {}
+
+
+def test_an_answer_of_an_earlier_version_has_today_s_name(store: Store, tmp_path: Path) -> None:
+    old = reported(store, "old")
+    store.put_report(old.id, "older", {"verdict": b'{"outcome": "TIED", "sentence": "TIED: ..."}'})
+    assert found(store, tmp_path, reported(store))["old"].outcome == "UNDECIDED"
+
+
+def test_a_stored_base_that_today_s_version_refuses_is_not_counted(store: Store, tmp_path: Path) -> None:
+    refused = SweepSpec.model_validate(sweeps.SPEC | {"training": {"no_longer_known": 1}})
+    old = store.create_sweep(sweeps.make_sweep(refused), [], [])
+    store.put_report(old.id, "digest", {"verdict": b'{"outcome": "BETTER"}'})
+    assert store.answered(new_id("swp"))[0][0] == old.id
+    claimed = store.claim("test", 3600)
+    assert claimed is not None
+    store.set_sweep_state(Fence(old.id, claimed.epoch), SweepState.RUNNING)
+    assert found(store, tmp_path, reported(store)) == {}
