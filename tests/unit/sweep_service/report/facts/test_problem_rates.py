@@ -137,7 +137,7 @@ def test_other_counts_are_other_inputs() -> None:
 
 
 def lucky(inputs: ReportInputs, names: tuple[str, ...], luck: int) -> ReportInputs:
-    """The same sweep in halves, where each config has `luck` more of 20 samples right on every fifth problem, each on others."""
+    """The same sweep in halves, where each config has `luck` more of 20 samples right on a fifth of the problems."""
     numbers = {config.id: config.number for config in inputs.configs}
     counts = [
         ProblemCounts(
