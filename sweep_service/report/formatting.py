@@ -55,3 +55,10 @@ def _digits_of(value: float) -> int:
 def count(n: int, noun: str, plural: str | None = None) -> str:
     """Write a count with its noun, like `1 seed` or `4 seeds`."""
     return f"{n} {noun if n == 1 else plural or noun + 's'}"
+
+
+def duration(hours: float) -> str:
+    """Write a time with three digits in the largest unit of which it is at least one: `35.3 s`, `12 min`, `240 h`."""
+    seconds = 3600 * hours
+    value, unit = (hours, "h") if hours >= 1 else (seconds / 60, "min") if seconds >= 60 else (seconds, "s")
+    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"

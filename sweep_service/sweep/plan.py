@@ -23,6 +23,7 @@ from sweep_service.sweep.budget import (
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
 from sweep_service.sweep.labels import params_texts, telling_params
 from sweep_service.sweep.matched_baselines import matched_count, matched_training, rough_count
+from sweep_service.sweep.problem_reach import problems_warning
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, content_id, setting
 from trainers.config import TrainingConfig, TransformersEngine
@@ -296,6 +297,8 @@ def make_plan(
     warnings = _warnings(spec, guessed=seconds_per_step is None and cost is None)
     if cost is not None and shapes(spec) > 1:
         warnings.append(_SCALED)
+    if measured and (too_few := problems_warning(spec, measured.figures.validation_problems)):
+        warnings.append(too_few)
     return SweepPlan(
         name=spec.name,
         spec_digest=spec.digest,

@@ -72,7 +72,7 @@ def test_a_figure_is_drawn_when_it_comes_near(page: bytes, visit: Open) -> None:
     drawn = opened.page.locator("[data-figure] .main-svg:first-child")
     before = drawn.count()
     opened.scroll_through()
-    expect(opened.page.locator("#figures-learning .main-svg").first).to_be_attached()
+    expect(opened.page.locator("#curves .main-svg").first).to_be_attached()
     assert before < drawn.count()
 
 
@@ -150,6 +150,7 @@ def test_the_data_can_be_saved(page: bytes, visit: Open, report: Report) -> None
 def test_the_config_can_be_copied(page: bytes, visit: Open, report: Report) -> None:
     opened = visit(page, permissions=["clipboard-read", "clipboard-write"])
     button = opened.page.locator("[data-copy=yaml]")
+    opened.page.locator("summary", has_text="best.yaml").click()
     button.click()
     expect(button).to_have_text("Copied")
     assert report.best is not None
@@ -158,7 +159,7 @@ def test_the_config_can_be_copied(page: bytes, visit: Open, report: Report) -> N
 
 def test_a_thousand_trials_are_shown_on_demand(visit: Open, report: Report) -> None:
     opened = visit(render_html(with_many_trials(report, 1000)), viewport={"width": 1280, "height": 800})
-    opened.page.locator("#trials > details > summary").click()
+    opened.page.locator("#trials > summary").click()
     shown = opened.page.locator("#trials tbody tr:visible")
     assert shown.count() == 200
     opened.page.locator("#warnings summary").click()

@@ -20,25 +20,32 @@ __all__ = ["ConfigStyle", "Figure", "Section", "config_styles", "sections"]
 
 Make = Callable[[Report, Mapping[str, ConfigStyle]], list[Figure]]
 
-_SECTIONS: Final[tuple[tuple[str, str, bool, tuple[Make, ...]], ...]] = (
-    ("entropy", "Entropy", True, (entropy_figures, driver_figures)),
+_SECTIONS: Final[tuple[tuple[str, str, tuple[Make, ...]], ...]] = (
+    ("curves", "Entropy and reward", (curve_figures("entropy", "eval/avg_at_k", "reward/mean"),)),
     (
-        "learning",
-        "Learning",
-        True,
+        "more",
+        "More curves",
         (
+            entropy_figures,
             curve_figures(
-                "eval/avg_at_k", "eval/reward_mean", "reward/mean", "eval/pass_at_k", "completion/length_mean"
+                "eval/reward_mean",
+                "completion/length_mean",
+                "clip_fraction/low",
+                "clip_fraction/high",
+                "ppo_kl",
+                "grad_norm",
             ),
-            pass_figures,
         ),
     ),
-    ("landscape", "Which values are good", True, (heatmap_figures, tradeoff_figures, benchmark_entropy_figures)),
-    ("tokens", "What the loss did with tokens", False, (region_figures,)),
-    ("search", "The search", False, (search_figures,)),
-    ("other", "More curves", False, (curve_figures("clip_fraction/low", "clip_fraction/high", "ppo_kl", "grad_norm"),)),
+    ("tokens", "What the loss did with tokens", (region_figures, driver_figures)),
+    ("passes", "pass@k: what more samples would find", (curve_figures("eval/pass_at_k"), pass_figures)),
+    (
+        "values",
+        "Which values are good",
+        (heatmap_figures, tradeoff_figures, benchmark_entropy_figures, search_figures),
+    ),
 )
-"""Id, title, whether it is open at first, and what makes its figures."""
+"""Id, title, and what makes its figures."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +54,13 @@ class Section:
 
     id: str
     title: str
-    open: bool
     figures: list[Figure]
 
 
 def sections(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Section]:
     """Return the sections that have a figure."""
     made = (
-        Section(id_, title, open_, [figure for make in makers for figure in make(report, styles)])
-        for id_, title, open_, makers in _SECTIONS
+        Section(id_, title, [figure for make in makers for figure in make(report, styles)])
+        for id_, title, makers in _SECTIONS
     )
     return [section for section in made if section.figures]

@@ -1,15 +1,9 @@
 """pass@k of the trained models on each benchmark, beside the model that they start from."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from sweep_service.report.figures.figure_style import ConfigStyle, Figure, legend, scatter, text
 from sweep_service.report.model import BenchmarkCell, BenchmarkRow, Report
-
-_NOTE: Final = (
-    "The chance that one of k completions is right, mean over seeds. Where the initial model's line is reached or "
-    "crossed at large k, training made right answers likelier without making more problems solvable."
-)
 
 
 def pass_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
@@ -27,7 +21,6 @@ def pass_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figu
                 {
                     "id": f"pass-at-k-{place}",
                     "title": f"pass@k on {column.benchmark}",
-                    "note": _NOTE,
                     "data": traces,
                     "layout": {
                         "xaxis": {"title": {"text": "k"}, "type": "log", "tickvals": sizes, "ticktext": sizes},

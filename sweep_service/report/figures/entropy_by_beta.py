@@ -1,4 +1,4 @@
-"""Policy entropy by beta: all configs in one figure, then a panel for each value of a second parameter."""
+"""Policy entropy by beta: a panel for each value of a second parameter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sweep_service.report.figures.figure_style import (
     scatter,
     text,
 )
-from sweep_service.report.figures.metric_curves import curve_figure, entropy_zones
+from sweep_service.report.figures.metric_curves import entropy_zones
 from sweep_service.report.figures.subplots import axes_of, axis, layout_axis, panels
 from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
 from sweep_service.sweep.labels import short_name, value_text
@@ -29,13 +29,11 @@ _MOST_KEYS: Final = 6
 """Largest number of values in the legend; of more values, only some are named."""
 
 
-def entropy_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """Draw policy entropy by beta: all configs in one figure, then small multiples."""
+def entropy_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[Figure]:
+    """Draw policy entropy by beta, as small multiples."""
     entropy = report.curves_of("entropy")
-    if entropy is None:
-        return []
-    small = _small_multiples(entropy, report)
-    return [curve_figure(entropy, report, styles) | {"wide": True}, *([small] if small else [])]
+    small = _small_multiples(entropy, report) if entropy else None
+    return [small] if small else []
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A metric over optimizer updates: thick means, thin seeds, the band of the mean."""
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Final
 
 from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
@@ -14,6 +15,8 @@ _BAND: Final = 0.16
 _BAND_OF_MANY: Final = 0.07
 _FEW: Final = 8
 """Opacity of a band; its opacity if more than `_FEW` configs are shown, so that bands overlap; and that number."""
+_UP_TO_ONE: Final = ("avg@k", "pass@k", "share of tokens")
+"""Units of metrics that no number above 1 can be."""
 
 
 def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigStyle]) -> Figure:
@@ -23,7 +26,10 @@ def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigSt
     by_number = sorted(metric.configs, key=lambda curve: rows[curve.config_id].number)
     lowest = min((value for curve in metric.configs for value in curve.mean if value is not None), default=0)
     opacity = _BAND if sum(style.shown for style in styles.values()) <= _FEW else _BAND_OF_MANY
-    bands = [_band_trace(curve, styles[curve.config_id], min(lowest, 0), opacity) for curve in by_number if curve.low]
+    most = 1.0 if unit in _UP_TO_ONE else inf
+    bands = [
+        _band_trace(curve, styles[curve.config_id], min(lowest, 0), most, opacity) for curve in by_number if curve.low
+    ]
     seeds = [_seeds_trace(curve, styles[curve.config_id]) for curve in by_number if curve.seeds]
     means = [_mean_trace(curve, rows[curve.config_id], styles[curve.config_id]) for curve in by_number]
     layout: Figure = {
@@ -60,13 +66,17 @@ def _seeds_trace(curve: ReportCurve, style: ConfigStyle) -> Figure:
     return scatter("lines", xs[:-1], ys[:-1], line=line, opacity=0.35, hoverinfo="skip", meta=meta)
 
 
-def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, opacity: float) -> Figure:
-    """Fill the area between the mean's bounds, a stretch at a time; `floor` is the least that the metric can be."""
+def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, most: float, opacity: float) -> Figure:
+    """Fill the area between the mean's bounds, a stretch at a time; the metric lies between `floor` and `most`."""
     xs: list[float | None] = []
     ys: list[float | None] = []
     for stretch in _stretches(curve):
         xs += [*(step for step, _, _ in stretch), *(step for step, _, _ in reversed(stretch)), None]
-        ys += [*(max(low, floor) for _, low, _ in stretch), *(high for _, _, high in reversed(stretch)), None]
+        ys += [
+            *(max(low, floor) for _, low, _ in stretch),
+            *(min(high, most) for _, _, high in reversed(stretch)),
+            None,
+        ]
     return scatter(
         "lines",
         xs[:-1],

@@ -1,9 +1,10 @@
 """Every seed as a dot, with lines to its pair."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Final
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, scatter, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text
 from sweep_service.report.formatting import count
 from sweep_service.report.model import ConfigRow, Report, StageResult
 from sweep_service.sweep.records import Role, Stage
@@ -14,12 +15,14 @@ _LABEL_WIDTH: Final = 20
 """Largest number of letters in a line of a label; a longer word is cut."""
 _MARGINS: Final = 84
 """Height in pixels of the x axis and of the room around the plot."""
-_ROW: Final = 38
+_ROW: Final = 32
 """Least height of a config's row in pixels."""
 _LINE: Final = 15
 """Height of a line of a label in pixels."""
 _APART: Final = 0.17
 """Distance of tune and confirm seeds from the middle of their config's row, in rows."""
+_FAR: Final = 4.0
+"""Number of widths of the best config's and the comparators' seeds by which a seed at the left edge lies below them."""
 
 
 def seed_figure(report: Report, styles: Mapping[str, ConfigStyle]) -> Figure | None:
@@ -27,11 +30,13 @@ def seed_figure(report: Report, styles: Mapping[str, ConfigStyle]) -> Figure | N
     rows = seed_rows(report)
     if not rows:
         return None
-    traces = _pair_lines(rows)
+    edge = _edge(report, rows)
+    traces = _pair_lines(rows, edge)
     for position, row in enumerate(rows):
         for stage, result, offset in ((Stage.TUNE, row.tune, -_APART), (Stage.CONFIRM, row.confirm, _APART)):
             if result:
-                traces += _dots(row, result, stage, position + (offset if row.confirm else 0), styles[row.id])
+                y = position + (offset if row.confirm else 0)
+                traces += _dots(row, result, stage, y, styles[row.id], edge)
     labels = [wrapped(row.label) for row in rows]
     layout: Figure = {
         "xaxis": {"title": {"text": "objective"}, "zeroline": False},
@@ -46,7 +51,7 @@ def seed_figure(report: Report, styles: Mapping[str, ConfigStyle]) -> Figure | N
         "hovermode": "closest",
     }
     height = _MARGINS + len(rows) * max(_ROW, 6 + _LINE * max(map(len, labels)))
-    figure: Figure = {"id": "seeds", "title": "Every seed", "note": _note(report, rows)}
+    figure: Figure = {"id": "seeds", "title": "Every seed", "note": _note(report, rows, edge)}
     return figure | {"data": traces, "layout": layout, "height": height, "wide": True}
 
 
@@ -81,19 +86,44 @@ def tune_rank(row: ConfigRow) -> tuple[float, int]:
     return (-row.tune.mean if row.tune else 0.0, row.number)
 
 
-def _note(report: Report, rows: Sequence[ConfigRow]) -> str:
+def _edge(report: Report, rows: Sequence[ConfigRow]) -> float:
+    """Return the objective below which seeds stand at the left edge, so that one bad config does not press the others
+    together; minus infinity if all have room.
+    """
+    best = report.best.config_id if report.best else None
+    central = [value for row in rows if row.id == best or Role.SPACE not in row.roles for value in _values(row)]
+    if not central:
+        return -inf
+    low, high = lower_fence(central), max(central)
+    values = [value for row in rows for value in _values(row)]
+    near = [value for value in values if value >= low - _FAR * (high - low)]
+    return min(near) - 0.08 * (max(near) - min(near)) if high > low and len(near) < len(values) else -inf
+
+
+def _values(row: ConfigRow) -> list[float]:
+    return [seed.value for stage in (row.tune, row.confirm) if stage for seed in stage.seeds]
+
+
+def _note(report: Report, rows: Sequence[ConfigRow], edge: float) -> str:
+    far = "" if edge == -inf else " A triangle at the left edge lies further left; the pointer shows its number."
     if any(row.confirm for row in rows):
-        return "Filled: confirm seeds, joined where they are the same seed. Rings: tune seeds. Bars: means."
+        return (
+            "A filled point is a run on a confirm seed, a ring one on a tune seed. Grey lines join the runs on the "
+            f"same confirm seed; a bar marks a mean.{far}"
+        )
     left = sum(1 for row in report.configs if row.tune) - len(rows)
     shown = f" {count(left, 'config')} with a lower tune mean left out." if left else ""
-    return f"Rings: tune seeds, which also chose the best; nothing was confirmed. Bars: means.{shown}"
+    return (
+        "A ring is a run on a tune seed; these seeds also chose the best, and nothing was confirmed. A bar marks a "
+        f"mean.{shown}{far}"
+    )
 
 
-def _pair_lines(rows: Sequence[ConfigRow]) -> list[Figure]:
+def _pair_lines(rows: Sequence[ConfigRow], edge: float) -> list[Figure]:
     paths: dict[int, list[tuple[float, float]]] = {}
     for position, row in enumerate(rows):
         for seed in row.confirm.seeds if row.confirm else []:
-            paths.setdefault(seed.seed, []).append((seed.value, position + _APART))
+            paths.setdefault(seed.seed, []).append((max(seed.value, edge), position + _APART))
     xs: list[float | None] = []
     ys: list[float | None] = []
     for _, path in sorted(paths.items()):
@@ -103,16 +133,24 @@ def _pair_lines(rows: Sequence[ConfigRow]) -> list[Figure]:
     return [scatter("lines", xs[:-1], ys[:-1], hoverinfo="skip", line=line, opacity=0.5)] if xs else []
 
 
-def _dots(row: ConfigRow, result: StageResult, stage: Stage, y: float, style: ConfigStyle) -> list[Figure]:
-    confirm = stage is Stage.CONFIRM
+def _dots(row: ConfigRow, result: StageResult, stage: Stage, y: float, style: ConfigStyle, edge: float) -> list[Figure]:
+    symbol = "circle" if stage is Stage.CONFIRM else "circle-open"
+    values = [seed.value for seed in result.seeds]
     dots = scatter(
         "markers",
-        [seed.value for seed in result.seeds],
-        [y] * len(result.seeds),
-        marker={"color": style.colour, "size": 9, "symbol": "circle" if confirm else "circle-open", "opacity": 0.9},
+        [max(value, edge) for value in values],
+        [y] * len(values),
+        marker={
+            "color": style.colour,
+            "size": 9,
+            "symbol": [symbol if value >= edge else symbol.replace("circle", "triangle-left") for value in values],
+            "opacity": 0.9,
+        },
         text=text(row.label),
-        customdata=[seed.seed for seed in result.seeds],
-        hovertemplate=f"%{{text}}<br>{stage} seed %{{customdata}}: %{{x:.3f}}<extra></extra>",
+        customdata=[[seed.seed, seed.value] for seed in result.seeds],
+        hovertemplate=f"%{{text}}<br>{stage} seed %{{customdata[0]}}: %{{customdata[1]:.3f}}<extra></extra>",
     )
-    line = {"color": style.colour, "width": 3 if confirm else 1.5}
+    if result.mean < edge:
+        return [dots]
+    line = {"color": style.colour, "width": 3 if stage is Stage.CONFIRM else 1.5}
     return [dots, scatter("lines", [result.mean, result.mean], [y - 0.15, y + 0.15], line=line, hoverinfo="skip")]

@@ -6,6 +6,7 @@ from typing import Any, Final
 from sweep_service.report.figures.figure_style import ENTROPY_KEPT, ConfigStyle, Figure, lower_fence, scatter, text
 from sweep_service.report.figures.point_names import NamedPoint, point_names
 from sweep_service.report.model import ConfigRow, Report, TradeoffPoint
+from sweep_service.report.parts.tradeoff import best_of_both
 from sweep_service.sweep.records import Role
 
 _MOST_NAMED: Final = 8
@@ -16,9 +17,9 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     if not report.tradeoff:
         return []
     rows = {row.id: row for row in report.configs}
-    points = sorted(report.tradeoff, key=lambda point: (point.on_front, -rows[point.config_id].number))
+    points = sorted(_with_front(report), key=lambda point: (point.on_front, -rows[point.config_id].number))
     objectives = [point.objective for point in points]
-    lowest = lower_fence(objectives)
+    lowest = lower_fence([point.objective for point in points if not rows[point.config_id].collapsed] or objectives)
     edge = _edge([point for point in points if point.objective >= lowest])
     front = sorted((point for point in points if point.on_front), key=lambda point: point.entropy_kept)
     stairs = {"color": "@muted", "width": 1.5, "dash": "dot", "shape": "vh"}
@@ -29,8 +30,9 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     traces += _labels(_named(points, rows, styles), points, rows, edge)
     note = (
         "Up: better; right: more of the entropy kept. Dotted: the Pareto front, of configs that no other beats in one "
-        "and equals in the other; the rest is faint. Means over confirm seeds where there are any, else over tune "
-        "seeds; crosses: their 95 % intervals, none for an objective on tune seeds, since they chose the best."
+        "and equals in the other, without those that collapsed in a trial; the rest is faint. Means over confirm "
+        "seeds where there are any, else over tune seeds; crosses: their 95 % intervals, none for an objective on "
+        "tune seeds, since they chose the best."
     )
     if min(objectives) < lowest:
         note += " Triangles at the lower edge: far below."
@@ -41,6 +43,13 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     }
     title = "Objective against the entropy kept"
     return [{"id": "tradeoff", "title": title, "note": note, "data": traces, "layout": layout, "height": 380}]
+
+
+def _with_front(report: Report) -> list[TradeoffPoint]:
+    """Return the points with the front of those that never collapsed, since a ruined policy may have much entropy."""
+    collapsed = {row.id for row in report.configs if row.collapsed}
+    front = best_of_both([point for point in report.tradeoff if point.config_id not in collapsed])
+    return [point.model_copy(update={"on_front": point.config_id in front}) for point in report.tradeoff]
 
 
 def _scatter(mode: str, points: Sequence[TradeoffPoint], lowest: float, **settings: Any) -> Figure:

@@ -37,7 +37,9 @@ def next_purchase(
     comparison = verdict.comparison
     if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
-    return _more_seeds(comparison, rows, arms, _Ask(sweep.id, relevant, confidence_of(looks + 1)))
+    ask = _Ask(sweep.id, relevant, confidence_of(looks + 1))
+    purchase = _more_seeds(comparison, rows, arms, ask)
+    return purchase.model_copy(update={"text": purchase.text + _too_few_problems(comparison, ask)})
 
 
 class _Ask(NamedTuple):
@@ -84,6 +86,22 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
         text += f"confirmed configs: sweeps extend {ask.sweep_id} --confirm-seeds {more}"
     return Purchase(
         text=text, config_ids=ids, more_seeds=more, difference=relevant, power=reached, power_range=[low, high]
+    )
+
+
+def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
+    """Say so where EQUIVALENT takes more validation problems, whatever the number of seeds; else the text is empty."""
+    if not comparison.problem_error or comparison.num_problems is None:
+        return ""
+    parts = ErrorParts(0.0, comparison.df or 1, comparison.problem_error, comparison.problem_df or 1)
+    width = parts.lower_width(comparison.family, confidence=ask.confidence)
+    if width <= ask.relevant:
+        return ""
+    needed = math.ceil(comparison.num_problems * (width / ask.relevant) ** 2)
+    return (
+        f" No number of seeds can show EQUIVALENT within {ask.relevant:g} on these "
+        f"{count(comparison.num_problems, 'validation problem')}: by the spread of the problems so far, that takes "
+        f"about {needed}."
     )
 
 

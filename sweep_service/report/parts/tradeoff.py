@@ -1,5 +1,6 @@
 """Objective against retained entropy."""
 
+from collections.abc import Sequence
 from itertools import groupby
 from statistics import fmean
 
@@ -13,7 +14,7 @@ def tradeoff(facts: Facts) -> list[TradeoffPoint]:
     """Return every config with a result, by number; both coordinates are of confirm trials, or of tune trials."""
     kept = kept_by_stage(facts)
     points = [point for row in facts.rows.values() if (point := _point(row, kept)) is not None]
-    front = _front(points)
+    front = best_of_both(points)
     return [point.model_copy(update={"on_front": point.config_id in front}) for point in points]
 
 
@@ -45,7 +46,7 @@ def _point(row: ConfigRow, kept: dict[tuple[str, Stage], list[float]]) -> Tradeo
     )
 
 
-def _front(points: list[TradeoffPoint]) -> set[str]:
+def best_of_both(points: Sequence[TradeoffPoint]) -> set[str]:
     """Return the ids of the points that no other point beats in one coordinate without losing in the other."""
     front: set[str] = set()
     highest = float("-inf")

@@ -12,10 +12,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from sweep_service.report.figures import Figure, Section, config_styles, sections
+from sweep_service.report.figures import Figure, config_styles, sections
 from sweep_service.report.figures.figure_style import DASHES
 from sweep_service.report.figures.seed_dots import seed_figure
-from sweep_service.report.formatting import count, interval, number, signed
+from sweep_service.report.formatting import count, duration, interval, number, signed
 from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render import views
@@ -42,30 +42,36 @@ def render_html(report: Report) -> bytes:
     styles = config_styles(report)
     seeds, figures = seed_figure(report, styles), sections(report, styles)
     drawn = [*([seeds] if seeds else []), *(figure for section in figures for figure in section.figures)]
+    compared = views.compared(report)
+    ends = views.axis(compared, report.verdict.comparison)
     script = (_PAGE / "page.js").read_text()
     context = {
         "report": report,
         "styles": styles,
-        "contents": _contents(report, seeds, figures),
+        "exploring": _explores(report),
+        "contents": _contents(report),
         "sentence": views.sentence(report),
         "outcome_note": _OUTCOMES[report.verdict.outcome],
         "scale": _scale(report.verdict.comparison),
         "numbers": {trial.id: trial.number for trial in report.trials},
+        "column_notes": views.column_notes(report.benchmarks) if report.benchmarks else [],
         "column_names": views.column_names(report.benchmarks) if report.benchmarks else [],
         "entropy_kept": views.entropy_kept(report),
         "passes": views.passes(report.benchmarks) if report.benchmarks else [],
         "varied": views.varied(report),
         "reference": views.reference(report),
         "against": views.reference_name(report),
-        "confirm_deltas": views.deltas(report, Stage.CONFIRM),
         "tune_deltas": views.deltas(report, Stage.TUNE),
-        "forest": _forest(report.comparisons),
-        "forest_zero": views.place(0, *views.bounds(report.comparisons)),
+        "compared": compared,
+        "comparator": views.comparator_name(compared),
+        "marks": {id_: _marks(c.low, c.difference, c.high, *ends) for id_, c in compared.items()},
+        "zero": views.place(0, *ends),
+        "spread_text": views.spread_text(report),
         "budgets": views.budgets(report),
         "units": views.units(report),
         "effects": _effects(report.exploration),
         "seeds": seeds,
-        "sections": figures,
+        "sections": {section.id: section for section in figures},
         "legend": sorted(report.configs, key=lambda row: (not styles[row.id].shown, row.number)),
         "prompts": views.prompts(report.samples),
         "failures": views.failures(report),
@@ -98,6 +104,8 @@ def _environment() -> Environment:
         value_text=value_text,
         utc=_utc,
         amount=_amount,
+        duration=duration,
+        cell_note=views.cell_note,
         spread=_spread,
         missing_text=views.missing_text,
     )
@@ -131,28 +139,24 @@ def _spread(figures: Sequence[Figure]) -> list[tuple[Figure, bool]]:
     return list(zip(figures, wide, strict=True))
 
 
-def _contents(report: Report, seeds: Figure | None, figures: Sequence[Section]) -> list[tuple[str, str]]:
+def _contents(report: Report) -> list[tuple[str, str]]:
     """Return anchor and name of every part that the page has, in its order."""
-    exploring = report.exploration is not None or report.importance is not None
-    early = report.verdict.outcome is Outcome.EXPLORATORY
     parts = [
-        ("verdict", "Verdict", True),
-        ("benchmarks", "Benchmarks", report.benchmarks is not None),
+        ("configs", "Seeds and configs", True),
         ("warnings", f"Warnings {len(report.cautions)}", bool(report.cautions)),
-        ("exploration", "Parameters", exploring and early),
-        ("best", "Best config", report.best is not None),
-        ("configs", "Configs", True),
-        ("sure", "How sure", bool(report.comparisons or seeds)),
-        ("claims", "Claims", bool(report.claims)),
-        ("exploration", "Parameters", exploring and not early),
-        *((f"figures-{section.id}", section.title, section.open) for section in figures),
-        ("samples", "Samples", bool(report.samples)),
-        ("failures", "Failures", bool(views.failures(report))),
-        ("trials", "Trials", True),
-        ("method", "Method", True),
-        ("data", "Data", True),
+        ("exploration", "Parameters", _explores(report)),
+        ("curves", "Curves", bool(report.curves)),
+        ("benchmarks", "Benchmarks", report.benchmarks is not None),
+        ("best", "What to do next", report.best is not None),
+        ("details", "Details", True),
     ]
     return [(anchor, name) for anchor, name, there in parts if there]
+
+
+def _explores(report: Report) -> bool:
+    """Say whether what parameters do is the report's main part, because nothing was confirmed."""
+    known = report.exploration is not None or report.importance is not None
+    return known and report.verdict.outcome is Outcome.EXPLORATORY
 
 
 def _scale(comparison: Comparison | None) -> Places | None:
@@ -164,14 +168,8 @@ def _scale(comparison: Comparison | None) -> Places | None:
     return {name: views.place(value, -reach, reach, margin=0) for name, value in values.items()}
 
 
-def _forest(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, Places]]:
-    """Pair each comparison with its marks on an axis common to all."""
-    least, most = views.bounds(comparisons)
-    return [(c, _marks(c.low, c.difference, c.high, least, most)) for c in comparisons]
-
-
 def _marks(low: float | None, mean: float, high: float | None, least: float, most: float) -> Places:
-    """Place a mean and its interval between the ends of an axis; without an interval its ends lie at the mean."""
+    """Place a mean and its interval on an axis, which may end before them; without an interval they coincide."""
     values = {"low": mean if low is None else low, "mean": mean, "high": mean if high is None else high}
     return {name: views.place(value, least, most) for name, value in values.items()}
 

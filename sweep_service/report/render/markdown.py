@@ -45,16 +45,16 @@ def render_markdown(report: Report) -> bytes:
     parts = [
         *_head(report),
         *_verdict(report.verdict),
-        *_part("Benchmarks", _benchmarks(report, report.benchmarks) if report.benchmarks else []),
+        *_part("Every config", _configs(report)),
         *_part("Warnings", _cautions(report)),
         *(exploration if exploring else []),
-        *_part("Best config of the space", _best(report.best, halves=report.halves) if report.best else []),
-        *_part("How sure", _comparisons(report)),
-        *_part("What the CE-GPPO paper says, in this sweep", _claims(report.claims)),
+        *_part("Benchmarks", _benchmarks(report, report.benchmarks) if report.benchmarks else []),
+        *_part("What to do next", _best(report.best, halves=report.halves) if report.best else []),
+        *_part("Every comparison", _comparisons(report)),
         *([] if exploring else exploration),
-        *_part("Configs", _configs(report)),
+        *_part("What the CE-GPPO paper says, in this sweep", _claims(report.claims)),
         *_part("What the policies write", _samples(report)),
-        *_part("Failures", _failures(views.failures(report))),
+        *_part("Trials that went wrong", _failures(views.failures(report))),
         *_part("How this was computed", [bullets([plain(line) for line in report.method])]),
         _origin(report),
     ]
@@ -238,15 +238,7 @@ def _comparisons(report: Report) -> list[str]:
         for compared in report.comparisons
     ]
     header = ["config", "minus", "", "at equal steps, 95 %", *(f"at equal {unit}" for unit in units), "seeds"]
-    parts = [table(header, rows)]
-    spread = report.descriptive
-    if spread and spread.training_sd is not None:
-        of_it = f"; sampling at evaluations accounts for {number(spread.evaluation_se)} of it"
-        parts.append(
-            f"Training seeds spread the objective with a standard deviation of {number(spread.training_sd)}"
-            f"{of_it if spread.evaluation_se is not None else ''}."
-        )
-    return parts
+    return [table(header, rows)]
 
 
 def _difference(compared: Comparison | BudgetComparison | BenchmarkDifference | views.Delta | None) -> str:
@@ -271,12 +263,13 @@ def _claims(claims: Sequence[Claim]) -> list[str]:
 def _configs(report: Report) -> list[str]:
     if not report.configs:
         return ["No config has been tried."]
-    names, against = views.varied(report), views.reference_name(report)
-    confirm, tune = views.deltas(report, Stage.CONFIRM), views.deltas(report, Stage.TUNE)
+    names, tune = views.varied(report), views.deltas(report, Stage.TUNE)
+    compared = views.compared(report)
     header = [
         "config", *(plain(short_name(name)) for name in names),
-        "confirm mean, 95 %", *([f"Δ {against}"] if confirm else []), "sd", "n",
-        "tune mean", *([f"Δ {against}"] if tune else []), "n",
+        "confirm mean, 95 %", "sd over seeds", "n",
+        *([f"minus {views.comparator_name(compared)}, 95 %", ""] if compared else []),
+        "tune mean", *([f"minus {views.reference_name(report)}"] if tune else []), "n",
         "entropy", "reward peak → final", "collapsed",
     ]  # fmt: skip
     rows = [
@@ -284,9 +277,9 @@ def _configs(report: Report) -> list[str]:
             _name(row, report.best),
             *(_value(row, name) for name in names),
             " ".join(_stage(row.confirm)[:2]) if row.confirm else NOTHING,
-            *([_difference(confirm.get(row.id))] if confirm else []),
             number(row.confirm.sd) if row.confirm else NOTHING,
             str(row.confirm.n) if row.confirm else "0",
+            *(_compared(compared.get(row.id)) if compared else []),
             number(row.tune.mean) if row.tune else NOTHING,
             *([_difference(tune.get(row.id))] if tune else []),
             str(row.tune.n) if row.tune else "0",
@@ -297,7 +290,17 @@ def _configs(report: Report) -> list[str]:
         for row in report.configs[:_MOST_CONFIGS]
     ]
     more = len(report.configs) - _MOST_CONFIGS
-    return [table(header, rows), *([f"… and {count(more, 'more config')} in the JSON."] if more > 0 else [])]
+    spread = views.spread_text(report)
+    return [
+        table(header, rows),
+        *([f"… and {count(more, 'more config')} in the JSON."] if more > 0 else []),
+        *([spread] if spread else []),
+    ]
+
+
+def _compared(comparison: Comparison | None) -> list[str]:
+    """Write a config's difference and what it says."""
+    return [_difference(comparison), comparison.outcome if comparison else NOTHING]
 
 
 def _name(row: ConfigRow, best: BestConfig | None) -> str:

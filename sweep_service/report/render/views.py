@@ -1,10 +1,13 @@
 """Rows of the report joined for display, in one place so that HTML, Markdown and CSV agree."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Final
 
+from sweep_service.report.formatting import count, number
 from sweep_service.report.model import (
+    BenchmarkCell,
     BenchmarkRow,
     BenchmarkTable,
     BudgetComparison,
@@ -16,9 +19,12 @@ from sweep_service.report.model import (
     TrialRow,
     Unit,
 )
-from sweep_service.report.parts.comparators import COMMON
+from sweep_service.report.parts.comparators import COMMON, KINDS
 from sweep_service.sweep.labels import ROLE_NAMES
 from sweep_service.sweep.records import Role, Stage
+
+_REACH: Final = 3.0
+"""How many times as far from zero as the verdict's interval an axis of differences reaches."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,33 @@ def deltas(report: Report, stage: Stage) -> dict[str, Delta]:
     return by_config
 
 
+def compared(report: Report) -> dict[str, Comparison]:
+    """Return the comparison that stands beside each config, by config id: with a comparator like the verdict's."""
+    verdict = report.verdict.comparison
+    wanted = verdict.comparator_role if verdict else None
+    chosen: dict[str, Comparison] = {}
+    for comparison in sorted(report.comparisons, key=lambda c: c.comparator_role is not wanted):
+        chosen.setdefault(comparison.config_id, comparison)
+    return chosen
+
+
+def comparator_name(compared: Mapping[str, Comparison]) -> str:
+    """Name the comparator of all these comparisons, like `the baseline`; `a comparator` if they differ in it."""
+    kinds = {KINDS[comparison.comparator_role] for comparison in compared.values()}
+    return kinds.pop() if len(kinds) == 1 else "a comparator"
+
+
+def spread_text(report: Report) -> str:
+    """Say how much the runs of one config differ, and how much of that evaluations add; empty if it is not known."""
+    spread = report.descriptive
+    if spread is None or spread.training_sd is None:
+        return ""
+    text = f"The objective of one config's runs has a standard deviation of {number(spread.training_sd)} over seeds"
+    if spread.evaluation_se is not None:
+        text += f"; sampling completions at evaluations alone would give it one of {number(spread.evaluation_se)}"
+    return f"{text}."
+
+
 def budgets(report: Report) -> dict[tuple[str, str], dict[Unit, BudgetComparison]]:
     """Return the difference at equal cost by config and comparator, then by unit."""
     by_pair: dict[tuple[str, str], dict[Unit, BudgetComparison]] = {}
@@ -94,6 +127,18 @@ def varied(report: Report) -> list[str]:
 def column_names(table: BenchmarkTable) -> list[str]:
     """Return the names of the columns of the table of benchmarks: benchmarks as in the catalog, and their mean."""
     return ["mean over benchmarks" if column.benchmark is None else column.benchmark for column in table.columns]
+
+
+def cell_note(cell: BenchmarkCell) -> str:
+    """Say from how many completions of how many problems a cell comes: `avg@16, 30 problems`."""
+    problems = count(cell.num_problems, "problem")
+    return problems if cell.k is None else f"avg@{cell.k}, {problems}"
+
+
+def column_notes(table: BenchmarkTable) -> list[str]:
+    """Return what `cell_note` says of all cells of each column; empty for a column whose cells differ in it."""
+    notes = [{cell_note(cell) for row in table.rows if (cell := row.cells[n])} for n in range(len(table.columns))]
+    return [note.pop() if len(note) == 1 else "" for note in notes]
 
 
 def entropy_kept(report: Report) -> dict[str, float | None]:
@@ -145,7 +190,17 @@ def place(value: float, low: float, high: float, margin: float = 4.0) -> float:
     return round(margin + (100 - 2 * margin) * (value - low) / span, 2)
 
 
-def bounds(comparisons: Sequence[Comparison]) -> tuple[float, float]:
-    """Return the range that shows every interval, every difference and zero."""
-    values = [value for c in comparisons for value in (c.low, c.high, c.difference) if value is not None]
-    return min([0.0, *values]), max([0.0, *values])
+def axis(comparisons: Mapping[str, Comparison], verdict: Comparison | None) -> tuple[float, float]:
+    """Return the ends of an axis for intervals and zero; a config that lost far does not stretch it.
+
+    It reaches at most `_REACH` times as far from zero as the verdict's interval; without one it has room for all.
+    """
+    shown = [value for c in comparisons.values() for value in _ends(c)]
+    reach = _REACH * max(map(abs, _ends(verdict))) if verdict and verdict.low is not None else 0.0
+    low, high = min([0.0, *shown]), max([0.0, *shown])
+    return (max(low, -reach), min(high, reach)) if reach else (low, high)
+
+
+def _ends(comparison: Comparison) -> list[float]:
+    values = (comparison.low, comparison.difference, comparison.high)
+    return [value for value in values if value is not None]

@@ -52,7 +52,7 @@
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: variable("font"), size: narrow ? 11 : 12.5, color: variable("ink") },
       hoverlabel: { bgcolor: variable("card"), bordercolor: variable("line"), font: { color: variable("ink") } },
-      margin: { l: 52, r: 12, t: 10, b: 44 }, dragmode: narrow ? false : "zoom",
+      margin: { l: 52, r: 12, t: 10, b: 44 }, dragmode: innerWidth > 860 ? "zoom" : false,
     };
   };
 
@@ -117,19 +117,18 @@
     body.append(...rows.map(([, row]) => row));
   };
   all("[data-sort]").forEach((head) => head.firstElementChild.addEventListener("click", () => sortBy(head)));
-  const showAll = (section) => {
-    all(".short", section).forEach((table) => table.classList.remove("short"));
-    all("[data-all]", section).forEach((button) => button.remove());
+  const showAll = (part) => {
+    all(".short", part).forEach((table) => table.classList.remove("short"));
+    all("[data-all]", part).forEach((button) => button.remove());
   };
-  all("[data-all]").forEach((button) => button.addEventListener("click", () => showAll(button.closest("section"))));
+  all("[data-all]").forEach((button) => button.addEventListener("click", () => showAll(button.closest("details, section"))));
 
   // ---- Links into folded parts, and where in the page we are
   const openTarget = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
-    const folded = target.closest("details") ?? (target.tagName === "SECTION" ? target.querySelector(":scope > details") : null);
-    if (folded) folded.open = true;
-    if (target.matches(".short tr")) showAll(target.closest("section"));
+    for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+    if (target.matches(".short tr")) showAll(target.closest("details, section"));
     if (target.matches("tr")) target.scrollIntoView({ block: "center" });
   };
   addEventListener("hashchange", openTarget);

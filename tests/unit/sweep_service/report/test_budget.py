@@ -38,7 +38,8 @@ def test_hours_are_those_for_which_trials_held_their_gpus() -> None:
     assert told.trial_hours == pytest.approx(len(inputs.trials) * 20 / 3600)  # not the 22 s from start to end
     assert told.gpu_hours == pytest.approx(told.trial_hours * 2 + 0.25)
     assert told.max_gpu_hours == 1
-    assert "of 1.00 GPU-hours" in " ".join(render_html(build(inputs)).decode().split())
+    page = " ".join(render_html(build(inputs)).decode().split())
+    assert "that took 8.67 min together, 17.3 min on GPUs of at most 1 h" in page
 
 
 def test_hours_of_running_trials_count_too() -> None:

@@ -1,4 +1,4 @@
-from sweep_service.report.formatting import NOTHING, count, estimate, interval, number, signed
+from sweep_service.report.formatting import NOTHING, count, duration, estimate, interval, number, signed
 
 
 def test_differences_carry_their_sign_and_zero_none() -> None:
@@ -25,3 +25,8 @@ def test_no_bound_is_rounded_onto_zero_and_no_interval_onto_a_point() -> None:
     assert estimate(0.02, 0.0195, 0.0205) == "0.0200 [0.0195, 0.0205]"
     assert estimate(1e-12, -1e-13, 2e-12) == "0.000 [0.000, 0.000]"  # rounding of equal results
     assert interval(-0.0, 0.5) == "[0.000, 0.500]"
+
+
+def test_short_times_are_in_seconds_or_minutes() -> None:
+    hours = [0.0, 0.0098, 0.00981 / 60, 0.25, 1.0, 12.345, 1234.5]
+    assert [duration(value) for value in hours] == ["0 s", "35.3 s", "0.589 s", "15 min", "1 h", "12.3 h", "1234 h"]

@@ -9,8 +9,10 @@ from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.facts.problem_rates import problem_rates
 from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.model import Outcome
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
+from sweep_service.report.statistics.critical_values import lower_critical
 from sweep_service.sweep.records import Config, ProblemCounts, Stage, Trial, TrialState
 from tests.unit.sweep_service.report.report_sweeps import in_halves, succeed, sweep_inputs
 from trainers.evaluation.problem_parts import split_problems
@@ -132,3 +134,38 @@ def test_the_report_says_what_its_interval_counts() -> None:
 def test_other_counts_are_other_inputs() -> None:
     one, other = counted(sweep_inputs()), counted(sweep_inputs(), tuple(reversed(NAMES)))
     assert len({one.digest, other.digest, sweep_inputs().digest}) == 3
+
+
+def lucky(inputs: ReportInputs, names: tuple[str, ...], luck: int) -> ReportInputs:
+    """The same sweep in halves, where each config has `luck` more of 20 samples right on a fifth of the problems."""
+    numbers = {config.id: config.number for config in inputs.configs}
+    counts = [
+        ProblemCounts(
+            trial_id=trial.id,
+            step=240,
+            names=names,
+            judged=(20,) * len(names),
+            right=tuple(
+                8 + luck * (place % 5 == numbers[trial.config_id]) + trial.seed % 2 for place in range(len(names))
+            ),
+        )
+        for trial in inputs.trials
+    ]
+    return replace(in_halves(inputs), problem_counts=tuple(counts))
+
+
+def test_an_undecided_verdict_says_where_only_more_problems_can_show_equivalence() -> None:
+    inputs = sweep_inputs({"objective": {"relevant": 0.015}})
+    few, many = lucky(inputs, NAMES, 3), lucky(inputs, tuple(f"{n:04}" for n in range(2000)), 3)
+    found = build(few).verdict
+    assert found.outcome is Outcome.UNDECIDED
+    assert found.next is not None
+    assert "No number of seeds can show EQUIVALENT within 0.015 on these 10 validation problems" in found.next.text
+    needed = int(found.next.text.rsplit("about ", 1)[1].rstrip("."))
+    # of 10 differences four are ±0.15: an sd of 0.1; the next look's 97.5 % bound, of two configs at once
+    assert found.comparison is not None
+    assert found.comparison.problem_error == pytest.approx(0.1 / 10**0.5)
+    width = lower_critical(2, 9, confidence=0.975) * found.comparison.problem_error
+    assert needed == pytest.approx(10 * (width / 0.015) ** 2, abs=1)
+    enough = build(many).verdict
+    assert enough.next is None or "No number of seeds" not in enough.next.text

@@ -9,6 +9,7 @@ from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.entropy_by_beta import entropy_figures
 from sweep_service.report.figures.figure_style import NUM_COLOURS, Figure
+from sweep_service.report.figures.metric_curves import curve_figures
 from sweep_service.report.model import CurveSet, ReportCurve
 from tests.unit.sweep_service.report.report_figures import as_json, axes, with_parts
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
@@ -22,7 +23,8 @@ def report() -> Report:
 
 
 def figures(report: Report) -> dict[str, Figure]:
-    made = entropy_figures(report, config_styles(report))
+    styles = config_styles(report)
+    made = [*curve_figures("entropy")(report, styles), *entropy_figures(report, styles)]
     as_json(made)
     return {figure["id"]: figure for figure in made}
 

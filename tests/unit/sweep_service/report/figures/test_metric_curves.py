@@ -23,10 +23,24 @@ def test_metrics_are_drawn_in_the_order_named_as_far_as_they_are_there(report: R
     assert draw(report.model_copy(update={"curves": []}), config_styles(report)) == []
 
 
-def test_learning_shows_what_rises_together_and_the_length(report: Report) -> None:
-    learning = next(section for section in sections(report, config_styles(report)) if section.id == "learning")
-    ids = [figure["id"] for figure in learning.figures]
-    assert ids == ["eval/avg_at_k", "reward/mean", "eval/pass_at_k", "completion/length_mean"]
+def test_entropy_and_reward_come_first_and_pass_at_k_has_a_section_of_its_own(report: Report) -> None:
+    ids = {one.id: [figure["id"] for figure in one.figures] for one in sections(report, config_styles(report))}
+    assert next(iter(ids)) == "curves"
+    assert ids["curves"] == ["entropy", "eval/avg_at_k", "reward/mean"]
+    assert ids["passes"] == ["eval/pass_at_k"]
+    assert "completion/length_mean" in ids["more"]
+    assert "entropy-drivers" in ids["tokens"]
+
+
+def test_no_band_of_a_share_rises_above_1(report: Report) -> None:
+    for key, most in (("eval/pass_at_k", 1), ("eval/avg_at_k", 1), ("reward/mean", 1.5)):
+        found = report.curves_of(key)
+        assert found is not None
+        size = len(found.configs[0].steps)
+        wide = found.configs[0].model_copy(update={"low": [0.5] * size, "high": [1.5] * size})
+        changed = report.model_copy(update={"curves": [found.model_copy(update={"configs": [wide]})]})
+        (figure,) = curve_figures(key)(changed, config_styles(report))
+        assert max(figure["data"][0]["y"]) == most
 
 
 def test_user_text_is_escaped(report: Report) -> None:

@@ -8,6 +8,7 @@ from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.seed_dots import MOST_ROWS, seed_figure, wrapped
+from sweep_service.report.model import ConfigRow
 from sweep_service.sweep.records import Role
 from tests.unit.sweep_service.report.figure_checks import check, hostile
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
@@ -54,6 +55,27 @@ def test_a_line_joins_the_same_confirm_seed(report: Report) -> None:
     first = line["x"][: line["x"].index(None)]
     wanted = {seed.value for row in confirmed if row.confirm for seed in row.confirm.seeds if seed.seed == 10}
     assert set(first) == wanted
+
+
+def test_a_config_far_below_stands_at_the_edge_and_does_not_stretch_the_axis(report: Report) -> None:
+    assert not [trace for trace in _figure(report)["data"] if "triangle-left" in str(trace)]
+    assert "triangle" not in _figure(report)["note"]
+    loser = next(
+        row for row in report.configs if row.confirm and row.roles == [Role.SPACE] and not _is_best(row, report)
+    )
+    assert loser.confirm is not None
+    low = [seed.model_copy(update={"value": 0.01}) for seed in loser.confirm.seeds]
+    confirm = loser.confirm.model_copy(update={"seeds": low, "mean": 0.01})
+    rows = [row.model_copy(update={"confirm": confirm}) if row.id == loser.id else row for row in report.configs]
+    figure = _figure(report.model_copy(update={"configs": rows}))
+    assert min(x for trace in figure["data"] for x in trace["x"] if x is not None) > 0.6
+    (far,) = [trace for trace in figure["data"] if "triangle-left" in trace.get("marker", {}).get("symbol", [])]
+    assert far["customdata"] == [[seed, 0.01] for seed in (10, 11, 12, 13)]
+    assert "triangle" in figure["note"]
+
+
+def _is_best(row: ConfigRow, report: Report) -> bool:
+    return report.best is not None and report.best.config_id == row.id
 
 
 def test_user_text_is_escaped(report: Report) -> None:

@@ -336,7 +336,7 @@ def test_page_markdown_and_json_show_the_table() -> None:
         assert found.sentence in rendering.replace("\\", "")
         assert f"[{difference.low:+.3f}, {difference.high:+.3f}]" in rendering.replace("\\", "")
         assert all(name in rendering for name in (*NAMES, "mean over benchmarks", "pass@16"))
-    section = page[page.index('id="benchmarks"') : page.index('id="warnings"')]
+    section = page[page.index('<section id="benchmarks"') : page.index('<section class="best"')]
     assert section.count(">highest<") == len(found.columns)
     assert faults(json.loads(report_json(report))) == []
 
@@ -344,7 +344,7 @@ def test_page_markdown_and_json_show_the_table() -> None:
 def test_no_winner_is_marked_where_nothing_is_shown() -> None:
     report = build(measured_inputs(no_gain, draw=1))
     page = render_html(report).decode()
-    section = page[page.index('id="benchmarks"') : page.index('id="warnings"')]
+    section = page[page.index('<section id="benchmarks"') : page.index('<section class="best"')]
     assert ">highest<" not in section
     assert ">shown<" not in section
     table_text = render_markdown(report).decode().partition("## Benchmarks")[2].partition("## ")[0]

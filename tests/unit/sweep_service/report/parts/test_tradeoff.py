@@ -4,7 +4,7 @@ import pytest
 
 from sweep_service.report.build import _facts
 from sweep_service.report.model import TradeoffPoint
-from sweep_service.report.parts.tradeoff import _front, tradeoff
+from sweep_service.report.parts.tradeoff import best_of_both, tradeoff
 from sweep_service.report.statistics.differences import mean_interval
 from sweep_service.sweep.records import Config, Trial, TrialState
 from tests.unit.sweep_service.report.report_points import tuned
@@ -46,7 +46,7 @@ def test_the_front_is_what_nothing_beats() -> None:
         point("as much entropy, worse", 0.6, 0.5),
         point("most entropy", 0.1, 0.9),
     ]
-    assert _front(points) == {"best", "trade", "its twin", "most entropy"}
+    assert best_of_both(points) == {"best", "trade", "its twin", "most entropy"}
 
 
 def test_trials_that_failed_or_have_no_entropy_are_left_out() -> None:

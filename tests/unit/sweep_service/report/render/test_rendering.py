@@ -13,13 +13,22 @@ import pytest
 
 from sweep_service.report import Report
 from sweep_service.report.build import build
+from sweep_service.report.formatting import interval, signed
 from sweep_service.report.model import Importance, Outcome
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render.csv import Table, inert, render_csv
 from sweep_service.report.render.embedding import embedded
-from sweep_service.report.render.html import _scale, render_html
+from sweep_service.report.render.html import _contents, _scale, render_html
 from sweep_service.report.render.markdown import render_markdown
-from sweep_service.report.render.views import deltas, reference, reference_name
+from sweep_service.report.render.views import (
+    axis,
+    column_notes,
+    comparator_name,
+    compared,
+    deltas,
+    reference,
+    reference_name,
+)
 from sweep_service.sweep.records import Stage, SweepState
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 from tests.unit.sweep_service.report.report_parts import CANARIES, hostile_report, with_every_part
@@ -34,6 +43,9 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.scripts: list[tuple[dict[str, str | None], str]] = []
         self.texts: list[str] = []
+        self.open_texts: list[str] = []
+        """What is shown before anything is unfolded."""
+        self._folded = 0
         self._inside: dict[str, str | None] | None = None
         self._styling = False
         self.feed(page)
@@ -42,6 +54,10 @@ class Page(HTMLParser):
         self.elements.append((tag, dict(attrs)))
         self._inside = dict(attrs) if tag == "script" else None
         self._styling = tag == "style"
+        self._folded += tag == "details"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._folded -= tag == "details"
 
     def handle_data(self, data: str) -> None:
         if self._inside is not None:
@@ -49,6 +65,7 @@ class Page(HTMLParser):
             self._inside = None
         elif not self._styling:
             self.texts.append(data)
+            self.open_texts += [] if self._folded else [data]
 
 
 def unpacked(text: str) -> list[dict[str, Any]]:
@@ -242,7 +259,7 @@ def test_every_part_is_rendered_in_html_and_markdown(plain: Report) -> None:
         (attrs["href"] or "")[1:] for tag, attrs in page.elements if tag == "a" and attrs.get("href", "#")[:1] == "#"
     }
     assert jumps <= anchors
-    assert {"verdict", "warnings", "best", "configs", "sure", "claims", "exploration", "samples", "data"} <= anchors
+    assert {"verdict", "warnings", "best", "configs", "curves", "claims", "exploration", "samples", "data"} <= anchors
     shown, text = " ".join("".join(page.texts).split()), render_markdown(plain).decode()
     for rendering in (shown, text):
         for word in ("UNDECIDED", "+0.012", "[-0.046, +0.079]", "0.021", "sentence 4", "Why not the others"):
@@ -259,15 +276,111 @@ def test_importances_are_a_table_even_without_main_effects(plain: Report) -> Non
         assert "lr0.700.55beta0.200.45" in words
 
 
-def test_warnings_come_right_after_the_verdict_and_exploration_first_where_there_is_no_verdict(plain: Report) -> None:
+def test_seeds_and_configs_come_right_after_the_verdict_and_exploration_is_open_where_there_is_no_verdict(
+    plain: Report,
+) -> None:
     explored = plain.model_copy(update={"verdict": plain.verdict.model_copy(update={"outcome": Outcome.EXPLORATORY})})
     for report, order in (
-        (plain, ("verdict", "warnings", "best", "configs", "sure", "claims", "exploration", "samples", "method")),
-        (explored, ("verdict", "warnings", "exploration", "best", "configs")),
+        (plain, ("verdict", "configs", "warnings", "curves", "benchmarks", "best", "details", "exploration", "claims")),
+        (explored, ("verdict", "configs", "warnings", "exploration", "curves", "best", "details", "claims")),
     ):
         page = render_html(report).decode()
         places = [page.index(f'id="{name}"') for name in order]
         assert places == sorted(places)
+        assert page.index('id="figure-seeds"') < page.index("<table")
+        folded = "Main effects" not in "".join(Page(page).open_texts)
+        assert folded == (report is plain)
+    titles = re.findall(r"(?m)^## (.*)", render_markdown(plain).decode())
+    assert titles[:5] == ["Every config", "Warnings", "Benchmarks", "What to do next", "Every comparison"]
+
+
+def test_the_page_has_seven_entries_of_navigation_at_most(plain: Report) -> None:
+    explored = plain.model_copy(update={"verdict": plain.verdict.model_copy(update={"outcome": Outcome.EXPLORATORY})})
+    for report in (plain, explored):
+        assert len(_contents(report)) <= 7
+
+
+def test_what_few_readers_need_is_folded() -> None:
+    shown = "".join(Page(render_html(build(measured_inputs())).decode()).open_texts)
+    assert "Policy entropy" in shown
+    for title in ("What moved entropy", "Completion length", "Objective against the entropy kept", "pass@k on aime24"):
+        assert title not in shown
+
+
+def test_the_headline_stands_in_the_card_and_in_the_table_alone() -> None:
+    report = build(sweep_inputs(advantage=0.0512))
+    comparison = report.verdict.comparison
+    assert comparison is not None
+    shown = "".join(Page(render_html(report).decode()).open_texts)
+    assert shown.count(signed(comparison.difference)) == 3  # the sentence, its scale and the table
+    assert shown.count(interval(comparison.low, comparison.high, sign=True)) == 2
+
+
+def test_each_config_stands_beside_a_comparator_like_the_verdict_s(plain: Report) -> None:
+    verdict = plain.verdict.comparison
+    assert verdict is not None
+    assert len(plain.comparisons) > len(found := compared(plain))
+    assert found[verdict.config_id] == verdict
+    assert {comparison.comparator_role for comparison in found.values()} == {verdict.comparator_role}
+    assert comparator_name(found) == "the baseline"
+    other = next(c for c in plain.comparisons if c.comparator_role is not verdict.comparator_role)
+    assert comparator_name(found | {other.config_id: other}) == "a comparator"
+
+
+def test_one_loser_does_not_stretch_the_axis_of_intervals() -> None:
+    verdict = build(sweep_inputs()).verdict.comparison
+    assert verdict is not None
+    near = verdict.model_copy(update={"low": -0.03, "difference": 0.01, "high": 0.02})
+    loser = verdict.model_copy(update={"low": -0.7, "difference": -0.6, "high": -0.5})
+    assert axis({"a": near, "b": loser}, near) == (pytest.approx(-0.09), 0.02)
+    assert axis({"a": near, "b": loser}, None) == (-0.7, 0.02)
+    point = near.model_copy(update={"low": None, "high": None})
+    assert axis({"a": point, "b": loser}, point) == (-0.7, 0.01)
+    assert axis({}, None) == (0.0, 0.0)
+
+
+def test_an_interval_beyond_the_axis_ends_in_an_arrow() -> None:
+    report = build(sweep_inputs())
+    verdict = report.verdict.comparison
+    assert verdict is not None
+    far = {"low": -0.9, "difference": -0.8, "high": -0.7}
+    own = [c for c in report.comparisons if c.config_id == verdict.config_id]
+    far_ones = [c.model_copy(update=far) for c in report.comparisons if c not in own]
+    for comparisons, arrows in ((own, 0), ([*own, *far_ones], 1)):
+        page = render_html(report.model_copy(update={"comparisons": comparisons})).decode()
+        assert page.count('<i class="beyond">') == arrows
+
+
+def test_every_standard_deviation_says_of_what(plain: Report) -> None:
+    page, text = "".join(Page(render_html(plain).decode()).texts), render_markdown(plain).decode()
+    said = "one config's runs has a standard deviation of 0.021 over seeds; sampling completions at evaluations alone"
+    assert said in page
+    assert said in text
+    assert "Standard deviationover confirm seeds" in page
+    assert "| sd over seeds |" in text
+    assert ">sd<" not in render_html(plain).decode()
+
+
+def test_pass_at_k_is_one_section() -> None:
+    page = render_html(build(measured_inputs())).decode()
+    section = page[page.index('id="figures-passes"') :]
+    section = section[: section.index("</details>")]
+    for name in ("figure-eval/pass_at_k", "figure-pass-at-k-0", "figure-pass-at-k-1"):
+        assert f'id="{name}"' in section
+        assert page.count(f'id="{name}"') == 1
+    assert section.count("<table") == 2
+    assert 'id="figures-passes"' in render_html(build(sweep_inputs())).decode()  # the validation problems alone
+
+
+def test_a_column_of_benchmarks_says_once_what_all_its_cells_share() -> None:
+    table = build(measured_inputs()).benchmarks
+    assert table is not None
+    assert column_notes(table) == ["avg@16, 30 problems", "avg@16, 30 problems", "60 problems"]
+    first = table.rows[0]
+    assert first.cells[0] is not None
+    cells = [first.cells[0].model_copy(update={"num_problems": 29}), *first.cells[1:]]
+    rows = [first.model_copy(update={"cells": cells}), *table.rows[1:]]
+    assert column_notes(table.model_copy(update={"rows": rows}))[0] == ""
 
 
 def test_a_report_without_any_optional_part_renders() -> None:

@@ -1,0 +1,56 @@
+"""A plan says where no number of seeds can show EQUIVALENT, for want of validation problems."""
+
+import math
+from typing import Any
+
+import pytest
+
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.sweep.cost import Measured
+from sweep_service.sweep.plan import make_plan
+from sweep_service.sweep.problem_reach import problems_warning
+from sweep_service.sweep.spec import SweepSpec
+from tests.unit.sweep_service.sweep.test_cost import FIGURES, SPEC
+
+
+def spec(relevant: float = 0.02, confirm: dict[str, Any] | None = None, **changes: Any) -> SweepSpec:
+    seeds = {"tune": [0, 1], "confirm": {"seeds": [10, 11, 12]} | (confirm or {})}
+    return parse_spec(SPEC | {"seeds": seeds, "objective": {"relevant": relevant}} | changes)
+
+
+def test_192_problems_show_a_difference_of_two_hundredths_and_191_do_not() -> None:
+    # two configs with an sd of 0.1 each: 1.96 * 0.1 * sqrt(2 / n) is 0.02 at n = 192.1
+    same = spec(confirm={"problems": "same"})
+    assert problems_warning(same, 193) is None
+    said = problems_warning(same, 192)
+    assert said is not None
+    assert "confirm stage counts all of them" in said
+    assert said.endswith("EQUIVALENT within objective.relevant 0.02 takes about 193")
+
+
+def test_half_of_the_problems_measure_the_confirm_stage() -> None:
+    assert problems_warning(spec(), 2 * 193) is None
+    said = problems_warning(spec(), 20)
+    assert said is not None
+    assert "20 validation problems, of which the confirm stage counts half of them" in said
+    assert f"below ±{1.96 * 0.1 * math.sqrt(2 / 10):.2g};" in said
+    assert said.endswith("takes about 193 in that half")
+    few = problems_warning(spec(), 15)  # too few for halves
+    assert few is not None
+    assert "all of them" in few
+
+
+def test_a_larger_relevant_difference_takes_fewer_problems() -> None:
+    said = problems_warning(spec(relevant=0.05), 20)
+    assert said is not None
+    assert "takes about 31" in said
+
+
+@pytest.mark.parametrize("changes", [{"seeds": {"tune": [0]}}, {"objective": {"metric": "eval/reward_mean"}}])
+def test_without_a_confirm_stage_or_right_answers_nothing_is_said(changes: Any) -> None:
+    assert problems_warning(spec(**changes), 4) is None
+
+
+def test_a_plan_with_a_probe_knows_the_number_of_problems() -> None:
+    assert problems_warning(spec(), 10) in make_plan(spec(), None, Measured(FIGURES, 0.0)).warnings
+    assert not any("EQUIVALENT" in text for text in make_plan(spec(), None).warnings)
