@@ -319,11 +319,11 @@ def test_failed_trials_that_cannot_be_tried_again_are_told_why(visitor: httpx.Cl
     for trial in served.store.list_trials(sweep_id):
         attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
         served.store.finish_attempt(fence, attempt, Ending.TIMED_OUT, "it took too long", 0, 4.0)
-    assert "began 0 s ago" in visitor.get(f"/sweeps/{sweep_id}").text
+    assert re.search(r"began \d+ s ago", visitor.get(f"/sweeps/{sweep_id}").text)
     finish(served.store, fence, SweepState.FAILED)
     page = visitor.get(f"/sweeps/{sweep_id}").text
     assert "Try the failed trials again" in page
-    assert "Failed after 0 s" in page
+    assert re.search(r"Failed after \d+ s", page)
     assert "<b>100 %</b>" not in page
     answer = visitor.post(f"/sweeps/{sweep_id}/retry")
     assert answer.status_code == 409
@@ -392,7 +392,7 @@ def test_a_page_counts_the_trials_that_a_sweep_was_given_while_it_is_looked_at(
     served.service.extend(sweep_id, {"space": {"loss.beta1": [0, 0.5, 0.75, 1]}})
     page = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
     assert "of 10 trials, 2 of them yet to be chosen</span>" in page
-    assert "by the report from before the sweep went on, 0 s old; a new one comes at its end" in page
+    assert re.search(r"by the report from before the sweep went on, \d+ s old; a new one comes at its end", page)
     assert "Leads so far:" in page
 
 
