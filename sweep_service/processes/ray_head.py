@@ -40,6 +40,8 @@ def head_environment(token_file: Path, free_port: int) -> dict[str, str]:
         "DASHBOARD_METRIC_PORT": str(free_port),
         "RAY_START_HOOK": f"{__name__}.without_client_server",
         "RAY_enable_metrics_collection": "0",
+        # it would kill actors, whoever uses the memory; Linux kills who does, and then a trial's message says so
+        "RAY_memory_monitor_refresh_ms": "0",
     }
 
 

@@ -87,13 +87,14 @@ class ProbeStage:
             while not self._machine.is_over and not self._wishes.interruption:
                 self._lease.beat()
                 time.sleep(_WAIT_S)
-        return self._judge(sweep, probe)
+        return self._judge(probe)
 
     def _await_turn(self, sweep: Sweep) -> bool:
         """Wait until other sweeps leave a slot to this one; return whether they do before the user interrupts it."""
         part = Part.of(sweep.spec.resources)
         while not self._wishes.interruption:
-            if is_turn_of(sweep.id, self._store.wait_in_turn(self._fence, part), self._nodes()):
+            nodes = self._nodes()
+            if is_turn_of(sweep.id, self._store.wait_in_turn(self._fence, part, part.slots(nodes)), nodes):
                 break
             self._lease.beat()
             time.sleep(_WAIT_S)
@@ -115,14 +116,14 @@ class ProbeStage:
             self._store.reuse_probe(self._fence, other)
         return other
 
-    def _judge(self, sweep: Sweep, probe: CostProbe) -> SweepEnd | None:
-        figures = measured(probe)
+    def _judge(self, probe: CostProbe) -> SweepEnd | None:
+        sweep, figures = self._store.get_sweep(self._fence.sweep_id), measured(probe)  # it may have been extended
         if figures is None:
             return SweepEnd(SweepState.FAILED, f"the probe failed: {probe.message}")
         cost = make_plan(sweep.spec, None, figures).cost
         assert cost is not None
         if message := above_budget(sweep.spec, cost, self._store.spent(sweep.id).probe_gpu_hours):
-            return SweepEnd(SweepState.FAILED, message)
+            return SweepEnd(SweepState.FAILED, message, sweep.generation)
         if sweep.spec.only_probes:
             unit = "GPU-hours" if sweep.spec.resources.gpus else "CPU-hours"
             hours = f"a trial takes up to {_span(cost.trial_hours)}, the sweep up to {cost.hours:.2g} {unit}"

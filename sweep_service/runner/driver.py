@@ -3,17 +3,17 @@
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, TuneConfig
 
-from sweep_service.runner.cluster import Slots, connect, demanded
+from sweep_service.runner.cluster import Slots, connect
 from sweep_service.runner.cost_probe import ProbeStage, SweepEnd
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import Ledger, Nothing
 from sweep_service.runner.leftovers import remove_unneeded
+from sweep_service.runner.node_wait import NodeWait
 from sweep_service.runner.recovery import recover
 from sweep_service.runner.searcher import StoreCallback, StoreSearcher, WishScheduler
 from sweep_service.runner.trainer_process import Job
@@ -24,7 +24,6 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Sweep, SweepState
-from sweep_service.sweep.spec import Resources
 
 
 def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> None:
@@ -60,11 +59,8 @@ def _run_trials(
     store.say_what_delays(fence, None)  # the worker, or an earlier runner, may have
     if raylet is not None:
         lease.watch(raylet)
-    needs = [
-        *([] if sweep.has_trained else [Need("a trial", spec.resources, "/resources", lambda: slots.fit(1, 0))]),
-        *([Need.of_evaluation(sweep, lambda: slots.fit(0, 1))] if sweep.benchmarks else []),
-    ]
-    if unmet := _unmet(needs, store, fence, sweep, lease, wishes):
+    node_wait = NodeWait(store, fence, lease, wishes, slots.nodes)
+    if unmet := node_wait.run():
         return unmet
     if wishes.interruption:
         return None
@@ -81,7 +77,7 @@ def _run_trials(
         lease.beat()
         if nothing is None:
             _run_tune(sweep, fence, settings, ledger, lease, wishes)
-        elif unmet := _unmet(needs, store, fence, sweep, lease, wishes):  # a node may have gone meanwhile
+        elif unmet := node_wait.run():  # a node may have gone meanwhile
             return unmet
         else:
             time.sleep(ASK_EVERY_S)
@@ -89,61 +85,6 @@ def _run_trials(
         return None
     state = SweepState.FINALIZING if ledger.given_up is None else SweepState.FAILED
     return SweepEnd(state, ledger.given_up, ledger.generation)
-
-
-class Need(NamedTuple):
-    """Room that a sweep needs on some node before it begins."""
-
-    work: str
-    """What needs it, in words."""
-    resources: Resources
-    field: str
-    """Place in the spec of these resources."""
-    is_met: Callable[[], bool]
-
-    @classmethod
-    def of_evaluation(cls, sweep: Sweep, is_met: Callable[[], bool]) -> Self:
-        """Return the need of an evaluation."""
-        field = "/benchmarks/resources" if sweep.spec.benchmarks else "/resources"
-        return cls("an evaluation", sweep.spec.evaluation_resources, field, is_met)
-
-    @property
-    def asked(self) -> str:
-        """The need in words, and that nothing meets it."""
-        needed = f"{self.resources.cpus:g} CPUs and {self.resources.gpus:g} GPUs"
-        return f"{self.work} asks for {needed}, which no node of the Ray cluster has"
-
-    @property
-    def unmet(self) -> SweepEnd:
-        """The end of a sweep that has waited for as long as it may."""
-        remedy = f"lower {self.field}, add such a node, or raise /budget/max_wait_hours"
-        return SweepEnd(SweepState.FAILED, f"{self.asked}; {remedy}")
-
-    def wait(self, store: Store, fence: Fence, sweep: Sweep, lease: Lease, wishes: Wishes) -> bool:
-        """Wait until a node has this room, as long as the spec says; return whether one has.
-
-        The sweep says meanwhile what it waits for, and an autoscaler sees it.
-        """
-        if self.is_met():
-            return True
-        hours = sweep.spec.budget.max_wait_hours
-        deadline = time.monotonic() + (float("inf") if hours is None else 3600 * hours)
-        store.say_what_delays(fence, f"{self.asked}; the sweep begins as soon as one does")
-        with demanded(self.resources):
-            while not self.is_met() and time.monotonic() < deadline and not wishes.interruption:
-                lease.beat()
-                time.sleep(0.5)
-        store.say_what_delays(fence, None)
-        return self.is_met()
-
-
-def _unmet(
-    needs: Sequence[Need], store: Store, fence: Fence, sweep: Sweep, lease: Lease, wishes: Wishes
-) -> SweepEnd | None:
-    """Wait until the cluster has room for each of these; return the sweep's end if it may wait no longer."""
-    return next(
-        (n.unmet for n in needs if not n.wait(store, fence, sweep, lease, wishes) and not wishes.interruption), None
-    )
 
 
 def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, lease: Lease, wishes: Wishes) -> None:

@@ -140,7 +140,8 @@ class Ledger:
         self._say_what_delays(self._turns.delay)
         if attempt is None:
             return Nothing.NOW
-        self._running[name] = RunningAttempt(attempt, work)
+        self._wishes.stops.pop(work.id, None)  # one that was heard before is over: somebody has it tried again
+        self._running[name] = RunningAttempt(attempt, work, self._sweep.spec.budget.max_trial_hours)
         return self._job(work, attempt)
 
     def _next_work(self) -> Work | Nothing:
@@ -420,7 +421,7 @@ class Ledger:
             if ending is Ending.LOST and running.asked_at is not None and (halt := self._wishes.halt(running.work.id)):
                 ending, message = halt.ending, halt.message
             if ending is Ending.TIMED_OUT:
-                message = stopped_message(self._sweep.spec, self._store.get_work(attempt.trial_id))
+                ending, message = self._timed_out(running)
             self._finish(attempt, ending, message, more_held_s)
         else:
             if running.reported_at is not None:  # it held them until now, or longer than anyone can tell
@@ -435,6 +436,14 @@ class Ledger:
         self._wishes.yielding.pop(attempt.trial_id, None)
         self._idle_room = None
         self._free_models(running.work.trial_id if isinstance(running.work, Evaluation) else running.work.id)
+
+    def _timed_out(self, running: RunningAttempt) -> AttemptEnd:
+        """Return what becomes of an attempt that has used the time it had when it began: by now it may have more."""
+        spec, work = self._wishes.sweep.spec, self._store.get_work(running.work.id)
+        more_s = left_s(spec, work.held_s + running.held_s - running.stored_s)
+        if spec.budget.max_trial_hours != running.limit_hours and (more_s is None or more_s > 0):
+            return AttemptEnd(Ending.PAUSED, "it goes on: its limit was raised while it ran")
+        return AttemptEnd(Ending.TIMED_OUT, stopped_message(spec, work))
 
     def _finish(self, attempt: Attempt, ending: Ending, message: str | None, more_held_s: float) -> None:
         if ending is Ending.LOST:

@@ -22,6 +22,8 @@ class RunningAttempt:
     """The attempt, with the process of its trainer once that is known."""
     work: Work
     """The trial or evaluation as it was when it was handed out."""
+    limit_hours: float | None = None
+    """The hours that the spec gave each trial then; None for no limit."""
     held_s: float = 0.0
     """Seconds for which the attempt has held its resources, by its actor's last report."""
     stored_s: float = 0.0

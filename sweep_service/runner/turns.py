@@ -6,7 +6,7 @@ from typing import Final
 
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import Attempt
-from sweep_service.sweep.shares import Node, Part, Share, fit, has_to_yield, is_turn_of, waiting_text
+from sweep_service.sweep.shares import Node, Part, Share, fit, has_to_yield, is_turn_of, placeable, waiting_text
 
 ASK_EVERY_S: Final = 0.5
 SAY_AFTER_S: Final = 10.0
@@ -33,7 +33,6 @@ class Turns:
         self._since: float | None = None
         self.delay: str | None = None
         """What the sweep waits for, in words, once it has waited long."""
-        store.wait_in_turn(fence, None)  # an earlier runner may have left its wish
 
     @property
     def is_early(self) -> bool:
@@ -75,13 +74,15 @@ class Turns:
 
     def _wait(self, shares: Sequence[Share], nodes: Sequence[Node], *, alone: bool) -> None:
         now = self._asked_at = time.monotonic()
+        if all(share.sweep_id != self._fence.sweep_id for share in shares):
+            return  # its lease has run out: it is renewed in a moment, or this runner ends
         waited_s = now - self._since if self._since is not None and alone else 0.0
         self._since = now - waited_s
         if waited_s < SAY_AFTER_S:
             self.delay = None
         elif self.delay is None:  # said once, though those ahead change
             self.delay = waiting_text(self._fence.sweep_id, shares, nodes)
-        if waited_s >= GIVE_WAY_AFTER_S and self._is_ahead_of_unclaimed(shares):
+        if waited_s >= GIVE_WAY_AFTER_S and self._is_ahead_of_unclaimed(shares, nodes):
             self._store.wait_in_turn(self._fence, None)
             self._give_way()
 
@@ -109,7 +110,7 @@ class Turns:
         self._overdrawn_at = time.monotonic()
         return not fit([part for share in self._store.shares() for part in share.held], self.nodes())
 
-    def _is_ahead_of_unclaimed(self, shares: Sequence[Share]) -> bool:
+    def _is_ahead_of_unclaimed(self, shares: Sequence[Share], nodes: Sequence[Node]) -> bool:
         """Whether a sweep without a runner is delayed so much more that a start of one is worth it."""
         (own,) = (share for share in shares if share.sweep_id == self._fence.sweep_id)
-        return any(own.makes_room_for(other) for other in self._store.unclaimed())
+        return any(own.makes_room_for(other) for other in placeable(self._store.unclaimed(), nodes))

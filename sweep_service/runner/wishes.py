@@ -59,7 +59,7 @@ class Wishes:
         self._store, self._sweep_id = store, sweep_id
         self.sweep = store.get_sweep(sweep_id)
         """The sweep as it was at the last reading."""
-        self.stops: Mapping[str, bool] = {}
+        self.stops = dict[str, bool]()
         """The trials that the user wants stopped while the sweep goes on, and whether each one's result counts."""
         self.yielding = dict[str, str]()
         """The trials and evaluations that give their slots back while the sweep goes on, and what is said of each."""
@@ -76,7 +76,7 @@ class Wishes:
         if (present is None or present.save_within_s) and now - self._read_at > READ_EVERY_S:
             self._read_at = now
             self.sweep = self._store.get_sweep(self._sweep_id)
-            self.stops = self._store.stops(self._sweep_id)
+            self.stops = dict(self._store.stops(self._sweep_id))
             self._interruption = interruption_for(self.sweep) or present
         return self._interruption
 

@@ -36,7 +36,7 @@ class DeletionRows(Rows):
                 return earlier
             if earlier is not None and keep_report:
                 return earlier
-            row = one_sweep(connection, sweep_id)
+            row = one_sweep(connection, sweep_id, lock=earlier is None)  # nobody may give it more to do meanwhile
             state = SweepState(row["state"])
             if not state.is_over:
                 raise Conflict(

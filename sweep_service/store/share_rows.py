@@ -145,7 +145,7 @@ def _shares(connection: Connection, *, claimed: bool = True) -> list[Share]:
     )
     if not claimed:
         wanted &= s.desired_state == DesiredState.RUN.value
-    columns = s.id, s.name, s.spec_digest, s.waits_for, s.slots, s.asks_since, s.added_benchmarks
+    columns = s.id, s.name, s.spec_digest, s.waits_for, s.slots, s.asks_since, s.added_benchmarks, s.epoch
     sweeps = connection.execute(select(*columns).where(wanted).order_by(s.id)).all()
     works, done_s, probing = _works(connection, wanted), _done_s(connection, wanted), _probing(connection, wanted)
     shares = list[Share]()
@@ -164,7 +164,9 @@ def _shares(connection: Connection, *, claimed: bool = True) -> list[Share]:
                 asked_s=max(0.0, time.time() - sweep.asks_since),
                 done_s=done_s.get(sweep.id, 0.0),
                 left_s=_left_s(design, own, trains=not sweep.added_benchmarks),
-                slots=max(1, min(sweep.slots, design.max_parallel or sweep.slots)),
+                slots=max(1, min(sweep.slots, design.max_parallel or sweep.slots, design.trials)),
+                lacks_node=not sweep.slots,
+                claims=sweep.epoch,
             )
         )
     return shares
@@ -180,6 +182,7 @@ def _works(connection: Connection, of_sweeps: ColumnElement[bool]) -> Sequence[A
         measures.label("measures"),
         func.count().label("number"),
         func.count().filter(c.state == TrialState.RUNNING.value).label("running"),
+        func.count().filter(c.held_s > 0).label("begun"),
         func.sum(c.held_s).label("held_s"),
         func.sum(c.step).label("steps"),
         func.coalesce(func.sum(c.total_steps - c.step).filter(under_way), 0).label("steps_left"),
@@ -203,18 +206,23 @@ def _done_s(connection: Connection, of_sweeps: ColumnElement[bool]) -> dict[str,
 def _left_s(design: _Design, works: Sequence[Any], *, trains: bool) -> float | None:
     """Return for how many more seconds a sweep will hold parts, if updates and benchmarks take as long as so far.
 
-    Trials that it will need and does not have yet are counted, evaluations are not.
+    Trials that it will need and does not have yet are counted, evaluations are not. Before the first update a trial
+    takes as long as those that have begun have held their parts, at least.
     """
     left_s = 0.0
     for one in works:
-        steps_left = one.steps_left
+        steps_left, number = one.steps_left, one.number
         if trains and not one.measures:
-            steps_left += max(0, design.trials - one.number) * design.steps
-        if steps_left and not one.steps:
-            if not one.measures:
-                return None
-            continue  # nothing tells yet how long it takes
-        left_s += steps_left and one.held_s / one.steps * steps_left
+            number = max(number, design.trials)
+            steps_left += (number - one.number) * design.steps
+        if not steps_left:
+            continue
+        if one.steps:
+            left_s += one.held_s / one.steps * steps_left
+        elif one.begun:
+            left_s += one.held_s / one.begun * number - one.held_s
+        elif not one.measures:
+            return None
     return left_s
 
 

@@ -196,7 +196,8 @@ class SweepRows(Rows):
             if sweep_id is None:
                 return None
             lease = {"lease_until": now + lease_s, "lease_clock": clock, "lease_holder": holder}
-            connection.execute(update(t.sweeps).where(s.id == sweep_id).values(epoch=s.epoch + 1, **lease))
+            asked = {"waits_for": None}  # an earlier runner may have left its wish
+            connection.execute(update(t.sweeps).where(s.id == sweep_id).values(epoch=s.epoch + 1, **lease, **asked))
             append_event(connection, sweep_id, "sweep.claimed", {"holder": holder})
             return Sweep.model_validate(dict(one_sweep(connection, sweep_id)))
 

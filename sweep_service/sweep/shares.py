@@ -2,7 +2,7 @@
 
 Sweeps that have not begun go first, in the order in which they began to ask. Then the one goes first that is delayed
 most, compared with its own length: a small sweep becomes urgent soon, a large one surely. Who comes first and does not
-fit yet is waited for, so that no small trial overtakes a large one for ever.
+fit yet is waited for, so that no small trial overtakes a large one for ever. What fits no node comes last.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,6 +56,10 @@ class Share:
     """Seconds for which the rest of them will, as far as can be told; None before any has made an update."""
     slots: int = 1
     """Number of trials that could run at a time if it were alone."""
+    lacks_node: bool = False
+    """Whether no node had room for a trial of it when it last asked."""
+    claims: int = 0
+    """How often it has got a runner."""
 
     @property
     def has_begun(self) -> bool:
@@ -70,10 +74,11 @@ class Share:
         return (self.asked_s * self.slots + self.left_s) / (self.done_s + self.left_s)
 
     @property
-    def order(self) -> tuple[bool, float, int, str]:
-        """The key by which sweeps take turns."""
+    def order(self) -> tuple[int, bool, float, int, str]:
+        """The key by which sweeps take turns; those that lack a node look for one in turn."""
         urgency = -self.slowdown if self.has_begun else self.asks_since
-        return self.has_begun, urgency, len(self.held), self.sweep_id
+        last = 1 + self.claims if self.lacks_node else 0
+        return last, self.has_begun, urgency, len(self.held), self.sweep_id
 
     def makes_room_for(self, other: "Share") -> bool:
         """Whether it is worth ending a runner or pausing a trial of this sweep, for the other one to go on."""
@@ -85,9 +90,8 @@ class Share:
 def is_turn_of(sweep_id: str, shares: Sequence[Share], nodes: Sequence[Node]) -> bool:
     """Whether the part for which a sweep waits may begin, with room left for all who come before it."""
     parts = [part for share in shares for part in share.held]
-    for share in _in_order(shares):
-        if share.waits_for is None or not fit([share.waits_for], nodes):
-            continue
+    for share in placeable(_in_order(shares), nodes):
+        assert share.waits_for is not None
         parts.append(share.waits_for)
         if not fit(parts, nodes):
             return False
@@ -106,17 +110,25 @@ def has_to_yield(
     Args:
         freeing: parts of its trials that are being paused already.
     """
-    waiting = (share for share in _in_order(shares) if share.waits_for and fit([share.waits_for], nodes))
+    waiting = placeable(_in_order(shares), nodes)
     first = next((share for share in waiting if not is_turn_of(share.sweep_id, shares, nodes)), None)
     if first is None or first.waits_for is None:
         return None
-    last = next((share for share in reversed(_in_order(shares)) if share.held and share.makes_room_for(first)), None)
-    if last is None or last.sweep_id != sweep_id or first is last:
+    yielding = [share for share in _in_order(shares) if share.held and share.makes_room_for(first)]
+    if not yielding or yielding[-1].sweep_id != sweep_id or first is yielding[-1]:
+        return None
+    goes_on = [part for share in shares if share not in yielding for part in share.held]
+    if not fit([*goes_on, first.waits_for], nodes):  # it would wait for others all the same
         return None
     stays = [part for share in shares for part in share.held]
     for part in freeing:
         stays.remove(part)
     return None if fit([*stays, first.waits_for], nodes) else first
+
+
+def placeable(shares: Sequence[Share], nodes: Sequence[Node]) -> list[Share]:
+    """Return those of the sweeps whose next part fits a node, if it were free."""
+    return [share for share in shares if share.waits_for and fit([share.waits_for], nodes)]
 
 
 def _in_order(shares: Sequence[Share]) -> list[Share]:

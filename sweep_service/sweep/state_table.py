@@ -32,13 +32,14 @@ _FINAL: Final = "For good, unless somebody gives it more to do."
 
 SWEEP_LIFE: Final[Mapping[SweepState, Life[SweepState]]] = {
     _S.QUEUED: Life(
-        "It is stored, and waits for a worker, for Ray, or for a node that has what its trials ask for.",
-        "For as long as that takes, or `budget.max_wait_hours`; its page says what it waits for.",
+        "It is stored, and waits for a worker or for Ray.",
+        "For as long as that takes; its page says what it waits for.",
         frozenset({_S.RUNNING, _S.PAUSED, _S.FINALIZING, _S.CANCELLED, _S.FAILED}),
     ),
     _S.RUNNING: Life(
-        "A runner hands out its trials.",
-        "Until nothing is left to train. A runner that is silent for 10 seconds loses it; "
+        "A runner hands out its trials, or waits for a slot, or for a node that has what they ask for.",
+        "Until nothing is left to train; for a node it waits up to `budget.max_wait_hours`. A runner that is silent "
+        "for 10 seconds loses it; "
         "it has FAILED after 5 minutes in which runners died and nothing got further.",
         frozenset({_S.QUEUED, _S.PAUSED, _S.FINALIZING, _S.CANCELLED, _S.FAILED}),
     ),

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from sweep_service.runner import cluster, driver
+from sweep_service.runner import cluster, driver, node_wait
 from sweep_service.runner.driver import run_sweep
 from sweep_service.runner.lease import Lease
+from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import SweepState
 from sweep_service.sweep.spec import Resources
-from tests.stored_sweeps import start
+from tests.stored_sweeps import start, submit
 
 
 @pytest.mark.parametrize(
@@ -30,12 +31,12 @@ from tests.stored_sweeps import start
         (
             {"benchmarks": {"names": ["arithmetic"], "of": "all", "resources": {"cpus": 9}}},
             "an evaluation asks for 9 CPUs and 0 GPUs, which no node of the Ray cluster has; lower "
-            "/benchmarks/resources, add",
+            "/benchmarks/resources, or add",
         ),
         (
             {"benchmarks": {"names": ["arithmetic"], "of": "all", "resources": {"gpus": 2}}},
             "an evaluation asks for 1 CPUs and 2 GPUs, which no node of the Ray cluster has; lower "
-            "/benchmarks/resources, add",
+            "/benchmarks/resources, or add",
         ),
     ],
     ids=["trial", "evaluation", "evaluation-gpus"],
@@ -47,7 +48,7 @@ def test_a_sweep_of_which_a_part_fits_no_node_fails_when_it_has_waited_as_long_a
     nodes = [{"Alive": True, "Resources": {"CPU": 8.0, "GPU": 1.0}}, {"Alive": False, "Resources": {"CPU": 64.0}}]
     monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
     monkeypatch.setattr(driver, "connect", lambda *_: None)
-    monkeypatch.setattr(driver, "demanded", nullcontext)
+    monkeypatch.setattr(node_wait, "demanded", nullcontext)
     monkeypatch.setattr(driver, "_run_tune", lambda *_: pytest.fail("it must not begin"))
     run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
     ended = store.get_sweep(sweep.id)
@@ -74,8 +75,8 @@ def test_a_sweep_waits_for_a_node_and_says_so(store: Store, tmp_path: Path, monk
     monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
     monkeypatch.setattr(cluster, "COUNT_EVERY_S", -1.0)
     monkeypatch.setattr(driver, "connect", lambda *_: None)
-    monkeypatch.setattr(driver, "demanded", demanded)
-    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(node_wait, "demanded", demanded)
+    monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
     monkeypatch.setattr(driver, "_run_tune", lambda *_: store.request_cancel(sweep.id))
     run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
@@ -84,6 +85,58 @@ def test_a_sweep_waits_for_a_node_and_says_so(store: Store, tmp_path: Path, monk
     ]
     assert demands == [4, 0]
     assert (store.get_sweep(sweep.id).state, store.get_sweep(sweep.id).message) == (SweepState.CANCELLED, None)
+
+
+def test_a_sweep_waits_as_long_as_it_may_by_now(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An extension that comes while it waits for a node counts, as does one that comes in the last moment."""
+    sweep, fence = start(store, resources={"cpus": 9}, budget={"max_wait_hours": 1})
+    service, now = SweepService(store, Settings(home=tmp_path)), [0.0]
+
+    def sleep(_: float) -> None:
+        now[0] += 1800
+        if now[0] == 1800:
+            service.extend(sweep.id, {"budget": {"max_wait_hours": 3}})
+
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 8.0}}])
+    monkeypatch.setattr(driver, "connect", lambda *_: None)
+    monkeypatch.setattr(node_wait, "demanded", nullcontext)
+    monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
+    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
+    assert now[0] == 3 * 3600
+    assert store.get_sweep(sweep.id).state is SweepState.FAILED
+
+
+def test_a_runner_that_waits_for_a_node_gives_way_to_a_sweep_that_fits_one(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone(Exception):
+        pass
+
+    def leave() -> None:
+        raise Gone
+
+    _, fence = start(store, resources={"cpus": 9})
+    lease, slept = Lease(store, fence), list[float]()
+    monkeypatch.setattr(lease, "give_way", leave)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 20:
+            submit(store, name="large", resources={"cpus": 10})
+        if len(slept) == 30:
+            submit(store, name="small")
+
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 8.0}}])
+    monkeypatch.setattr(driver, "connect", lambda *_: None)
+    monkeypatch.setattr(node_wait, "demanded", nullcontext)
+    monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=lambda: len(slept) / 2, sleep=sleep))
+    with pytest.raises(Gone):
+        run_sweep(store, Settings(home=tmp_path), fence, lease)
+    assert len(slept) == 30
+    store.release_lease(fence)
+    claimed = [sweep.name for _ in range(3) if (sweep := store.claim("test", 60))]
+    assert claimed == ["large", "small", "betas"]  # of the large one nobody knows yet that it fits no node
 
 
 def test_models_kept_for_evaluations_alone_and_unfinished_ones_end_with_their_sweep(

@@ -634,3 +634,46 @@ def test_failed_trials_that_are_tried_again_count_no_more(store: Store, tmp_path
     assert taken is not None
     ledger = ledger_of(store, Fence(sweep.id, taken.epoch), tmp_path, slots=1)
     assert given(ledger.next_job("c")).trial_id == job.trial_id
+
+
+def test_a_trial_that_has_yielded_is_wanted_when_it_comes_again(store: Store, tmp_path: Path) -> None:
+    _, fence = start(store)
+    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    job = given(ledger.next_job("a"))
+    ledger._wishes.yielding[job.trial_id] = "it yields"
+    assert not ledger.is_wanted("a")
+    ledger.complete("a", {"ending": "LOST", "message": None})
+    assert store.get_trial(job.trial_id).state is TrialState.PENDING
+    assert given_in_time(ledger, "b").trial_id == job.trial_id
+    assert ledger.is_wanted("b")
+
+
+def test_a_trial_that_is_stopped_and_tried_again_at_once_is_wanted(store: Store, tmp_path: Path) -> None:
+    _, fence = start(store)
+    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    job = given(ledger.next_job("a"))
+    ledger._wishes.stops[job.trial_id] = True  # as of the last reading, a moment ago
+    ledger.complete("a", {"ending": "LOST", "message": None})
+    assert given_in_time(ledger, "b").trial_id == job.trial_id
+    assert ledger.is_wanted("b")
+
+
+def test_a_limit_that_is_raised_while_a_trial_runs_lets_it_go_on(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
+    sweep, fence = start(store, budget={"max_trial_hours": 1})
+    ledger = ledger_of(store, fence, tmp_path, slots=2)
+    first, second = (given(ledger.next_job(name)).trial_id for name in "ab")
+    for name, held_s in (("a", 3600.5), ("b", 7201.0)):
+        ledger.report(name, result_of("", held_s=held_s))
+    SweepService(store, Settings(home=tmp_path)).extend(sweep.id, {"budget": {"max_trial_hours": 2}})
+    assert ledger.is_wanted("a")  # it reads the wishes
+    for name in "ab":
+        ledger.complete(name, {"ending": "TIMED_OUT", "message": None})
+    assert store.get_trial(first).state is TrialState.PENDING
+    assert store.list_attempts(sweep.id)[0].message == "it goes on: its limit was raised while it ran"
+    ended = store.get_trial(second)
+    assert ended.state is TrialState.FAILED
+    assert ended.message is not None
+    assert "max_trial_hours 2" in ended.message

@@ -63,3 +63,11 @@ def test_a_pause_is_kept_until_a_cancel_takes_its_place(store: Store, monkeypatc
     assert wishes.interruption is not None
     assert (wishes.interruption.state, wishes.interruption.save_within_s) == (SweepState.CANCELLED, 0)
     assert wishes.interruption is not None
+
+
+def test_a_trial_that_yields_is_to_end(store: Store) -> None:
+    sweep, _ = start(store)
+    wishes = Wishes(store, sweep.id)
+    assert not wishes.some_end
+    wishes.yielding["trl_1"] = "it yields"
+    assert wishes.some_end

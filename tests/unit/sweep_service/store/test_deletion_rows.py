@@ -1,18 +1,23 @@
 """Deleting and archiving sweeps: what goes, what stays, and what is remembered."""
 
+import threading
+import time
+
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from sweep_service.errors import Conflict, NotFound, SweepDeleted
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.store import Store
 from sweep_service.store import tables as t
+from sweep_service.store.database import writing
 from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Sweep
 from tests.stored_sweeps import SPEC, finish, make_sweep, run_trial, start, submit
+from tests.waiting import PATIENT_S
 
 KEPT = {"deletions", "probes", "report_parts"}
 
@@ -48,6 +53,28 @@ def test_only_a_sweep_that_has_ended_is_deleted(store: Store) -> None:
     with pytest.raises(NotFound):
         store.request_deletion("swp_none", keep_report=False)
     assert store.open_deletions() == []
+
+
+def test_a_sweep_is_not_deleted_while_somebody_gives_it_more_to_do(store: Store) -> None:
+    sweep, inside, asked = ended(store), threading.Event(), list[str]()
+
+    def delete() -> None:
+        inside.wait(PATIENT_S)
+        try:
+            store.request_deletion(sweep.id, keep_report=False)
+        except Conflict as error:
+            asked.append(str(error))
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    with writing(store.engine) as connection:
+        connection.execute(update(t.sweeps).where(t.sweeps.c.id == sweep.id).values(state="QUEUED"))
+        inside.set()
+        time.sleep(0.5)  # the deletion waits for this transaction
+    thread.join(PATIENT_S)
+    assert len(asked) == 1
+    assert "QUEUED" in asked[0]
+    assert store.deletions([sweep.id]) == {}
 
 
 def test_nothing_of_a_deleted_sweep_is_left_but_its_name_and_its_probes(store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import stage_counts
-from sweep_service.sweep.records import Attempt, Sweep, SweepState, TrialState
+from sweep_service.sweep.records import Attempt, ProbeState, Sweep, SweepState, TrialState
 from sweep_service.sweep.shares import Node, Part, Share, is_turn_of
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.store.test_sweep_rows import in_threads
@@ -142,3 +142,76 @@ def test_of_sweeps_that_ask_at_once_no_more_begin_than_there_are_slots(store: St
         assert sum(attempt is not None for attempt in began) == 2
         for fence in fences:
             store.set_sweep_state(fence, SweepState.CANCELLED)
+
+
+def test_a_sweep_has_no_more_slots_than_trials(store: Store) -> None:
+    sweep, fence = sweeps.start(store, seeds={"tune": [0]})
+    assert store.wait_in_turn(fence, ONE, 64)[0].slots == sum(stage_counts(sweep.spec))
+
+
+def test_before_the_first_update_trials_take_as_long_as_those_that_have_begun(store: Store) -> None:
+    sweep, fence = sweeps.start(store, seeds={"tune": [0, 1]})
+    attempt = begin(store, fence)
+    assert attempt is not None
+    store.set_held(fence, attempt, 30)
+    store.finish_attempt(fence, attempt, Ending.PAUSED, None, max_crashes=0)
+    (share,) = store.shares()
+    assert share.left_s == pytest.approx(30 * sum(stage_counts(sweep.spec)) - 30)
+    assert share.slowdown > 1  # it has waited since 2023, and not for ever last
+
+
+def test_a_new_runner_waits_for_nothing_yet(store: Store) -> None:
+    sweep, fence = started(store, "first")
+    store.wait_in_turn(fence, ONE)
+    store.release_lease(fence)
+    claimed = store.claim("test", 3600)
+    assert claimed is not None
+    (share,) = store.shares()
+    assert (share.sweep_id, share.waits_for, share.claims) == (sweep.id, None, 2)
+
+
+def test_sweeps_that_lack_a_node_get_a_runner_last(store: Store) -> None:
+    for name in ("large", "larger"):
+        _, fence = started(store, name)
+        assert store.wait_in_turn(fence, None, slots=0)[-1].lacks_node
+        store.release_lease(fence)
+        store.claim("test", 3600)
+        if name == "large":
+            store.release_lease(Fence(fence.sweep_id, 2))
+    small = sweeps.submit(store, name="small")
+    claimed = [sweep.name for _ in range(2) if (sweep := store.claim("test", 3600)) is not None]
+    assert claimed == ["small", "large"]
+    assert not by_name(store.shares())["small"].lacks_node
+    assert small.name == "small"
+
+
+def test_a_sweep_to_be_cancelled_gets_a_runner_first(store: Store) -> None:
+    _, fence = started(store, "old")
+    store.wait_in_turn(fence, None, slots=0)
+    store.release_lease(fence)
+    sweeps.submit(store, name="new")
+    store.request_cancel(fence.sweep_id)
+    claimed = store.claim("test", 3600)
+    assert claimed is not None
+    assert claimed.name == "old"
+
+
+def test_who_is_stopped_between_choice_and_start_does_not_begin(store: Store) -> None:
+    _, fence = started(store, "first")
+    trial = store.list_trials(fence.sweep_id)[0]
+    store.request_stop(trial.id, counts=True)
+    assert store.start_in_turn(fence, trial.id, "/data/{attempt}", ONE, 2, lambda _: True) is None
+    assert store.list_attempts(fence.sweep_id) == []
+
+
+def test_a_probe_and_evaluations_hold_their_own_parts(store: Store) -> None:
+    benchmarks = {"names": ["arithmetic"], "of": "all", "samples": 3, "resources": {"cpus": 3}}
+    _, fence = sweeps.start(store, benchmarks=benchmarks, seeds={"tune": [0]}, resources={"cpus": 2})
+    probe = store.start_probe(fence, "shape", "CPU", {"steps": 3}, 0.0)
+    assert store.shares()[0].held == (Part(2, 0),)
+    store.finish_probe(fence, probe, ProbeState.FAILED, 1.0, message="it failed")
+    for trial in store.list_trials(fence.sweep_id):
+        sweeps.run_trial(store, fence, trial)
+    evaluation = sweeps.add_missing_evaluations(store, fence)[0]
+    store.start_attempt(fence, evaluation.id, "/data/{attempt}")
+    assert store.shares()[0].held == (Part(3, 0),)

@@ -4,7 +4,17 @@ from collections import Counter
 
 import pytest
 
-from sweep_service.sweep.shares import MORE_DELAYED, Node, Part, Share, has_to_yield, is_turn_of, waiting_text
+from sweep_service.sweep.shares import (
+    MORE_DELAYED,
+    Node,
+    Part,
+    Share,
+    fit,
+    has_to_yield,
+    is_turn_of,
+    placeable,
+    waiting_text,
+)
 
 TWO_SLOTS: list[Node] = [{"CPU": 2.0}]
 ONE = Part(1, 0)
@@ -19,6 +29,8 @@ def share(
     waits_for: Part | None = ONE,
     part: Part = ONE,
     asks_since: float = 0.0,
+    lacks_node: bool = False,
+    claims: int = 0,
 ) -> Share:
     return Share(
         sweep_id=name,
@@ -30,6 +42,8 @@ def share(
         done_s=done_s,
         left_s=left_s,
         slots=2,
+        lacks_node=lacks_node,
+        claims=claims,
     )
 
 
@@ -154,12 +168,41 @@ def test_the_last_in_order_yields_for_one_that_is_delayed_much_more() -> None:
 
 def test_a_sweep_that_has_begun_must_be_delayed_half_as_much_again() -> None:
     long = share("a", held=2, done_s=1000, left_s=1000, asked_s=500, waits_for=None)
-    for asked_s, yields in [(90, False), (110, True)]:
+    for asked_s, yields in [(90, False), (100, True), (110, True)]:  # (2 * 150 + 300) / 400 is half as much again
         other = share("b", done_s=100, left_s=300, asked_s=asked_s + 50)
         assert (other.slowdown >= MORE_DELAYED * long.slowdown) is yields
         assert (has_to_yield("a", [], [long, other], TWO_SLOTS) is not None) is yields
     assert not share("a").makes_room_for(share("b"))  # neither has begun
     assert not share("a").makes_room_for(other)
+
+
+def test_nobody_yields_for_a_turn_that_cannot_come_yet() -> None:
+    eight: list[Node] = [{"CPU": 8.0}]
+    busy = share("a", held=7, done_s=10, left_s=10, asked_s=50, waits_for=None)  # as delayed as the next one
+    long = share("b", held=1, done_s=1000, left_s=1000, asked_s=1, waits_for=None)
+    large = share("c", done_s=10, left_s=10, asked_s=30, waits_for=Part(8, 0))
+    assert long.makes_room_for(large)
+    assert not busy.makes_room_for(large)
+    assert has_to_yield("b", [], [busy, long, large], eight) is None
+    assert has_to_yield("b", [], [long, large], eight) == large
+
+
+def test_large_parts_are_placed_before_small_ones() -> None:
+    nodes: list[Node] = [{"CPU": 4.0}, {"CPU": 8.0}]
+    assert fit([Part(3, 0), Part(8, 0)], nodes)
+    assert fit([Part(8, 0), Part(3, 0)], nodes)
+    assert not fit([Part(5, 0), Part(8, 0)], nodes)
+
+
+def test_sweeps_that_lack_a_node_come_last_and_look_in_turn() -> None:
+    waiting = [share("a", lacks_node=True, claims=3), share("b", lacks_node=True, claims=2)]
+    began = share("c", held=1, done_s=9)
+    assert [one.sweep_id for one in sorted([*waiting, began], key=lambda one: one.order)] == ["c", "b", "a"]
+
+
+def test_only_what_fits_a_node_is_placeable() -> None:
+    shares = [share("a"), share("b", waits_for=Part(4, 0)), share("c", waits_for=None), share("d", held=2)]
+    assert [one.sweep_id for one in placeable(shares, TWO_SLOTS)] == ["a", "d"]
 
 
 def test_who_waits_is_told_behind_whom() -> None:
