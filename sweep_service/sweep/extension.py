@@ -9,8 +9,9 @@ from pydantic import BeforeValidator, Field
 from search_spaces.distributions import Distribution, Scalar
 from search_spaces.space import SearchSpace
 from sweep_service.errors import SpecError, pointer
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import most_points
-from sweep_service.sweep.records import Event, SweepState
+from sweep_service.sweep.records import Event, Sweep, SweepState
 from sweep_service.sweep.spec import Seed, SpecPart, SweepSpec
 from trainers.config.complaints import shortened
 
@@ -181,6 +182,17 @@ def _shown(distribution: Distribution) -> object:
     """Return what somebody writes for a distribution: a list, or a range with its settings."""
     written = distribution.model_dump(mode="json", exclude_unset=True)
     return written.get("choices", [written["value"]] if "value" in written else written)
+
+
+def reopened_endings(sweep: Sweep, extended_spec: SweepSpec) -> set[Ending]:
+    """Return the endings of trials and evaluations that wait again once a sweep has another spec.
+
+    These are what the failure of the sweep has cancelled, and what did not fit a budget that is larger now.
+    """
+    before, after = sweep.spec.budget.max_gpu_hours, extended_spec.budget.max_gpu_hours
+    is_larger = before is not None and (after is None or after > before)
+    of_failure = {Ending.CANCELLED} if sweep.state is SweepState.FAILED else set[Ending]()
+    return of_failure | ({Ending.OVER_BUDGET} if is_larger else set())
 
 
 def looks(events: Iterable[Event]) -> int:
