@@ -195,6 +195,13 @@ def reopened_endings(sweep: Sweep, extended_spec: SweepSpec) -> set[Ending]:
     return of_failure | ({Ending.OVER_BUDGET} if is_larger else set())
 
 
+def more_confirm_seeds(before: SweepSpec, after: SweepSpec) -> list[int]:
+    """Return the seeds that an extension adds to a confirm stage; none where it adds the stage itself."""
+    if before.seeds.confirm is None or after.seeds.confirm is None:
+        return []
+    return [seed for seed in after.seeds.confirm.seeds if seed not in before.seeds.confirm.seeds]
+
+
 def looks(events: Iterable[Event]) -> int:
     """Return how often confirm results were there to be looked at, from a sweep's events in order.
 
@@ -204,13 +211,15 @@ def looks(events: Iterable[Event]) -> int:
     for event in events:
         if event.type == "sweep.state_changed" and event.data["state"] == SweepState.SUCCEEDED:
             reported = True
-        elif event.type == "sweep.extended" and reported and _adds_confirm_seeds(event.data["changes"]):
+        elif event.type == "sweep.extended" and reported and _adds_confirm_seeds(event.data):
             number, reported = number + 1, False
     return number
 
 
-def _adds_confirm_seeds(changes: Mapping[str, Any]) -> bool:
-    return bool(((changes.get("seeds") or {}).get("confirm") or {}).get("seeds"))
+def _adds_confirm_seeds(told: Mapping[str, Any]) -> bool:
+    if "more_confirm_seeds" in told:
+        return bool(told["more_confirm_seeds"])
+    return bool(((told["changes"].get("seeds") or {}).get("confirm") or {}).get("seeds"))  # an event of before
 
 
 def _merge(document: dict[str, Any], changes: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from sweep_service.runner.wishes import SAVE_WITHIN_S, Wishes
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from sweep_service.sweep.records import AttemptOutcome, Stage, SweepState, TrialState
 from tests.stored_sweeps import NODES, start, training_events
 from tests.waiting import wait_until
 
@@ -590,6 +590,20 @@ def test_a_search_that_runs_or_has_ended_gets_more_configs(store: Store, tmp_pat
     more = train_all(extended_after_its_end(store, fence, tmp_path, {"search": {"num_configs": 5}}))
     assert [job.config["seed"] for job in more] == [0, 0]  # all are equal, so the best one is still the best
     assert sum("space" in config.roles for config in store.list_configs(sweep.id)) == 5
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_sweep_that_was_only_tuned_gets_a_confirm_stage_with_matched_baselines(store: Store, tmp_path: Path) -> None:
+    space = {"loss.beta1": [0.5, 1], "optimizer.learning_rate": [1e-5, 2e-5]}
+    sweep, fence = start(store, space=space, seeds={"tune": [0]})
+    train_all(ledger_of(store, fence, tmp_path))
+    jobs = train_all(extended_after_its_end(store, fence, tmp_path, {"seeds": {"confirm": {"seeds": [7, 8]}}}))
+    trials = {trial.id: trial for trial in store.list_trials(sweep.id)}
+    confirmed = [trials[job.trial_id] for job in jobs]
+    assert {(trial.stage, trial.seed) for trial in confirmed} == {(Stage.CONFIRM, 7), (Stage.CONFIRM, 8)}
+    roles = {config.id: config.roles for config in store.list_configs(sweep.id)}
+    found = [role for trial in confirmed if trial.seed == 7 for role in roles[trial.config_id]]
+    assert (found.count("baseline"), found.count("matched"), found.count("space")) == (1, 2, 2)
 
 
 def test_a_sweep_that_only_fails_begins_no_other_trial(store: Store, tmp_path: Path) -> None:

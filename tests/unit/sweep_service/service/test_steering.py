@@ -10,6 +10,7 @@ from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.extension import looks
 from sweep_service.sweep.records import Evaluation, Sweep, SweepState, TrialState
 from tests.stored_sweeps import add_missing_evaluations, finish, run_trial, start
 
@@ -97,6 +98,18 @@ def test_an_evaluation_that_has_failed_is_tried_again(store: Store, service: Swe
     service.retry_failed(sweep.id)
     assert store.list_evaluations(sweep.id)[0].state is TrialState.PENDING
     assert set(states(store, sweep)) == {TrialState.SUCCEEDED}
+
+
+def test_only_confirm_seeds_that_are_new_make_another_look(store: Store, service: SweepService) -> None:
+    sweep, fence = start(store)
+    numbers = list[int]()
+    for tune, confirm in (([0], [7, 8]), ([0, 1, 2], [8, 7]), ([0, 1], [7, 8, 9])):
+        finish(store, fence)
+        tuned = [*store.get_sweep(sweep.id).spec.seeds.tune, *tune]
+        service.extend(sweep.id, {"seeds": {"tune": sorted({*tuned}), "confirm": {"seeds": confirm}}})
+        store.set_sweep_state(fence, SweepState.RUNNING)
+        numbers.append(looks(store.list_events(sweep.id)))
+    assert numbers == [1, 1, 2]  # the first one added the stage, of which nobody had seen results
 
 
 def test_a_sweep_whose_report_is_being_built_is_not_extended(store: Store, service: SweepService) -> None:
