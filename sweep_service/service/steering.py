@@ -101,10 +101,9 @@ class Steering(ServicePart):
         _check_trains(sweep)
         if spent := [one for one in works if (left := left_s(sweep.spec, one.held_s)) is not None and left <= 0]:
             kind = "evaluation" if isinstance(spent[0], Evaluation) else "trial"
-            raise Conflict(
-                f"{kind} {spent[0].id} has used up budget.max_trial_hours {sweep.spec.budget.max_trial_hours:g}; raise it "
-                f"first: sweeps extend {sweep.id} --max-trial-hours HOURS"
-            )
+            limit = f"budget.max_trial_hours {sweep.spec.budget.max_trial_hours:g}"
+            remedy = f"raise it first: sweeps extend {sweep.id} --max-trial-hours HOURS"
+            raise Conflict(f"{kind} {spent[0].id} has used up {limit}; {remedy}")
         ids = [work.id for work in works]
         return self.store.give_more(sweep, sweep.spec, ids, "sweep.trials_retried", {"trials": ids, "by": by})
 
