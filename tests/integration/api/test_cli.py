@@ -28,7 +28,7 @@ from sweep_service.worker.reports import build_report
 from tests.integration.api.conftest import Served, Sweeps, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, play, record
 from tests.integration.trainers.tiny_models import save_tiny_model
-from tests.stored_sweeps import ingest, warning_event
+from tests.stored_sweeps import add_missing_evaluations, ingest, measure, warning_event
 from tests.waiting import PATIENT_S
 from trainers.config import TrainingConfig
 from trainers.policy.checkpoints import write_state
@@ -426,6 +426,21 @@ def test_limits_are_set_and_lifted(served: Served, sweeps: Sweeps) -> None:
         assert (refused.code, "none for no limit" in " ".join(refused.err.split())) == (2, True)
 
 
+def test_an_evaluation_that_used_up_its_time_is_tried_again(served: Served, sweeps: Sweeps) -> None:
+    measured = {"benchmarks": {"names": ["arithmetic"], "of": "all"}, "budget": {"max_trial_hours": 0.001}}
+    sweep_id = served.service.submit(SPEC | measured)[0].id
+    fence = play(served.store, sweep_id)
+    evaluation, *others = add_missing_evaluations(served.store, fence)
+    attempt = served.store.start_attempt(fence, evaluation.id, "/nowhere/{attempt}")
+    served.store.finish_attempt(fence, attempt, Ending.TIMED_OUT, "it took too long", 0, 4.0)
+    for other in others:
+        measure(served.store, fence, other, {"arithmetic": 1})
+    finish(served.store, fence)
+    said = sweeps("extend", sweep_id, "--max-trial-hours", "1").err
+    assert f"1 evaluation had used up the old limit; let them go on: sweeps retry {sweep_id}" in said
+    assert f"1 evaluation waits again: {evaluation.id}; " in sweeps("retry", sweep_id).err
+
+
 def test_a_retry_waits_for_the_report_that_is_being_built(served: Served, sweeps: Sweeps) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
     fail_first(served.store, sweep_id)
@@ -433,6 +448,8 @@ def test_a_retry_waits_for_the_report_that_is_being_built(served: Served, sweeps
     served.store.set_sweep_state(fence, SweepState.FINALIZING)
     refused = served.http.post(f"/v1/sweeps/{sweep_id}/retry-failed").json()["detail"]
     assert f"takes seconds, and ten minutes at most; ask again when it has ended: sweeps watch {sweep_id}" in refused
+    asked = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json={"resources": {"max_parallel": 3}})
+    assert (asked.status_code, asked.json()["detail"]) == (409, refused)
     built = threading.Timer(1, lambda: served.store.set_sweep_state(fence, SweepState.SUCCEEDED))
     built.start()
     ran = sweeps("retry", sweep_id)

@@ -617,6 +617,7 @@ def test_a_sweep_that_only_fails_begins_no_other_trial(store: Store, tmp_path: P
     assert ledger.given_up is not None
     assert "2 trials have FAILED and none has a result" in ledger.given_up
     assert f"no reward b\nOnce that is mended, sweeps retry {sweep.id}" in ledger.given_up
+    assert f"sweeps extend {sweep.id} --max-failed-trials none" in ledger.given_up
     ledger.complete("c", {"ending": "FAILED", "message": "no reward c"})
     assert ledger.next_job("d") is Nothing.EVER
     assert ledger_of(store, fence, tmp_path).next_job("d") is Nothing.EVER  # the next runner knows it, too
@@ -632,6 +633,21 @@ def test_a_result_gives_a_failing_sweep_hope(store: Store, tmp_path: Path) -> No
     ledger.complete("b", {"ending": "DIVERGED", "message": None})
     assert ledger.given_up is None
     given(ledger.next_job("c"))
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_sweep_that_gave_up_tries_the_others_once_it_is_extended(store: Store, tmp_path: Path) -> None:
+    sweep, fence = start(store, retries={"max_failed_trials": 1})
+    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    failed = given(ledger.next_job("a")).trial_id
+    ledger.complete("a", {"ending": "FAILED", "message": "no reward"})
+    store.set_sweep_state(fence, SweepState.FAILED, ledger.given_up, ledger.generation)
+    lifted: dict[str, Any] = {"retries": {"max_failed_trials": None}}
+    SweepService(store, Settings(home=tmp_path)).extend(sweep.id, lifted)
+    store.set_sweep_state(fence, SweepState.RUNNING)
+    jobs = train_all(ledger_of(store, fence, tmp_path, slots=1))
+    others = [trial.id for trial in store.list_trials(sweep.id) if trial.id != failed]
+    assert [job.trial_id for job in jobs] == others
 
 
 def test_failed_trials_that_are_tried_again_count_no_more(store: Store, tmp_path: Path) -> None:
