@@ -1,7 +1,8 @@
 """The command that gives a submitted sweep more: configs, seeds, other limits."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -9,11 +10,31 @@ from search_spaces.distributions import Scalar
 from sweep_service.cli.arguments import Json, SweepToChange, connect, find_sweep_to_change
 from sweep_service.cli.output import plural, print_json, say
 from sweep_service.client import Client
-from sweep_service.errors import Conflict
+from sweep_service.schemas import EvaluationView, TrialView
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import SweepState, TrialState
+from sweep_service.sweep.records import SweepState
 from sweep_service.sweep.spec import SweepSpec
 from trainers.yaml_text import YamlError, read_yaml
+
+_LIFTED: Final = math.inf
+"""What stands for `none`: no limit."""
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = _LIFTED if text == "none" else float(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: give a number of hours, or none for no limit") from error
+    if text != "none" and not math.isfinite(hours):
+        raise typer.BadParameter(f"{text!r}: give none for no limit")
+    return hours
+
+
+def _number(text: str) -> float:
+    try:
+        return _LIFTED if text == "none" else int(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: give a whole number, or none for no limit") from error
 
 
 def extend(
@@ -28,12 +49,28 @@ def extend(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE,…", help="More values of a parameter of a grid. May be repeated."),
     ] = None,
-    max_parallel: Annotated[int | None, typer.Option(min=1, help="Trials at a time; running ones go on.")] = None,
-    max_gpu_hours: Annotated[float | None, typer.Option(help="New budget of the sweep, all together.")] = None,
-    max_trial_hours: Annotated[float | None, typer.Option(help="New limit of one trial.")] = None,
+    max_parallel: Annotated[
+        float | None,
+        typer.Option(parser=_number, metavar="N|none", help="Trials at a time; running ones go on."),
+    ] = None,
+    max_gpu_hours: Annotated[
+        float | None,
+        typer.Option(parser=_hours, metavar="HOURS|none", help="New budget of the sweep, all together."),
+    ] = None,
+    max_trial_hours: Annotated[
+        float | None, typer.Option(parser=_hours, metavar="HOURS|none", help="New limit of one trial.")
+    ] = None,
+    max_wait_hours: Annotated[
+        float | None,
+        typer.Option(parser=_hours, metavar="HOURS|none", help="How long it waits for a node with room for it."),
+    ] = None,
+    max_failed_trials: Annotated[
+        float | None,
+        typer.Option(parser=_number, metavar="N|none", help="Failures without a result after which it ends."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Give a sweep more configs, more seeds, a larger top_k, or other limits.
+    """Give a sweep more configs, more seeds, a larger top_k, or other limits; `none` lifts a limit.
 
     One that runs goes on with them. One that has SUCCEEDED or FAILED goes on, too: only what is new is trained, and
     its report is built anew. What has been trained stays as it is.
@@ -44,23 +81,22 @@ def extend(
     with connect() as client:
         sweep_id = find_sweep_to_change(client, sweep)
         spec = client.get(sweep_id).spec
-        if (confirm_seeds or top_k is not None) and spec.seeds.confirm is None:
-            raise Conflict(f"sweep {sweep_id} has no confirm stage; submit a sweep with seeds.confirm")
-        hours = {"max_gpu_hours": max_gpu_hours, "max_trial_hours": max_trial_hours}
+        hours = {"max_gpu_hours": max_gpu_hours, "max_trial_hours": max_trial_hours, "max_wait_hours": max_wait_hours}
         parts = {
             "space": _more_values(spec, values or ()),
             "search": _settings(num_configs=configs),
             "seeds": _more_seeds(spec, tune_seeds, confirm_seeds, top_k),
             "budget": _settings(**hours),
             "resources": _settings(max_parallel=max_parallel),
+            "retries": _settings(max_failed_trials=max_failed_trials),
         }
         extension = {name: part for name, part in parts.items() if part}
         if not extension:
             raise typer.BadParameter("say what the sweep gets, such as --confirm-seeds 2")
         wait_for_report(client, sweep_id)
         view = client.extend(sweep_id, extension)
-        failed = client.trials(sweep_id, [TrialState.FAILED]) if max_trial_hours is not None else ()
-        late = [trial.id for trial in failed if trial.ending is Ending.TIMED_OUT]
+        works = works_of(client, sweep_id) if max_trial_hours is not None else ()
+        late = [work for work in works if work.ending is Ending.TIMED_OUT]
     shown = view.desired_state.shown(view.state)
     if view.spec == spec:
         say(f"nothing has changed: {view.name} {sweep_id} has all of that already; it is {shown}")
@@ -69,9 +105,21 @@ def extend(
         for change in _changes(spec, view.spec):
             say(f"  {change}")
     if late:
-        say(f"  {plural(len(late), 'trial')} had used up the old limit; let them go on: sweeps retry {sweep_id}")
+        say(f"  {counted(late)} had used up the old limit; let them go on: sweeps retry {sweep_id}")
     if json:
         print_json(view)
+
+
+def works_of(client: Client, sweep_id: str) -> list[TrialView | EvaluationView]:
+    """Return the trials of a sweep and its evaluations."""
+    return [*client.trials(sweep_id), *client.evaluations(sweep_id)]
+
+
+def counted(works: Sequence[TrialView | EvaluationView]) -> str:
+    """Say how many trials and how many evaluations there are, such as `2 trials and 1 evaluation`."""
+    evaluations = sum(isinstance(work, EvaluationView) for work in works)
+    kinds = {"trial": len(works) - evaluations, "evaluation": evaluations}
+    return " and ".join(plural(number, kind) for kind, number in kinds.items() if number)
 
 
 def wait_for_report(client: Client, sweep_id: str) -> None:
@@ -102,10 +150,12 @@ def _limits(spec: SweepSpec) -> dict[str, object]:
         "search.num_configs": spec.search.num_configs,
         "seeds.tune": spec.seeds.tune,
         "seeds.confirm.seeds": confirm.seeds if confirm else (),
-        "seeds.confirm.top_k": confirm and confirm.top_k,
+        "seeds.confirm.top_k": confirm.top_k if confirm else 0,
         "resources.max_parallel": spec.resources.max_parallel,
         "budget.max_gpu_hours": budget.max_gpu_hours,
         "budget.max_trial_hours": budget.max_trial_hours,
+        "budget.max_wait_hours": budget.max_wait_hours,
+        "retries.max_failed_trials": spec.retries.max_failed_trials,
     }
 
 
@@ -117,8 +167,10 @@ def _shown(value: object) -> str:
     return "without a limit" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
-def _settings(**settings: float | None) -> dict[str, float]:
-    return {name: value for name, value in settings.items() if value is not None}
+def _settings(**settings: float | None) -> dict[str, float | None]:
+    """Return the settings that are given; one that is lifted becomes None."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    return {name: None if value == _LIFTED else value for name, value in given.items()}
 
 
 def _more_seeds(spec: SweepSpec, tune: int, confirm: int, top_k: int | None) -> dict[str, Any]:
@@ -146,7 +198,15 @@ def _more_values(spec: SweepSpec, options: Sequence[str]) -> dict[str, list[Scal
         name, values = _named_values(option)
         more.setdefault(name, []).extend(values)
     before = _values_of(spec)
-    return {name: list(dict.fromkeys([*before.get(name, ()), *values])) for name, values in more.items()}
+    return {name: _distinct([*before.get(name, ()), *values]) for name, values in more.items()}
+
+
+def _distinct(values: Sequence[Scalar]) -> list[Scalar]:
+    """Return each value once; true is another one than 1."""
+    distinct = dict[tuple[bool, Scalar], Scalar]()
+    for value in values:
+        distinct.setdefault((isinstance(value, bool), value), value)
+    return list(distinct.values())
 
 
 def _values_of(spec: SweepSpec) -> Mapping[str, list[Scalar]]:

@@ -14,8 +14,8 @@ from sweep_service.cli.arguments import (
     find_trial_or_sweep_to_change,
 )
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.extend_command import extend, wait_for_report
-from sweep_service.cli.output import plural, print_json, say
+from sweep_service.cli.extend_command import counted, extend, wait_for_report, works_of
+from sweep_service.cli.output import print_json, say
 from sweep_service.client import Client
 from sweep_service.schemas import SweepView, TrialView
 from sweep_service.sweep.records import SweepState, TrialState
@@ -146,17 +146,16 @@ def _retry_trial(client: Client, trial_id: str) -> tuple[str, SweepView]:
 
 
 def _retry_failed(client: Client, sweep_id: str) -> tuple[str, SweepView]:
-    """Try a sweep's failed trials again, and say which ones these are."""
+    """Try a sweep's failed trials and evaluations again, and say which ones these are."""
     wait_for_report(client, sweep_id)
-    before = {trial.id for trial in client.trials(sweep_id, [state for state in TrialState if state.is_over])}
+    before = {work.id for work in works_of(client, sweep_id) if work.state.is_over}
     view = client.retry_failed(sweep_id)
-    open_states = [state for state in TrialState if not state.is_over]
-    again = [trial.id for trial in client.trials(sweep_id, open_states) if trial.id in before]
+    again = [work for work in works_of(client, sweep_id) if work.id in before and not work.state.is_over]
     if not again:
         return "nothing has changed: no trial has failed", view
     more = f" and {len(again) - _NAMED_TRIALS} more" if len(again) > _NAMED_TRIALS else ""
     verb = "waits" if len(again) == 1 else "wait"
-    return f"{plural(len(again), 'trial')} {verb} again: {', '.join(again[:_NAMED_TRIALS])}{more}", view
+    return f"{counted(again)} {verb} again: {', '.join(work.id for work in again[:_NAMED_TRIALS])}{more}", view
 
 
 def cancel(

@@ -9,10 +9,10 @@ from sweep_service.processes.disk_use import disk_use
 from sweep_service.schemas import DeletionView, Freed
 from sweep_service.service.base import ServicePart
 from sweep_service.sweep.budget import left_s
-from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.evaluations import evaluations_to_reopen, missing_evaluations
+from sweep_service.sweep.extension import more_confirm_seeds, reopened_endings
 from sweep_service.sweep.objective import leader
-from sweep_service.sweep.records import Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.records import Evaluation, Sweep, SweepState, TrialState, Work
 
 
 class Steering(ServicePart):
@@ -51,19 +51,25 @@ class Steering(ServicePart):
         spec = check_extension(raw, sweep.spec, self.settings.cache)
         if spec == sweep.spec:
             return sweep
-        budget = spec.budget.max_gpu_hours != sweep.spec.budget.max_gpu_hours
-        trials = self.store.list_trials(sweep_id) if budget else []
-        again = [trial.id for trial in trials if trial.ending is Ending.OVER_BUDGET]
-        return self.store.give_more(sweep, spec, again, "sweep.extended", {"changes": raw, "by": by})
+        again = reopened_endings(sweep, spec)
+        ids = [work.id for work in self._works(sweep_id) if work.ending in again] if again else []
+        data = {"changes": raw, "more_confirm_seeds": more_confirm_seeds(sweep.spec, spec), "by": by}
+        return self.store.give_more(sweep, spec, ids, "sweep.extended", data)
 
     def retry_failed(self, sweep_id: str, by: str | None = None) -> Sweep:
-        """Try the failed trials of a sweep again, and of one that has FAILED those that never began.
+        """Try what failed of a sweep again, trials and evaluations, and of one that has FAILED what never began.
+
+        Evaluations of benchmarks that were added later are tried again when these are asked for again.
 
         Raises: NotFound; Conflict, if the sweep can train no more, or the trials have used up their time.
         """
         sweep = self.store.get_sweep(sweep_id)
         ended = {TrialState.FAILED, *([TrialState.CANCELLED] if sweep.state is SweepState.FAILED else [])}
-        return self._retry(sweep, [trial for trial in self.store.list_trials(sweep_id) if trial.state in ended], by)
+        works = self.store.list_trials(sweep_id) if sweep.has_trained else self._works(sweep_id)
+        return self._retry(sweep, [work for work in works if work.state in ended], by)
+
+    def _works(self, sweep_id: str) -> list[Work]:
+        return [*self.store.list_trials(sweep_id), *self.store.list_evaluations(sweep_id)]
 
     def retry_trial(self, trial_id: str, by: str | None = None) -> Sweep:
         """Try a failed trial again, or one that was stopped by hand. Of one that waits or runs this is no change.
@@ -89,16 +95,16 @@ class Steering(ServicePart):
         """
         return self.store.get_sweep(self.store.request_stop(trial_id, counts=counts, by=by).sweep_id)
 
-    def _retry(self, sweep: Sweep, trials: Sequence[Trial], by: str | None) -> Sweep:
-        if not trials:
+    def _retry(self, sweep: Sweep, works: Sequence[Work], by: str | None) -> Sweep:
+        if not works:
             return sweep
         _check_trains(sweep)
-        if spent := [one.id for one in trials if (left := left_s(sweep.spec, one.held_s)) is not None and left <= 0]:
-            raise Conflict(
-                f"trial {spent[0]} has used up budget.max_trial_hours {sweep.spec.budget.max_trial_hours:g}; raise it "
-                f"first: sweeps extend {sweep.id} --max-trial-hours HOURS"
-            )
-        ids = [trial.id for trial in trials]
+        if spent := [one for one in works if (left := left_s(sweep.spec, one.held_s)) is not None and left <= 0]:
+            kind = "evaluation" if isinstance(spent[0], Evaluation) else "trial"
+            limit = f"budget.max_trial_hours {sweep.spec.budget.max_trial_hours:g}"
+            remedy = f"raise it first: sweeps extend {sweep.id} --max-trial-hours HOURS"
+            raise Conflict(f"{kind} {spent[0].id} has used up {limit}; {remedy}")
+        ids = [work.id for work in works]
         return self.store.give_more(sweep, sweep.spec, ids, "sweep.trials_retried", {"trials": ids, "by": by})
 
     def delete(self, sweep_id: str, *, keep_report: bool, by: str | None = None) -> DeletionView:

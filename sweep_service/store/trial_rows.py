@@ -336,13 +336,16 @@ def end_waiting(connection: Connection, fence: Fence, ending: Ending, message: s
 
 
 def wait_again(connection: Connection, sweep_id: str, ids: Sequence[str]) -> None:
-    """Have trials that have ended wait again; their crashes so far are forgiven, and nobody wants them stopped."""
+    """Have trials and evaluations that have ended wait again.
+
+    Their crashes so far are forgiven, and nobody wants them stopped.
+    """
     c = t.trials.c
     values = {"state": TrialState.PENDING.value, "ending": None, "ended_at": None, "message": None, "stop_counts": None}
-    again = update(t.trials).where(c.sweep_id == sweep_id, c.id.in_(ids))
-    connection.execute(again.values(retried_after=c.attempts, **values))
-    data = [{"trial_id": id_, "state": TrialState.PENDING, "message": None} for id_ in ids]
-    append_event(connection, sweep_id, "trial.state_changed", *data)
+    which = and_(c.sweep_id == sweep_id, c.id.in_(ids))
+    rows = connection.execute(select(c.id, c.stage).where(which).order_by(c.number)).all()
+    connection.execute(update(t.trials).where(which).values(retried_after=c.attempts, **values))
+    _tell_changes(connection, sweep_id, {row.id: row.stage for row in rows}, TrialState.PENDING, None)
 
 
 def _move_trials(
@@ -357,12 +360,19 @@ def _move_trials(
     """Move rows on, all in one statement: a sweep may have thousands. `which` selects those of `stages`, by id."""
     ended = {"ending": ending, "ended_at": time.time()} if state.is_over else {}
     connection.execute(update(t.trials).where(which).values(state=state, message=message, **ended))
+    _tell_changes(connection, fence.sweep_id, stages, state, message)
+
+
+def _tell_changes(
+    connection: Connection, sweep_id: str, stages: Mapping[str, str], state: TrialState, message: str | None
+) -> None:
+    """Add the event of each trial and evaluation that has changed its state; `stages` has the stage of each by id."""
     change = {"state": state, "message": message}
     kinds: dict[str, list[dict[str, Any]]] = {}
     for named in (_named(stage, id_) for id_, stage in stages.items()):
         kinds.setdefault(named.kind, []).append(named.data | change)
     for kind, data in kinds.items():
-        append_event(connection, fence.sweep_id, f"{kind}.state_changed", *data)
+        append_event(connection, sweep_id, f"{kind}.state_changed", *data)
 
 
 class _Named(NamedTuple):

@@ -2,44 +2,57 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, TypeVar, cast
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from search_spaces.distributions import Distribution, Scalar
 from search_spaces.space import SearchSpace
 from sweep_service.errors import SpecError, pointer
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import most_points
-from sweep_service.sweep.records import Event, SweepState
+from sweep_service.sweep.records import Event, Sweep, SweepState
 from sweep_service.sweep.spec import Seed, SpecPart, SweepSpec
 from trainers.config.complaints import shortened
 
 REFUSED: Final = "the sweep cannot be extended"
 """The head of all reasons why a request is refused."""
-_Seeds = tuple[Seed, ...]
+Value = TypeVar("Value")
 _ELSE: Final = "submit a new sweep, and join both with `sweeps compare`"
+
+
+def _given(value: object) -> object:
+    """Refuse null where it would take something from a sweep."""
+    if value is None:
+        raise ValueError("null is no value here; leave it out, and what the sweep has stays")
+    return value
+
+
+Given = Annotated[Value | None, BeforeValidator(_given)]
+"""A value that may be left out, and is None then; but nobody may give null for it."""
+_Seeds = Given[Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)]]
 
 
 class MoreConfigs(SpecPart):
     """More configs of a random or tpe search."""
 
-    num_configs: int | None = Field(
-        default=None, ge=1, le=10_000, description="How many to try, those of before included."
+    num_configs: Given[Annotated[int, Field(ge=1, le=10_000)]] = Field(
+        default=None, description="How many to try, those of before included."
     )
 
 
 class MoreConfirm(SpecPart):
     """More to confirm."""
 
-    seeds: _Seeds | None = Field(default=None, min_length=1, max_length=1000)
-    top_k: int | None = Field(default=None, ge=1, le=100)
+    seeds: _Seeds = None
+    top_k: Given[Annotated[int, Field(ge=1, le=100)]] = None
 
 
 class MoreSeeds(SpecPart):
     """All seeds that the sweep shall have, those of before among them."""
 
-    tune: _Seeds | None = Field(default=None, min_length=1, max_length=1000)
-    confirm: MoreConfirm | None = None
+    tune: _Seeds = None
+    confirm: Given[MoreConfirm] = None
 
 
 class NewBudget(SpecPart):
@@ -64,20 +77,23 @@ class NewRetries(SpecPart):
 
 
 class Extension(SpecPart):
-    """What a user gives a submitted sweep: values that its spec shall have. What is left out stays."""
+    """What a user gives a submitted sweep: values that its spec shall have. What is left out stays.
 
-    space: SearchSpace | None = Field(
+    Null lifts a limit, and is refused for all else.
+    """
+
+    space: Given[SearchSpace] = Field(
         default=None, description="For a grid: all values of a parameter of the space, those of before among them."
     )
-    search: MoreConfigs | None = None
-    seeds: MoreSeeds | None = None
-    budget: NewBudget | None = None
-    resources: NewParallel | None = None
-    retries: NewRetries | None = None
+    search: Given[MoreConfigs] = None
+    seeds: Given[MoreSeeds] = None
+    budget: Given[NewBudget] = None
+    resources: Given[NewParallel] = None
+    retries: Given[NewRetries] = None
 
     @property
     def document(self) -> dict[str, Any]:
-        """What it says as values of JSON; what is left out stays so, for null means something else."""
+        """What it says as values of JSON; what is left out stays so, for null lifts a limit."""
         document = self.model_dump(mode="json", exclude_unset=True, exclude={"space"})
         return document | ({"space": self.space.model_dump(mode="json")} if self.space else {})
 
@@ -168,6 +184,24 @@ def _shown(distribution: Distribution) -> object:
     return written.get("choices", [written["value"]] if "value" in written else written)
 
 
+def reopened_endings(sweep: Sweep, extended_spec: SweepSpec) -> set[Ending]:
+    """Return the endings of trials and evaluations that wait again once a sweep has another spec.
+
+    These are what the failure of the sweep has cancelled, and what did not fit a budget that is larger now.
+    """
+    before, after = sweep.spec.budget.max_gpu_hours, extended_spec.budget.max_gpu_hours
+    is_larger = before is not None and (after is None or after > before)
+    of_failure = {Ending.CANCELLED} if sweep.state is SweepState.FAILED else set[Ending]()
+    return of_failure | ({Ending.OVER_BUDGET} if is_larger else set())
+
+
+def more_confirm_seeds(before: SweepSpec, after: SweepSpec) -> list[int]:
+    """Return the seeds that an extension adds to a confirm stage; none where it adds the stage itself."""
+    if before.seeds.confirm is None or after.seeds.confirm is None:
+        return []
+    return [seed for seed in after.seeds.confirm.seeds if seed not in before.seeds.confirm.seeds]
+
+
 def looks(events: Iterable[Event]) -> int:
     """Return how often confirm results were there to be looked at, from a sweep's events in order.
 
@@ -177,13 +211,15 @@ def looks(events: Iterable[Event]) -> int:
     for event in events:
         if event.type == "sweep.state_changed" and event.data["state"] == SweepState.SUCCEEDED:
             reported = True
-        elif event.type == "sweep.extended" and reported and _adds_confirm_seeds(event.data["changes"]):
+        elif event.type == "sweep.extended" and reported and _adds_confirm_seeds(event.data):
             number, reported = number + 1, False
     return number
 
 
-def _adds_confirm_seeds(changes: Mapping[str, Any]) -> bool:
-    return bool(((changes.get("seeds") or {}).get("confirm") or {}).get("seeds"))
+def _adds_confirm_seeds(told: Mapping[str, Any]) -> bool:
+    if "more_confirm_seeds" in told:
+        return bool(told["more_confirm_seeds"])
+    return bool(((told["changes"].get("seeds") or {}).get("confirm") or {}).get("seeds"))  # an event of before
 
 
 def _merge(document: dict[str, Any], changes: Mapping[str, Any]) -> None:

@@ -16,5 +16,6 @@ def reason_to_give_up(sweep: Sweep, trials: Sequence[Trial]) -> str | None:
     why = without_log_command(last.message or "it did not say why")
     return (
         f"{len(failed)} trials have FAILED and none has a result, so no other begins (retries.max_failed_trials is "
-        f"{most}). The last one, {last.id}: {why}\nOnce that is mended, sweeps retry {sweep.id} tries all of them"
+        f"{most}). The last one, {last.id}: {why}\nOnce that is mended, sweeps retry {sweep.id} tries all of them; "
+        f"sweeps extend {sweep.id} --max-failed-trials none tries those that never began"
     )

@@ -355,6 +355,11 @@ def test_an_extension_opens_an_ended_sweep_once(served: Served) -> None:
     assert len(told[0].data["by"]) == 8
     refused = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json={"seeds": {"tune": [77]}})
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/seeds/tune")
+    nulls = {"seeds": {"tune": None, "confirm": None}, "search": None}
+    refused = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json=nulls)
+    assert refused.status_code == 422
+    pointers = sorted(error["pointer"] for error in refused.json()["errors"])
+    assert pointers == ["/search", "/seeds/confirm", "/seeds/tune"]
 
 
 def test_an_extension_gives_a_grid_more_values_and_a_search_more_configs(served: Served) -> None:

@@ -28,7 +28,7 @@ from sweep_service.worker.reports import build_report
 from tests.integration.api.conftest import Served, Sweeps, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, play, record
 from tests.integration.trainers.tiny_models import save_tiny_model
-from tests.stored_sweeps import ingest, warning_event
+from tests.stored_sweeps import add_missing_evaluations, ingest, measure, warning_event
 from tests.waiting import PATIENT_S
 from trainers.config import TrainingConfig
 from trainers.policy.checkpoints import write_state
@@ -389,6 +389,58 @@ def test_a_sweep_is_extended_and_its_failed_trials_are_retried(served: Served, s
     assert sweeps("retry", "trl_nothing").code == 5
 
 
+def test_new_seeds_of_both_stages_differ_and_a_confirm_stage_can_be_added(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    assert sweeps("extend", sweep_id, "--top-k", "2").code == 3  # of which seeds?
+    ran = sweeps("extend", sweep_id, "--tune-seeds", "2", "--confirm-seeds", "2", "--top-k", "1")
+    assert (ran.code, "seeds.confirm.top_k is 1, and was 0\n" in ran.err) == (0, True)
+    seeds = served.store.get_sweep(sweep_id).spec.seeds
+    assert seeds.confirm is not None
+    assert len({*seeds.tune, *seeds.confirm.seeds}) == len(SPEC["seeds"]["tune"]) + 4
+    assert (len(seeds.confirm.seeds), seeds.confirm.top_k) == (2, 1)
+    ran = sweeps("extend", sweep_id, "--confirm-seeds", "1", "--top-k", "2")
+    assert (ran.code, "seeds.confirm.top_k is 2, and was 1\n" in ran.err) == (0, True)
+    more = served.store.get_sweep(sweep_id).spec.seeds
+    assert more.tune == seeds.tune
+    assert more.confirm is not None
+    assert more.confirm.seeds == (*seeds.confirm.seeds, max(*seeds.tune, *seeds.confirm.seeds) + 1)
+    assert more.confirm.top_k == 2
+
+
+def test_limits_are_set_and_lifted(served: Served, sweeps: Sweeps) -> None:
+    limits = {"budget": {"max_trial_hours": 1, "max_wait_hours": 2}, "resources": {"max_parallel": 2}}
+    sweep_id = served.service.submit(SPEC | limits)[0].id
+    options = ("--max-wait-hours", "--max-trial-hours", "--max-parallel", "--max-failed-trials")
+    changed = sweeps("extend", sweep_id, *(word for option in options for word in (option, "3")))
+    assert (changed.code, "budget.max_wait_hours is 3, and was 2\n" in changed.err) == (0, True)
+    spec = served.store.get_sweep(sweep_id).spec
+    assert (spec.budget.max_wait_hours, spec.retries.max_failed_trials) == (3, 3)
+    assert (spec.budget.max_trial_hours, spec.resources.max_parallel) == (3, 3)
+    lifted = sweeps("extend", sweep_id, *(word for option in options for word in (option, "none")))
+    assert (lifted.code, "retries.max_failed_trials is without a limit, and was 3\n" in lifted.err) == (0, True)
+    spec = served.store.get_sweep(sweep_id).spec
+    assert (spec.budget.max_wait_hours, spec.budget.max_trial_hours) == (None, None)
+    assert (spec.retries.max_failed_trials, spec.resources.max_parallel) == (None, None)
+    for wrong in (("--max-wait-hours", "inf"), ("--max-wait-hours", "long"), ("--max-parallel", "1.5")):
+        refused = sweeps("extend", sweep_id, *wrong)
+        assert (refused.code, "none for no limit" in " ".join(refused.err.split())) == (2, True)
+
+
+def test_an_evaluation_that_used_up_its_time_is_tried_again(served: Served, sweeps: Sweeps) -> None:
+    measured = {"benchmarks": {"names": ["arithmetic"], "of": "all"}, "budget": {"max_trial_hours": 0.001}}
+    sweep_id = served.service.submit(SPEC | measured)[0].id
+    fence = play(served.store, sweep_id)
+    evaluation, *others = add_missing_evaluations(served.store, fence)
+    attempt = served.store.start_attempt(fence, evaluation.id, "/nowhere/{attempt}")
+    served.store.finish_attempt(fence, attempt, Ending.TIMED_OUT, "it took too long", 0, 4.0)
+    for other in others:
+        measure(served.store, fence, other, {"arithmetic": 1})
+    finish(served.store, fence)
+    said = sweeps("extend", sweep_id, "--max-trial-hours", "1").err
+    assert f"1 evaluation had used up the old limit; let them go on: sweeps retry {sweep_id}" in said
+    assert f"1 evaluation waits again: {evaluation.id}; " in sweeps("retry", sweep_id).err
+
+
 def test_a_retry_waits_for_the_report_that_is_being_built(served: Served, sweeps: Sweeps) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
     fail_first(served.store, sweep_id)
@@ -396,6 +448,8 @@ def test_a_retry_waits_for_the_report_that_is_being_built(served: Served, sweeps
     served.store.set_sweep_state(fence, SweepState.FINALIZING)
     refused = served.http.post(f"/v1/sweeps/{sweep_id}/retry-failed").json()["detail"]
     assert f"takes seconds, and ten minutes at most; ask again when it has ended: sweeps watch {sweep_id}" in refused
+    asked = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json={"resources": {"max_parallel": 3}})
+    assert (asked.status_code, asked.json()["detail"]) == (409, refused)
     built = threading.Timer(1, lambda: served.store.set_sweep_state(fence, SweepState.SUCCEEDED))
     built.start()
     ran = sweeps("retry", sweep_id)
@@ -443,6 +497,8 @@ def test_a_grid_is_given_values_and_a_search_configs(served: Served, sweeps: Swe
     assert list(space["loss.beta1"].edges) == [0, 0.5, 1, 0.75, 0.9]
     assert list(space["loss.beta2"].edges) == [1, 0.5]
     assert "nothing has changed" in sweeps("extend", grid, "--values", "loss.beta1=0.9,0").err
+    refused = sweeps("extend", grid, "--values", "loss.beta1=false")  # which Python takes for 0
+    assert (refused.code, "/space/loss.beta1" in refused.err) == (3, True)
     assert list(served.store.get_sweep(grid).spec.space.root["loss.beta1"].edges) == [0, 0.5, 1, 0.75, 0.9]
     for wrong in ("loss.beta1", "loss.beta1=", "=1", "loss.beta1=[1", "loss.beta1={a: 1}"):
         assert sweeps("extend", grid, "--values", wrong).code == 2, wrong

@@ -73,6 +73,22 @@ def test_two_more_confirm_seeds_give_what_a_sweep_with_them_from_the_start_has(
     assert curves(store, fence) == curves(store, whole)
 
 
+@pytest.mark.long
+def test_a_confirm_stage_that_is_added_gives_what_a_sweep_with_it_from_the_start_has(
+    settings: Settings, store: Store, ray: Mapping[str, str]
+) -> None:
+    confirm = {"top_k": 1, "seeds": [5]}
+    space = {"loss.beta1": [0.5, 1], "optimizer.learning_rate": [1e-5, 2e-5]}  # so that baselines are matched
+    whole = submit_and_claim(store, small_sweep("more", space=space, seeds={"tune": [0], "confirm": confirm}))
+    run(store, settings, whole, ray)
+    fence = submit_and_claim(store, small_sweep("more", space=space, seeds={"tune": [0]}))
+    run(store, settings, fence, ray)
+    extend_and_run(store, settings, fence, ray, {"seeds": {"confirm": confirm}})
+    assert curves(store, fence) == curves(store, whole)
+    assert objectives(store, fence) == objectives(store, whole)
+    assert any("matched" in config.roles for config in store.list_configs(fence.sweep_id))
+
+
 _DRAWN: dict[str, Any] = {"space": {"loss.beta1": {"type": "float", "low": 0, "high": 1}, "loss.beta2": 0}}
 _RANDOM: dict[str, Any] = {"strategy": "random", "num_configs": 1, "seed": 4}
 MORE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -85,6 +85,17 @@ def test_null_lifts_a_limit_and_what_is_left_out_stays() -> None:
     assert given == spec_of(budget={"max_trial_hours": 1})
 
 
+def test_null_for_what_is_no_limit_is_refused_with_all_else_that_is_wrong() -> None:
+    nulls = {"seeds": {"tune": None, "confirm": {"seeds": None, "top_k": None}}, "search": {"num_configs": None}}
+    told = refusals(nulls | {"space": None, "retries": {"max_crashes": None}}, spec_of())
+    places = ["/search/num_configs", "/seeds/confirm/seeds", "/seeds/confirm/top_k", "/seeds/tune", "/space"]
+    assert sorted(told) == ["/retries/max_crashes", *places]
+    assert {told[place] for place in places} == {"null is no value here; leave it out, and what the sweep has stays"}
+    for part in ("seeds", "search", "budget", "resources", "retries"):
+        assert list(refusals({part: None}, spec_of())) == [f"/{part}"]
+    assert list(refusals({"seeds": {"confirm": None}}, spec_of())) == ["/seeds/confirm"]
+
+
 @pytest.mark.parametrize(
     ("request_", "pointers"),
     [

@@ -21,7 +21,7 @@ from sweep_service.runner.wishes import SAVE_WITHIN_S, Wishes
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from sweep_service.sweep.records import AttemptOutcome, Stage, SweepState, TrialState
 from tests.stored_sweeps import NODES, start, training_events
 from tests.waiting import wait_until
 
@@ -592,6 +592,20 @@ def test_a_search_that_runs_or_has_ended_gets_more_configs(store: Store, tmp_pat
     assert sum("space" in config.roles for config in store.list_configs(sweep.id)) == 5
 
 
+@pytest.mark.usefixtures("clock")
+def test_a_sweep_that_was_only_tuned_gets_a_confirm_stage_with_matched_baselines(store: Store, tmp_path: Path) -> None:
+    space = {"loss.beta1": [0.5, 1], "optimizer.learning_rate": [1e-5, 2e-5]}
+    sweep, fence = start(store, space=space, seeds={"tune": [0]})
+    train_all(ledger_of(store, fence, tmp_path))
+    jobs = train_all(extended_after_its_end(store, fence, tmp_path, {"seeds": {"confirm": {"seeds": [7, 8]}}}))
+    trials = {trial.id: trial for trial in store.list_trials(sweep.id)}
+    confirmed = [trials[job.trial_id] for job in jobs]
+    assert {(trial.stage, trial.seed) for trial in confirmed} == {(Stage.CONFIRM, 7), (Stage.CONFIRM, 8)}
+    roles = {config.id: config.roles for config in store.list_configs(sweep.id)}
+    found = [role for trial in confirmed if trial.seed == 7 for role in roles[trial.config_id]]
+    assert (found.count("baseline"), found.count("matched"), found.count("space")) == (1, 2, 2)
+
+
 def test_a_sweep_that_only_fails_begins_no_other_trial(store: Store, tmp_path: Path) -> None:
     sweep, fence = start(store, retries={"max_failed_trials": 2})
     ledger = ledger_of(store, fence, tmp_path, slots=3)
@@ -603,6 +617,7 @@ def test_a_sweep_that_only_fails_begins_no_other_trial(store: Store, tmp_path: P
     assert ledger.given_up is not None
     assert "2 trials have FAILED and none has a result" in ledger.given_up
     assert f"no reward b\nOnce that is mended, sweeps retry {sweep.id}" in ledger.given_up
+    assert f"sweeps extend {sweep.id} --max-failed-trials none" in ledger.given_up
     ledger.complete("c", {"ending": "FAILED", "message": "no reward c"})
     assert ledger.next_job("d") is Nothing.EVER
     assert ledger_of(store, fence, tmp_path).next_job("d") is Nothing.EVER  # the next runner knows it, too
@@ -618,6 +633,21 @@ def test_a_result_gives_a_failing_sweep_hope(store: Store, tmp_path: Path) -> No
     ledger.complete("b", {"ending": "DIVERGED", "message": None})
     assert ledger.given_up is None
     given(ledger.next_job("c"))
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_sweep_that_gave_up_tries_the_others_once_it_is_extended(store: Store, tmp_path: Path) -> None:
+    sweep, fence = start(store, retries={"max_failed_trials": 1})
+    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    failed = given(ledger.next_job("a")).trial_id
+    ledger.complete("a", {"ending": "FAILED", "message": "no reward"})
+    store.set_sweep_state(fence, SweepState.FAILED, ledger.given_up, ledger.generation)
+    lifted: dict[str, Any] = {"retries": {"max_failed_trials": None}}
+    SweepService(store, Settings(home=tmp_path)).extend(sweep.id, lifted)
+    store.set_sweep_state(fence, SweepState.RUNNING)
+    jobs = train_all(ledger_of(store, fence, tmp_path, slots=1))
+    others = [trial.id for trial in store.list_trials(sweep.id) if trial.id != failed]
+    assert [job.trial_id for job in jobs] == others
 
 
 def test_failed_trials_that_are_tried_again_count_no_more(store: Store, tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Sweeps that are given more to do."""
 
+import time
+
 import pytest
+from sqlalchemy import select
 
 from sweep_service.errors import Conflict
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.store import Fence, Store
+from sweep_service.store import tables as t
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.extension import Extension, extended
 from sweep_service.sweep.records import SweepState, TrialState
@@ -53,6 +57,33 @@ def test_what_has_changed_since_it_was_read_is_not_extended(store: Store) -> Non
     store.request_pause(sweep.id)
     with pytest.raises(Conflict, match="changed in this moment"):
         store.give_more(sweep, sweep.spec, [], "sweep.extended", {})
+
+
+def test_of_two_requests_at_once_the_second_one_is_refused(store: Store) -> None:
+    sweep, _ = sweeps.start(store)
+    more, other = (
+        parse_spec(extended(sweep.spec, Extension.model_validate({"seeds": {"tune": [0, 1, seed]}}))) for seed in (2, 3)
+    )
+    store.give_more(sweep, more, [], "sweep.extended", {})
+    with pytest.raises(Conflict, match="changed in this moment"):
+        store.give_more(sweep, other, [], "sweep.extended", {})
+    present = store.get_sweep(sweep.id)
+    assert (present.spec, present.generation) == (more, 1)
+    store.give_more(present, more, [], "sweep.trials_retried", {})  # which leaves the spec as it is
+    with pytest.raises(Conflict, match="changed in this moment"):
+        store.give_more(present, other, [], "sweep.extended", {})
+
+
+def test_an_extended_sweep_asks_for_slots_from_then_on(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    sweeps.finish(store, fence)
+    asks_since = select(t.sweeps.c.asks_since).where(t.sweeps.c.id == sweep.id)
+    now, ended = time.time(), store.get_sweep(sweep.id)
+    with store.engine.connect() as connection:
+        assert connection.execute(asks_since).scalar_one() < now
+    store.give_more(ended, ended.spec, [], "sweep.extended", {})
+    with store.engine.connect() as connection:
+        assert connection.execute(asks_since).scalar_one() >= now
 
 
 def test_a_sweep_that_is_being_deleted_is_not_extended(store: Store) -> None:
