@@ -11,6 +11,7 @@ from sweep_service.sweep.benchmark_scores import BenchmarkScore
 from sweep_service.sweep.budget import GpuHours
 from sweep_service.sweep.cost import SweepCost
 from sweep_service.sweep.deletion import DeletionState
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import (
     Checkpoint,
     Config,
@@ -102,7 +103,9 @@ class Freed(View):
     """Bytes on disk below the sweep's folder; null if the API's machine does not see the storage."""
     files: int | None
     rows: int
-    """Rows of the database."""
+    """Rows of the database; of a sweep that is being archived those that go with that."""
+    rows_if_archived: int = 0
+    """Rows of these that go if the report is kept."""
     mlflow_runs: int
     """Runs of the sweep and its trials in MLflow; its configs may have more, which go, too."""
 
@@ -146,6 +149,11 @@ class VerdictView(Timed, View):
     interim: bool = Field(
         description="Whether the sweep was still running, so that the final report may say otherwise."
     )
+    outdated: bool = Field(
+        default=False,
+        description="Whether the report was final and the sweep has gone on since, such as by an extension. A new one "
+        "comes at its end.",
+    )
     created_at: float = Field(description="When the report was built.")
     created_at_utc: TimeText
 
@@ -161,6 +169,8 @@ class Judged(View):
         """The verdict in words, or why there is none."""
         if self.verdict is None:
             return self.no_verdict or ""
+        if self.verdict.outdated:
+            return f"before the sweep went on: {self.verdict.sentence}"
         return f"interim report: {self.verdict.sentence}" if self.verdict.interim else self.verdict.sentence
 
 
@@ -185,6 +195,8 @@ class TrialView(Timed, Trial):
 
     started_at_utc: MaybeTimeText
     ended_at_utc: MaybeTimeText
+    ending: Ending | None = None
+    """Why it is over, by a name of the table of endings (docs/states.md); null while it is not."""
     objective: float | None
     mlflow_url: str | None
     checkpoint: CheckpointView | None = None
@@ -209,6 +221,8 @@ class EvaluationView(Timed, Evaluation):
 
     started_at_utc: MaybeTimeText
     ended_at_utc: MaybeTimeText
+    ending: Ending | None = None
+    """Why it is over, as of a trial."""
 
 
 class BenchmarkScoreView(Timed, BenchmarkScore):
@@ -305,6 +319,8 @@ class Best(Judged):
     """Number of configs with exactly this objective, this one included; if it is `configs`, none is the best."""
     configs: int
     """Number of configs with an objective in this stage, baselines included."""
+    baseline_objective: float | None = None
+    """Mean objective of the baseline over the stage's seeds; null while it has none."""
     training: dict[str, Any]
     """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it."""
 

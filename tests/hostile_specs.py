@@ -132,7 +132,8 @@ def long_list(random: Random, document: dict[str, Any]) -> None:
 
 def many_seeds(random: Random, document: dict[str, Any]) -> None:
     seeds = list(range(random.choice((5, 50, 1000, 1001))))
-    document["seeds"] = {"tune": seeds, "confirm": {"seeds": [2000 + seed for seed in seeds], "top_k": 100}}
+    top_k = 2 if len(seeds) < 1000 else 100
+    document["seeds"] = {"tune": seeds, "confirm": {"seeds": [2000 + seed for seed in seeds], "top_k": top_k}}
 
 
 def long_space(random: Random, document: dict[str, Any]) -> None:

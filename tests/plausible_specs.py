@@ -148,7 +148,7 @@ def _search(random: Random, loss: str) -> dict[str, Any]:
 
 def _seeds(random: Random) -> dict[str, Any]:
     tune = list(range(random.choice((1, 2, 5))))
-    confirm = {"top_k": random.choice((1, 2, 3)), "seeds": list(range(100, 100 + random.choice((3, 5, 10))))}
+    confirm = {"top_k": random.choice((1, 2)), "seeds": list(range(100, 100 + random.choice((3, 5, 10))))}
     return {"tune": tune} | random.choice(({}, {"confirm": confirm}))
 
 

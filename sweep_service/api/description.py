@@ -25,7 +25,6 @@ def _make(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
         separate_input_output_schemas=False,
     )
-    description["components"]["schemas"].pop("Ending", None)  # of Trial.ending, which is not published
     for operations in description["paths"].values():
         for operation in operations.values():
             _name_media_type_of_problems(operation["responses"])

@@ -6,14 +6,16 @@ what changes something must come from this very origin.
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, date, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from sweep_service.api.json_body import read_body
@@ -21,17 +23,17 @@ from sweep_service.api.problems import Refusal
 from sweep_service.api.sweep_routes import Digest, Label, Service, SweepId, get_report, label_pairs
 from sweep_service.auth import cookie, fingerprint, read_token
 from sweep_service.errors import Conflict, NoLog, NotFound, NotReady, ReportFailed
+from sweep_service.pages.config_looks import looks
 from sweep_service.pages.live_sweeps import LiveSweeps
 from sweep_service.pages.rendering import HEADERS, POLICY, render, static_file
 from sweep_service.pages.session import cookie_name, is_valid, may_sign_in, new_cookie
 from sweep_service.processes.log_files import settled
 from sweep_service.sweep.deletion import DeletionState
-from sweep_service.sweep.records import SweepState, Trial
+from sweep_service.sweep.records import Sweep, SweepState, Trial, Work
 from sweep_service.sweep.sweep_filter import SweepFilter
 from sweep_service.tracking.tickets import SIGN_IN, new_ticket
 from trainers.yaml_text import write_yaml
 
-router = APIRouter(include_in_schema=False)
 _MAX_FORM_BYTES: Final = 8192
 _LISTED: Final = 50
 _ID: Final = "swp_[0-9a-z]{1,36}"
@@ -41,6 +43,24 @@ _OWN_PLACE: Final = re.compile(
     rf"/(\?[\w=&%.+-]*|sweeps/{_ID}(/(report(\?digest=[0-9a-z]{{1,64}})?|spec|delete))?|trials/{_WORK}/log|trials/{_TRIAL}/stop|mlflow/(#/[\w/?=&%.-]*)?)?"
 )
 _LOG_LINES: Final = 200
+_CANNOT: Final = {
+    "pause": "It cannot be paused",
+    "resume": "It cannot be resumed",
+    "cancel": "It cannot be cancelled",
+    "retry": "The failed trials cannot be tried again",
+    "rebuild": "The report cannot be built anew",
+}
+"""Headings above the reason why a verb is refused."""
+_A_DAY: Final = "give a day, such as 2026-11-23"
+_WANTED: Final = {
+    "text": "give at most 64 characters",
+    "label": "give a name and a text, such as team=rl",
+    "state": f"give one of {', '.join(SweepState)}",
+    "created_after": _A_DAY,
+    "created_before": _A_DAY,
+    "before": "follow a link to older sweeps",
+}
+"""What the parameters of the list of sweeps take."""
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
 
 
@@ -50,6 +70,33 @@ class AnotherPage(Exception):
     def __init__(self, answer: Response) -> None:
         super().__init__(answer.status_code)
         self.answer = answer
+
+
+class PageRoute(APIRoute):
+    """A route that says on a page what is wrong with an address."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                mistakes = {str(one["loc"][1]): one for one in reversed(error.errors()) if one["loc"][0] == "query"}
+                if request.method != "GET" or not mistakes:
+                    raise
+                parts = [_mistake(name, one["input"], one["msg"]) for name, one in mistakes.items()]
+                return _message(422, "This address is wrong", f"{'; '.join(parts)}.")
+
+        return answer
+
+
+def _mistake(name: str, given: object, why: str) -> str:
+    return f"{name} is {str(given)[:60]!r}; {_WANTED.get(name) or why[:1].lower() + why[1:]}"
+
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 def install(app: FastAPI) -> None:
@@ -277,7 +324,14 @@ def get_log(service: Service, work_id: str, attempt: Annotated[int | None, Query
     except (NoLog, NotReady) as error:
         missing = str(error)
     text = settled(part.content.decode(errors="replace")) if part else ""
-    return _page(render("log", work=work, sweep=sweep, part=part, text=text, missing=missing, lines=_LOG_LINES))
+    label = _label(service, sweep, work)
+    values = {"work": work, "sweep": sweep, "label": label, "part": part, "text": text, "missing": missing}
+    return _page(render("log", **values, lines=_LOG_LINES))
+
+
+def _label(service: Service, sweep: Sweep, work: Work) -> str:
+    """Return the name of a trial's config, as the page of its sweep has it."""
+    return looks(sweep, service.store.list_configs(sweep.id))[work.config_id].label
 
 
 @router.get("/sweeps/{sweep_id}/curves", dependencies=[Depends(signed_in_for_data)])
@@ -304,7 +358,8 @@ def ask_before_stop(service: Service, trial_id: str) -> Response:
     """Say what stopping a trial means, and ask whether its result counts."""
     if (trial := _trial(service, trial_id)) is None:
         return _message(404, "No such trial", f"There is no trial {trial_id[:60]!r} on this server.")
-    return _page(render("stop", trial=trial, sweep=service.store.get_sweep(trial.sweep_id)))
+    sweep = service.store.get_sweep(trial.sweep_id)
+    return _page(render("stop", trial=trial, sweep=sweep, label=_label(service, sweep, trial)))
 
 
 def _trial(service: Service, trial_id: str) -> Trial | None:
@@ -332,7 +387,7 @@ async def delete(request: Request, service: Service, sweep_id: str, by: PageBy) 
     except NotFound:
         return _message(404, "No such sweep", f"There is no sweep {sweep_id[:60]!r} on this server.")
     except Conflict as error:
-        return _message(409, "Nothing to delete", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
+        return _message(409, "It cannot be deleted", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
     return RedirectResponse(f"/sweeps/{sweep_id}/delete", 303, HEADERS)
 
 
@@ -346,7 +401,7 @@ async def stop_trial(request: Request, service: Service, trial_id: str, by: Page
     except NotFound:
         return _message(404, "No such trial", f"There is no trial {trial_id[:60]!r} on this server.")
     except Conflict as error:
-        return _message(409, "Nothing to stop", str(error), f"/trials/{trial_id}/log", "The trial's log")
+        return _message(409, "It cannot be stopped", str(error), f"/trials/{trial_id}/log", "The trial's log")
     return RedirectResponse(f"/sweeps/{sweep.id}", 303, HEADERS)
 
 
@@ -365,5 +420,5 @@ def steer(
     try:
         verbs[verb](sweep_id, by)
     except Conflict as error:
-        return _message(409, f"Nothing to {verb}", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
+        return _message(409, _CANNOT[verb], str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
     return RedirectResponse(f"/sweeps/{sweep_id}", 303, HEADERS)

@@ -196,6 +196,12 @@ def list_trials(
     return paging.page(rows, lambda trial: trial.number)
 
 
+@router.get("/trials/{trial_id}", responses=documented(404))
+def get_trial(service: Service, trial_id: TrialId) -> TrialView:
+    """Return one trial with its objective and its newest checkpoint."""
+    return service.trial(trial_id)
+
+
 @router.get("/sweeps/{sweep_id}/configs", responses=documented(404))
 def list_configs(service: Service, sweep_id: SweepId, paging: Pages) -> Page[ConfigView]:
     """List a sweep's configs, baselines first, each with its objective over seeds."""

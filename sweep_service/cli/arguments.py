@@ -1,11 +1,14 @@
 """Options that several commands have, and what they name: the server, and one of its sweeps."""
 
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
+from sweep_service.cli.output import say
 from sweep_service.client import Client
 from sweep_service.errors import NotFound, ServiceError
 
@@ -24,12 +27,20 @@ Which = Annotated[
         help="The sweep's id, a part of it, or its name. Default: the newest sweep. Probes are found by their ids.",
     ),
 ]
+SweepToChange = Annotated[
+    str,
+    typer.Argument(
+        metavar="SWEEP", help="The sweep's id, a part of it, or its name, unless several of that name have not ended."
+    ),
+]
 Timeout = Annotated[
     float | None, typer.Option("--timeout", min=0, help="Wait for at most this many seconds, then exit with 9.")
 ]
 _ID_LENGTH = 30
+_NAME_LENGTH = 63
 _WORK_ID = re.compile(r"(trl|evl)_[0-9a-z]{26}")
 _SEARCHED_SWEEPS = 10
+_NOT_AMONG_THE_NEWEST = " in the newest sweeps; give its whole id, as `sweeps show --json` has it"
 _AGO = re.compile(r"(\d{1,6}) ?([mhdw])")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
@@ -90,6 +101,78 @@ def find_work(client: Client, which: str) -> str | None:
     return matches[0] if matches else None
 
 
+def find_trial(client: Client, which: str) -> str:
+    """Return the id of a trial, given as `find_work` takes it.
+
+    Raises: NotFound, which says so if it names an evaluation or a sweep; ServiceError, if several trials are meant.
+    """
+    work_id = find_work(client, which)
+    if work_id is None:
+        raise NotFound("trial", which, _of_a_trial(client, which))
+    return _no_evaluation(work_id)
+
+
+def _of_a_trial(client: Client, which: str) -> str:
+    """Say how to name a trial to somebody who has named none."""
+    with suppress(ServiceError):
+        find_sweep(client, which)
+        return f"; that is a sweep. List its trials: sweeps show {which} --trials, or end it: sweeps cancel {which}"
+    return _NOT_AMONG_THE_NEWEST
+
+
+def _no_evaluation(work_id: str) -> str:
+    if work_id.startswith("evl_"):
+        raise NotFound("trial", work_id, "; that is an evaluation, which ends with its sweep")
+    return work_id
+
+
+def find_work_or_sweep(
+    client: Client, which: str | None, find: Callable[[Client, str | None], str] | None = None
+) -> tuple[str | None, str]:
+    """Return the id of the trial or the evaluation that is meant, if one is; else that of the sweep.
+
+    Args:
+        find: what finds the sweep; default: `find_sweep`.
+    Raises: NotFound; ServiceError, if several are meant.
+    """
+    if which and which.startswith(("trl_", "evl_", "…")):
+        if (work_id := find_work(client, which)) is None:
+            raise NotFound("trial", which, _NOT_AMONG_THE_NEWEST)
+        return work_id, ""
+    try:
+        return None, (find or find_sweep)(client, which)
+    except NotFound:
+        if which is None or (work_id := find_work(client, which)) is None:
+            raise
+        return work_id, ""
+
+
+def find_trial_or_sweep_to_change(client: Client, which: str) -> tuple[str | None, str]:
+    """Return the id of the trial that is meant, if one is; else that of the sweep, as `find_sweep_to_change` does."""
+    work_id, sweep_id = find_work_or_sweep(client, which, find_sweep_to_change)
+    return work_id and _no_evaluation(work_id), sweep_id
+
+
+def find_sweep_to_change(client: Client, which: str | None) -> str:
+    """Return the id of a sweep that a command changes, as `find_sweep` does; of several with that name say which one.
+
+    Raises: ServiceError, besides, if several of that name have not ended.
+    """
+    sweep_id = find_sweep(client, which)
+    is_name = which is not None and len(which) <= _NAME_LENGTH
+    named = [sweep for sweep in client.sweeps(text=which or "") if sweep.name == which] if is_name else []
+    meant = [sweep for sweep in named if not sweep.only_probes] or named
+    going = [sweep.id for sweep in meant if not sweep.state.is_over]
+    if len(going) > 1:
+        raise ServiceError(
+            f"{len(going)} sweeps with the name {which!r} have not ended, such as {going[0]} and {going[1]}; give the "
+            f"id of the one that you mean: sweeps ls {which}"
+        )
+    if len(meant) > 1:
+        say(f"{len(meant)} sweeps have the name {which!r}; this is the newest of them: {sweep_id}")
+    return sweep_id
+
+
 def find_sweep(client: Client, which: str | None) -> str:
     """Return the id of a sweep, given by its id, its name (the newest of that name), or the beginning or end of its id;
     without any, the id of the newest sweep.
@@ -113,5 +196,5 @@ def find_sweep(client: Client, which: str | None) -> str:
     if probe is None and len(matches) > 1:
         raise ServiceError(f"{len(matches)} sweeps have {which!r} in their id, such as {matches[0]}; give more of it")
     if probe is None and not matches:
-        raise NotFound("sweep", which)
+        raise NotFound("sweep", which, "; list them: sweeps ls" if which is not None else "")
     return probe or matches[0]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from sweep_service.cli.arguments import Json, Which, connect, find_sweep
+from sweep_service.cli.arguments import Json, Which, connect, find_sweep, find_sweep_to_change
 from sweep_service.cli.exits import code_of_state
 from sweep_service.cli.output import number, print_data, print_json, print_table, say, state_text
 from sweep_service.cli.watch_sweep import watch_sweep
@@ -53,7 +53,7 @@ def run(
     sampling = {"samples": samples, "longest": longest, "temperature": temperature, "top_p": top_p}
     asked = {"names": _listed(names), "of": _listed(of), **sampling}
     with connect() as client:
-        sweep_id = find_sweep(client, sweep)
+        sweep_id = find_sweep_to_change(client, sweep)
         view = client.add_benchmarks(sweep_id, asked)
         if view.state.is_over:
             say("all of it has been measured; see it: sweeps benchmarks scores " + sweep_id)

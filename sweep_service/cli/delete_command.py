@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from sweep_service.cli.arguments import Json, connect, find_sweep
+from sweep_service.cli.arguments import Json, connect, find_sweep_to_change
 from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.output import plural, print_json, print_table, say
 from sweep_service.client import Client, TooLate
@@ -21,7 +21,11 @@ _POLL_S: Final = 0.5
 
 def delete(
     sweeps: Annotated[
-        list[str], typer.Argument(metavar="SWEEP...", help="Ids, parts of them, or names of sweeps that have ended.")
+        list[str],
+        typer.Argument(
+            metavar="SWEEP...",
+            help="Ids, parts of them, or names of sweeps that have ended; a name is that of the newest one.",
+        ),
     ],
     keep_report: Annotated[
         bool,
@@ -47,10 +51,10 @@ def delete(
     [bold]sweeps delete demo --keep-report[/bold]
     """
     with connect() as client:
-        ids = list(dict.fromkeys(find_sweep(client, sweep) for sweep in sweeps))
+        ids = list(dict.fromkeys(find_sweep_to_change(client, sweep) for sweep in sweeps))
         before = [client.deletion(sweep_id) for sweep_id in ids]
         if not json:
-            _print_freed(before)
+            _print_freed(before, keep_report=keep_report)
         blocked = [view for view in before if view.blocked]
         for view in blocked:
             say(f"{view.name} {view.sweep_id}: {view.blocked}")
@@ -68,20 +72,22 @@ def delete(
         print_json(after)
 
 
-def _print_freed(views: Sequence[DeletionView]) -> None:
-    """Print what the deletion of each sweep frees."""
+def _print_freed(views: Sequence[DeletionView], *, keep_report: bool) -> None:
+    """Print what deleting or archiving each sweep frees."""
     rows = [
         (
             view.sweep_id,
             view.name,
             "-" if view.frees is None else _disk(view),
-            "-" if view.frees is None else f"{view.frees.rows:,}",
+            "-" if view.frees is None else f"{view.frees.rows_if_archived if keep_report else view.frees.rows:,}",
             "-" if view.frees is None else str(view.frees.mlflow_runs),
             Text(_what(view) if view.state else ""),
         )
         for view in views
     ]
     print_table(("SWEEP", "NAME", "DISK", "ROWS", "MLFLOW RUNS", ""), rows, right=("DISK", "ROWS", "MLFLOW RUNS"))
+    if keep_report:
+        say("these go; spec, configs, trials with their evaluations, events and report stay")
 
 
 def _disk(view: DeletionView) -> str:
@@ -111,7 +117,8 @@ def _ask(number: int, *, keep_report: bool) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("there is no terminal to ask at; give --yes to delete without being asked")
     verb = "Archive" if keep_report else "Delete"
-    typer.confirm(f"{verb} {plural(number, 'sweep')}? This cannot be undone", abort=True, err=True)
+    all_of_it = "" if keep_report else ", with their reports" if number > 1 else ", with its report"
+    typer.confirm(f"{verb} {plural(number, 'sweep')}{all_of_it}? This cannot be undone", abort=True, err=True)
 
 
 def _wait(client: Client, views: Sequence[DeletionView], timeout_s: float | None) -> list[DeletionView]:

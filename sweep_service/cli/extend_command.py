@@ -1,20 +1,23 @@
 """The command that gives a submitted sweep more: configs, seeds, other limits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from search_spaces.distributions import Scalar
-from sweep_service.cli.arguments import Json, connect, find_sweep
-from sweep_service.cli.output import print_json, say
+from sweep_service.cli.arguments import Json, SweepToChange, connect, find_sweep_to_change
+from sweep_service.cli.output import plural, print_json, say
+from sweep_service.client import Client
 from sweep_service.errors import Conflict
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.records import SweepState, TrialState
 from sweep_service.sweep.spec import SweepSpec
 from trainers.yaml_text import YamlError, read_yaml
 
 
 def extend(
-    sweep: Annotated[str, typer.Argument(help="The sweep's id, a part of it, or its name.")],
+    sweep: SweepToChange,
     confirm_seeds: Annotated[int, typer.Option(min=0, max=1000, help="So many more confirm seeds.")] = 0,
     tune_seeds: Annotated[int, typer.Option(min=0, max=1000, help="So many more tune seeds.")] = 0,
     top_k: Annotated[int | None, typer.Option(min=1, help="Confirm so many configs, all together.")] = None,
@@ -39,7 +42,7 @@ def extend(
     [bold]sweeps extend demo --values loss.beta1=0.75,0.9[/bold]
     """
     with connect() as client:
-        sweep_id = find_sweep(client, sweep)
+        sweep_id = find_sweep_to_change(client, sweep)
         spec = client.get(sweep_id).spec
         if (confirm_seeds or top_k is not None) and spec.seeds.confirm is None:
             raise Conflict(f"sweep {sweep_id} has no confirm stage; submit a sweep with seeds.confirm")
@@ -54,10 +57,64 @@ def extend(
         extension = {name: part for name, part in parts.items() if part}
         if not extension:
             raise typer.BadParameter("say what the sweep gets, such as --confirm-seeds 2")
+        wait_for_report(client, sweep_id)
         view = client.extend(sweep_id, extension)
-    say(f"{view.name} {sweep_id} is extended and {view.state}; follow it: sweeps watch {sweep_id}")
+        failed = client.trials(sweep_id, [TrialState.FAILED]) if max_trial_hours is not None else ()
+        late = [trial.id for trial in failed if trial.ending is Ending.TIMED_OUT]
+    shown = view.desired_state.shown(view.state)
+    if view.spec == spec:
+        say(f"nothing has changed: {view.name} {sweep_id} has all of that already; it is {shown}")
+    else:
+        say(f"{view.name} {sweep_id} is extended and {shown}; follow it: sweeps watch {sweep_id}")
+        for change in _changes(spec, view.spec):
+            say(f"  {change}")
+    if late:
+        say(f"  {plural(len(late), 'trial')} had used up the old limit; let them go on: sweeps retry {sweep_id}")
     if json:
         print_json(view)
+
+
+def wait_for_report(client: Client, sweep_id: str) -> None:
+    """Wait while a sweep's report is being built, because only afterwards the sweep can be given more."""
+    if client.get(sweep_id).state is SweepState.FINALIZING:
+        say("its report is being built; this goes on once that is done, after ten minutes at the latest")
+        client.wait(sweep_id, until=lambda sweep: sweep.state is not SweepState.FINALIZING)
+
+
+def _changes(before: SweepSpec, after: SweepSpec) -> Iterator[str]:
+    """Yield in words what an extension has changed in a spec."""
+    old_values, new_values = _values_of(before), _values_of(after)
+    old, new = _limits(before), _limits(after)
+    for name in [name for name in new_values if new_values[name] != old_values[name]]:
+        yield f"{name} also takes {_listed(new_values[name], old_values[name])}"
+    for name in [name for name in new if new[name] != old[name]]:
+        added, kept = new[name], old[name]
+        if isinstance(added, tuple) and isinstance(kept, tuple):
+            yield f"{name} also has {_listed(added, kept)}"
+        else:
+            yield f"{name} is {_shown(added)}, and was {_shown(kept)}"
+
+
+def _limits(spec: SweepSpec) -> dict[str, object]:
+    """Return all that an extension may change, but the values of the space, by dotted name."""
+    confirm, budget = spec.seeds.confirm, spec.budget
+    return {
+        "search.num_configs": spec.search.num_configs,
+        "seeds.tune": spec.seeds.tune,
+        "seeds.confirm.seeds": confirm.seeds if confirm else (),
+        "seeds.confirm.top_k": confirm and confirm.top_k,
+        "resources.max_parallel": spec.resources.max_parallel,
+        "budget.max_gpu_hours": budget.max_gpu_hours,
+        "budget.max_trial_hours": budget.max_trial_hours,
+    }
+
+
+def _listed(values: Sequence[object], before: Sequence[object]) -> str:
+    return ", ".join(str(value) for value in values if value not in before)
+
+
+def _shown(value: object) -> str:
+    return "without a limit" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _settings(**settings: float | None) -> dict[str, float]:

@@ -13,6 +13,7 @@ from rich.text import Text
 from sweep_service.cli.output import counts_text, number, plural, stderr, sweep_line
 from sweep_service.cli.winner import winner_lines
 from sweep_service.schemas import Best, SweepView, TrialView
+from sweep_service.sweep.labels import explained
 from sweep_service.sweep.records import AttemptOutcome, Event, SweepState
 
 _BAR = 24
@@ -126,7 +127,7 @@ class LineDisplay(AbstractContextManager["LineDisplay"]):
         for trial in state.running:
             if now - self._printed_at.setdefault(trial.id, now) >= _PROGRESS_EVERY_S:
                 self._printed_at[trial.id] = now
-                phase = state.phases.get(trial.id, "starting")
+                phase = explained(state.phases.get(trial.id, "starting"))
                 doing = f"step {trial.step}/{trial.total_steps}" if trial.step else phase
                 self._print(now, f"{state.labels.get(trial.id, trial.id)}: {doing}")
 

@@ -8,10 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
-from sweep_service.cli.arguments import connect, find_sweep, find_work
+from sweep_service.cli.arguments import connect, find_work_or_sweep
 from sweep_service.cli.output import say
 from sweep_service.client import Client
-from sweep_service.errors import NotFound
 from sweep_service.processes.log_files import printable
 from sweep_service.schemas import LogPart
 
@@ -79,28 +78,11 @@ def logs(
     [bold]sweeps logs demo[/bold]
     """
     with connect(_AWAY_S) if follow else connect() as client:
-        work_id, sweep_id = _find(client, which)
+        work_id, sweep_id = find_work_or_sweep(client, which)
         if work_id is None and attempt is not None:
             raise typer.BadParameter("a runner has no attempts; name a trial", param_hint="--attempt")
         parts = _following(client, work_id, sweep_id, attempt, tail) if follow else None
         _print(parts or _whole(client, work_id, sweep_id, attempt, tail), is_runner=work_id is None)
-
-
-def _find(client: Client, which: str | None) -> tuple[str | None, str]:
-    """Return the id of the trial that is meant, if one is; else that of the sweep.
-
-    Raises: NotFound.
-    """
-    if which and which.startswith(("trl_", "evl_", "…")):
-        if (work_id := find_work(client, which)) is None:
-            raise NotFound("trial", which, " in the newest sweeps; give its whole id, as `sweeps show --json` has it")
-        return work_id, ""
-    try:
-        return None, find_sweep(client, which)
-    except NotFound:
-        if which is None or (work_id := find_work(client, which)) is None:
-            raise
-        return work_id, ""
 
 
 def _following(

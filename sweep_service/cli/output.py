@@ -228,9 +228,9 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def counts_text(counts: Mapping[TrialState, int]) -> str:
-    """Return how many trials are in which state, such as `12 of 30 done, 1 failed, 2 running`."""
+    """Return how many trials are in which state, such as `12 of 30 ended, 1 failed, 2 running`."""
     done = sum(count for state, count in counts.items() if state.is_over)
     ended = (TrialState.FAILED, TrialState.DIVERGED, TrialState.CANCELLED, TrialState.STOPPED, TrialState.DISCARDED)
     shown = (*ended, TrialState.RUNNING)
     parts = [f"{counts[state]} {state.value.lower()}" for state in shown if counts.get(state)]
-    return ", ".join([f"{done} of {sum(counts.values())} done", *parts])
+    return ", ".join([f"{done} of {sum(counts.values())} ended", *parts])

@@ -4,15 +4,27 @@ from typing import Annotated
 
 import typer
 
-from sweep_service.cli.arguments import Json, Timeout, connect, find_sweep
+from sweep_service.cli.arguments import (
+    Json,
+    SweepToChange,
+    Timeout,
+    connect,
+    find_sweep_to_change,
+    find_trial,
+    find_trial_or_sweep_to_change,
+)
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.extend_command import extend
-from sweep_service.cli.output import print_json, say
-from sweep_service.sweep.records import SweepState
+from sweep_service.cli.extend_command import extend, wait_for_report
+from sweep_service.cli.output import plural, print_json, say
+from sweep_service.client import Client
+from sweep_service.schemas import SweepView, TrialView
+from sweep_service.sweep.records import SweepState, TrialState
+
+_NAMED_TRIALS = 3
 
 
 def pause(
-    sweep: Annotated[str, typer.Argument(help="The sweep's id, a part of it, or its name.")],
+    sweep: SweepToChange,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until its trials have saved and ended.")] = False,
     timeout: Timeout = None,
     json: Json = False,
@@ -26,7 +38,7 @@ def pause(
     [bold]sweeps pause demo --wait[/bold]
     """
     with connect() as client:
-        sweep_id = find_sweep(client, sweep)
+        sweep_id = find_sweep_to_change(client, sweep)
         view = client.pause(sweep_id)
         if wait:
             view = client.wait(sweep_id, timeout, until=lambda now: not now.state.needs_runner)
@@ -37,15 +49,13 @@ def pause(
         print_json(view)
 
 
-def resume(
-    sweep: Annotated[str, typer.Argument(help="The sweep's id, a part of it, or its name.")], json: Json = False
-) -> None:
+def resume(sweep: SweepToChange, json: Json = False) -> None:
     """Let a paused sweep go on from what its trials have saved.
 
     [bold]sweeps resume demo && sweeps watch demo[/bold]
     """
     with connect() as client:
-        sweep_id = find_sweep(client, sweep)
+        sweep_id = find_sweep_to_change(client, sweep)
         view = client.resume(sweep_id)
     say(f"{view.name} {sweep_id} goes on; follow it: sweeps watch {sweep_id}")
     if json:
@@ -53,7 +63,9 @@ def resume(
 
 
 def stop(
-    trial: Annotated[str, typer.Argument(help="The trial's id.")],
+    trial: Annotated[
+        str, typer.Argument(help="The trial's id, or the last letters of it, as `sweeps show --trials` prints them.")
+    ],
     discard: Annotated[bool, typer.Option("--discard", help="It has no result, like a trial that failed.")] = False,
     json: Json = False,
 ) -> None:
@@ -66,15 +78,44 @@ def stop(
     [bold]sweeps stop trl_01k… --discard[/bold]
     """
     with connect() as client:
-        view = client.stop_trial(trial, counts=not discard)
-    result = "has no result" if discard else "keeps the result that it has so far"
-    say(f"{trial} of {view.name} is stopped and {result}; let it go on: sweeps retry {trial}")
+        trial_id = find_trial(client, trial)
+        view = client.stop_trial(trial_id, counts=not discard)
+        now = client.trial(trial_id)
+        if now.state.is_over:
+            become = f"is {now.state} and {_result(now, view)}"
+        else:
+            counts = "and has no result" if discard else f"and {_what_counts(client, now, view)}"
+            become = f"is being stopped: it saves first, within ten minutes; then it ends {counts}"
+    say(f"{trial_id} of {view.name} {become}; let it go on: sweeps retry {trial_id}")
     if json:
         print_json(view)
 
 
+def _result(trial: TrialView, sweep: SweepView) -> str:
+    """Say what the result of a trial is that has been stopped."""
+    if trial.state is TrialState.DISCARDED:
+        return "has no result"
+    if trial.objective is None:
+        return "has no result, for it has recorded no evaluation"
+    return f"its result is {sweep.spec.objective.metric} {trial.objective:.3f}"
+
+
+def _what_counts(client: Client, trial: TrialView, sweep: SweepView) -> str:
+    """Say what will be the result of a running trial that is being stopped."""
+    curves = client.curves(sweep.id, [sweep.spec.objective.metric], [trial.id])
+    evaluations = sum(value is not None for curve in curves for value in curve.values)
+    return f"the evaluations that it has recorded count ({evaluations or 'none'} so far, at step {trial.step})"
+
+
 def retry(
-    which: Annotated[str, typer.Argument(help="A sweep's id, a part of it, or its name; or the id of one trial.")],
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="SWEEP|TRIAL",
+            help="A sweep's id, a part of it, or its name, unless several of that name have not ended; or the id of "
+            "one trial, or the last letters of it.",
+        ),
+    ],
     json: Json = False,
 ) -> None:
     """Try failed trials again: all of a sweep, or one, which may also have been stopped by hand.
@@ -85,16 +126,41 @@ def retry(
     [bold]sweeps retry demo[/bold]
     """
     with connect() as client:
-        view = client.retry_trial(which) if which.startswith("trl_") else client.retry_failed(find_sweep(client, which))
-    waiting = sum(count for state, count in view.trials.items() if not state.is_over)
-    todo = f"{waiting} of its trials wait or run" if waiting else "none of its trials has failed"
-    say(f"{view.name} {view.id} is {view.state}: {todo}; follow it: sweeps watch {view.id}")
+        trial_id, sweep_id = find_trial_or_sweep_to_change(client, which)
+        done, view = _retry_trial(client, trial_id) if trial_id else _retry_failed(client, sweep_id)
+    shown = view.desired_state.shown(view.state)
+    say(f"{done}; {view.name} {view.id} is {shown}" + f"; follow it: sweeps watch {view.id}" * (not view.state.is_over))
     if json:
         print_json(view)
 
 
+def _retry_trial(client: Client, trial_id: str) -> tuple[str, SweepView]:
+    """Try one trial again, and say what that has changed."""
+    before = client.trial(trial_id)
+    wait_for_report(client, before.sweep_id)
+    view = client.retry_trial(trial_id)
+    if not before.state.is_over:
+        return f"nothing has changed: {trial_id} is {before.state}, and has not ended", view
+    begin = f"its checkpoint of step {before.checkpoint.step}" if before.checkpoint else "its beginning"
+    return f"{trial_id}, which was {before.state}, waits again, and goes on from {begin}", view
+
+
+def _retry_failed(client: Client, sweep_id: str) -> tuple[str, SweepView]:
+    """Try a sweep's failed trials again, and say which ones these are."""
+    wait_for_report(client, sweep_id)
+    before = {trial.id for trial in client.trials(sweep_id, [state for state in TrialState if state.is_over])}
+    view = client.retry_failed(sweep_id)
+    open_states = [state for state in TrialState if not state.is_over]
+    again = [trial.id for trial in client.trials(sweep_id, open_states) if trial.id in before]
+    if not again:
+        return "nothing has changed: no trial has failed", view
+    more = f" and {len(again) - _NAMED_TRIALS} more" if len(again) > _NAMED_TRIALS else ""
+    verb = "waits" if len(again) == 1 else "wait"
+    return f"{plural(len(again), 'trial')} {verb} again: {', '.join(again[:_NAMED_TRIALS])}{more}", view
+
+
 def cancel(
-    sweep: Annotated[str, typer.Argument(help="The sweep's id, a part of it, or its name.")],
+    sweep: SweepToChange,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the sweep has stopped.")] = False,
     timeout: Timeout = None,
     json: Json = False,
@@ -106,7 +172,7 @@ def cancel(
     [bold]sweeps cancel demo --wait[/bold]
     """
     with connect() as client:
-        sweep_id = find_sweep(client, sweep)
+        sweep_id = find_sweep_to_change(client, sweep)
         view = client.cancel(sweep_id)
         if wait:
             view = client.wait(sweep_id, timeout)

@@ -43,8 +43,9 @@ from sweep_service.cli.watch_sweep import watch_sweep
 from sweep_service.cli.winner import verdict_line
 from sweep_service.client import Client
 from sweep_service.errors import NotReady
-from sweep_service.schemas import MEDIA_TYPES, Best, ReportFormat, SweepView
-from sweep_service.sweep.records import SweepState
+from sweep_service.schemas import MEDIA_TYPES, Best, ReportFormat, SweepView, TrialView
+from sweep_service.sweep.labels import telling_phase, trial_phase
+from sweep_service.sweep.records import SweepState, TrialState
 
 _FRESH_S = 60.0
 """Age of an interim report, in seconds, from which the command waits for a newer one."""
@@ -186,10 +187,21 @@ def show(
         sweep_id = find_sweep(client, sweep)
         view, configs = client.get(sweep_id), list(client.configs(sweep_id))
         all_trials, leader = list(client.trials(sweep_id)), _best_so_far(client, sweep_id)
+        phase = _first_phase(client, sweep_id, all_trials)
     if json:
         print_json({"sweep": view, "best": leader, "configs": configs, "trials": all_trials})
     else:
-        print_sweep(view, leader, configs, all_trials, f"{client.url}/sweeps/{sweep_id}", list_trials=trials)
+        page = f"{client.url}/sweeps/{sweep_id}"
+        print_sweep(view, leader, configs, all_trials, page, phase=phase, list_trials=trials)
+
+
+def _first_phase(client: Client, sweep_id: str, trials: Sequence[TrialView]) -> str | None:
+    """Return what the trials of a sweep do before the first of them has made a step; None later."""
+    running = {trial.id for trial in trials if trial.state is TrialState.RUNNING}
+    if not running or any(trial.step for trial in trials):
+        return None
+    progress = [event.data for event in client.events(sweep_id) if event.type == "trial.progress"]
+    return telling_phase([trial_phase(data) for data in reversed(progress) if data["trial_id"] in running])
 
 
 def _best_so_far(client: Client, sweep_id: str) -> Best | None:

@@ -33,9 +33,10 @@ from sweep_service.schemas import (
 )
 from sweep_service.sweep.benchmark_cost import BenchmarksPlan, Sampled
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
-from sweep_service.sweep.labels import params_text, params_texts, plain_value
+from sweep_service.sweep.endings import MEANINGS, end_name
+from sweep_service.sweep.labels import explained, params_text, params_texts, plain_value
 from sweep_service.sweep.plan import SweepPlan
-from sweep_service.sweep.records import Role, Stage, TrialState
+from sweep_service.sweep.records import Role, Stage
 from trainers.tasks.data_record import data_facts, lines, title
 
 _SHOWN_CONFIGS = 8
@@ -65,10 +66,14 @@ def print_plan(plan: SweepPlan) -> None:
         facts["measured"] = _benchmarks(plan.benchmarks, plan.hours_unit)
     console.print(Text(plan.name, "bold"))
     print_facts(facts, 9)
-    for params, roles in list(zip(plan.first_configs, plan.first_roles, strict=True))[:_SHOWN_CONFIGS]:
+    for label, roles in list(zip(plan.first_labels, plan.first_roles, strict=True))[:_SHOWN_CONFIGS]:
         comparator = [role for role in roles if role != Role.SPACE]
-        text = params_text(params) or "the base configuration"
-        console.print(Text(f"           {text}" + (f"  ({', '.join(comparator)})" if comparator else "")))
+        console.print(
+            Text(
+                f"           {label or 'the base configuration'}"
+                + (f"  ({', '.join(comparator)})" if comparator else "")
+            )
+        )
     if plan.configs > _SHOWN_CONFIGS:
         console.print(Text(f"           … {plan.configs - len(plan.first_configs[:_SHOWN_CONFIGS])} more"))
     _print_prompts(plan)
@@ -115,9 +120,14 @@ def print_sweep(
     trials: Sequence[TrialView],
     page: str,
     *,
+    phase: str | None,
     list_trials: bool,
 ) -> None:
-    """Print a sweep's state, who leads and the verdict, its configs, its failed trials or all of them, and its page."""
+    """Print a sweep's state, who leads and the verdict, its configs, its failed trials or all of them, and its page.
+
+    Args:
+        phase: what its trials do before the first step.
+    """
     console = stdout()
     told = params_texts(configs)
     console.print(sweep_line(sweep))
@@ -127,6 +137,7 @@ def print_sweep(
     facts = {
         "message": sweep.message,
         "trials": counts_text(sweep.trials),
+        "now": phase and explained(phase),
         "gpu-hours": _gpu_hours(sweep.gpu_hours),
         "seeds": seeds,
         "objective": f"{sweep.spec.objective.metric}, mean of the last {sweep.spec.objective.last} evaluations",
@@ -149,7 +160,7 @@ def print_sweep(
     if listed := trials if list_trials else failures:
         console.print()
         _print_trials(listed, {config.id: _roles(config) for config in configs}, told, console)
-    if failed := next((trial for trial in failures if trial.state is TrialState.FAILED and trial.attempts), None):
+    if failed := next((trial for trial in failures if trial.ending and MEANINGS[trial.ending].log_tells), None):
         console.print(Text.assemble(("why one failed: ", "bright_black"), f"sweeps logs {failed.id}"))
 
 
@@ -210,7 +221,7 @@ def _trial_row(trial: TrialView, role: str, params: str, *, short: bool) -> list
         role,
         trial.stage.value,
         str(trial.seed),
-        Text.assemble(state_text(trial.state), tries),
+        Text.assemble(state_text(trial.state), f" ({name})" if (name := end_name(trial)) else "", tries),
         f"{trial.step}/{trial.total_steps}",
         number(trial.objective),
         params,

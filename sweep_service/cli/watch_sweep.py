@@ -13,7 +13,7 @@ from sweep_service.cli.winner import winner_lines
 from sweep_service.client import Client, TooLate, Unreachable
 from sweep_service.errors import NotReady
 from sweep_service.schemas import Best
-from sweep_service.sweep.labels import params_texts, probe_phase
+from sweep_service.sweep.labels import params_texts, probe_phase, trial_phase
 from sweep_service.sweep.records import Event, TrialState
 
 _KEYS = ("entropy", "reward/mean", "eval/avg_at_k")
@@ -106,8 +106,7 @@ class _Watcher:
                 self._labels[evaluation.id] = f"{model}, step {evaluation.model_step}" if evaluation.trial_id else model
         for event in events:
             if event.type == "trial.progress":
-                done, total = event.data["done"], event.data["total"]
-                self._phases[event.data["trial_id"]] = f"{event.data['phase']} {done}/{total}"
+                self._phases[event.data["trial_id"]] = trial_phase(event.data)
             elif event.type.startswith("probe."):
                 self._probe = probe_phase(event)
         if any(event.type in ("attempt.finished", "sweep.state_changed") for event in events):

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from sweep_service.cli.output import fact_line, span
 from sweep_service.schemas import Best, Judged, SweepView
-from sweep_service.sweep.labels import equals_text
+from sweep_service.sweep.labels import behind_text, equals_text
 
 _STYLES = {"BETTER": "bold green", "EQUIVALENT": "bold cyan", "UNDECIDED": "bold cyan", "WORSE": "bold red"}
 """Colour of a verdict; every other one is yellow."""
@@ -25,9 +25,8 @@ def best_text(best: Best, told: Mapping[str, str]) -> Text:
     equals = equals_text(best.equal, best.configs)
     if 1 < best.configs == best.equal:
         return Text(f"{equals}: {value}")
-    return Text.assemble(
-        (told.get(best.config_id) or best.config_id, "bold"), f"  {value}", f"; {equals}" * bool(equals)
-    )
+    rest = "".join(f"; {text}" for text in (equals, behind_text(best.objective, best.baseline_objective)) if text)
+    return Text.assemble((told.get(best.config_id) or best.config_id, "bold"), f"  {value}{rest}")
 
 
 def verdict_line(judged: Judged) -> Text:
@@ -35,8 +34,10 @@ def verdict_line(judged: Judged) -> Text:
     if (verdict := judged.verdict) is None:
         return Text(judged.verdict_text, "bright_black")
     rest = verdict.sentence.removeprefix(verdict.outcome)
-    age = f" (an interim report, {span(time.time() - verdict.created_at)} old)" if verdict.interim else ""
-    return Text.assemble((verdict.outcome, _STYLES.get(verdict.outcome, "bold yellow")), rest, (age, "bright_black"))
+    age = span(time.time() - verdict.created_at)
+    note = f" (an interim report, {age} old)" * verdict.interim
+    note += f" (the report from before the sweep went on, {age} old; a new one comes at its end)" * verdict.outdated
+    return Text.assemble((verdict.outcome, _STYLES.get(verdict.outcome, "bold yellow")), rest, (note, "bright_black"))
 
 
 def winner_facts(best: Best | None, sweep: SweepView, told: Mapping[str, str]) -> dict[str, Text]:

@@ -36,7 +36,7 @@ from sweep_service.schemas import (
 from sweep_service.settings import Settings
 from sweep_service.sweep.benchmark_scores import ProblemScore
 from sweep_service.sweep.plan import SweepPlan
-from sweep_service.sweep.records import Curve, Event, Sample, SweepState, TrialState
+from sweep_service.sweep.records import Curve, DesiredState, Event, Sample, SweepState, TrialState
 from sweep_service.sweep.spec import SweepSpec
 from trainers.catalog.entries import BenchmarkEntry, DatasetEntry, ModelEntry
 
@@ -159,6 +159,13 @@ class Client(Steering, LogReading):
         """Iterate over trials in the order in which they are handed out."""
         return self.pages(sweep_path(sweep_id, "trials"), TrialView, {"state": list(states)})
 
+    def trial(self, trial_id: str) -> TrialView:
+        """Return one trial.
+
+        Raises: NotFound.
+        """
+        return self.ask("GET", f"/v1/trials/{segment('trial', trial_id)}", TrialView)
+
     def configs(self, sweep_id: str) -> Iterator[ConfigView]:
         """Iterate over configs, baselines first."""
         return self.pages(sweep_path(sweep_id, "configs"), ConfigView)
@@ -273,7 +280,8 @@ class Client(Steering, LogReading):
             if until(sweep):
                 return sweep
             if time.monotonic() + poll_s > end:
-                raise TooLate(f"sweep {sweep_id} is {sweep.state} after {timeout_s:g} s; it goes on")
+                shown = sweep.desired_state.shown(sweep.state)
+                raise TooLate(f"sweep {sweep_id} is {shown} after {timeout_s:g} s; {_what_follows(sweep)}")
             time.sleep(poll_s)
 
     def report(
@@ -404,6 +412,19 @@ class Client(Steering, LogReading):
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of a spec."""
         return self.connection.request("GET", "/v1/schemas/sweep").json()
+
+
+def _what_follows(sweep: SweepView) -> str:
+    """Say what becomes of a sweep for which somebody waits no longer."""
+    match sweep.desired_state:
+        case DesiredState.PAUSE if sweep.state.needs_runner:
+            return "it will be paused all the same, as soon as its trials have saved"
+        case DesiredState.PAUSE if sweep.state is SweepState.PAUSED:
+            return f"it goes on once somebody resumes it: sweeps resume {sweep.id}"
+        case DesiredState.CANCEL if not sweep.state.is_over:
+            return "it will be cancelled all the same"
+        case _:
+            return "it goes on"
 
 
 def _filters(

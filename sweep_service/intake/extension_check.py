@@ -9,6 +9,7 @@ from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.catalog_check import check_catalog
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.extension import REFUSED, Extension, extended, shrunk
+from sweep_service.sweep.plan import too_many_confirmed
 from sweep_service.sweep.spec import SweepSpec
 from trainers.config.complaints import complaints, settings_of
 
@@ -28,7 +29,10 @@ def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
     if errors := shrunk(spec, extension):
         raise InvalidSpec(errors, REFUSED)
     try:
-        more = parse_spec(extended(spec, extension))
+        more = parse_spec(extended(spec, extension), of_before=True)
+        confirm = extension.seeds and extension.seeds.confirm
+        if confirm and confirm.top_k is not None and (errors := too_many_confirmed(more)):
+            raise InvalidSpec(errors)
         if more.space != spec.space:
             check_catalog(more, cache)
         return more

@@ -19,7 +19,7 @@ from sweep_service.intake.document_size import size_errors
 from sweep_service.intake.sharing_check import sharing_errors
 from sweep_service.intake.space_check import grid_errors, point_errors, settings_of_training, space_errors
 from sweep_service.sweep.budget import StageCounts, budget_complaints
-from sweep_service.sweep.plan import stage_counts, too_many_trials
+from sweep_service.sweep.plan import stage_counts, too_many_confirmed, too_many_trials
 from sweep_service.sweep.spec import SweepSpec, preset_or_space
 from trainers.config import TrainingConfig
 from trainers.config.complaints import Complaint, Settings, complaints, settings_of
@@ -28,9 +28,11 @@ _TOO_MUCH_WRONG: Final = 50
 """Mistakes of the base configuration beyond which its space is not looked at: each point would repeat all of them."""
 
 
-def parse_spec(raw: object) -> SweepSpec:
+def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
     """Return the spec that `raw`, parsed JSON or YAML, describes.
 
+    Args:
+        of_before: whether the document is that of a stored sweep, which may confirm more configs than it can have.
     Raises: InvalidSpec, with every reason why it cannot run.
     """
     if not isinstance(raw, Mapping):
@@ -51,7 +53,9 @@ def parse_spec(raw: object) -> SweepSpec:
     if space is not None and isinstance(training, Mapping) and wrong <= _TOO_MUCH_WRONG:
         errors += space_errors(space, cast("Mapping[str, Any]", training), base)
     if spec is not None:
-        errors += _errors_of_whole(spec, sound=not errors and not base)
+        sound = not errors and not base
+        errors += _errors_of_whole(spec, sound=sound)
+        errors += too_many_confirmed(spec) if sound and not errors and not of_before and _names_top_k(spec) else []
     if errors or base:
         raise InvalidSpec([*errors, *(_error(complaint, "training") for complaint in base)])
     assert spec is not None
@@ -70,6 +74,11 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
     errors += _reward_errors(spec) + benchmark_errors(spec, sound=sound)
     counts = stage_counts(spec) if sound and not errors and spec.budget.max_gpu_hours is not None else None
     return errors + _budget_errors(spec, counts)
+
+
+def _names_top_k(spec: SweepSpec) -> bool:
+    """Whether somebody has written it; the default may be more than a small sweep can confirm."""
+    return spec.seeds.confirm is not None and "top_k" in spec.seeds.confirm.model_fields_set
 
 
 def _reward_errors(spec: SweepSpec) -> list[SpecError]:

@@ -17,10 +17,10 @@ from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Sna
 from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
 from sweep_service.sweep.deletion import DeletionState
-from sweep_service.sweep.labels import probe_phase
+from sweep_service.sweep.labels import probe_phase, trial_phase
 from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import make_plan
-from sweep_service.sweep.records import Config, Event, Trial
+from sweep_service.sweep.records import Config, Event, Sweep, Trial
 
 READ_EVERY_S: Final = 0.5
 """Seconds for which a rendered page is handed out again, so that many viewers cost no more than one."""
@@ -55,7 +55,7 @@ class LiveSweep:
         self._phases: dict[str, str] = {}
         self._probing: str | None = None
         self._evaluated: list[tuple[str, int]] = []
-        self._report = (None, service.judged(sweep_id))
+        self._report = ((None, sweep.state.is_over), service.judged(sweep_id))
         self._reports = service.reports(sweep_id)
         self._page, self._rendered_at = "", -READ_EVERY_S
         self._drawn = (-1, b"")
@@ -99,7 +99,7 @@ class LiveSweep:
         sweep = snapshot.sweep
         if self._behind or snapshot.counts.get("RUNNING"):
             return _SOON_S
-        waits = self._report[0] is None and snapshot.now - (sweep.ended_at or 0) < _REPORT_WITHIN_S
+        waits = self._report[0][0] is None and snapshot.now - (sweep.ended_at or 0) < _REPORT_WITHIN_S
         return _WAITING_S if waits or self._reports.building or not sweep.state.is_over else None
 
     def _read(self) -> Snapshot:
@@ -125,7 +125,7 @@ class LiveSweep:
             self._curves,
             self._phases,
             self._planned,
-            self._judged(sweep.id),
+            self._judged(sweep),
             self._store.samples_at(self._evaluated),
             probing=self._probing,
         )
@@ -148,8 +148,7 @@ class LiveSweep:
     def _take_event(self, event: Event) -> None:
         data = event.data
         if event.type == "trial.progress":
-            done = f" {data['done']}/{data['total']}" if data["total"] > 1 else ""
-            self._phases[data["trial_id"]] = f"{data['phase']}{done}"
+            self._phases[data["trial_id"]] = trial_phase(data)
         elif event.type == "trial.evaluated":
             others = [evaluation for evaluation in self._evaluated if evaluation[0] != data["trial_id"]]
             self._evaluated = [(data["trial_id"], data["step"]), *others][:SHOWN_EVALUATIONS]
@@ -158,11 +157,11 @@ class LiveSweep:
         elif event.type in ("config.added", "trials.added"):
             self._configs = []  # there are new ones, or new roles
 
-    def _judged(self, sweep_id: str) -> Judged:
+    def _judged(self, sweep: Sweep) -> Judged:
         """Return what the final report says; while there is none, why."""
-        digest = self._store.report_digest(sweep_id)
-        if digest is None or digest != self._report[0]:
-            self._report = (digest, self._service.judged(sweep_id))
+        known = self._store.report_digest(sweep.id), sweep.state.is_over
+        if known[0] is None or known != self._report[0]:
+            self._report = (known, self._service.judged(sweep.id))
         return self._report[1]
 
 

@@ -11,8 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from sweep_service.pages.progress import duration
 from sweep_service.processes.disk_use import size_text
-from sweep_service.sweep.endings import TrialState, without_log_command
+from sweep_service.sweep.endings import MEANINGS, TrialState, end_name, without_log_command
 from sweep_service.sweep.labels import value_text
+from sweep_service.sweep.records import Work
 from sweep_service.sweep.state_table import sweep_meaning, trial_meaning
 
 POLICY: Final = (
@@ -74,7 +75,8 @@ def _environment() -> Environment:
         short=_short,
         size=size_text,
         sweep_meaning=sweep_meaning,
-        trial_meaning=trial_meaning,
+        end_meaning=_end_meaning,
+        end_name=end_name,
         utc=_utc,
     )
     ended = [state for state in TrialState if state.is_over]
@@ -82,6 +84,13 @@ def _environment() -> Environment:
     lists = {"bar_states": [*ended, *going], "count_states": [*going, *ended, TrialState.PENDING]}
     cast("dict[str, Any]", environment.globals).update(static=_static_url, **lists)
     return environment
+
+
+def _end_meaning(work: Work) -> str:
+    """Say what the state of a trial or an evaluation means, and of one that is over also why it is."""
+    meaning = trial_meaning(work.state)
+    name = end_name(work)
+    return f"{meaning} {name}: {MEANINGS[name].text}" if name else meaning
 
 
 def _number(value: Any) -> str:

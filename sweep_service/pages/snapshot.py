@@ -10,7 +10,7 @@ from sweep_service.pages.page_curves import MeanCurves
 from sweep_service.pages.progress import Progress, progress
 from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
-from sweep_service.sweep.labels import equals_text
+from sweep_service.sweep.labels import behind_text, equals_text, explained, telling_phase
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.objective import leader, trial_objective, used_measures
 from sweep_service.sweep.records import Config, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
@@ -68,6 +68,8 @@ class BestSoFar:
     """Sentence about other configs with exactly this value; empty without any."""
     all_equal: bool
     """Whether all configs have this value, so that none leads."""
+    behind: str
+    """Sentence about a baseline that has more; empty unless it has."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,13 @@ class Snapshot:
     probing: str | None
     """Phase of the sweep's cost probe; None without a running one."""
     mlflow_url: str | None
+
+    def beginning(self) -> str:
+        """Say what a running sweep does whose time left is unknown."""
+        if phase := telling_phase([row.phase for row in self.rows if row.phase]):
+            return explained(phase)
+        runs = any(row.trial.state is TrialState.RUNNING for row in self.rows)
+        return "no running trial has made a step yet" if runs else "no trial runs at this moment"
 
     def groups(self) -> dict[str, list[PageTrial]]:
         """Return the rows of each part of the table; ended trials come last first, all others by number."""
@@ -179,6 +188,7 @@ def _best(
         seeds=seeds,
         equals=equals_text(best.equal, best.configs),
         all_equal=1 < best.configs == best.equal,
+        behind=behind_text(best.objective, best.baseline),
     )
 
 

@@ -191,7 +191,7 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
         case 3:
             return AttemptEnd(Ending.DIVERGED)
         case 4 | 5:
-            return AttemptEnd(Ending.LOST, "the trainer was told to stop, or its owner ended")
+            return AttemptEnd(Ending.LOST, "the trainer was told to stop, or the process that had started it ended")
         case 1 | 2:
             return AttemptEnd(Ending.FAILED, _failure(directory))
         case 6:
@@ -215,7 +215,7 @@ def _recorded_ending(directory: Path) -> AttemptEnd:
             ending = Ending.MACHINE_FAULT if last.get("code") == Ending.MACHINE_FAULT else Ending.FAILED
             return AttemptEnd(ending, _failure(directory))
         case _:
-            return AttemptEnd(Ending.LOST, "the trainer's owner ended")
+            return AttemptEnd(Ending.LOST, "the process that had started the trainer ended, and the trainer with it")
 
 
 def _failure(directory: Path) -> str:

@@ -1,7 +1,7 @@
 """Requests for what sweeps have found: objectives, curves, scores on benchmarks, reports and verdicts."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from statistics import fmean
 
@@ -24,10 +24,10 @@ from sweep_service.schemas import (
 from sweep_service.service.base import ServicePart
 from sweep_service.store import KeptReport
 from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore, problem_scores
-from sweep_service.sweep.labels import equals_text, params_texts
+from sweep_service.sweep.labels import behind_text, equals_text, params_texts
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import config_objectives, leader, objective_metrics, trial_objectives
-from sweep_service.sweep.records import Curve, Stage, TrialState
+from sweep_service.sweep.records import Checkpoint, Curve, Stage, Sweep, Trial, TrialState
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
 from trainers.yaml_text import write_yaml
 
@@ -38,18 +38,28 @@ class Results(ServicePart):
     def trials(self, sweep_id: str, after: int, limit: int, states: Sequence[TrialState]) -> list[TrialView]:
         """Return trials by number, each with its objective and its newest checkpoint."""
         sweep = self.store.get_sweep(sweep_id)
-        trials = self.store.list_trials(sweep_id, after, limit, states)
-        curves = self.store.curves(sweep_id, objective_metrics(sweep.spec), [trial.id for trial in trials])
+        checkpoints = {checkpoint.trial_id: checkpoint for checkpoint in self.store.newest_checkpoints(sweep_id)}
+        return self._views(sweep, self.store.list_trials(sweep_id, after, limit, states), checkpoints)
+
+    def trial(self, trial_id: str) -> TrialView:
+        """Return one trial with its objective and its newest checkpoint.
+
+        Raises: NotFound.
+        """
+        sweep = self.store.get_sweep(self.store.get_work(trial_id).sweep_id)
+        trial, checkpoint = self.store.get_trial(trial_id), self.store.newest_checkpoint(trial_id)
+        return self._views(sweep, [trial], {trial_id: checkpoint} if checkpoint else {})[0]
+
+    def _views(self, sweep: Sweep, trials: Sequence[Trial], checkpoints: Mapping[str, Checkpoint]) -> list[TrialView]:
+        curves = self.store.curves(sweep.id, objective_metrics(sweep.spec), [trial.id for trial in trials])
         values = trial_objectives(trials, curves, sweep.spec)
-        checkpoints = {
-            checkpoint.trial_id: CheckpointView(**dict(checkpoint))
-            for checkpoint in self.store.newest_checkpoints(sweep_id)
-        }
+        newest = {trial_id: CheckpointView(**dict(checkpoint)) for trial_id, checkpoint in checkpoints.items()}
         return [
             TrialView(
                 **trial.model_dump(),
+                ending=trial.ending,
                 objective=values[trial.id],
-                checkpoint=checkpoints.get(trial.id),
+                checkpoint=newest.get(trial.id),
                 mlflow_url=run_link(self.settings.mlflow_links, trial.mlflow_run_id),
             )
             for trial in trials
@@ -196,6 +206,7 @@ class Results(ServicePart):
             objective=best.objective,
             equal=best.equal,
             configs=best.configs,
+            baseline_objective=best.baseline,
             **dict(self.judged(sweep_id)),
             training=best.config.training,
         )
@@ -206,10 +217,11 @@ class Results(ServicePart):
         Raises: NotFound.
         """
         if (verdict := self._verdict(sweep_id)) is not None:
-            return Judged(verdict=verdict, no_verdict=None)
-        reason = "the verdict is still to come: there is no report yet"
+            goes_on = not verdict.interim and not self.store.get_sweep(sweep_id).state.is_over
+            return Judged(verdict=verdict.model_copy(update={"outdated": goes_on}), no_verdict=None)
+        reason = "there is no report yet to say how sure this is"
         if (failure := self.store.report_failure(sweep_id)) is not None:
-            reason = f"there is no verdict: the report could not be built: {failure}"
+            reason = f"the report could not be built: {failure}"
         return Judged(verdict=None, no_verdict=reason)
 
     def _verdict(self, sweep_id: str) -> VerdictView | None:
@@ -226,6 +238,7 @@ def best_yaml(best: Best) -> str:
         f"{best.config_id}: {best.label}",
         f"{best.metric} {best.objective:.4f}, mean over {best.stage} seeds",
         equals_text(best.equal, best.configs),
+        behind_text(best.objective, best.baseline_objective),
         best.verdict_text,
     ]
     head = "".join(f"# {' '.join(line.split())}\n" for line in lines if line)

@@ -119,9 +119,10 @@ class Steering(ServicePart):
             pending = deletion.mlflow_done_at is None
             return DeletionView(**dict(deletion), state=deletion.state, mlflow_pending=pending)
         sweep = self.store.get_sweep(sweep_id)
-        frees = Freed(
-            **self._disk(sweep_id), rows=self.store.count_rows(sweep_id), mlflow_runs=self.store.count_runs(sweep_id)
-        )
+        archived = self.store.count_rows(sweep_id, keep_report=True)
+        rows = archived if deletion and deletion.keep_report else self.store.count_rows(sweep_id)
+        runs = self.store.count_runs(sweep_id)
+        frees = Freed(**self._disk(sweep_id), rows=rows, rows_if_archived=archived, mlflow_runs=runs)
         if deletion is not None:
             return DeletionView(**dict(deletion), state=deletion.state, frees=frees)
         blocked = (
@@ -188,4 +189,7 @@ def _check_trains(sweep: Sweep) -> None:
         why = "benchmarks were added after its training, so nothing of it is trained any more"
         raise Conflict(f"sweep {sweep.id}: {why}; submit a new one, and join them with `sweeps compare`")
     if sweep.state is SweepState.FINALIZING:
-        raise Conflict(f"the report of sweep {sweep.id} is being built; ask again in a moment")
+        raise Conflict(
+            f"the report of sweep {sweep.id} is being built, which takes seconds, and ten minutes at most; ask again "
+            f"when it has ended: sweeps watch {sweep.id}"
+        )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, Table, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, func, or_, select, true, update
 
 from sweep_service.errors import Conflict
 from sweep_service.store import tables as t
@@ -79,15 +79,19 @@ class DeletionRows(Rows):
         """Note what hinders a deletion."""
         self._mark(sweep_id, message=message)
 
-    def count_rows(self, sweep_id: str) -> int:
-        """Return the number of rows of a sweep's trials, and of what they recorded."""
+    def count_rows(self, sweep_id: str, *, keep_report: bool = False) -> int:
+        """Return the number of rows that go with a sweep: those of its trials, and of what they recorded.
+
+        Args:
+            keep_report: count only those that go if the sweep is archived.
+        """
         trials = select(t.trials.c.id).where(t.trials.c.sweep_id == sweep_id).scalar_subquery()
-        of_trials = [table.c.trial_id.in_(trials) for table in (*_MEASURED, t.attempts)]
-        of_sweep = [table.c.sweep_id == sweep_id for table in (t.trials, t.configs, t.events)]
+        which = [_recorded(table, keep_report) & table.c.trial_id.in_(trials) for table in _MEASURED]
+        if not keep_report:
+            of_sweep = [table.c.sweep_id == sweep_id for table in (t.trials, t.configs, t.events)]
+            which = [*which, t.attempts.c.trial_id.in_(trials), *of_sweep]
         with self._read() as connection:
-            return sum(
-                connection.execute(select(func.count()).where(which)).scalar_one() for which in (*of_trials, *of_sweep)
-            )
+            return sum(connection.execute(select(func.count()).where(one)).scalar_one() for one in which)
 
     def count_runs(self, sweep_id: str) -> int:
         """Return the number of runs that MLflow shows of a sweep and its trials, as far as they were carried there."""
@@ -108,10 +112,8 @@ class DeletionRows(Rows):
         for trial_id in ids:
             with writing(self.engine) as connection:
                 for table in _MEASURED:
-                    gone = table.delete().where(table.c.trial_id == trial_id)
-                    if table is t.curves and deletion.keep_report:
-                        gone = gone.where(t.curves.c.kind != "evaluation")
-                    connection.execute(gone)
+                    gone = _recorded(table, deletion.keep_report) & (table.c.trial_id == trial_id)
+                    connection.execute(table.delete().where(gone))
         with writing(self.engine) as connection:
             present = _deletion(connection, sweep_id)
             if present is None or present.keep_report != deletion.keep_report:
@@ -124,6 +126,11 @@ class DeletionRows(Rows):
     def _mark(self, sweep_id: str, **values: float | str | None) -> None:
         with writing(self.engine) as connection:
             connection.execute(update(t.deletions).where(t.deletions.c.sweep_id == sweep_id).values(values))
+
+
+def _recorded(table: Table, keep_report: bool) -> ColumnElement[bool]:
+    """Return the condition for the rows of one of `_MEASURED` that go: all, or all but evaluations."""
+    return t.curves.c.kind != "evaluation" if table is t.curves and keep_report else true()
 
 
 def _deletion(connection: Connection, sweep_id: str) -> Deletion | None:

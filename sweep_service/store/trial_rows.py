@@ -252,7 +252,7 @@ class TrialRows(Rows):
             row = _one_trial(connection, trial_id)  # as it is now that nobody else writes
             stop, state = Stop.by_hand(counts=counts), TrialState(row["state"])
             if state.is_over and state is not MEANINGS[stop.ending].state:
-                raise Conflict(f"trial {trial_id} has already ended as {state}; there is nothing to stop")
+                raise Conflict(f"trial {trial_id} has already ended as {state}; {_remedy(trial_id, state, counts)}")
             if not state.is_over and sweep["desired_state"] == DesiredState.CANCEL:
                 raise Conflict(f"sweep {sweep['id']} is being cancelled, and trial {trial_id} ends with it")
             if row["stop_counts"] is not counts:
@@ -306,6 +306,14 @@ def _one_trial(connection: Connection, trial_id: str) -> Any:
     if row is None:
         raise NotFound("trial", trial_id)
     return row
+
+
+def _remedy(trial_id: str, state: TrialState, counts: bool) -> str:
+    """Say what somebody can do who wants a trial stopped that has ended in another way."""
+    if state not in (TrialState.STOPPED, TrialState.DISCARDED):
+        return "there is nothing to stop"
+    again = f"`sweeps retry {trial_id}`, then `sweeps stop {trial_id}{'' if counts else ' --discard'}`"
+    return f"to have its result {'count' if counts else 'not count'}, let it go on and stop it anew: {again}"
 
 
 def _crashes_in_a_row(connection: Connection, trial_id: str) -> int:

@@ -6,7 +6,7 @@ ending means; only reports have sentences of their own for single endings.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 
 class TrialState(StrEnum):
@@ -199,6 +199,25 @@ def with_log_command(message: str | None, ending: Ending, id_: str) -> str | Non
 def without_log_command(message: str) -> str:
     """Return a message without that command, for places that lead to the log themselves."""
     return message.rpartition(_LOG_COMMAND)[0] or message
+
+
+class Ended(Protocol):
+    """A trial or an evaluation."""
+
+    @property
+    def state(self) -> TrialState:
+        """Its state."""
+        ...
+
+    @property
+    def ending(self) -> Ending | None:
+        """Why it is over; None while it is not."""
+        ...
+
+
+def end_name(work: Ended) -> Ending | None:
+    """Return the ending of what is over, where it says more than its state."""
+    return None if work.ending is None or work.ending.value == work.state.value else work.ending
 
 
 def state_after(ending: Ending, crashes: int, max_crashes: int) -> TrialState:

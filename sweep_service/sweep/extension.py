@@ -9,6 +9,7 @@ from pydantic import Field
 from search_spaces.distributions import Distribution, Scalar
 from search_spaces.space import SearchSpace
 from sweep_service.errors import SpecError, pointer
+from sweep_service.sweep.plan import most_points
 from sweep_service.sweep.records import Event, SweepState
 from sweep_service.sweep.spec import Seed, SpecPart, SweepSpec
 from trainers.config.complaints import shortened
@@ -106,8 +107,10 @@ def shrunk(spec: SweepSpec, extension: Extension) -> list[SpecError]:
     for place, wanted, present in lists:
         if wanted is not None and (missing := [seed for seed in present if seed not in wanted]):
             errors.append(SpecError(place, f"{list(wanted)} lacks {missing} of before; give these, too"))
-    if before is not None and confirm.top_k is not None and confirm.top_k < before.top_k:
-        errors.append(SpecError("/seeds/confirm/top_k", f"{confirm.top_k} is less than {before.top_k}, as it was"))
+    if before is not None and confirm.top_k is not None:
+        least = min(before.top_k, most_points(spec))  # a sweep may have been stored with more than it can confirm
+        if confirm.top_k < least:
+            errors.append(SpecError("/seeds/confirm/top_k", f"{confirm.top_k} is less than {least}, as it was"))
     return errors
 
 
@@ -130,8 +133,10 @@ def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
         before, place = spec.space.root.get(name), pointer(("space", name))
         if before is None:
             names = ", ".join(spec.space.names)
-            why = f"it is not in the sweep's space ({names}), so the configs of before do not name their value of it"
-            yield SpecError(place, f"{why}; {_ELSE}")
+            meant = next((known for known in spec.space.names if known.rpartition(".")[2] == name), None)
+            why = f"it is not in the sweep's space ({names}), whose configs do not say which value of it they have"
+            remedy = _ELSE if meant is None else f"did you mean {meant}?"
+            yield SpecError(place, f"{why}; {remedy}")
         elif strategy != "grid":
             if wanted != before:
                 why = f"strategy {strategy} has drawn its configs from the space of before, and would from another one"

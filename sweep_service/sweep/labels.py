@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from sweep_service.sweep.objective import same_objective
 from sweep_service.sweep.records import Config, Event, Role
 
 _SHORT: Final = {
@@ -186,6 +187,13 @@ def equals_text(equal: int, configs: int) -> str:
     return f"{others} exactly the same objective"
 
 
+def behind_text(objective: float, baseline: float | None) -> str:
+    """Say that the baseline has a higher objective than the best config of the space; empty if it has not."""
+    if baseline is None or baseline <= objective or same_objective(baseline, objective):
+        return ""
+    return f"but the baseline has {baseline:.4f}, which is more"
+
+
 def probe_phase(event: Event) -> str | None:
     """Return the phase that a cost probe enters with this event; None once it has ended."""
     match event.type:
@@ -195,3 +203,23 @@ def probe_phase(event: Event) -> str | None:
             return str(event.data["phase"])
         case _:
             return None
+
+
+def trial_phase(progress: Mapping[str, Any]) -> str:
+    """Return the phase that a trial is in before its first update, such as `warm start 63/2400`.
+
+    Args:
+        progress: data of its event `trial.progress`.
+    """
+    counted = f" {progress['done']}/{progress['total']}" if progress["total"] > 1 else ""
+    return f"{progress['phase']}{counted}"
+
+
+def explained(phase: str) -> str:
+    """Return the phase of a trial in a sentence that tells what a warm start is."""
+    return f"{phase}: supervised training makes the model before the first update" if "warm start" in phase else phase
+
+
+def telling_phase(phases: Sequence[str]) -> str | None:
+    """Return the phase that says most of a sweep's trials: the first that does not wait for another trial's."""
+    return min(phases, key=lambda phase: phase.startswith("waiting"), default=None)

@@ -136,6 +136,8 @@ class Leader(NamedTuple):
     """Number of configs with exactly this objective in this stage, this one included."""
     configs: int
     """Number of configs with an objective in this stage, baselines included."""
+    baseline: float | None
+    """Mean objective of the baseline over the stage's seeds; None while it has none."""
 
 
 def leader(
@@ -156,7 +158,8 @@ def leader(
     for stage, ranking, means in ((Stage.CONFIRM, over_all, confirmed), (Stage.TUNE, tune, tune)):
         for config in choose(contenders, ranking, 1):
             equal = sum(same_objective(mean, means[config.id]) for mean in means.values())
-            return Leader(config, stage, means[config.id], equal, len(means))
+            baseline = next((means[one.id] for one in configs if Role.BASELINE in one.roles and one.id in means), None)
+            return Leader(config, stage, means[config.id], equal, len(means), baseline)
     return None
 
 

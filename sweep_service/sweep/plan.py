@@ -21,7 +21,7 @@ from sweep_service.sweep.budget import (
     room,
 )
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
-from sweep_service.sweep.labels import telling_params
+from sweep_service.sweep.labels import params_texts, telling_params
 from sweep_service.sweep.matched_baselines import matched_count, matched_training, rough_count
 from sweep_service.sweep.problem_reach import problems_warning
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
@@ -42,6 +42,7 @@ class SweepPlan(BaseModel):
     first_configs: list[dict[str, Any]] = Field(
         description="Parameters of the first configs, and other settings in which they differ from each other."
     )
+    first_labels: list[str] = Field(description="What tells each of them from the others, in words.")
     first_roles: list[list[Role]] = Field(description="Roles of the first configs; a baseline may be a point besides.")
     trials: dict[str, int] = Field(description="Trials by stage, at most.")
     steps_per_trial: int
@@ -243,8 +244,7 @@ Each is a training of minutes or hours, and a row that requests, pages and the r
 
 def too_many_trials(spec: SweepSpec) -> list[SpecError]:
     """Refuse a sweep with more trials than anybody can wait for, before one of them is made."""
-    configs = spec.space.grid_size() if spec.search.strategy == "grid" else spec.search.num_configs or 0
-    seeds, confirm = spec.seeds.tune, spec.seeds.confirm
+    configs, seeds, confirm = most_points(spec), spec.seeds.tune, spec.seeds.confirm
     compared = spec.baselines.ppo_clip + spec.baselines.dapo
     tune = (configs + compared) * len(seeds)
     chosen = min(confirm.top_k, configs) if confirm else 0
@@ -257,6 +257,22 @@ def too_many_trials(spec: SweepSpec) -> list[SpecError]:
         text += f" and {arms} configs x {len(confirm.seeds)} confirm seeds"
     remedy = "list fewer seeds, vary fewer values, or make several sweeps: `sweeps compare` joins them"
     return [SpecError("/seeds", f"{text} are {trials} trials, more than {MAX_TRIALS}; {remedy}")]
+
+
+def most_points(spec: SweepSpec) -> int:
+    """Return how many configs a sweep can choose from: the points of its grid, or those that are proposed."""
+    return spec.space.grid_size() if spec.search.strategy == "grid" else spec.search.num_configs or 0
+
+
+def too_many_confirmed(spec: SweepSpec) -> list[SpecError]:
+    """Refuse to confirm more configs than a sweep can have: whoever asks for it means another sweep."""
+    confirm, most = spec.seeds.confirm, most_points(spec)
+    if confirm is None or confirm.top_k <= most:
+        return []
+    configs = "one config" if most == 1 else f"{most} configs"
+    more = "more values in space" if spec.search.strategy == "grid" else "a larger search.num_configs"
+    text = f"{confirm.top_k} is more than the sweep can confirm: it has {configs} to choose from"
+    return [SpecError("/seeds/confirm/top_k", f"{text}; give at most {most}, or {more} as well")]
 
 
 def make_plan(
@@ -275,7 +291,7 @@ def make_plan(
     tune, confirm = counts = stage_counts(spec)
     configs = first_configs(spec, "plan", None if measured else _SHOWN)
     shown = configs[:_SHOWN]
-    told = telling_params(shown)
+    told, labels = telling_params(shown), params_texts(shown)
     cost = sweep_cost(spec, measured, [config.training for config in configs], counts) if measured else None
     estimate = _estimate(spec, counts, seconds_per_step, cost)
     warnings = _warnings(spec, guessed=seconds_per_step is None and cost is None)
@@ -289,6 +305,7 @@ def make_plan(
         configs=first_counts(spec).configs + (spec.search.num_configs or 0),
         baselines=[role for role, _ in baselines(spec)],
         first_configs=[told[config.id] for config in shown],
+        first_labels=[labels[config.id] for config in shown],
         first_roles=[list(config.roles) for config in shown],
         trials={"tune": tune, "confirm": confirm},
         steps_per_trial=spec.base.steps,

@@ -204,7 +204,7 @@ class Work(Record):
     ended_at: float | None = None
     message: str | None = None
     ending: SkipJsonSchema[Ending | None] = Field(default=None, exclude=True)
-    """Reason why it is over; None while it is not. Not published: `state` and `message` are."""
+    """Reason why it is over; None while it is not. Views publish it; the report does not."""
 
 
 class Trial(Work):

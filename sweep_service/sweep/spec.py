@@ -31,6 +31,13 @@ def preset_or_space(value: object) -> object:
     return cast("object", value)
 
 
+def _labels(value: object) -> object:
+    """Refuse what is no mapping, with an example."""
+    if not isinstance(value, Mapping):
+        raise ValueError("labels are names with texts, as in labels: {team: rl}")
+    return cast("object", value)
+
+
 class SpecPart(Frozen):
     """Base of every part of a spec: immutable, unknown keys refused, numbers checked as those of training."""
 
@@ -265,7 +272,9 @@ class SweepSpec(SpecPart):
 
     schema_version: Literal[1] = 1
     name: Name
-    labels: dict[Name, Annotated[str, StringConstraints(max_length=200)]] = Field(default={}, max_length=50)
+    labels: Annotated[dict[Name, Annotated[str, StringConstraints(max_length=200)]], BeforeValidator(_labels)] = Field(
+        default={}, max_length=50
+    )
     training: dict[str, Any] = Field(default={}, description="TrainingConfig: what differs from its defaults.")
     space: Annotated[SearchSpace, BeforeValidator(preset_or_space)] = Field(
         description="Dotted names of the training configuration and the values they take; or {preset: NAME}."

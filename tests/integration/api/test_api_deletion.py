@@ -39,6 +39,7 @@ def test_a_deletion_says_first_what_it_frees(served: Served) -> None:
     assert (told["state"], told["blocked"], told["frees"]["files"]) == (None, None, 1)
     assert told["frees"]["bytes"] >= 10_000
     assert told["frees"]["rows"] == served.store.count_rows(sweep_id) > 30
+    assert 0 < told["frees"]["rows_if_archived"] < told["frees"]["rows"]
     assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["deletion"] is None
     running = served.service.submit(SPEC)[0].id
     assert "cancel it first" in served.http.get(f"/v1/sweeps/{running}/deletion").json()["blocked"]
@@ -113,6 +114,10 @@ def test_the_command_says_what_it_frees_and_asks(served: Served, sweeps: Sweeps)
     dry = sweeps("delete", "first", "second", "--dry-run")
     assert (dry.code, first in dry.out, "in 1 file" in dry.out) == (0, True, True)
     assert served.store.open_deletions() == []
+    assert "stay" not in dry.err
+    kept = sweeps("delete", "first", "--dry-run", "--keep-report")
+    assert "these go; spec, configs, trials with their evaluations, events and report stay" in kept.err
+    assert f"  {served.store.count_rows(first, keep_report=True)}  " in kept.out
     nobody = sweeps("delete", "first")
     assert (nobody.code, "--yes" in nobody.err) == (2, True)
     assert served.store.open_deletions() == []

@@ -177,6 +177,9 @@ def test_a_finished_sweep_answers_on_every_route(served: Served) -> None:
     assert [trial["number"] for trial in trials] == list(range(8))
     assert trials[-1]["objective"] == 0
     assert trials[-1]["message"] == "the loss is NaN at step 80"
+    assert [trial["ending"] for trial in trials] == ["SUCCEEDED"] * 7 + ["DIVERGED"]
+    assert served.http.get(f"/v1/trials/{trials[3]['id']}").json() == trials[3]
+    assert served.http.get("/v1/trials/trl_0").status_code == 404
     diverged = served.http.get(f"{base}/trials", params={"state": "DIVERGED"}).json()["items"]
     assert diverged == trials[-1:]
 
@@ -557,6 +560,7 @@ def test_the_description_names_every_route_and_resolves(served: Served) -> None:
             f"/v1/sweeps/{{sweep_id}}/{part}"
             for part in ("benchmarks", "benchmarks/{name}/problems", "benchmarks/{name}/samples", "evaluations")
         ),
+        "/v1/trials/{trial_id}",
         "/v1/trials/{trial_id}/retry",
         "/v1/trials/{trial_id}/stop",
     }

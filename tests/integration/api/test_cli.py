@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import pty
 import re
@@ -17,13 +18,15 @@ import pytest
 import yaml
 
 from sweep_service.auth import ensure_token
-from sweep_service.client import Client
+from sweep_service.client import Client, TooLate
+from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.settings import Settings
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState, TrialState
 from sweep_service.worker.heartbeat import Heartbeat
 from sweep_service.worker.reports import build_report
 from tests.integration.api.conftest import Served, Sweeps, serving
-from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, play
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, play, record
 from tests.integration.trainers.tiny_models import save_tiny_model
 from tests.stored_sweeps import ingest, warning_event
 from tests.waiting import PATIENT_S
@@ -50,7 +53,7 @@ def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Pa
 
     listed = sweeps("ls")
     assert sweep_id in listed.out
-    assert "8 of 8 done, 1 diverged" in listed.out
+    assert "8 of 8 ended, 1 diverged" in listed.out
     assert json.loads(sweeps("ls", "--json", "--state", "SUCCEEDED", "-n", "1").out)["items"][0]["id"] == sweep_id
     assert json.loads(sweeps("ls", "--json", "--state", "RUNNING").out)["items"] == []
 
@@ -357,37 +360,89 @@ def test_cancelling_waits_if_asked(served: Served, sweeps: Sweeps) -> None:
     ran = sweeps("cancel", sweep_id)
     assert ran.code == 0
     assert "is being cancelled" in ran.err
+    late = sweeps("cancel", sweep_id, "--wait", "--timeout", "0")
+    assert (late.code, "is CANCELLING after 0 s; it will be cancelled all the same" in late.err) == (9, True)
     finish(served.store, fence, SweepState.CANCELLED)
     assert "is cancelled" in sweeps("cancel", "played", "--wait").err
 
 
 def test_a_sweep_is_extended_and_its_failed_trials_are_retried(served: Served, sweeps: Sweeps) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
+    assert "nothing has changed: no trial has failed" in sweeps("retry", "played").err
     fail_first(served.store, sweep_id)
     finish(served.store, play(served.store, sweep_id))
     seeds = served.store.get_sweep(sweep_id).spec.seeds
     ran = sweeps("extend", "played", "--tune-seeds", "2", "--max-parallel", "3")
     assert (ran.code, f"{sweep_id} is extended and QUEUED" in ran.err) == (0, True)
+    assert "seeds.tune also has 2, 3\n" in ran.err
+    assert "resources.max_parallel is 3, and was without a limit\n" in ran.err
     spec = served.store.get_sweep(sweep_id).spec
     last = max(*seeds.tune, *(seeds.confirm.seeds if seeds.confirm else ()))
     assert spec.seeds.tune == (*seeds.tune, last + 1, last + 2)
     assert spec.resources.max_parallel == 3
-    failed = sum(trial.state is TrialState.FAILED for trial in served.store.list_trials(sweep_id))
-    assert failed
+    same = sweeps("extend", "played", "--max-parallel", "3")
+    assert f"nothing has changed: played {sweep_id} has all of that already; it is QUEUED" in same.err
+    (failed,) = served.store.list_trials(sweep_id, states=[TrialState.FAILED])
     ran = sweeps("retry", "played")
-    assert (ran.code, f"is QUEUED: {failed} of its trials wait or run" in ran.err) == (0, True)
+    assert (ran.code, f"1 trial waits again: {failed.id}; played {sweep_id} is QUEUED" in ran.err) == (0, True)
     assert sweeps("extend", "played").code == 2
     assert sweeps("retry", "trl_nothing").code == 5
+
+
+def test_a_retry_waits_for_the_report_that_is_being_built(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fail_first(served.store, sweep_id)
+    fence = play(served.store, sweep_id)
+    served.store.set_sweep_state(fence, SweepState.FINALIZING)
+    refused = served.http.post(f"/v1/sweeps/{sweep_id}/retry-failed").json()["detail"]
+    assert f"takes seconds, and ten minutes at most; ask again when it has ended: sweeps watch {sweep_id}" in refused
+    built = threading.Timer(1, lambda: served.store.set_sweep_state(fence, SweepState.SUCCEEDED))
+    built.start()
+    ran = sweeps("retry", sweep_id)
+    built.join()
+    assert (ran.code, "its report is being built; this goes on once that is done" in ran.err) == (0, True)
+    assert "1 trial waits again" in ran.err
+
+
+def test_a_larger_limit_names_the_way_to_let_trials_go_on(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC | {"budget": {"max_trial_hours": 0.001}})[0].id
+    fence = claim(served.store, sweep_id)
+    late = served.store.list_trials(sweep_id)[0]
+    attempt = served.store.start_attempt(fence, late.id, "/nowhere/{attempt}")
+    served.store.finish_attempt(fence, attempt, Ending.TIMED_OUT, "it took too long", 0, 4.0)
+    said = sweeps("extend", sweep_id, "--max-trial-hours", "1").err
+    assert f"1 trial had used up the old limit; let them go on: sweeps retry {sweep_id}" in said
+
+
+def test_a_sweep_that_makes_its_model_says_so(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fence = claim(served.store, sweep_id)
+    trial, other, late, *_ = served.store.list_trials(sweep_id)
+    attempt, waiting = (served.store.start_attempt(fence, one.id, "/nowhere/{attempt}") for one in (trial, other))
+    made = {"type": "progress", "time": 1.0, "phase": "warm start", "done": 63, "total": 2400}
+    served.store.ingest(fence, attempt, 0, 1, [made])
+    awaited = {"type": "progress", "time": 1.0, "phase": "waiting for another run's warm start", "done": 0, "total": 1}
+    served.store.ingest(fence, waiting, 0, 1, [awaited])
+    ended = served.store.start_attempt(fence, late.id, "/nowhere/{attempt}")
+    served.store.ingest(fence, ended, 0, 1, [made | {"done": 7}])
+    served.store.finish_attempt(fence, ended, Ending.TIMED_OUT, "it took too long", 0)
+    text = "warm start 63/2400: supervised training makes the model before the first update"
+    assert f"now          {text}" in sweeps("show").out
+    assert text in LiveSweep(served.service, sweep_id).page()
+    step = {"type": "step", "time": 2.0, "step": 1, "metrics": {"entropy": 1.0}}
+    served.store.ingest(fence, attempt, 1, 2, [step])
+    assert text not in sweeps("show").out
 
 
 def test_a_grid_is_given_values_and_a_search_configs(served: Served, sweeps: Sweeps) -> None:
     grid = served.service.submit(SPEC)[0].id
     ran = sweeps("extend", grid, "--values", "loss.beta1=0.75,0.9", "--values", "loss.beta2=0.5")
     assert (ran.code, f"{grid} is extended and QUEUED" in ran.err) == (0, True)
+    assert "loss.beta1 also takes 0.75, 0.9\n  loss.beta2 also takes 0.5\n" in ran.err
     space = served.store.get_sweep(grid).spec.space.root
     assert list(space["loss.beta1"].edges) == [0, 0.5, 1, 0.75, 0.9]
     assert list(space["loss.beta2"].edges) == [1, 0.5]
-    assert sweeps("extend", grid, "--values", "loss.beta1=0.9,0").code == 0
+    assert "nothing has changed" in sweeps("extend", grid, "--values", "loss.beta1=0.9,0").err
     assert list(served.store.get_sweep(grid).spec.space.root["loss.beta1"].edges) == [0, 0.5, 1, 0.75, 0.9]
     for wrong in ("loss.beta1", "loss.beta1=", "=1", "loss.beta1=[1", "loss.beta1={a: 1}"):
         assert sweeps("extend", grid, "--values", wrong).code == 2, wrong
@@ -405,13 +460,115 @@ def test_one_trial_is_stopped_and_its_sweep_goes_on(served: Served, sweeps: Swee
     sweep_id = served.service.submit(SPEC)[0].id
     kept, discarded, *_ = served.store.list_trials(sweep_id)
     ran = sweeps("stop", kept.id)
-    assert (ran.code, "keeps the result that it has so far" in ran.err) == (0, True)
-    assert f"sweeps retry {discarded.id}" in sweeps("stop", discarded.id, "--discard").err
-    assert "2 of 8 done, 1 stopped, 1 discarded" in sweeps("ls").out
+    assert (ran.code, "is STOPPED and has no result, for it has recorded no evaluation" in ran.err) == (0, True)
+    said = sweeps("stop", discarded.id, "--discard").err
+    assert f"{discarded.id} of played is DISCARDED and has no result; let it go on: sweeps retry {discarded.id}" in said
+    assert "2 of 8 ended, 1 stopped, 1 discarded" in sweeps("ls").out
+    refused = sweeps("stop", kept.id, "--discard")
+    assert (refused.code, "there is nothing to stop" in refused.err) == (6, False)
+    assert f"`sweeps retry {kept.id}`, then `sweeps stop {kept.id} --discard`" in refused.err
     assert sweeps("stop", discarded.id).code == 6
     assert sweeps("stop", "trl_nothing").code == 5
-    assert f"{sweep_id} is QUEUED" in sweeps("retry", kept.id).err
+    again = sweeps("retry", kept.id).err
+    assert f"{kept.id}, which was STOPPED, waits again, and goes on from its beginning" in again
+    assert f"{sweep_id} is QUEUED" in again
     assert served.store.get_trial(kept.id).state is TrialState.PENDING
+    assert f"nothing has changed: {kept.id} is PENDING" in sweeps("retry", kept.id).err
+
+
+def test_a_running_trial_that_is_stopped_saves_first(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fence = claim(served.store, sweep_id)
+    bare, evaluated, *_ = served.store.list_trials(sweep_id)
+    for trial in (bare, evaluated):
+        served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
+    record(served.store, fence, served.store.attempts_of(evaluated.id)[0], evaluated, range(1, 41))
+    said = sweeps("stop", bare.id).err
+    assert "is being stopped: it saves first, within ten minutes" in said
+    assert "the evaluations that it has recorded count (none so far, at step 0)" in said
+    assert "count (2 so far, at step 40)" in sweeps("stop", evaluated.id).err
+    assert "then it ends and has no result" in sweeps("stop", evaluated.id, "--discard").err
+    (attempt,) = served.store.attempts_of(evaluated.id)
+    served.store.finish_attempt(fence, attempt, Ending.STOPPED, None, 3)
+    sweeps("retry", evaluated.id)
+    value = 0.2 + 0.25 * (1 - math.exp(-1))
+    assert f"is STOPPED and its result is eval/avg_at_k {value:.3f}" in sweeps("stop", evaluated.id).err
+
+
+def test_trials_are_named_by_their_last_letters(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    trial_id = served.store.list_trials(sweep_id)[0].id
+    for name in (trial_id[-8:], f"…{trial_id[-8:]}"):
+        assert trial_id in sweeps("stop", name).err
+        assert trial_id in sweeps("retry", name).err
+        assert served.store.get_trial(trial_id).state is TrialState.PENDING
+    for name in ("played", sweep_id, sweep_id[-8:]):
+        ran = sweeps("stop", name)
+        assert (
+            ran.code,
+            f"that is a sweep. List its trials: sweeps show {name} --trials, or end it: sweeps cancel {name}"
+            in ran.err,
+        ) == (
+            5,
+            True,
+        )
+    assert (nothing := sweeps("stop", "nothing")).code == 5
+    assert "give its whole id" in nothing.err
+    evaluation = f"evl_{trial_id[4:]}"
+    for verb in ("stop", "retry"):
+        assert "that is an evaluation" in sweeps(verb, evaluation).err
+
+
+def test_a_name_that_several_sweeps_have_is_not_guessed_at(served: Served, sweeps: Sweeps) -> None:
+    first, second = (served.service.submit(SPEC)[0].id for _ in range(2))
+    for verb in ("pause", "resume", "cancel", "retry", "extend", "delete"):
+        refused = sweeps(verb, "played", *(["--tune-seeds", "1"] if verb == "extend" else []))
+        assert refused.code == 1, verb
+        assert f"2 sweeps with the name 'played' have not ended, such as {second} and {first}" in refused.err
+    assert "unless several of that name have not ended" in " ".join(
+        sweeps("cancel", "--help").out.replace("│", "").split()
+    )
+    assert sweeps("show", "played").code == 0
+    assert sweeps("cancel", second[-8:]).code == 0
+    said = sweeps("delete", "played", "--yes").err
+    assert f"2 sweeps have the name 'played'; this is the newest of them: {second}" in said
+    assert served.store.get_sweep(first).desired_state == "RUN"
+
+
+def test_a_trial_that_failed_is_shown_with_its_ending(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fence = claim(served.store, sweep_id)
+    late, dead, *_ = served.store.list_trials(sweep_id)
+
+    def end(trial_id: str, ending: Ending) -> str:
+        attempt = served.store.start_attempt(fence, trial_id, "/nowhere/{attempt}")
+        served.store.finish_attempt(fence, attempt, ending, "why", 0)
+        return sweeps("show", sweep_id).out
+
+    shown = end(late.id, Ending.TIMED_OUT)
+    assert "FAILED (TIMED_OUT)" in shown
+    assert "why one failed" not in shown  # its message says why, and its log would not
+    assert f"why one failed: sweeps logs {dead.id}" in end(dead.id, Ending.CRASHED)
+
+
+def test_configs_that_differ_in_a_late_digit_are_told_apart_by_a_plan(sweeps: Sweeps, home: Path) -> None:
+    space = {"optimizer.learning_rate": [0.001, 0.0010000001], "loss.beta1": 0.5}
+    (home / "near.yaml").write_text(yaml.safe_dump(SPEC | {"space": space}))
+    printed = sweeps("plan", "near.yaml").out
+    assert "(learning_rate=0.001)" in printed
+    assert "(learning_rate=0.0010000001)" in printed
+    planned = json.loads(sweeps("plan", "near.yaml", "--json").out)
+    assert len(set(planned["first_labels"])) == len(planned["first_configs"]) == planned["configs"]
+
+
+def test_labels_that_are_no_mapping_are_refused_with_an_example(sweeps: Sweeps, home: Path) -> None:
+    (home / "labels.yaml").write_text(yaml.safe_dump(SPEC | {"labels": ["rl"]}))
+    assert "labels are names with texts, as in labels: {team: rl}" in sweeps("plan", "labels.yaml").err
+
+
+def test_what_is_not_there_is_told_with_the_command_that_lists_what_is(served: Served, sweeps: Sweeps) -> None:
+    ran = sweeps("show", "nosuch")
+    assert (ran.code, "there is no sweep 'nosuch'; list them: sweeps ls" in ran.err) == (5, True)
 
 
 def test_pausing_waits_if_asked_and_names_the_way_back(served: Served, sweeps: Sweeps) -> None:
@@ -421,9 +578,13 @@ def test_pausing_waits_if_asked_and_names_the_way_back(served: Served, sweeps: S
     assert ran.code == 0
     assert f"is being paused; let it go on: sweeps resume {sweep_id}" in ran.err
     assert "PAUSING" in sweeps("ls").out
+    late = sweeps("pause", sweep_id, "--wait", "--timeout", "0")
+    assert (late.code, "is PAUSING after 0 s; it will be paused all the same" in late.err) == (9, True)
     served.store.set_sweep_state(fence, SweepState.PAUSED)
     assert "is paused" in sweeps("pause", "played", "--wait").err
     assert "PAUSED" in sweeps("ls").out
+    with Client(served.url, served.token) as client, pytest.raises(TooLate, match="it goes on once somebody resumes"):
+        client.wait(sweep_id, 0)
     assert f"goes on; follow it: sweeps watch {sweep_id}" in sweeps("resume", "played").err
     assert served.store.get_sweep(sweep_id).state is SweepState.QUEUED
 

@@ -266,7 +266,70 @@ def test_the_list_is_searched(visitor: httpx.Client, served: Served) -> None:
         assert {name for name, sweep_id in ids.items() if f'href="/sweeps/{sweep_id}"' in page} == names, query
     assert "No sweep is like that" in page
     assert 'value="&lt;b&gt;"' in visitor.get("/", params={"text": "<b>"}).text
-    assert visitor.get("/?created_after=never").status_code == 422
+    wrong = visitor.get("/?created_after=<b>&state=DONE&label=nonsense")
+    assert (wrong.status_code, "text/html" in wrong.headers["Content-Type"], "<b>" in wrong.text) == (422, True, False)
+    assert "created_after is &#39;&lt;b&gt;&#39;; give a day, such as 2026-11-23" in wrong.text
+    assert "label is &#39;nonsense&#39;; give a name and a text, such as team=rl" in wrong.text
+    assert "state is &#39;DONE&#39;; give one of QUEUED, RUNNING" in wrong.text
+    assert "Input should be" not in wrong.text
+    assert "Submitted on or after" in page
+    assert visitor.get(f"/sweeps/{ids['betas']}/report?format=pdf").headers["Content-Type"].startswith("text/html")
+
+
+def test_the_list_names_the_time_that_it_shows(visitor: httpx.Client, served: Served) -> None:
+    submitted(served)
+    page = visitor.get("/").text
+    assert '<th scope="col">Submitted</th>' in page
+    assert "Began" not in page
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_page_does_not_say_that_no_trial_has_made_a_step_once_one_has(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    fence = claim(served.store, sweep_id)
+    first = served.store.list_trials(sweep_id)[0]
+    assert "<span>no trial runs at this moment</span>" in visitor.get(f"/sweeps/{sweep_id}").text
+    attempt = served.store.start_attempt(fence, first.id, "/nowhere/{attempt}")
+    assert "<span>no running trial has made a step yet</span>" in visitor.get(f"/sweeps/{sweep_id}").text
+    served.store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 0)
+    assert "<span>no trial runs at this moment</span>" in visitor.get(f"/sweeps/{sweep_id}").text
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_page_says_by_which_ending_a_trial_failed(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    fence = claim(served.store, sweep_id)
+    late, failed, *_ = served.store.list_trials(sweep_id)
+    for trial, ending in ((late, Ending.TIMED_OUT), (failed, Ending.FAILED)):
+        attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
+        served.store.finish_attempt(fence, attempt, ending, "why", 0)
+    page = visitor.get(f"/sweeps/{sweep_id}").text
+    title = (
+        "It ended by an error, and its objective is missing. TIMED_OUT: The trial has used up `budget.max_trial_hours`."
+    )
+    assert f'title="{title}">FAILED</span> <span class="soft" title="{title}">TIMED_OUT</span>' in page
+    assert 'its objective is missing.">FAILED</span>\n' in page or 'its objective is missing.">FAILED</span><' in page
+    assert "TIMED_OUT</span>" in visitor.get(f"/trials/{late.id}/log").text
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_failed_trials_that_cannot_be_tried_again_are_told_why(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served, budget={"max_trial_hours": 0.001})
+    fence = claim(served.store, sweep_id)
+    for trial in served.store.list_trials(sweep_id):
+        attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
+        served.store.finish_attempt(fence, attempt, Ending.TIMED_OUT, "it took too long", 0, 4.0)
+    assert re.search(r"began \d+ s ago", visitor.get(f"/sweeps/{sweep_id}").text)
+    finish(served.store, fence, SweepState.FAILED)
+    page = visitor.get(f"/sweeps/{sweep_id}").text
+    assert "Try the failed trials again" in page
+    assert re.search(r"Failed after \d+ s", page)
+    assert "<b>100 %</b>" not in page
+    answer = visitor.post(f"/sweeps/{sweep_id}/retry")
+    assert answer.status_code == 409
+    assert "Nothing to" not in answer.text
+    assert "The failed trials cannot be tried again" in answer.text
+    assert "raise it first" in answer.text
 
 
 def test_the_search_is_kept_over_pages(visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +390,10 @@ def test_a_page_counts_the_trials_that_a_sweep_was_given_while_it_is_looked_at(
     finish(served.store, play(served.store, sweep_id))
     assert "of 8 trials</span>" in visitor.get(f"/sweeps/{sweep_id}").text
     served.service.extend(sweep_id, {"space": {"loss.beta1": [0, 0.5, 0.75, 1]}})
-    assert "of 10 trials, 2 of them yet to be chosen</span>" in visitor.get(f"/sweeps/{sweep_id}").text
+    page = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
+    assert "of 10 trials, 2 of them yet to be chosen</span>" in page
+    assert re.search(r"by the report from before the sweep went on, \d+ s old; a new one comes at its end", page)
+    assert "Leads so far:" in page
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -336,7 +402,7 @@ def test_a_page_names_no_winner_without_the_verdict(visitor: httpx.Client, serve
     fence = play(served.store, sweep_id)
     before = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
     assert "Leads so far:" in before
-    assert "The verdict is still to come" in before
+    assert "There is no report yet to say how sure this is." in before
     served.store.put_interim_report(sweep_id, "one", REPORT)
     between = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
     assert "Leads so far:" in between
@@ -397,7 +463,7 @@ def test_a_sweep_is_paused_and_resumed_on_its_page(visitor: httpx.Client, served
     assert served.store.get_sweep(sweep_id).state is SweepState.QUEUED
     finish(served.store, claim(served.store, sweep_id))
     answer = visitor.post(f"/sweeps/{sweep_id}/pause")
-    assert (answer.status_code, "Nothing to pause" in answer.text) == (409, True)
+    assert (answer.status_code, "It cannot be paused" in answer.text) == (409, True)
     assert visitor.post(f"/sweeps/{sweep_id}/trials").status_code in (404, 405, 422)
 
 
@@ -408,7 +474,10 @@ def test_one_trial_is_stopped_on_its_page(visitor: httpx.Client, served: Served)
     running, waiting, *_ = served.store.list_trials(sweep_id)
     served.store.start_attempt(fence, running.id, "/nowhere/{attempt}")
     assert f"/trials/{running.id}/stop" in visitor.get(f"/sweeps/{sweep_id}").text
-    assert "Yes, stop it" in visitor.get(f"/trials/{running.id}/stop").text
+    asked, log = (" ".join(visitor.get(f"/trials/{running.id}/{page}").text.split()) for page in ("stop", "log"))
+    assert "Yes, stop it" in asked
+    assert f"baseline β1=0 β2=0, seed {running.seed}, tune, at step 0" in asked
+    assert f"baseline β1=0 β2=0, seed {running.seed}, at step 0" in log
     answer = visitor.post(f"/trials/{running.id}/stop", data={"result": "discard"})
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
     assert visitor.post(f"/trials/{waiting.id}/stop", data={"result": "count"}).status_code == 303
@@ -419,7 +488,7 @@ def test_one_trial_is_stopped_on_its_page(visitor: httpx.Client, served: Served)
     assert f"/trials/{running.id}/stop" not in page
     assert "the evaluations that it has recorded count" in visitor.get(f"/trials/{waiting.id}/stop").text
     answer = visitor.post(f"/trials/{waiting.id}/stop", data={"result": "discard"})
-    assert (answer.status_code, "Nothing to stop" in answer.text) == (409, True)
+    assert (answer.status_code, "It cannot be stopped" in answer.text) == (409, True)
     for unknown in ("trl_0", "evl_0", "%00"):
         assert visitor.get(f"/trials/{unknown}/stop").status_code == 404
         assert visitor.post(f"/trials/{unknown}/stop").status_code == 404

@@ -111,4 +111,4 @@ def test_a_page_and_its_watchers_see_what_the_probe_does(served: Served) -> None
     probe = begin(served.store, fence)
     assert "the probe of the cost: sampling" in LiveSweep(served.service, sweep_id).page()
     served.store.finish_probe(fence, probe, ProbeState.SUCCEEDED, 2.0, figures=FIGURES)
-    assert "no trial has made a step yet" in LiveSweep(served.service, sweep_id).page()
+    assert "no trial runs at this moment" in LiveSweep(served.service, sweep_id).page()

@@ -14,7 +14,7 @@ from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import REPORT, SPEC, VERDICT, claim, finish, play
 
-COMING = "the verdict is still to come: there is no report yet"
+COMING = "there is no report yet to say how sure this is"
 EQUAL = "all 4 configs have exactly the same objective, so none is the best"
 
 
@@ -82,7 +82,27 @@ def test_a_report_that_could_not_be_built_is_not_waited_for(served: Served, swee
     finish(served.store, play(served.store, sweep_id), SweepState.FAILED)
     served.store.set_report_failure(sweep_id, "out of memory")
     for said in (sweeps("show").out, sweeps("best").out, sweeps("watch").err):
-        assert "there is no verdict: the report could not be built: out of memory" in " ".join(said.split())
+        assert "the report could not be built: out of memory" in " ".join(said.split())
+
+
+def test_the_verdict_from_before_an_extension_is_told_as_that(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    finish(served.store, play(served.store, sweep_id))
+    assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["verdict"]["outdated"] is False
+    served.service.extend(sweep_id, {"seeds": {"tune": [0, 1, 2]}})
+    assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["verdict"]["outdated"] is True
+    said = " ".join(sweeps("show").out.split())
+    assert re.search(r"\(the report from before the sweep went on, \d+ s old; a new one comes at its end\)", said)
+    assert "# before the sweep went on: UNDECIDED" in sweeps("best").out
+
+
+def test_a_best_config_that_is_behind_the_baseline_is_told_with_it(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC | {"space": {"loss.beta1": [0.5, 1.0], "loss.beta2": 1.0}})[0].id
+    play(served.store, sweep_id)
+    best = served.http.get(f"/v1/sweeps/{sweep_id}/best").json()
+    assert best["baseline_objective"] > best["objective"]
+    for said in (sweeps("best").out, sweeps("show").out):
+        assert f"but the baseline has {best['baseline_objective']:.4f}, which is more" in " ".join(said.split())
 
 
 @pytest.mark.usefixtures("served")

@@ -8,7 +8,7 @@ import pytest
 from sweep_service.errors import InvalidSpec
 from sweep_service.intake.extension_check import check_extension
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.sweep.spec import SweepSpec
+from sweep_service.sweep.spec import Seeds, SweepSpec
 
 SPEC: dict[str, Any] = {
     "name": "betas",
@@ -116,6 +116,41 @@ def test_less_than_is_confirmed_is_refused() -> None:
     }
 
 
+def test_no_more_is_confirmed_than_the_sweep_can_have() -> None:
+    place = "/seeds/confirm/top_k"
+    told = refusals({"seeds": {"confirm": {"top_k": 99}}}, spec_of())
+    assert told == {
+        place: "99 is more than the sweep can confirm: it has 3 configs to choose from; give at most 3, or more values "
+        "in space as well"
+    }
+    both = {"seeds": {"confirm": {"top_k": 4}}, "space": {"loss.beta1": [0, 0.5, 0.75, 1]}}
+    assert check_extension(both, spec_of(), CACHE).seeds.confirm is not None
+    drawn = refusals({"seeds": {"confirm": {"top_k": 4}}}, spec_of(**DRAWN))
+    assert "a larger search.num_configs" in drawn[place]
+    assert check_extension({"seeds": {"confirm": {"top_k": 4}}, "search": {"num_configs": 4}}, spec_of(**DRAWN), CACHE)
+
+
+def test_a_sweep_that_was_stored_with_too_many_to_confirm_is_extended_and_mended() -> None:
+    confirm = {"top_k": 99, "seeds": [7]}
+    stored = spec_of().model_copy(update={"seeds": Seeds.model_validate({"tune": [3, 1], "confirm": confirm})})
+    assert check_extension({"seeds": {"tune": [3, 1, 5]}}, stored, CACHE).seeds.tune == (3, 1, 5)
+    mended = check_extension({"seeds": {"confirm": {"top_k": 3}}}, stored, CACHE)
+    assert mended.seeds.confirm is not None
+    assert mended.seeds.confirm.top_k == 3
+    assert refusals({"seeds": {"confirm": {"top_k": 2}}}, stored) == {
+        "/seeds/confirm/top_k": "2 is less than 3, as it was"
+    }
+
+
+def test_more_to_confirm_than_there_can_be_is_refused_at_submission() -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        spec_of(seeds={"confirm": {"top_k": 4, "seeds": [7]}})
+    (error,) = refused.value.errors
+    assert (error.pointer, error.detail[:42]) == ("/seeds/confirm/top_k", "4 is more than the sweep can confirm: it h")
+    one = spec_of(space={"loss.beta1": 0.5, "loss.beta2": 1}, seeds={"confirm": {"seeds": [7]}})  # the default is 2
+    assert one.seeds.confirm is not None
+
+
 def test_values_of_before_that_lack_are_named() -> None:
     place = "/space/loss.beta1"
     assert refusals({"space": {"loss.beta1": [0, 0.75]}}, spec_of())[place] == (
@@ -129,6 +164,8 @@ def test_a_parameter_that_the_space_lacks_needs_a_new_sweep() -> None:
     (why,) = refusals({"space": {"optimizer.learning_rate": [1e-4, 1e-5]}}, spec_of()).values()
     assert "it is not in the sweep's space (loss.beta1, loss.beta2)" in why
     assert "submit a new sweep" in why
+    (why,) = refusals({"space": {"beta1": [0.75]}}, spec_of()).values()
+    assert why.endswith("; did you mean loss.beta1?")
 
 
 @pytest.mark.parametrize("strategy", ["random", "tpe"])

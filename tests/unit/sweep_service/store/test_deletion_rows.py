@@ -73,13 +73,16 @@ def test_nothing_of_a_deleted_sweep_is_left_but_its_name_and_its_probes(store: S
 
 def test_an_archived_sweep_keeps_its_trials_and_its_report(store: Store) -> None:
     sweep = ended(store)
-    before = rows(store)
+    before, counted = rows(store), store.count_rows(sweep.id, keep_report=True)
     store.remove_rows(store.request_deletion(sweep.id, keep_report=True))
     evaluations = store.curves(sweep.id, ["eval/avg_at_k"])
     gone = {"curves", "samples", "problem_counts", "checkpoints", "kept_models", "problem_sets"}
     assert {name: number for name, number in before.items() if name not in gone | {"events"}} == {
         name: number for name, number in rows(store).items() if name not in {"events", "deletions", "curves"}
     }
+    tables = gone - {"problem_sets"}  # which belong to the sweep, and are not counted
+    assert counted == sum(before.get(name, 0) - rows(store).get(name, 0) for name in tables) > 0
+    assert store.count_rows(sweep.id, keep_report=True) == 0
     assert store.get_sweep(sweep.id).mlflow_run_id is None
     assert store.get_report(sweep.id, "html") == b"report"
     assert store.curves(sweep.id, ["entropy"]) == []

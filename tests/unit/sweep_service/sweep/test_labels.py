@@ -4,6 +4,7 @@ import pytest
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.labels import (
+    behind_text,
     config_label,
     config_labels,
     differing_names,
@@ -86,6 +87,15 @@ def test_settings_differ_only_between_trainings_that_have_them() -> None:
 )
 def test_equal_configs_are_told(equal: int, configs: int, text: str) -> None:
     assert equals_text(equal, configs) == text
+
+
+@pytest.mark.parametrize("baseline", [None, 0.4, 0.5, 0.5 + 1e-13])
+def test_a_baseline_that_is_not_ahead_is_not_told(baseline: float | None) -> None:
+    assert behind_text(0.5, baseline) == ""
+
+
+def test_a_baseline_that_is_ahead_is_told() -> None:
+    assert behind_text(0.5, 0.5123) == "but the baseline has 0.5123, which is more"
 
 
 def test_two_configs_with_the_same_parameters_have_texts_of_their_own() -> None:

@@ -145,10 +145,10 @@ def test_the_leader_is_the_best_by_all_its_trials_of_those_that_were_chosen() ->
     values: dict[str, float | None] = {f"t-{name}": value for name, value in tune.items()}
     wanted = Confirm(top_k=2, seeds=(1,))
     assert leader(configs, trials, {}, wanted) is None
-    assert leader(configs, trials, values, wanted) == (configs[0], Stage.TUNE, 0.9, 1, 3)
+    assert leader(configs, trials, values, wanted) == (configs[0], Stage.TUNE, 0.9, 1, 3, None)
     trials += [trial(f"c-{name}", config=name).model_copy(update={"stage": Stage.CONFIRM}) for name in confirm]
     values |= {f"c-{name}": value for name, value in confirm.items()}
-    assert leader(configs, trials, values, wanted) == (configs[0], Stage.CONFIRM, 0.6, 1, 3)
+    assert leader(configs, trials, values, wanted) == (configs[0], Stage.CONFIRM, 0.6, 1, 3, None)
 
 
 def test_the_leader_tells_how_many_have_exactly_its_objective() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.objective import choose
-from sweep_service.sweep.plan import confirm_records, first_records, make_plan, stage_counts
+from sweep_service.sweep.plan import confirm_records, first_records, make_plan, most_points, stage_counts
 from sweep_service.sweep.records import Role, Stage
 from sweep_service.sweep.spec import Baselines, SweepSpec
 
@@ -92,6 +92,8 @@ SPACES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("top_k", [1, 2, 3])
 @pytest.mark.parametrize("changes", SPACES.values(), ids=SPACES)
 def test_a_plan_counts_the_most_confirm_trials_that_any_choice_leads_to(changes: dict[str, Any], top_k: int) -> None:
+    spec = make(**changes, seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [10, 11]}})
+    top_k = min(top_k, most_points(spec))
     spec = make(**changes, seeds={"tune": [0], "confirm": {"top_k": top_k, "seeds": [10, 11]}})
     configs, _ = first_records(spec, "swp")
     contenders = choose(configs, {config.id: 0 for config in configs}, len(configs))
