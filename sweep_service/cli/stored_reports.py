@@ -14,7 +14,7 @@ _SHOWN_DIGITS = 12
 def build_anew(client: Client, sweep_id: str, timeout_s: float) -> None:
     """Have a sweep's report built anew, wait for it, and say what has become of the one before."""
     before = client.reports(sweep_id).reports[:1]
-    say("the report is being built anew")
+    say("asking for a new report, which a worker builds")
     after = client.report_anew(sweep_id, timeout_s).reports[:1]
     if not before:
         return
