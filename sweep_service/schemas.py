@@ -408,6 +408,27 @@ class Building(View):
     detail: str
 
 
+class StoredReportView(Timed, View):
+    """A final report that is kept."""
+
+    digest: str = Field(description="Names it: `…/report?digest=DIGEST` returns it.")
+    created_at: float
+    created_at_utc: TimeText
+    report_version: int | None = Field(
+        description="Version of the code that built it: it rises when the same rows give another."
+    )
+    superseded_at: float | None = Field(description="When a newer one took its place; null for the one that stands.")
+    superseded_at_utc: MaybeTimeText
+
+
+class ReportsView(View):
+    """The final reports of a sweep."""
+
+    building: bool = Field(description="Whether somebody has asked for a new one that is not there yet.")
+    failure: str | None = Field(description="Why the last try to build one failed.")
+    reports: list[StoredReportView] = Field(description="The one that stands, then superseded ones, newest first.")
+
+
 class ProblemError(View):
     """One thing that is wrong with a request: where, and what."""
 

@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 
 from sweep_service.api.json_body import read_body
 from sweep_service.api.problems import Refusal
-from sweep_service.api.sweep_routes import Label, Service, SweepId, get_report, label_pairs
+from sweep_service.api.sweep_routes import Digest, Label, Service, SweepId, get_report, label_pairs
 from sweep_service.auth import cookie, fingerprint, read_token
 from sweep_service.errors import Conflict, NoLog, NotFound, NotReady, ReportFailed
 from sweep_service.pages.config_looks import looks
@@ -40,7 +40,7 @@ _ID: Final = "swp_[0-9a-z]{1,36}"
 _TRIAL: Final = "trl_[0-9a-z]{1,36}"
 _WORK: Final = "(trl|evl)_[0-9a-z]{1,36}"
 _OWN_PLACE: Final = re.compile(
-    rf"/(\?[\w=&%.+-]*|sweeps/{_ID}(/(report|spec|delete))?|trials/{_WORK}/log|trials/{_TRIAL}/stop|mlflow/(#/[\w/?=&%.-]*)?)?"
+    rf"/(\?[\w=&%.+-]*|sweeps/{_ID}(/(report(\?digest=[0-9a-z]{{1,64}})?|spec|delete))?|trials/{_WORK}/log|trials/{_TRIAL}/stop|mlflow/(#/[\w/?=&%.-]*)?)?"
 )
 _LOG_LINES: Final = 200
 _CANNOT: Final = {
@@ -48,6 +48,7 @@ _CANNOT: Final = {
     "resume": "It cannot be resumed",
     "cancel": "It cannot be cancelled",
     "retry": "The failed trials cannot be tried again",
+    "rebuild": "The report cannot be built anew",
 }
 """Headings above the reason why a verb is refused."""
 _A_DAY: Final = "give a day, such as 2026-11-23"
@@ -294,10 +295,13 @@ def get_report_page(
     service: Service,
     sweep_id: KnownSweep,
     format: Annotated[Literal["html", "json", "md"], Query()] = "html",
+    digest: Digest = None,
 ) -> Response:
     """Show the report, as isolated as under /v1; while it does not exist, show a page that asks again."""
     try:
-        answer = get_report(request, service, sweep_id, format)
+        answer = get_report(request, service, sweep_id, format, digest=digest)
+    except NotFound:
+        return _message(404, "No such report", "It is not kept.", f"/sweeps/{sweep_id}", "Back to the sweep")
     except ReportFailed as error:
         return _message(409, "No report", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
     if answer.status_code == 202:
@@ -403,10 +407,16 @@ async def stop_trial(request: Request, service: Service, trial_id: str, by: Page
 
 @router.post("/sweeps/{sweep_id}/{verb}", dependencies=[Depends(signed_in_for_page), Depends(from_own_page)])
 def steer(
-    service: Service, sweep_id: KnownSweep, verb: Literal["pause", "resume", "cancel", "retry"], by: PageBy
+    service: Service, sweep_id: KnownSweep, verb: Literal["pause", "resume", "cancel", "retry", "rebuild"], by: PageBy
 ) -> Response:
-    """Pause, resume or cancel a sweep, or try its failed trials again, and show it."""
-    verbs = {"pause": service.pause, "resume": service.resume, "cancel": service.cancel, "retry": service.retry_failed}
+    """Pause, resume or cancel a sweep, try its failed trials again, or have its report built anew, and show it."""
+    verbs: dict[str, Callable[[str, str], object]] = {
+        "pause": service.pause,
+        "resume": service.resume,
+        "cancel": service.cancel,
+        "retry": service.retry_failed,
+        "rebuild": service.renew_report,
+    }
     try:
         verbs[verb](sweep_id, by)
     except Conflict as error:

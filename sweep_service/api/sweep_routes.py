@@ -32,6 +32,7 @@ from sweep_service.schemas import (
     ProbeView,
     ProblemError,
     ReportFormat,
+    ReportsView,
     SweepsComparison,
     SweepSummary,
     SweepView,
@@ -109,6 +110,10 @@ Date = Annotated[datetime, BeforeValidator(_like_a_date), WithJsonSchema(_WRITTE
 _A_DATE = "a date (2026-11-23, midnight), or one with a time (2026-11-23T16:00:00Z); without a zone it is UTC"
 CreatedAfter = Annotated[Date | None, Query(description=f"Only those submitted then or later: {_A_DATE}.")]
 CreatedBefore = Annotated[Date | None, Query(description=f"Only those submitted before: {_A_DATE}.")]
+Digest = Annotated[
+    str | None,
+    Query(pattern="^[0-9a-z]{1,64}$", description="The final report of this digest; `…/reports` lists them."),
+]
 TrialId = Annotated[str, StringConstraints(pattern=r"^trl_[0-9a-z]{1,36}$")]
 REFUSALS = documented(400, 401, 403, 422, 500, 503)
 """Refusals of every route under /v1: of unknown hosts, strangers, wrong parameters, or without a database."""
@@ -312,10 +317,11 @@ def get_report(
     interim: Annotated[
         bool, Query(description="While the sweep runs: the newest interim report; asking has a newer one built.")
     ] = True,
+    digest: Digest = None,
 ) -> Response:
     """Return the report; 202 while there is none, 409 if it could not be built."""
     try:
-        report = service.report(sweep_id, format, interim=interim)
+        report = service.report(sweep_id, format, interim=interim, digest=digest)
     except NotReady as error:
         body = Building(detail=str(error)).model_dump_json()
         return Response(body, 202, {"Retry-After": "2"}, media_type="application/json")
@@ -327,6 +333,12 @@ def get_report(
     if (gzip := report.gzip) is not None and takes_gzip(request.headers.get("accept-encoding", "")):
         return Response(gzip, headers=headers | {"Content-Encoding": "gzip"}, media_type=MEDIA_TYPES[format])
     return Response(report.content, headers=headers, media_type=MEDIA_TYPES[format])
+
+
+@router.get("/sweeps/{sweep_id}/reports", responses=documented(404))
+def list_reports(service: Service, sweep_id: SweepId) -> ReportsView:
+    """Return which final reports are kept: the one that stands, and those that a newer one has superseded."""
+    return service.reports(sweep_id)
 
 
 def takes_gzip(accepted: str) -> bool:

@@ -1,4 +1,4 @@
-"""The routes that steer a sweep which has been submitted: pause, cancel, stop, extend, retry, delete, measure more."""
+"""The routes that steer a submitted sweep: pause, cancel, stop, extend, retry, delete, measure more, a new report."""
 
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from sweep_service.api.sweep_routes import (
     check_parameters,
     view_of,
 )
-from sweep_service.schemas import DeletionView, SweepView
+from sweep_service.schemas import DeletionView, ReportsView, SweepView
 from sweep_service.sweep.added_benchmarks import BenchmarksRequest
 from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.extension import Extension
@@ -109,6 +109,16 @@ def add_benchmarks(service: Service, sweep_id: SweepId, raw: Annotated[Any, Depe
     """
     service.add_benchmarks(sweep_id, raw, by)
     return view_of(service, sweep_id)
+
+
+@router.post("/sweeps/{sweep_id}/report", status_code=202, responses=documented(404, 409))
+def renew_report(service: Service, sweep_id: SweepId, by: By) -> ReportsView:
+    """Have the report of a sweep that has ended built anew, by the present version. Asking again is no error.
+
+    409 if it has not ended, or is archived. The report before stays, and stands if the new one would be the same.
+    """
+    service.renew_report(sweep_id, by)
+    return service.reports(sweep_id)
 
 
 @router.get("/sweeps/{sweep_id}/deletion", responses=documented(404))

@@ -37,6 +37,7 @@ from sweep_service.cli.output import (
     write_output,
 )
 from sweep_service.cli.spec_file import read_spec
+from sweep_service.cli.stored_reports import build_anew, print_reports, whole_digest
 from sweep_service.cli.sweep_print import print_comparison, print_plan, print_sweep
 from sweep_service.cli.watch_sweep import watch_sweep
 from sweep_service.cli.winner import verdict_line
@@ -266,20 +267,39 @@ def report(
     final: Annotated[
         bool, typer.Option("--final", help="Wait for the final report instead of taking an interim one.")
     ] = False,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Of a sweep that has ended: have it built by the present version first.")
+    ] = False,
+    digest: Annotated[
+        str | None, typer.Option("--digest", help="The one that --list shows with this digest, or its beginning.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the sweep's final reports instead.")] = False,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0, help="Wait for at most this many seconds for the report.")
     ] = 30,
+    json: Annotated[bool, typer.Option("--json", help="With --list: print JSON, in the API's shape.")] = False,
 ) -> None:
     """Write a sweep's report, and print the file's path.
 
-    The HTML is one file that opens offline. While the sweep runs, the report is an interim one.
+    The HTML is one file that opens offline. While the sweep runs, the report is an interim one. A final report stays as
+    it was built; --anew has it built again, as a newer version of the service builds it, and the earlier one is kept.
 
     [bold]sweeps report demo[/bold]
     [bold]sweeps report demo --format md | less[/bold]
+    [bold]sweeps report demo --anew && sweeps report demo --list[/bold]
     """
+    if sum((final, anew, listed, digest is not None)) > 1 or (json and not listed):
+        raise typer.BadParameter("give one of --final, --anew, --digest and --list; --json goes with --list")
     with connect() as client:
         sweep_id = find_sweep(client, sweep)
-        if final:
+        if listed:
+            print_json(client.reports(sweep_id)) if json else print_reports(client.reports(sweep_id))
+            return
+        if anew:
+            build_anew(client, sweep_id, timeout)
+        if digest is not None:
+            content = client.report(sweep_id, format, digest=whole_digest(client, sweep_id, digest))
+        elif final or anew:
             content = client.report(sweep_id, format, timeout_s=timeout)
         else:
             content, interim, age_s = client.report_so_far(sweep_id, format, timeout, fresh_s=_FRESH_S)

@@ -180,6 +180,8 @@ def raise_problem(response: httpx.Response) -> None:
         problem = Problem(title=title, status=status, code="NOT_A_SWEEPS_SERVER", detail=detail)
     if problem.code == "NOT_FOUND":
         _, _, kind, name, *_ = [*response.url.path.split("/"), "", ""]
+        if (digest := response.url.params.get("digest")) is not None:
+            raise NotFound("report", digest, f" of {kind.removesuffix('s')} {name!r}")
         raise NotFound(kind.removesuffix("s"), name)
     if problem.code == "INVALID_SPEC":
         errors = [SpecError(item.pointer or "", item.detail) for item in problem.errors]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweep_service.client.asking import Asking, document_of, segment, sweep_path
-from sweep_service.schemas import DeletionView, SweepView
+from sweep_service.schemas import DeletionView, ReportsView, SweepView
 from sweep_service.sweep.added_benchmarks import REFUSED, BenchmarksRequest
 from sweep_service.sweep.extension import REFUSED as EXTENSION_REFUSED
 from sweep_service.sweep.extension import Extension
@@ -73,6 +73,13 @@ class Steering(Asking):
         """
         document = document_of(request, REFUSED)
         return self.ask("POST", sweep_path(sweep_id, "benchmarks"), SweepView, json=document)
+
+    def renew_report(self, sweep_id: str) -> ReportsView:
+        """Have the report of a sweep that has ended built anew, by the server's version; `reports` says when it is.
+
+        Raises: NotFound; Conflict, if it has not ended, or is archived.
+        """
+        return self.ask("POST", sweep_path(sweep_id, "report"), ReportsView)
 
     def deletion(self, sweep_id: str) -> DeletionView:
         """Return what deleting a sweep would free; once that is asked for, how far it is, also when the sweep is gone.

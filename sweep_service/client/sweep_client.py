@@ -15,7 +15,7 @@ from sweep_service.client.connection import Patience, find_url, read_messages
 from sweep_service.client.errors import TooLate
 from sweep_service.client.log_reading import LogReading
 from sweep_service.client.steering import Steering
-from sweep_service.errors import NotReady
+from sweep_service.errors import NotReady, ReportFailed
 from sweep_service.schemas import (
     BenchmarkSample,
     BenchmarkScoreView,
@@ -27,6 +27,7 @@ from sweep_service.schemas import (
     Page,
     ProbeView,
     ReportFormat,
+    ReportsView,
     SweepsComparison,
     SweepSummary,
     SweepView,
@@ -41,6 +42,7 @@ from trainers.catalog.entries import BenchmarkEntry, DatasetEntry, ModelEntry
 
 Spec = SweepSpec | Mapping[str, Any]
 _STALE_PAUSE_S = 2.0
+_BUILDING_PAUSE_S = 0.5
 _STREAM_SILENCE_S = 40.0  # the server pings every 15 s
 
 
@@ -282,14 +284,45 @@ class Client(Steering, LogReading):
                 raise TooLate(f"sweep {sweep_id} is {shown} after {timeout_s:g} s; {_what_follows(sweep)}")
             time.sleep(poll_s)
 
-    def report(self, sweep_id: str, format: ReportFormat = "html", timeout_s: float | None = 0) -> bytes:
+    def report(
+        self,
+        sweep_id: str,
+        format: ReportFormat = "html",
+        timeout_s: float | None = 0,
+        digest: str | None = None,
+    ) -> bytes:
         """Return the report of a sweep that has ended.
 
         Args:
             timeout_s: seconds to wait for it; None waits for as long as it takes.
-        Raises: NotReady, if it is not built by then; ReportFailed, if it cannot be built.
+            digest: return the report of this digest, which a newer one may have superseded.
+        Raises: NotFound; NotReady, if it is not built by then; ReportFailed, if it cannot be built.
         """
-        return self._report(sweep_id, {"format": format, "interim": "false"}, timeout_s).content
+        which = {} if digest is None else {"digest": digest}
+        return self._report(sweep_id, {"format": format, "interim": "false", **which}, timeout_s).content
+
+    def reports(self, sweep_id: str) -> ReportsView:
+        """Return which final reports a sweep has, and whether a new one is being built.
+
+        Raises: NotFound.
+        """
+        return self.ask("GET", sweep_path(sweep_id, "reports"), ReportsView)
+
+    def report_anew(self, sweep_id: str, timeout_s: float | None = 30) -> ReportsView:
+        """Have the report of a sweep that has ended built anew, and wait until it is.
+
+        Raises: Conflict, if it has not ended, or is archived; NotReady, if it is not built in time; ReportFailed.
+        """
+        end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
+        view = self.renew_report(sweep_id)
+        while view.building:
+            if time.monotonic() + _BUILDING_PAUSE_S > end:
+                raise NotReady(f"the new report of sweep {sweep_id} has not been built yet; the worker goes on with it")
+            time.sleep(_BUILDING_PAUSE_S)
+            view = self.reports(sweep_id)
+        if view.failure is not None:
+            raise ReportFailed(f"the new report of sweep {sweep_id} could not be built: {view.failure}")
+        return view
 
     def report_so_far(
         self,

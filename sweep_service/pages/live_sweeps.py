@@ -56,6 +56,7 @@ class LiveSweep:
         self._probing: str | None = None
         self._evaluated: list[tuple[str, int]] = []
         self._report = ((None, sweep.state.is_over), service.judged(sweep_id))
+        self._reports = service.reports(sweep_id)
         self._page, self._rendered_at = "", -READ_EVERY_S
         self._drawn = (-1, b"")
 
@@ -71,6 +72,7 @@ class LiveSweep:
                     chunk=self._chunk,
                     steps=self._steps,
                     deletion=self._deletion(),
+                    reports=self._reports,
                 )
                 self._rendered_at = time.monotonic()
             return self._page
@@ -98,7 +100,7 @@ class LiveSweep:
         if self._behind or snapshot.counts.get("RUNNING"):
             return _SOON_S
         waits = self._report[0][0] is None and snapshot.now - (sweep.ended_at or 0) < _REPORT_WITHIN_S
-        return _WAITING_S if waits or not sweep.state.is_over else None
+        return _WAITING_S if waits or self._reports.building or not sweep.state.is_over else None
 
     def _read(self) -> Snapshot:
         """Read what is new from the store; the trials last, so that they are at least as new as the rest."""
@@ -114,6 +116,7 @@ class LiveSweep:
             self._drawn = (-1, b"")
         self._behind = self._read_chunks(_FIRST_CHUNKS)
         self._read_trials()
+        self._reports = self._service.reports(sweep.id)
         return take(
             self._service,
             sweep,

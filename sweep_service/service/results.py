@@ -7,7 +7,7 @@ from statistics import fmean
 
 from pydantic_core import from_json
 
-from sweep_service.errors import Conflict, NotReady, ReportFailed
+from sweep_service.errors import Conflict, NotFound, NotReady, ReportFailed
 from sweep_service.schemas import (
     Best,
     CheckpointView,
@@ -15,6 +15,8 @@ from sweep_service.schemas import (
     ConfigView,
     Judged,
     MetricKey,
+    ReportsView,
+    StoredReportView,
     SweepsComparison,
     TrialView,
     VerdictView,
@@ -125,13 +127,19 @@ class Results(ServicePart):
             groups.setdefault((curve.config_id, curve.stage, curve.key), []).append(curve)
         return [_over_seeds(*names, curves) for names, curves in groups.items()]
 
-    def report(self, sweep_id: str, format_: str, *, interim: bool = False) -> KeptReport:
+    def report(self, sweep_id: str, format_: str, *, interim: bool = False, digest: str | None = None) -> KeptReport:
         """Return the report as html, json or md.
 
         Args:
             interim: while the sweep goes on, return the newest interim one, and ask the worker for a newer one.
+            digest: return the final report of this digest, which a newer one may have superseded.
         Raises: NotFound; NotReady; ReportFailed.
         """
+        if digest is not None:
+            if (stored := self.store.find_report(sweep_id, format_, digest)) is None:
+                where = f" of sweep {sweep_id} as {format_}; GET /v1/sweeps/{sweep_id}/reports lists what is kept"
+                raise NotFound("report", digest, where)
+            return stored
         kept = self.store.find_report(sweep_id, format_)
         if interim and (kept is None or kept.interim):
             self.store.want_report(sweep_id)
@@ -142,6 +150,18 @@ class Results(ServicePart):
                 f"the report of sweep {sweep_id} could not be built: {reason}; the worker's log tells more"
             )
         raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
+
+    def reports(self, sweep_id: str) -> ReportsView:
+        """Return which final reports a sweep has, and whether a new one is being built.
+
+        Raises: NotFound.
+        """
+        building = self.store.report_requested(sweep_id) and not self.store.deletions([sweep_id])
+        return ReportsView(
+            building=building and self.store.get_sweep(sweep_id).state.is_over,
+            failure=self.store.report_failure(sweep_id),
+            reports=[StoredReportView(**dict(stored)) for stored in self.store.stored_reports(sweep_id)],
+        )
 
     def compare(self, sweep_ids: Sequence[str]) -> SweepsComparison:
         """Join sweeps by config, and compare each with the first.

@@ -1,4 +1,4 @@
-"""Requests that steer a sweep which has been submitted: pause, cancel, stop, extend, retry, delete, measure more."""
+"""Requests that steer a submitted sweep: pause, cancel, stop, extend, retry, delete, measure more, a new report."""
 
 from collections.abc import Sequence
 
@@ -173,6 +173,15 @@ class Steering(ServicePart):
         if not again and not missing_evaluations(extended, configs, trials, evaluations):
             return sweep
         return self.store.open_again(sweep, added, again, by)
+
+    def renew_report(self, sweep_id: str, by: str | None = None) -> None:
+        """Have the report of a sweep that has ended built anew, as the present version builds it.
+
+        The one before stays to be read by its digest; if it would be the same, it stands.
+
+        Raises: NotFound; Conflict, if the sweep has not ended, or is archived.
+        """
+        self.store.request_report(sweep_id, by)
 
 
 def _check_trains(sweep: Sweep) -> None:

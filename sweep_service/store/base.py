@@ -25,6 +25,11 @@ def is_training() -> ColumnElement[bool]:
     return t.trials.c.stage != EVALUATION_STAGE
 
 
+def is_final_report() -> ColumnElement[bool]:
+    """Return the condition that a row of `reports` is of a sweep's final report, no interim or superseded one."""
+    return ~t.reports.c.interim & t.reports.c.superseded_at.is_(None)
+
+
 @dataclass(frozen=True)
 class Fence:
     """A runner's right to write: the sweep and the epoch of its lease."""
@@ -96,7 +101,7 @@ def one_sweep(connection: Connection, sweep_id: str, *, lock: bool = False) -> A
     kept = select(t.deletions.c.keep_report).where(t.deletions.c.sweep_id == sweep_id)
     if lock and (archived := connection.execute(kept).scalar_one_or_none()) is not None:
         what = "is archived: its curves and checkpoints are gone" if archived else "is being deleted"
-        raise Conflict(f"sweep {sweep_id} {what}, so nothing of it can go on; submit its spec anew")
+        raise Conflict(f"sweep {sweep_id} {what}, so nothing of it can go on or be built anew; submit its spec anew")
     return row
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select, text, update
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import EVALUATION_STAGE, Rows, is_training
+from sweep_service.store.base import EVALUATION_STAGE, Rows, is_final_report, is_training
 from sweep_service.store.database import writing
 from sweep_service.store.evaluation_rows import evaluation_of
 from sweep_service.sweep.records import Evaluation, Record, Sweep, Trial, TrialState
@@ -41,8 +41,8 @@ class ProjectionRows(Rows):
     def sweeps_behind(self) -> list[Sweep]:
         """Return sweeps whose state or report MLflow does not show yet, oldest first."""
         s, r = t.sweeps.c, t.reports.c
-        newest = select(r.inputs_digest).where(r.sweep_id == s.id, ~r.interim).order_by(r.created_at.desc()).limit(1)
-        reported = s.mlflow_report.is_distinct_from(newest.scalar_subquery())
+        standing = select(r.inputs_digest).where(r.sweep_id == s.id, is_final_report()).limit(1)
+        reported = s.mlflow_report.is_distinct_from(standing.scalar_subquery())
         query = select(t.sweeps).where(s.mlflow_state.is_distinct_from(s.state) | reported, ~_is_deleted(s.id))
         return self._records(Sweep, query.order_by(s.id))
 

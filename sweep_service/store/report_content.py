@@ -6,6 +6,7 @@ forgets what came before it, so that parts which were compressed by themselves c
 """
 
 import hashlib
+import re
 import struct
 import zlib
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ _TRAILER: Final = 8
 """Number of bytes of a gzip file's end: checksum and length."""
 _WORTH: Final = 0.9
 """Share of a content's size below which compressing it is worth the time; a PNG is not."""
+_VERSION: Final = re.compile(rb'\{"report_version":(\d+)')
+"""The beginning of a report's JSON."""
 
 
 class CommonPart:
@@ -93,6 +96,13 @@ class KeptReport:
         if not gzipped or self.part is None:
             return stored if gzipped else None
         return stored[:at] + self.part.deflated + stored[at:]
+
+
+def report_version(beginning: bytes, *, gzipped: bool) -> int | None:
+    """Return the version of the code that built a report, from the first bytes of its JSON as they are kept."""
+    head = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(beginning, 64) if gzipped else beginning
+    found = _VERSION.match(head)
+    return None if found is None else int(found[1])
 
 
 def _inflated(deflated: bytes) -> bytes:

@@ -1,25 +1,43 @@
-"""Stored reports, each with the digest of its inputs, and requests for interim ones."""
+"""Stored reports, each with the digest of its inputs, and requests for interim or new ones."""
 
 import time
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, exists, select, update
+from sqlalchemy import Connection, Engine, LargeBinary, exists, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from sweep_service.errors import NotReady
+from sweep_service.errors import Conflict, NotReady
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows, one_sweep
+from sweep_service.store.base import Rows, append_event, is_final_report, one_sweep
 from sweep_service.store.database import writing
-from sweep_service.store.report_content import CommonPart, KeptReport, Packed, deflated, digest, pack
-from sweep_service.sweep.records import SweepState
+from sweep_service.store.report_content import CommonPart, KeptReport, Packed, deflated, digest, pack, report_version
+from sweep_service.sweep.records import Record, SweepState
 
 _KEPT_PARTS: Final = 3
 """Number of common parts that stay in memory: one a version of the code that built the reports."""
+_BEGINNING: Final = 1024
+"""Number of bytes of a stored JSON that are enough to read its version."""
+_INTERIM: Final = [state.value for state in SweepState if state.has_interim_report]
+
+
+class StoredReport(Record):
+    """A final report that is kept, whatever its formats."""
+
+    digest: str
+    """Digest of its inputs, which names it."""
+    created_at: float
+    superseded_at: float | None
+    """When a newer one took its place; None for the one that stands."""
+    report_version: int | None
+    """Version of the code that built it."""
 
 
 class ReportRows(Rows):
-    """Reports in their formats (html, json, md, …). A sweep has interim ones while it runs, then a final one."""
+    """Reports in their formats (html, json, md, …). A sweep has interim ones while it runs, then a final one.
+
+    Final ones that a newer one has superseded stay, and are read by their digests alone.
+    """
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -28,7 +46,10 @@ class ReportRows(Rows):
     def put_report(
         self, sweep_id: str, inputs_digest: str, contents: Mapping[str, bytes], common_part: bytes = b""
     ) -> None:
-        """Keep a final report; the sweep's earlier ones are dropped. The same digest again is no change.
+        """Keep a final report, which supersedes the sweep's earlier one; interim ones are dropped.
+
+        The same digest again is no change. One that was built while its sweep was archived is left out, for it may lack
+        what has gone meanwhile.
 
         Args:
             common_part: what contents may hold that many reports have in common; it is stored once for all.
@@ -36,8 +57,11 @@ class ReportRows(Rows):
         r = t.reports.c
         rows = self._packed(contents, common_part)
         with writing(self.engine) as connection:
-            earlier = (r.inputs_digest != inputs_digest) | r.interim
-            connection.execute(t.reports.delete().where(r.sweep_id == sweep_id, earlier))
+            if connection.execute(select(t.deletions.c.name).where(t.deletions.c.sweep_id == sweep_id)).first():
+                return
+            _supersede(connection, sweep_id)
+            same = update(t.reports).where(r.sweep_id == sweep_id, r.inputs_digest == inputs_digest)
+            connection.execute(same.values(superseded_at=None))
             known = select(r.format).where(r.sweep_id == sweep_id, r.inputs_digest == inputs_digest)
             present = set(connection.execute(known).scalars())
             keys = {"sweep_id": sweep_id, "inputs_digest": inputs_digest, "created_at": time.time()}
@@ -49,13 +73,16 @@ class ReportRows(Rows):
     def put_interim_report(
         self, sweep_id: str, inputs_digest: str, contents: Mapping[str, bytes], common_part: bytes = b""
     ) -> None:
-        """Keep an interim report in place of the one before; no change once the sweep has stopped running."""
+        """Keep an interim report in place of the one before; no change once the sweep has stopped running.
+
+        It supersedes the final report of a sweep that has ended before and was given more.
+        """
         keys = {"sweep_id": sweep_id, "inputs_digest": inputs_digest, "created_at": time.time(), "interim": True}
         rows = self._packed(contents, common_part)
         with writing(self.engine) as connection:
             if not SweepState(one_sweep(connection, sweep_id, lock=True)["state"]).has_interim_report:
                 return
-            connection.execute(t.reports.delete().where(t.reports.c.sweep_id == sweep_id))
+            _supersede(connection, sweep_id)
             for row in rows:
                 connection.execute(t.reports.insert().values(keys | row))
             _set_failure(connection, sweep_id, None)
@@ -109,20 +136,48 @@ class ReportRows(Rows):
             raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
         return kept.content
 
-    def find_report(self, sweep_id: str, format_: str) -> KeptReport | None:
+    def find_report(self, sweep_id: str, format_: str, inputs_digest: str | None = None) -> KeptReport | None:
         """Return the report that stands: the final one, or while the sweep runs the interim one.
 
+        Args:
+            inputs_digest: return the final report of this digest instead, superseded or not.
         Raises: NotFound.
         """
         r = t.reports.c
         query = select(t.reports).where(r.sweep_id == sweep_id, r.format == format_)
         with self._read() as connection:
             state = SweepState(one_sweep(connection, sweep_id)["state"])
-            row = connection.execute(query if state.has_interim_report else query.where(~r.interim)).one_or_none()
+            if inputs_digest is not None:
+                query = query.where(r.inputs_digest == inputs_digest, ~r.interim)
+            else:
+                query = query.where(r.superseded_at.is_(None) if state.has_interim_report else is_final_report())
+            row = connection.execute(query).one_or_none()
             if row is None:
                 return None
             part = None if row.part is None else self._part(connection, row.part)
         return KeptReport(Packed(bytes(row.content), row.gzipped, row.part_at), part, row.interim, row.created_at)
+
+    def stored_reports(self, sweep_id: str) -> list[StoredReport]:
+        """Return a sweep's final reports, the one that stands first, then the superseded ones, newest first.
+
+        Raises: NotFound.
+        """
+        r = t.reports.c
+        head = func.substr(r.content, 1, _BEGINNING, type_=LargeBinary).label("head")
+        query = select(r.inputs_digest, r.created_at, r.superseded_at, r.gzipped, head)
+        query = query.where(r.sweep_id == sweep_id, r.format == "json", ~r.interim)
+        with self._read() as connection:
+            one_sweep(connection, sweep_id)
+            rows = connection.execute(query.order_by(r.superseded_at.is_not(None), r.superseded_at.desc())).all()
+        return [
+            StoredReport(
+                digest=row.inputs_digest,
+                created_at=row.created_at,
+                superseded_at=row.superseded_at,
+                report_version=report_version(bytes(row.head), gzipped=row.gzipped),
+            )
+            for row in rows
+        ]
 
     def answered(self, before: str) -> list[tuple[str, dict[str, Any]]]:
         """Return the id and the base of each sweep with a final report that was submitted earlier, oldest first.
@@ -131,7 +186,7 @@ class ReportRows(Rows):
             before: id of a sweep.
         """
         s, r = t.sweeps.c, t.reports.c
-        reported = exists().where(r.sweep_id == s.id, r.format == "verdict", ~r.interim)
+        reported = exists().where(r.sweep_id == s.id, r.format == "verdict", is_final_report())
         query = select(s.id, s.spec["training"]).where(s.id < before, reported).order_by(s.id)
         with self._read() as connection:
             return [(id_, base) for id_, base in connection.execute(query)]
@@ -139,31 +194,59 @@ class ReportRows(Rows):
     def report_digest(self, sweep_id: str) -> str | None:
         """Return the digest of the inputs of the final report, if there is one."""
         r = t.reports.c
-        query = select(r.inputs_digest).where(r.sweep_id == sweep_id, ~r.interim).limit(1)
+        query = select(r.inputs_digest).where(r.sweep_id == sweep_id, is_final_report()).limit(1)
         with self._read() as connection:
             return connection.execute(query).scalar_one_or_none()
 
-    def next_unreported(self, not_now: Collection[str]) -> str | None:
-        """Return the sweep that ended last of those without a final report: failed and cancelled ones.
+    def next_late(self, not_now: Collection[str]) -> str | None:
+        """Return an ended sweep whose report is to be built: one that somebody asks for, else one that has none.
+
+        Sweeps that failed or were cancelled have none yet; the one that ended last comes first.
 
         Args:
-            not_now: ids of sweeps that are left out.
+            not_now: ids of sweeps that are left out, unless somebody asks for their reports.
         """
         s, ended = t.sweeps.c, [state.value for state in SweepState if state.is_over]
-        reported = exists().where(t.reports.c.sweep_id == s.id, ~t.reports.c.interim)
+        reported = exists().where(t.reports.c.sweep_id == s.id, is_final_report())
         deleted = exists().where(t.deletions.c.sweep_id == s.id)
-        query = select(s.id).where(s.state.in_(ended), ~reported, ~deleted, s.id.not_in(list(not_now)))
+        due = or_(s.report_wanted, ~reported & s.id.not_in(list(not_now)))
+        query = select(s.id).where(s.state.in_(ended), ~deleted, due).order_by(s.report_wanted.desc())
         with self._read() as connection:
             return connection.execute(query.order_by(s.ended_at.desc()).limit(1)).scalar_one_or_none()
 
+    def request_report(self, sweep_id: str, by: str | None = None) -> None:
+        """Note that somebody wants the report of an ended sweep built anew. Repeating it changes nothing.
+
+        The request stands until the report is kept, or cannot be built.
+
+        Raises: NotFound; Conflict, if the sweep has not ended, or is archived: its curves are gone.
+        """
+        with writing(self.engine) as connection:
+            row = one_sweep(connection, sweep_id, lock=True)
+            state = SweepState(row["state"])
+            if not state.is_over:
+                raise Conflict(f"sweep {sweep_id} is {state}: its report is built by itself when it ends")
+            if not row["report_wanted"]:
+                wish = update(t.sweeps).where(t.sweeps.c.id == sweep_id)
+                connection.execute(wish.values(report_wanted=True, report_failure=None))
+                append_event(connection, sweep_id, "sweep.report_requested", {"by": by})
+
+    def report_requested(self, sweep_id: str) -> bool:
+        """Return whether somebody waits for the report of a sweep to be built, or built anew."""
+        with self._read() as connection:
+            return one_sweep(connection, sweep_id)["report_wanted"]
+
     def want_report(self, sweep_id: str) -> None:
-        """Note that somebody wants an interim report, or a newer one."""
+        """Note that somebody wants an interim report, or a newer one; no change unless the sweep runs."""
         s = t.sweeps.c
         with self._read() as connection:  # a page that asks every second must not delay trials' writes
-            if connection.execute(select(s.report_wanted).where(s.id == sweep_id)).scalar_one_or_none():
+            wanted = select(s.report_wanted).where(s.id == sweep_id, s.state.in_(_INTERIM))
+            if connection.execute(wanted).scalar_one_or_none() is not False:
                 return
         with writing(self.engine) as connection:
-            connection.execute(update(t.sweeps).where(s.id == sweep_id).values(report_wanted=True))
+            connection.execute(
+                update(t.sweeps).where(s.id == sweep_id, s.state.in_(_INTERIM)).values(report_wanted=True)
+            )
 
     def take_wanted_report(self, not_now: Collection[str]) -> str | None:
         """Return a running sweep whose report somebody wants, and clear the request, for the caller builds it.
@@ -171,8 +254,8 @@ class ReportRows(Rows):
         Args:
             not_now: ids of sweeps that must wait.
         """
-        s, interim = t.sweeps.c, [state.value for state in SweepState if state.has_interim_report]
-        wanted = select(s.id).where(s.report_wanted, s.state.in_(interim), s.id.not_in(list(not_now)))
+        s = t.sweeps.c
+        wanted = select(s.id).where(s.report_wanted, s.state.in_(_INTERIM), s.id.not_in(list(not_now)))
         with self._read() as connection:
             if connection.execute(wanted.limit(1)).scalar_one_or_none() is None:
                 return None
@@ -183,5 +266,15 @@ class ReportRows(Rows):
             return sweep_id
 
 
+def _supersede(connection: Connection, sweep_id: str) -> None:
+    """Drop a sweep's interim report, and mark its final one as superseded."""
+    mine = t.reports.c.sweep_id == sweep_id
+    connection.execute(t.reports.delete().where(mine, t.reports.c.interim))
+    connection.execute(update(t.reports).where(mine, is_final_report()).values(superseded_at=time.time()))
+
+
 def _set_failure(connection: Connection, sweep_id: str, reason: str | None) -> None:
-    connection.execute(update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(report_failure=reason))
+    """Note why a report could not be built, or that it was; of a sweep that does not run, nobody waits for it then."""
+    s = t.sweeps.c
+    noted = update(t.sweeps).where(s.id == sweep_id)
+    connection.execute(noted.values(report_failure=reason, report_wanted=s.report_wanted & s.state.in_(_INTERIM)))

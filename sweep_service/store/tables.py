@@ -236,6 +236,7 @@ reports = Table(
     Column("gzipped", Boolean, nullable=False, default=False),
     Column("part", String(64)),
     Column("part_at", Integer),
+    Column("superseded_at", Double),
 )
 
 report_parts = Table(

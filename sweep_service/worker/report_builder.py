@@ -151,7 +151,7 @@ class ReportBuilder:
     def _wanted(self, kind: Kind) -> str | None:
         """Return the next sweep that wants such a report; the request for an interim one is taken."""
         if kind is Kind.LATE:
-            return self.store.next_unreported(self._impossible)
+            return self.store.next_late(self._impossible)
         now = time.monotonic()
         self._not_before = {sweep_id: until for sweep_id, until in self._not_before.items() if until > now}
         return self.store.take_wanted_report(self._not_before)

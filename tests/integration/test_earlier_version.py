@@ -65,6 +65,9 @@ def test_its_report_is_served_and_built_anew_with_the_same_values(store: Store) 
     anew = json.loads(report_json(build(gather(store, sweep.id, Settings(mlflow_url=MLFLOW)))))
     assert (kept["verdict"]["outcome"], anew["verdict"]["outcome"]) == ("TIED", "EQUIVALENT")  # today's word for it
     assert [row["confirm"] for row in kept["configs"]] == [row["confirm"] for row in anew["configs"]]
+    said = {caution["code"]: caution["text"] for caution in anew["cautions"]}
+    assert "26 of 26 trials were run by an earlier version" in said["EARLIER_VERSION"]
+    assert "not all of these trials counted right samples problem by problem" in anew["verdict"]["basis"]
     if anew["report_version"] == kept["report_version"]:
         assert without_build(anew) == without_build(kept)
 

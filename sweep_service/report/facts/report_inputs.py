@@ -23,6 +23,7 @@ from sweep_service.sweep.records import (
     Sample,
     Stage,
     Sweep,
+    SweepState,
     Trial,
     ValidatedSweep,
 )
@@ -150,9 +151,11 @@ class ReportInputs:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the rows and of the report's version."""
+        """Hash of the rows and of the report's version; a sweep that only ends well with its report keeps it."""
         digest = hashlib.sha256(f"{REPORT_VERSION}\n".encode())
-        digest.update(self.sweep.model_dump_json(exclude={"epoch"}).encode())
+        ends_well = self.sweep.state in (SweepState.FINALIZING, SweepState.SUCCEEDED)
+        left_out = {"epoch", "ended_at", *(["state"] if ends_well else [])}
+        digest.update(self.sweep.model_dump_json(exclude=left_out).encode())
         digest.update(to_json((self.configs, self.trials, self.samples, self.checkpoints, self.problem_counts)))
         for attempt in self.attempts:
             digest.update(to_json((attempt.trial_id, attempt.number, attempt.held_from, attempt.held_s)))

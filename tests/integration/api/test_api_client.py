@@ -173,6 +173,29 @@ def test_a_report_so_far_is_the_interim_one_and_waits_to_be_fresh(served: Served
     assert client.report_so_far(sweep.id) == (REPORT["html"], False, 0)
 
 
+def test_a_report_is_built_anew_and_waited_for(served: Served, client: Client) -> None:
+    sweep, store = client.submit(SPEC), served.store
+    with pytest.raises(Conflict, match="built by itself"):
+        client.report_anew(sweep.id)
+    finish(store, play(store, sweep.id))
+    with pytest.raises(NotReady, match="the worker goes on with it"):
+        client.report_anew(sweep.id, timeout_s=0)
+    thread = threading.Timer(0.2, lambda: store.put_report(sweep.id, "newer", {"md": b"newer", "json": b"{}"}))
+    thread.start()
+    built = client.report_anew(sweep.id, timeout_s=PATIENT_S)
+    thread.join()
+    assert [stored.digest for stored in built.reports] == ["newer", "digest"]
+    assert (client.report(sweep.id, "md"), client.report(sweep.id, "md", digest="digest")) == (b"newer", REPORT["md"])
+    with pytest.raises(NotFound, match=f"no report 'x' of sweep '{sweep.id}'"):
+        client.report(sweep.id, digest="x")
+    thread = threading.Timer(0.2, lambda: store.set_report_failure(sweep.id, "MemoryError"))
+    thread.start()
+    with pytest.raises(ReportFailed, match="could not be built: MemoryError"):
+        client.report_anew(sweep.id, timeout_s=PATIENT_S)
+    thread.join()
+    assert client.report(sweep.id, "md") == b"newer"
+
+
 def age_by(store: Store, sweep_id: str, seconds: float) -> None:
     """Make a sweep's report older."""
     with store.engine.begin() as connection:

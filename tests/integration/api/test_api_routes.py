@@ -284,6 +284,40 @@ def test_asking_for_the_report_of_a_running_sweep_has_interim_ones_built(served:
     assert {"Report-Interim", "Age"}.isdisjoint(final.headers)
 
 
+def test_a_report_is_built_anew_and_the_earlier_one_stays(served: Served) -> None:
+    sweep_id, store = submit(served), served.store
+    url = f"/v1/sweeps/{sweep_id}"
+    refused = served.http.post(f"{url}/report")
+    assert (refused.status_code, refused.json()["code"]) == (409, "CONFLICT")
+    assert "QUEUED: its report is built by itself" in refused.json()["detail"]
+    finish(store, play(store, sweep_id))
+    for _ in range(2):
+        asked = served.http.post(f"{url}/report")
+        assert (asked.status_code, asked.json()["building"]) == (202, True)
+    events = [event for event in store.list_events(sweep_id) if event.type == "sweep.report_requested"]
+    assert [len(event.data["by"]) for event in events] == [8]
+    assert served.http.get(f"{url}/report").content == REPORT["html"]
+    store.put_report(sweep_id, "newer", REPORT | {"html": b"<p>newer</p>", "json": b'{"report_version":10}'})
+    kept = served.http.get(f"{url}/reports").json()
+    assert (kept["building"], kept["failure"]) == (False, None)
+    newer, earlier = kept["reports"]
+    assert [newer["digest"], newer["report_version"], newer["superseded_at_utc"]] == ["newer", 10, None]
+    assert [earlier["digest"], earlier["report_version"]] == ["digest", None]  # JSON that no version of the code wrote
+    assert earlier["superseded_at_utc"].startswith("20")
+    assert served.http.get(f"{url}/report").content == b"<p>newer</p>"
+    again = served.http.get(f"{url}/report", params={"digest": "digest"})
+    assert (again.status_code, again.content) == (200, REPORT["html"])
+    assert "sandbox" in again.headers["Content-Security-Policy"]
+    missing = served.http.get(f"{url}/report", params={"digest": "other"})
+    assert (missing.status_code, missing.json()["code"]) == (404, "NOT_FOUND")
+    assert f"'other' of sweep {sweep_id} as html; GET {url}/reports lists" in missing.json()["detail"]
+    assert served.http.get(f"{url}/report", params={"digest": "\0"}).status_code == 422
+    served.http.delete(url, params={"keep_report": True})
+    refused = served.http.post(f"{url}/report")
+    assert (refused.status_code, "or be built anew" in refused.json()["detail"]) == (409, True)
+    assert len(served.http.get(f"{url}/reports").json()["reports"]) == 2
+
+
 def test_best_is_the_config_that_the_report_picks(served: Served, home: Path) -> None:
     """By all trials of a confirmed config, so that a few lucky confirm seeds do not turn it over."""
     space = {"loss.beta1": [0.25, 0.5], "loss.beta2": 0.0}
@@ -555,6 +589,7 @@ def test_the_description_names_every_route_and_resolves(served: Served) -> None:
                 "pause",
                 "probe",
                 "report",
+                "reports",
                 "resume",
                 "retry-failed",
                 "samples",

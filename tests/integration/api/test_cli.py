@@ -171,6 +171,32 @@ def test_the_report_of_a_running_sweep_says_that_it_is_an_interim_one(
     assert sweeps("report", "--format", "md", "--final", "--timeout", "0").code == 6
 
 
+def test_a_report_is_built_anew_listed_and_taken_by_its_digest(served: Served, sweeps: Sweeps, spec: str) -> None:
+    sweep_id, store = sweeps("submit", "-f", spec).out.strip(), served.store
+    assert "there is no final report yet" in sweeps("report", "--list").err
+    assert sweeps("report", "--anew").code == 6
+    finish(store, play(store, sweep_id))
+    newer = {"md": b"newer", "json": b'{"report_version":10}'}
+    for says in (f"the one before is kept: sweeps report {sweep_id} --digest digest", "it is the same as before"):
+        thread = threading.Timer(0.2, lambda: store.put_report(sweep_id, "new" + "0" * 61, newer))
+        thread.start()
+        ran = sweeps("report", "--anew", "--format", "md")
+        thread.join()
+        assert (ran.code, ran.out) == (0, "newer")
+        assert says in ran.err
+    assert sweeps("report", "--digest", "dig", "--format", "md").out.encode() == REPORT["md"]
+    assert sweeps("report", "--digest", "new", "--format", "md").out == "newer"
+    _, first, second = [line.split() for line in sweeps("report", "--list").out.splitlines()]
+    assert (first[0], first[3:]) == ("new000000000", ["10", "stands"])
+    assert (second[0], second[3:5]) == ("digest", ["unknown", "until"])
+    assert (
+        json.loads(sweeps("report", "--list", "--json").out) == served.http.get(f"/v1/sweeps/{sweep_id}/reports").json()
+    )
+    missing = sweeps("report", "--digest", "x")
+    assert (missing.code, f"sweeps report {sweep_id} --list" in missing.err) == (5, True)
+    assert sweeps("report", "--json").code == sweeps("report", "--list", "--anew").code == 2
+
+
 @pytest.mark.long
 def test_the_best_configs_policy_is_exported_whole_or_not_at_all(
     served: Served, sweeps: Sweeps, spec: str, home: Path, tmp_path: Path

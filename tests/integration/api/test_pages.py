@@ -445,6 +445,32 @@ def test_the_page_of_a_report_that_could_not_be_built_says_why(visitor: httpx.Cl
 
 
 @pytest.mark.usefixtures("unhurried")
+def test_a_report_is_built_anew_from_a_page_that_links_the_earlier_one(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    assert "Build the report anew" not in visitor.get(f"/sweeps/{sweep_id}").text
+    answer = visitor.post(f"/sweeps/{sweep_id}/rebuild")
+    assert (answer.status_code, "The report cannot be built anew" in answer.text) == (409, True)
+    finish(served.store, play(served.store, sweep_id))
+    page = visitor.get(f"/sweeps/{sweep_id}").text
+    assert "Build the report anew" in page
+    assert "Earlier reports" not in page
+    answer = visitor.post(f"/sweeps/{sweep_id}/rebuild")
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
+    page = visitor.get(f"/sweeps/{sweep_id}").text
+    assert "The report is being built anew." in page
+    assert "Build the report anew" not in page
+    assert 'data-again="5.0"' in page
+    served.store.put_report(sweep_id, "newer", REPORT | {"html": b"newer"})
+    earlier = f"/sweeps/{sweep_id}/report?digest=digest"
+    assert re.search(
+        rf'Earlier reports: <a href="{re.escape(earlier)}">20[-0-9: ]+ UTC</a>', visitor.get(f"/sweeps/{sweep_id}").text
+    )
+    assert visitor.get(f"/sweeps/{sweep_id}/report").content == b"newer"
+    assert visitor.get(earlier).content == REPORT["html"]
+    assert visitor.get(f"/sweeps/{sweep_id}/report?digest=other").status_code == 404
+
+
+@pytest.mark.usefixtures("unhurried")
 def test_a_sweep_is_paused_and_resumed_on_its_page(visitor: httpx.Client, served: Served) -> None:
     sweep_id = submitted(served)
     fence = claim(served.store, sweep_id)

@@ -13,6 +13,7 @@ import pytest
 
 from sweep_service.processes.child_processes import start as start_child
 from sweep_service.processes.child_processes import stop
+from sweep_service.report.model import REPORT_VERSION
 from sweep_service.runner.lease import LEASE_S
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, tables
@@ -131,6 +132,34 @@ def test_a_sweep_whose_final_report_cannot_be_built_has_failed(settings: Setting
     assert builder._build is None  # it is not tried again and again
     again = begin("")  # another worker, perhaps with other code, tries it once more
     work(again, lambda: asked(settings) == {sweep.id})
+
+
+def test_a_report_that_somebody_asks_for_is_built_anew_by_the_real_process(store: Store, begin: Begin) -> None:
+    """The present version's is the one with which the sweep ended, as long as nothing has changed."""
+    sweep, _ = finalizing(store)
+    store.put_report(sweep.id, "earlier", {"json": b'{"report_version":4}'})
+    builder = begin()
+    work(builder, lambda: store.get_sweep(sweep.id).state is SweepState.SUCCEEDED)
+    standing = store.report_digest(sweep.id)
+    for _ in range(2):
+        store.request_report(sweep.id)
+        work(builder, lambda: not store.report_requested(sweep.id))
+        versions = [stored.report_version for stored in store.stored_reports(sweep.id)]
+        assert (store.report_digest(sweep.id), versions) == (standing, [REPORT_VERSION, 4])
+    assert store.get_sweep(sweep.id).state is SweepState.SUCCEEDED
+
+
+def test_a_new_report_that_cannot_be_built_leaves_the_one_before(
+    settings: Settings, store: Store, begin: Begin
+) -> None:
+    sweep, fence = finalizing(store)
+    store.put_report(sweep.id, "earlier", {"json": b"{}"})
+    store.set_sweep_state(fence, SweepState.SUCCEEDED)
+    builder = begin("print(json.dumps({'failure': 'KeyError'}), flush=True); continue")
+    for _ in range(2):  # who asks again has it tried again
+        store.request_report(sweep.id)
+        work(builder, lambda: store.report_failure(sweep.id) == "KeyError")
+        assert (store.report_digest(sweep.id), store.report_requested(sweep.id)) == ("earlier", False)
 
 
 def test_a_sweep_whose_added_benchmarks_were_cancelled_ends_as_before(store: Store, begin: Begin) -> None:

@@ -77,6 +77,7 @@ def sweep_inputs(
         series=series,
         mlflow_url="http://127.0.0.1:5000",
         versions={"torch": "2.13.0", "trl": "1.16.0"},
+        trained_with={trial.id: [{"python": "3.11.9", "torch": "2.13.0"}] for trial in trials},
     )
 
 

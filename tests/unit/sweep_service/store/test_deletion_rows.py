@@ -197,9 +197,9 @@ def test_no_report_is_built_of_what_is_deleted(store: Store) -> None:
     sweep, fence = start(store)
     store.end_waiting(fence, Ending.CANCELLED)
     finish(store, fence)
-    assert store.next_unreported([]) == sweep.id
+    assert store.next_late([]) == sweep.id
     store.request_deletion(sweep.id, keep_report=True)
-    assert store.next_unreported([]) is None
+    assert store.next_late([]) is None
 
 
 def test_a_lease_is_seen(store: Store) -> None:

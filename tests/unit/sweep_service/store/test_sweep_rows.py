@@ -22,7 +22,7 @@ from sweep_service.store import Fence, Store, open_store, tables
 from sweep_service.store.database import _migrations, migrating, open_engine, upgrade, writing
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.records import DesiredState, SweepState
+from sweep_service.sweep.records import DesiredState, SweepState, new_id
 from tests import stored_sweeps as sweeps
 from tests.waiting import PATIENT_S
 from trainers.config import TrainingConfig
@@ -132,6 +132,7 @@ def test_the_newest_migration_can_be_taken_back(store: Store) -> None:
     store.put_interim_report(running.id, "one", {"md": b"interim"})
     script = b"a script " * 100
     contents = {"csv": 20 * b"compressed,", "html": b"<p>" + script + b"</p>", "md": b"final"}
+    store.put_report(ended.id, "one", {"md": b"superseded"})
     store.put_report(ended.id, "two", contents, script)
     with migrating(store.engine) as connection:
         command.downgrade(config_of(connection), "0002")
@@ -399,7 +400,7 @@ def test_a_sweep_that_nobody_has_begun_is_cancelled_at_once(store: Store) -> Non
     ended = ["trial.state_changed"] * len(trials)
     assert types == ["sweep.created", "sweep.cancel_requested", *ended, "sweep.state_changed"]
     assert store.claim("test", LEASE_S) is None
-    assert store.next_unreported([]) == sweep.id
+    assert store.next_late([]) == sweep.id
 
 
 def test_whoever_once_held_a_cancelled_sweep_is_refused(store: Store) -> None:
@@ -532,6 +533,74 @@ def test_the_newest_report_is_kept(store: Store) -> None:
         store.get_report(sweep.id, "json")
 
 
+def test_superseded_reports_are_read_by_their_digests_alone(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    contents = {"json": b'{"report_version":4,"rest":' + 4000 * b"0" + b"}", "verdict": b"{}"}
+    store.put_report(sweep.id, "one", contents)
+    store.put_report(sweep.id, "two", {"json": b'{"report_version":9}'})
+    standing, earlier = store.stored_reports(sweep.id)
+    assert (standing.digest, standing.report_version, standing.superseded_at) == ("two", 9, None)
+    assert (earlier.digest, earlier.report_version) == ("one", 4)
+    assert earlier.created_at <= (earlier.superseded_at or 0) <= standing.created_at
+    assert store.find_report(sweep.id, "verdict") is None
+    kept = store.find_report(sweep.id, "verdict", "one")
+    assert kept is not None
+    assert kept.content == b"{}"
+    assert store.answered(new_id("swp")) == []
+    store.set_sweep_run(sweep.id, "1", "run")
+    store.set_sweep_projected(sweep.id, "RUNNING", "two")
+    assert store.sweeps_behind() == []
+    store.put_interim_report(sweep.id, "three", {"json": b"{}"})
+    assert store.find_report(sweep.id, "json", "three") is None
+    assert [stored.superseded_at is None for stored in store.stored_reports(sweep.id)] == [False, False]
+    store.set_sweep_state(fence, SweepState.FAILED)
+    assert store.next_late([]) == sweep.id
+    store.put_report(sweep.id, "one", contents)
+    assert (store.report_digest(sweep.id), store.next_late([])) == ("one", None)
+    assert [stored.digest for stored in store.stored_reports(sweep.id)] == ["one", "two"]
+
+
+def test_who_asks_for_a_new_report_is_told_until_it_is_there(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    with pytest.raises(Conflict, match="RUNNING: its report is built by itself"):
+        store.request_report(sweep.id)
+    store.put_report(sweep.id, "one", {"json": b"{}"})
+    store.set_sweep_state(fence, SweepState.FAILED)
+    store.want_report(sweep.id)  # asks for an interim one, which it has no more
+    assert (store.next_late([]), store.report_requested(sweep.id)) == (None, False)
+    for _ in range(2):
+        store.request_report(sweep.id, "ann")
+    assert [(one.type, one.data) for one in store.list_events(sweep.id)][-1:] == [
+        ("sweep.report_requested", {"by": "ann"})
+    ]
+    assert [one.type for one in store.list_events(sweep.id)].count("sweep.report_requested") == 1
+    assert store.next_late([sweep.id]) == sweep.id
+    store.set_report_failure(sweep.id, "no memory")
+    assert (store.next_late([]), store.report_failure(sweep.id)) == (None, "no memory")
+    store.request_report(sweep.id)
+    assert (store.report_requested(sweep.id), store.report_failure(sweep.id)) == (True, None)
+    store.put_report(sweep.id, "one", {"json": b"{}"})
+    assert (store.next_late([]), store.report_requested(sweep.id)) == (None, False)
+
+
+def test_an_archived_sweep_keeps_its_reports_and_gets_no_new_one(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    for digest in ("one", "two"):
+        store.put_report(sweep.id, digest, {"json": b"{}"})
+    store.set_sweep_state(fence, SweepState.FAILED)
+    store.request_report(sweep.id)
+    store.request_deletion(sweep.id, keep_report=True)
+    assert store.next_late([]) is None
+    store.put_report(sweep.id, "of what is left", {"json": b"{}"})
+    assert [stored.digest for stored in store.stored_reports(sweep.id)] == ["two", "one"]
+    with pytest.raises(Conflict, match=r"its curves and checkpoints are gone, so nothing of it can .* be built anew"):
+        store.request_report(sweep.id)
+    store.request_deletion(sweep.id, keep_report=False)
+    store.remove_rows(store.open_deletions()[0])
+    with store.engine.connect() as connection:
+        assert connection.execute(tables.reports.select()).all() == []
+
+
 def test_an_interim_report_stands_while_the_sweep_runs_and_no_longer(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     assert store.find_report(sweep.id, "md") is None
@@ -557,8 +626,8 @@ def test_a_sweep_that_ended_with_an_interim_report_is_still_to_be_reported(store
     store.set_sweep_projected(sweep.id, "RUNNING", None)
     assert store.sweeps_behind() == []
     store.set_sweep_state(fence, SweepState.FAILED, "no")
-    assert store.next_unreported([]) == sweep.id
-    assert store.next_unreported([sweep.id]) is None
+    assert store.next_late([]) == sweep.id
+    assert store.next_late([sweep.id]) is None
 
 
 def test_who_wants_a_report_is_told_once_of_each_running_sweep(store: Store) -> None:
@@ -588,8 +657,8 @@ def test_of_sweeps_without_a_report_the_one_that_ended_last_comes_first(store: S
     first, second = (sweeps.submit(store) for _ in range(2))
     for sweep in (second, first):
         store.request_cancel(sweep.id)
-    assert store.next_unreported([]) == first.id
-    assert store.next_unreported([first.id]) == second.id
+    assert store.next_late([]) == first.id
+    assert store.next_late([first.id]) == second.id
 
 
 def test_only_a_sweep_whose_trials_are_done_is_claimed_for_its_report(store: Store) -> None:
@@ -620,12 +689,12 @@ def test_why_a_report_could_not_be_built_stands_until_there_is_one(store: Store)
 
 def test_ended_sweeps_without_a_report_are_found(store: Store) -> None:
     sweep, fence = sweeps.start(store)
-    assert store.next_unreported([]) is None
+    assert store.next_late([]) is None
     store.set_sweep_state(fence, SweepState.FAILED, "no")
-    assert store.next_unreported([]) == sweep.id
-    assert store.next_unreported([sweep.id]) is None
+    assert store.next_late([]) == sweep.id
+    assert store.next_late([sweep.id]) is None
     store.put_report(sweep.id, "one", {"html": b""})
-    assert store.next_unreported([]) is None
+    assert store.next_late([]) is None
 
 
 def test_a_sweep_that_waits_is_paused_at_once_and_claimed_only_after_a_resume(store: Store) -> None:
