@@ -26,7 +26,7 @@ from tests.stored_sweeps import start, submit
     [
         (
             {"resources": {"cpus": 9}, "benchmarks": {"names": ["arithmetic"], "of": "all"}},
-            "a trial asks for 9 CPUs and 0 GPUs, which no node of the Ray cluster has; lower /resources, add",
+            "a trial asks for 9 CPUs and 0 GPUs, which no node of the Ray cluster has; lower /resources, or add",
         ),
         (
             {"benchmarks": {"names": ["arithmetic"], "of": "all", "resources": {"cpus": 9}}},
