@@ -22,7 +22,6 @@ from sweep_service.runner.turns import ASK_EVERY_S
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Sweep, SweepState
 
 
@@ -67,7 +66,6 @@ def _run_trials(
     stage = ProbeStage(store, settings, fence, lease, wishes, slots.nodes)
     lease.abandon = stage.kill_trainer
     if end := stage.run():
-        store.end_waiting(fence, Ending.CANCELLED, "not begun: the sweep ended with its probe")
         return end
     if wishes.interruption:
         return None

@@ -15,6 +15,7 @@ from sweep_service.store import Store
 from sweep_service.sweep.budget import Spent, gpu_hours
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Evaluation, SweepState
+from sweep_service.sweep.shares import Part
 from tests.stored_sweeps import NODES, start, training_events
 
 MEASURED: dict[str, Any] = {
@@ -492,3 +493,30 @@ def test_a_sweep_without_benchmarks_has_no_evaluations(store: Store, tmp_path: P
     run.train()
     assert run.fill() is Nothing.EVER
     assert run.evaluations == []
+
+
+def test_an_evaluation_that_has_run_for_long_keeps_its_slot(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(store, tmp_path, **ALL)
+    run.train()
+    run.train()
+    run.fill()
+    running = measuring(run)
+    assert running
+    for job in running:
+        run.ledger.report(run.name_of(job.trial_id), {"start": 0, "end": 0, "held_s": 1e6})
+    waiting, _ = start(store, name="another")
+    share = next(share for share in store.shares() if share.sweep_id == waiting.id)
+    monkeypatch.setattr(run.ledger._turns, "comes_first", lambda _: share)
+    run.ledger.yield_slots()
+    assert all(run.ledger.is_wanted(run.name_of(job.trial_id)) for job in running)
+
+
+def test_a_sweep_that_may_run_no_more_at_a_time_waits_for_no_slot(store: Store, tmp_path: Path) -> None:
+    run = Run(store, tmp_path, resources={"max_parallel": 1})
+    run.fill()
+    store.wait_in_turn(run.fence, Part(1, 0))
+    run.ledger._turns._since = 0.0  # it has asked in vain
+    assert run.fill() is Nothing.NOW
+    assert [share.waits_for for share in store.shares()] == [None]
