@@ -36,9 +36,13 @@ def interval(low: float | None, high: float | None, *, sign: bool = False) -> st
 
 def estimate(value: float, low: float | None, high: float | None, *, sign: bool = False) -> str:
     """Write a number with its interval, like `0.842 [0.810, 0.874]`; without bounds, the number alone."""
+    return f"{rounded(value, low, high, sign=sign)} {interval(low, high, sign=sign)}".strip()
+
+
+def rounded(value: float, low: float | None, high: float | None, *, sign: bool = False) -> str:
+    """Write a number as it stands before its interval, with as many decimals as that needs."""
     digits = 3 if low is None or high is None else _digits(low, high)
-    text = signed(value, digits) if sign else number(value, digits)
-    return f"{text} {interval(low, high, sign=sign)}".strip()
+    return signed(value, digits) if sign else number(value, digits)
 
 
 def _digits(low: float, high: float) -> int:

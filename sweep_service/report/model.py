@@ -155,7 +155,8 @@ class Comparison(ReportPart):
     """Dotted names of the settings in which the two differ; those of the loss together are `loss`."""
     outcome: Outcome
     tolerated: float | None = None
-    """Share of collapsed runs up to which BETTER, or WORSE of its comparator, holds; None if it needs no condition."""
+    """Share of collapsed runs up to which BETTER, or WORSE of its comparator, holds, or if it is UNDECIDED for want of
+    that, would hold; None if it needs no condition."""
     own: RunCounts
     """Runs of the config in the confirm stage."""
     other: RunCounts

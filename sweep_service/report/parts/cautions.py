@@ -110,7 +110,7 @@ def _no_confirmation(sweep: Sweep) -> Caution | None:
         return None
     text = (
         "No confirm stage: configs are ranked on the seeds that chose them, so the leader's mean is too high. "
-        "Add seeds.confirm to the spec."
+        "Add a confirm stage: sweeps extend, with --confirm-seeds."
     )
     return Caution(code="NO_CONFIRMATION", rule="The spec has no seeds.confirm.", text=text)
 

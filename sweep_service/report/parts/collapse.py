@@ -19,7 +19,10 @@ from sweep_service.sweep.records import Role, Stage
 
 
 class Weighed(NamedTuple):
-    """An outcome, and the share of collapsed runs up to which it holds; None if it holds whatever that share is."""
+    """An outcome, and the share of collapsed runs up to which it holds; None if it holds whatever that share is.
+
+    UNDECIDED with such a share: below it the config would be BETTER, or WORSE, but too many runs have collapsed.
+    """
 
     outcome: Outcome
     tolerated: float | None = None
@@ -35,10 +38,10 @@ def least_rate(bad: int, runs: int) -> float:
     return float(stats.beta.ppf(1 - CONFIDENCE, bad, runs - bad + 1)) if bad else 0.0
 
 
-def runs_without_collapse(rate: float) -> int:
-    """Return how many runs without a collapse exclude a rate as high as this."""
-    runs = 1
-    while rate_bound(0, runs) > rate:
+def runs_to_exclude(rate: float, bad: int = 0) -> int:
+    """Return how many runs, of which so many are bad, exclude a rate as high as this."""
+    runs = bad + 1
+    while rate_bound(bad, runs) > rate:
         runs += 1
     return runs
 
@@ -82,7 +85,7 @@ def _unless(outcome: Outcome, gain: float, runs: RunCounts, level: float) -> Wei
     """Weigh a gain, at least so large, against the collapses of those who have it."""
     tolerated = min(1.0, gain / level) if level > 0 else 1.0
     if runs.bad and runs.bad / runs.runs >= tolerated:
-        return Weighed(Outcome.UNDECIDED)
+        return Weighed(Outcome.UNDECIDED, tolerated)
     return Weighed(outcome, None if runs.bound <= tolerated else tolerated)
 
 

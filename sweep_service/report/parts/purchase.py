@@ -9,6 +9,7 @@ from scipy import stats
 
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
+from sweep_service.report.parts.collapse import percent, runs_to_exclude
 from sweep_service.report.statistics.critical_values import CONFIDENCE, POWER, confidence_of, power
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Pairs
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts
@@ -33,10 +34,12 @@ def next_purchase(
     """
     relevant = sweep.spec.objective.relevant
     if verdict.outcome is Outcome.EXPLORATORY:
-        return _confirm_stage(rows, relevant)
+        return _confirm_stage(rows, sweep.id, relevant)
     comparison = verdict.comparison
     if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
+    if comparison.tolerated is not None:
+        return _runs_without_collapse(comparison, comparison.tolerated, sweep)
     ask = _Ask(sweep.id, relevant, confidence_of(looks + 1))
     purchase = _more_seeds(comparison, rows, arms, ask)
     return purchase.model_copy(update={"text": purchase.text + _too_few_problems(comparison, ask)})
@@ -89,6 +92,22 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
     )
 
 
+def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Sweep) -> Purchase:
+    """Say how many more runs would show that a config, or its comparator, collapses seldom enough."""
+    ahead = comparison.difference > 0
+    runs, who = (comparison.own, comparison.label) if ahead else (comparison.other, comparison.comparator_label)
+    more = min(_MOST, runs_to_exclude(tolerated, runs.bad) - runs.runs)
+    text = (
+        f"Open is how often {who} collapses or fails: it is ahead on average where that is in fewer than "
+        f"{percent(tolerated)} of its runs, and {runs.bad} of {runs.runs} did. If no other run did, "
+        f"{count(more, 'more confirm seed')} would exclude a higher rate: "
+        f"sweeps extend {sweep.id} --confirm-seeds {more}"
+    )
+    relevant = sweep.spec.objective.relevant
+    ids = [comparison.config_id, comparison.comparator_id]
+    return Purchase(text=text, config_ids=ids, more_seeds=more, difference=relevant, power=None)
+
+
 def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
     """Say so where EQUIVALENT takes more validation problems, whatever the number of seeds; else the text is empty."""
     if not comparison.problem_error or comparison.num_problems is None:
@@ -110,7 +129,7 @@ def _spread_range(df: int) -> tuple[float, float]:
     return df / float(stats.chi2.ppf(0.1, df)), df / float(stats.chi2.ppf(0.9, df))
 
 
-def _confirm_stage(rows: Mapping[str, ConfigRow], relevant: float) -> Purchase | None:
+def _confirm_stage(rows: Mapping[str, ConfigRow], sweep_id: str, relevant: float) -> Purchase | None:
     """Propose a confirm stage for a sweep that has none."""
     tuned = sorted((row for row in rows.values() if row.tune), key=lambda row: (-_tune(row).mean, row.number))
     leading = [row for row in tuned if Role.SPACE in row.roles and Role.BASELINE not in row.roles][:_TOP_K]
@@ -119,7 +138,7 @@ def _confirm_stage(rows: Mapping[str, ConfigRow], relevant: float) -> Purchase |
     baselines = [row for row in tuned if row not in leading and {Role.BASELINE, Role.DAPO} & set(row.roles)]
     ids = [row.id for row in (*leading, *baselines)]
     spread = _tune_spread([*leading, *baselines])
-    ask = f"Add a confirm stage (seeds.confirm: top_k {_TOP_K}, {{}} fresh seeds)"
+    ask = f"Confirm the best {_TOP_K} on {{0}} fresh seeds (sweeps extend {sweep_id} --confirm-seeds {{0}})"
     if spread is None:
         few = "a single tune seed" if max(_tune(row).n for row in tuned) == 1 else "results so few or so equal"
         text = f"{ask.format(_FIRST_SEEDS)}. How small a difference that finds cannot be estimated from {few}."

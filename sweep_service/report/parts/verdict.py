@@ -215,7 +215,9 @@ def _finding(comparison: Comparison, relevant: float) -> str:
     figures = estimate(comparison.difference, comparison.low, comparison.high, sign=True)
     left_out = comparison.own.collapsed + comparison.other.collapsed and not comparison.with_collapsed
     seeds = count(comparison.num_seeds, "confirm seed") + (" without a collapse" if left_out else "")
-    rates = [(label, comparison.own)] if comparison.tolerated is None or comparison.outcome is Outcome.WORSE else []
+    rates = (
+        [] if comparison.tolerated is not None and comparison.outcome is Outcome.BETTER else [(label, comparison.own)]
+    )
     rates += [(against, comparison.other)] if comparison.other.bad and comparison.outcome is not Outcome.WORSE else []
     runs = "".join(f" {counts_text(counts, name)}" for name, counts in rates)
     match comparison.outcome:
@@ -227,9 +229,11 @@ def _finding(comparison: Comparison, relevant: float) -> str:
             return f"{text}, the smallest difference that matters here: {figures}, {seeds}.{runs}"
         case Outcome.UNDECIDED:
             what = f"{label} cannot be told apart from {against}: {figures}, {seeds}"
-            if comparison.low is not None and comparison.low > 0:
-                what = f"{label} is better than {against} where it does not collapse, {figures}, {seeds}, but it may "
-                what += "collapse too often for that"
+            if comparison.tolerated is not None:
+                better = comparison.difference > 0
+                who = "it" if better else comparison.comparator_label
+                what = f"{label} is {'better' if better else 'worse'} than {against} where {who} does not collapse, "
+                what += f"{figures}, {seeds}, but {who} may collapse too often for that"
             return f"UNDECIDED: {what}.{runs}"
         case _:
             need = f"an interval needs at least {MIN_SEEDS}" if comparison.num_seeds < MIN_SEEDS else EQUAL

@@ -15,8 +15,8 @@ from plotly.offline import get_plotlyjs
 from sweep_service.report.figures import Figure, config_styles, sections
 from sweep_service.report.figures.figure_style import DASHES
 from sweep_service.report.figures.seed_dots import seed_figure
-from sweep_service.report.formatting import count, duration, interval, number, signed
-from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report
+from sweep_service.report.formatting import count, duration, interval, number, rounded, signed
+from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report, Verdict
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render import views
 from sweep_service.report.render.csv import render_csv
@@ -29,7 +29,7 @@ _OUTCOMES: Final = {
     Outcome.BETTER: "The whole 95 % interval lies above zero.",
     Outcome.UNDECIDED: "The 95 % interval contains zero and differences that matter: these seeds decide nothing.",
     Outcome.EQUIVALENT: "The whole 95 % interval lies closer to zero than any difference that matters.",
-    Outcome.WORSE: "The whole 95 % interval lies below zero: prefer the comparator.",
+    Outcome.WORSE: "The whole 95 % interval lies below zero: stay with what the config is compared with.",
     Outcome.INSUFFICIENT: "There is not enough to say anything with a stated confidence.",
     Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",
 }
@@ -51,7 +51,7 @@ def render_html(report: Report) -> bytes:
         "exploring": _explores(report),
         "contents": _contents(report),
         "sentence": views.sentence(report),
-        "outcome_note": _OUTCOMES[report.verdict.outcome],
+        "outcome_note": _outcome_note(report.verdict),
         "scale": _scale(report.verdict.comparison),
         "numbers": {trial.id: trial.number for trial in report.trials},
         "column_notes": views.column_notes(report.benchmarks) if report.benchmarks else [],
@@ -109,7 +109,9 @@ def _environment() -> Environment:
         spread=_spread,
         missing_text=views.missing_text,
     )
-    cast("dict[str, Any]", environment.globals).update(interval=interval, SPACE=Role.SPACE, DASHES=DASHES)
+    cast("dict[str, Any]", environment.globals).update(
+        interval=interval, rounded=rounded, SPACE=Role.SPACE, DASHES=DASHES
+    )
     return environment
 
 
@@ -157,6 +159,12 @@ def _explores(report: Report) -> bool:
     """Say whether what parameters do is the report's main part, because nothing was confirmed."""
     known = report.exploration is not None or report.importance is not None
     return known and report.verdict.outcome is Outcome.EXPLORATORY
+
+
+def _outcome_note(verdict: Verdict) -> str:
+    if verdict.outcome is Outcome.UNDECIDED and verdict.comparison and verdict.comparison.tolerated is not None:
+        return "The interval is of runs without a collapse; the collapses that were seen may cost more than it shows."
+    return _OUTCOMES[verdict.outcome]
 
 
 def _scale(comparison: Comparison | None) -> Places | None:

@@ -10,7 +10,8 @@ from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.trial_health import _lost
 from sweep_service.report.model import Outcome, RunCounts
-from sweep_service.report.parts.collapse import Weighed, least_rate, rate_bound, runs_without_collapse, weigh
+from sweep_service.report.parts.collapse import Weighed, least_rate, rate_bound, runs_to_exclude, weigh
+from sweep_service.report.render.html import render_html
 from sweep_service.report.statistics.differences import Difference
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Config, Stage, Trial
@@ -33,8 +34,10 @@ def test_the_bounds_of_a_rate_are_exact() -> None:
     assert (1 - rate_bound(1, 10)) ** 10 + 10 * rate_bound(1, 10) * (1 - rate_bound(1, 10)) ** 9 == pytest.approx(0.05)
     assert least_rate(0, 6) == 0
     assert least_rate(3, 3) == pytest.approx(0.05 ** (1 / 3))
-    assert runs_without_collapse(0.1) == 29
+    assert runs_to_exclude(0.1) == 29
     assert rate_bound(0, 29) < 0.1 < rate_bound(0, 28)
+    assert runs_to_exclude(0.1, bad=1) == 46
+    assert rate_bound(1, 46) < 0.1 < rate_bound(1, 45)
 
 
 @pytest.mark.parametrize(
@@ -44,12 +47,12 @@ def test_the_bounds_of_a_rate_are_exact() -> None:
         (Outcome.BETTER, (0.03, 0.09), runs(6), runs(6), Weighed(Outcome.BETTER, pytest.approx(0.05))),
         (Outcome.BETTER, (0.03, 0.09), runs(59), runs(6), Weighed(Outcome.BETTER, None)),
         (Outcome.BETTER, (0.03, 0.09), runs(58), runs(6), Weighed(Outcome.BETTER, pytest.approx(0.05))),
-        (Outcome.BETTER, (0.03, 0.09), runs(6, collapsed=1), runs(6), Weighed(Outcome.UNDECIDED, None)),
-        (Outcome.BETTER, (0.03, 0.09), runs(6, failed=1), runs(6), Weighed(Outcome.UNDECIDED, None)),
+        (Outcome.BETTER, (0.03, 0.09), runs(6, collapsed=1), runs(6), Weighed(Outcome.UNDECIDED, pytest.approx(0.05))),
+        (Outcome.BETTER, (0.03, 0.09), runs(6, failed=1), runs(6), Weighed(Outcome.UNDECIDED, pytest.approx(0.05))),
         (Outcome.BETTER, (0.03, 0.09), runs(30, collapsed=1), runs(6), Weighed(Outcome.BETTER, pytest.approx(0.05))),
         (Outcome.BETTER, (0.03, 0.09), runs(6), runs(6, collapsed=6), Weighed(Outcome.BETTER, pytest.approx(0.05))),
         (Outcome.WORSE, (-0.09, -0.03), runs(6, collapsed=6), runs(6), Weighed(Outcome.WORSE, pytest.approx(0.06))),
-        (Outcome.WORSE, (-0.09, -0.03), runs(6), runs(6, collapsed=1), Weighed(Outcome.UNDECIDED, None)),
+        (Outcome.WORSE, (-0.09, -0.03), runs(6), runs(6, collapsed=1), Weighed(Outcome.UNDECIDED, pytest.approx(0.06))),
         (Outcome.EQUIVALENT, (-0.01, 0.01), runs(6), runs(6), Weighed(Outcome.EQUIVALENT, None)),
         (Outcome.EQUIVALENT, (-0.01, 0.01), runs(6), runs(6, collapsed=1), Weighed(Outcome.UNDECIDED, None)),
         (Outcome.EQUIVALENT, (-0.01, 0.01), runs(6, failed=1), runs(6), Weighed(Outcome.UNDECIDED, None)),
@@ -158,3 +161,27 @@ def test_what_tuning_saw_of_collapses_is_said_beside_the_rate() -> None:
 
     basis = build(sweep_inputs(PLAN, fate=fate)).verdict.basis
     assert "In the tune stage 2 of 6 runs of the space collapsed or failed, 0 of 2 of this config's" in basis
+
+
+def test_where_collapses_leave_it_open_the_report_asks_for_runs_that_do_not() -> None:
+    report = build(collapsing(sweep_inputs(PLAN, advantage=0.12), {10, 11}))
+    found, bought = report.verdict.comparison, report.verdict.next
+    assert report.verdict.outcome is Outcome.UNDECIDED
+    assert found is not None
+    assert found.low is not None
+    assert found.low > 0
+    assert found.tolerated is not None
+    assert (found.own.collapsed, found.own.runs) == (2, 6)
+    assert "is better than the baseline (β1=0 β2=0) where it does not collapse, +" in report.verdict.sentence
+    assert bought is not None
+    assert bought.more_seeds == runs_to_exclude(found.tolerated, bad=2) - 6
+    assert "2 of 6 did" in bought.text
+    assert bought.text.endswith(f"sweeps extend swp_test --confirm-seeds {bought.more_seeds}")
+    page = render_html(report).decode()
+    assert "The interval is of runs without a collapse" in page
+    assert "The 95 % interval contains zero" not in page
+
+
+def test_the_best_of_a_space_is_not_called_best_where_it_is_not_better() -> None:
+    for advantage, badge in ((0.3, ">best<"), (-0.4, ">best of the space<")):
+        assert badge in render_html(build(sweep_inputs(PLAN, advantage=advantage))).decode()

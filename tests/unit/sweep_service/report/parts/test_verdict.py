@@ -202,7 +202,8 @@ def test_an_exploratory_sweep_is_advised_to_confirm() -> None:
     assert purchase.more_seeds >= 3
     assert purchase.power is not None
     assert purchase.power >= 0.8
-    assert purchase.text.startswith(f"Add a confirm stage (seeds.confirm: top_k 2, {purchase.more_seeds} fresh seeds)")
+    command = f"sweeps extend swp_test --confirm-seeds {purchase.more_seeds}"
+    assert purchase.text.startswith(f"Confirm the best 2 on {purchase.more_seeds} fresh seeds ({command})")
     assert len(purchase.config_ids) == 4
 
 
