@@ -222,8 +222,8 @@ def _finding(comparison: Comparison, relevant: float) -> str:
     runs = "".join(f" {counts_text(counts, name)}" for name, counts in rates)
     match comparison.outcome:
         case Outcome.BETTER | Outcome.WORSE as outcome:
-            text = f"{outcome}: {label} is {outcome.lower()} than {against}: {figures}, {seeds}"
-            return f"{text}{_but_small(comparison, relevant)}{_unless(comparison)}.{runs}"
+            text = f"{outcome}: {label} is {outcome.lower()} than {against}{_but_small(comparison, relevant)}"
+            return f"{text}: {figures}, {seeds}{_unless(comparison)}.{runs}"
         case Outcome.EQUIVALENT:
             text = f"EQUIVALENT: {label} and {against} differ by less than {relevant:g}"
             return f"{text}, the smallest difference that matters here: {figures}, {seeds}.{runs}"
@@ -256,8 +256,8 @@ def _but_small(comparison: Comparison, relevant: float) -> str:
     assert comparison.high is not None
     least, most = sorted((abs(comparison.low), abs(comparison.high)))
     if most < relevant:
-        return f"; smaller than the {relevant:g} that matters here"
-    return "" if least >= relevant else f"; whether by the {relevant:g} that matters here is open"
+        return f", but by less than the {relevant:g} that matters here"
+    return "" if least >= relevant else f", and whether by the {relevant:g} that matters here is open"
 
 
 def _against(role: Role, label: str) -> str:
