@@ -35,6 +35,7 @@ _NAMES_AND_CLOCKS: Final = frozenset(
 )
 """Fields of a report that differ from run to run: ids, names, addresses, times, numbers of attempts."""
 _TIME: Final = re.compile(r"\b[\d.]+ (seconds?|minutes?|hours?)\b")
+_SWEEP: Final = re.compile("swp_[0-9a-z]{26}")
 _MOST_KEYS: Final = 50
 
 Point = tuple[str, int, str, str]
@@ -99,7 +100,7 @@ def _without_names(part: Any) -> Any:
         return {name: _without_names(value) for name, value in kept.items()}
     if isinstance(part, list):
         return [_without_names(item) for item in part if not (isinstance(item, dict) and item.get("unit") == "hours")]
-    return _TIME.sub("TIME", part) if isinstance(part, str) else part
+    return _SWEEP.sub("SWEEP", _TIME.sub("TIME", part)) if isinstance(part, str) else part
 
 
 def _is_name(name: str, value: Any) -> bool:
