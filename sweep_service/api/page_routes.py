@@ -60,7 +60,7 @@ _WANTED: Final = {
     "created_before": _A_DAY,
     "before": "follow a link to older sweeps",
 }
-"""What the parameters of the list of sweeps take."""
+"""Values that the parameters of the list of sweeps take."""
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
 
 

@@ -17,7 +17,7 @@ from sweep_service.sweep.spec import SweepSpec
 from trainers.yaml_text import YamlError, read_yaml
 
 _LIFTED: Final = math.inf
-"""What stands for `none`: no limit."""
+"""The number that stands for `none`: no limit."""
 
 
 def _hours(text: str) -> float:

@@ -224,7 +224,7 @@ class Purchase(ReportPart):
     power: float | None
     """Probability of finding it at the next look; None where nothing is known about the spread over seeds."""
     power_range: list[float] | None = None
-    """That probability if the true spread is at either end of its 80 % interval."""
+    """The same probability if the true spread is at either end of its 80 % interval."""
 
 
 class Verdict(ReportPart):

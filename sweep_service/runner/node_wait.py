@@ -21,7 +21,7 @@ class _Need(NamedTuple):
     """Room on one node that a sweep needs before it begins."""
 
     work: str
-    """What needs it, in words."""
+    """The work that needs it, in words."""
     resources: Resources
     field: str
     """Place in the spec of these resources."""
@@ -33,7 +33,7 @@ class _Need(NamedTuple):
         return f"{self.work} asks for {needed}, which no node of the Ray cluster has"
 
     def unmet(self, sweep_id: str) -> str:
-        """What is said of a sweep that has waited for as long as it may."""
+        """Return what to say of a sweep that has waited for as long as it may."""
         command = f"sweeps extend {sweep_id} --max-wait-hours none"
         return f"{self.asked}; lower {self.field}, or add such a node and have it go on: {command}"
 

@@ -28,7 +28,7 @@ class StoredReport(Record):
     """Digest of its inputs, which names it."""
     created_at: float
     superseded_at: float | None
-    """When a newer one took its place; None for the one that stands."""
+    """Time at which a newer one took its place; None for the one that stands."""
     report_version: int | None
     """Version of the code that built it."""
 

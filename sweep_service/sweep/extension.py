@@ -77,7 +77,7 @@ class NewRetries(SpecPart):
 
 
 class Extension(SpecPart):
-    """What a user gives a submitted sweep: values that its spec shall have. What is left out stays.
+    """Values that the spec of a submitted sweep shall have, as its user asks. What is left out stays.
 
     Null lifts a limit, and is refused for all else.
     """
@@ -93,7 +93,7 @@ class Extension(SpecPart):
 
     @property
     def document(self) -> dict[str, Any]:
-        """What it says as values of JSON; what is left out stays so, for null lifts a limit."""
+        """The request as values of JSON; what is left out stays so, for null lifts a limit."""
         document = self.model_dump(mode="json", exclude_unset=True, exclude={"space"})
         return document | ({"space": self.space.model_dump(mode="json")} if self.space else {})
 

@@ -1,4 +1,4 @@
-"""What the number of validation problems allows a report to show, whatever the number of seeds."""
+"""Limits that the number of validation problems sets to what a report can show, whatever the number of seeds."""
 
 import math
 from typing import Final

@@ -256,7 +256,7 @@ class AskedBefore(Record):
     sweep_id: str
     name: str
     outcome: str
-    """What its verdict says."""
+    """Outcome of its verdict, such as `BETTER`."""
     confirmed: dict[str, dict[int, float]] = {}
     """Objective by config id and confirm seed of the configs that the later sweep has, too; empty where objectives are
     of another kind."""

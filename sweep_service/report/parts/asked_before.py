@@ -25,12 +25,10 @@ def asked_before(facts: Facts) -> Caution | None:
         return None
     answers = Counter(one.outcome for one in earlier)
     listed = ", ".join(f"{n} {outcome}" for outcome, n in answers.most_common())
-    names = ", ".join(f"{one.name} ({one.sweep_id})" for one in earlier[-_LISTED:])
-    more = f"{len(earlier) - _LISTED} more and " if len(earlier) > _LISTED else ""
     tests = sum(outcome not in _WITHOUT_TEST for outcome in (*(one.outcome for one in earlier), own))
     texts = [
         f"This is sweep {len(earlier) + 1} of this store that asks the same question. The earlier ones say {listed}: "
-        f"{more}{names}."
+        f"{_listed(earlier)}."
     ]
     if tests > 1:
         luck = percent(1 - (1 - _ERRS) ** tests)
@@ -81,4 +79,6 @@ def _paired(values: Sequence[Mapping[int, float]]) -> dict[int, float]:
 
 
 def _listed(sweeps: Sequence[AskedBefore]) -> str:
-    return " and ".join(f"{one.name} ({one.sweep_id})" for one in sweeps)
+    """Name the newest of some sweeps, and say how many more there are."""
+    more = f"{len(sweeps) - _LISTED} more and " if len(sweeps) > _LISTED else ""
+    return more + ", ".join(f"{one.name} ({one.sweep_id})" for one in sweeps[-_LISTED:])

@@ -6,8 +6,9 @@ results are those of a config that never collapses, so that the difference and t
 own error. BETTER needs a condition unless the largest rate that the runs leave possible costs less than the gain.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from scipy import stats
 
@@ -16,6 +17,9 @@ from sweep_service.report.model import ConfigRow, Outcome, RunCounts, TrialRow
 from sweep_service.report.statistics.critical_values import CONFIDENCE
 from sweep_service.report.statistics.differences import Difference
 from sweep_service.sweep.records import Role, Stage
+
+MOST_RUNS: Final = 1000
+"""Largest number of runs that is worth proposing."""
 
 
 class Weighed(NamedTuple):
@@ -38,12 +42,11 @@ def least_rate(bad: int, runs: int) -> float:
     return float(stats.beta.ppf(1 - CONFIDENCE, bad, runs - bad + 1)) if bad else 0.0
 
 
-def runs_to_exclude(rate: float, bad: int = 0) -> int:
-    """Return how many runs, of which so many are bad, exclude a rate as high as this."""
-    runs = bad + 1
-    while rate_bound(bad, runs) > rate:
-        runs += 1
-    return runs
+def runs_to_exclude(rate: float, bad: int = 0) -> int | None:
+    """Return how many runs, of which so many are bad, exclude a rate as high as this; None if not even `MOST_RUNS`."""
+    if rate_bound(bad, MOST_RUNS) > rate:
+        return None
+    return bisect_left(range(MOST_RUNS), -rate, lo=bad + 1, key=lambda runs: -rate_bound(bad, runs))
 
 
 def confirm_runs(trials: Sequence[TrialRow], config_ids: Collection[str], stage: Stage = Stage.CONFIRM) -> RunCounts:

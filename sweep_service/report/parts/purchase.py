@@ -9,7 +9,7 @@ from scipy import stats
 
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
-from sweep_service.report.parts.collapse import percent, runs_to_exclude
+from sweep_service.report.parts.collapse import MOST_RUNS, percent, runs_to_exclude
 from sweep_service.report.statistics.critical_values import CONFIDENCE, POWER, confidence_of, power
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Pairs
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts
@@ -19,7 +19,6 @@ _TOP_K: Final = 2
 """Number of configs in the confirm stage that is proposed to a sweep without one."""
 _FIRST_SEEDS: Final = 6
 """Number of seeds proposed where nothing is known about the spread."""
-_MOST: Final = 1000
 _SURE_DF: Final = 10
 """Degrees of freedom below which a variance is hardly known: its 95 % interval spans more than a factor of 6."""
 
@@ -46,7 +45,7 @@ def next_purchase(
 
 
 class _Ask(NamedTuple):
-    """What more confirm seeds of a sweep are to show, and how sure."""
+    """The question that more confirm seeds of a sweep are to answer."""
 
     sweep_id: str
     relevant: float
@@ -96,13 +95,17 @@ def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Swee
     """Say how many more runs would show that a config, or its comparator, collapses seldom enough."""
     ahead = comparison.difference > 0
     runs, who = (comparison.own, comparison.label) if ahead else (comparison.other, comparison.comparator_label)
-    more = min(_MOST, runs_to_exclude(tolerated, runs.bad) - runs.runs)
+    needed = runs_to_exclude(tolerated, runs.bad)
+    more = MOST_RUNS if needed is None else needed - runs.runs
     text = (
         f"Open is how often {who} collapses or fails: it is ahead on average where that is in fewer than "
-        f"{percent(tolerated)} of its runs, and {runs.bad} of {runs.runs} did. If no other run did, "
-        f"{count(more, 'more confirm seed')} would exclude a higher rate: "
-        f"sweeps extend {sweep.id} --confirm-seeds {more}"
+        f"{percent(tolerated)} of its runs, and {runs.bad} of {runs.runs} did. "
     )
+    if needed is None:
+        text += f"Not even {more} more runs could exclude a higher rate: look for a larger difference."
+    else:
+        text += f"If no other run did, {count(more, 'more confirm seed')} would exclude a higher rate: "
+        text += f"sweeps extend {sweep.id} --confirm-seeds {more}"
     relevant = sweep.spec.objective.relevant
     ids = [comparison.config_id, comparison.comparator_id]
     return Purchase(text=text, config_ids=ids, more_seeds=more, difference=relevant, power=None)
@@ -161,10 +164,10 @@ def _confirm_stage(rows: Mapping[str, ConfigRow], sweep_id: str, relevant: float
 
 def _out_of_reach(ids: list[str], reached: float, relevant: float) -> Purchase:
     text = (
-        f"Even {_MOST} more seeds would find a true difference of {relevant:g} with only {_percent(reached)} "
+        f"Even {MOST_RUNS} more seeds would find a true difference of {relevant:g} with only {_percent(reached)} "
         "probability, by the spread so far: evaluate on more problems, or look for a larger difference."
     )
-    return Purchase(text=text, config_ids=ids, more_seeds=_MOST, difference=relevant, power=reached)
+    return Purchase(text=text, config_ids=ids, more_seeds=MOST_RUNS, difference=relevant, power=reached)
 
 
 def _power(parts: ErrorParts, family: int, relevant: float, confidence: float = CONFIDENCE) -> float:
@@ -179,8 +182,8 @@ def _of_seeds(variance: float, seeds: int) -> float:
 
 
 def _fewest(power_with: Callable[[int], float], least: int) -> tuple[int, float]:
-    """Return the smallest number of seeds from `least` on that reaches `POWER`, at most `_MOST`, and their power."""
-    seeds = least + bisect_left(range(least, _MOST), POWER, key=power_with)
+    """Return the smallest number of seeds from `least` on that reaches `POWER`, or `MOST_RUNS`, and their power."""
+    seeds = least + bisect_left(range(least, MOST_RUNS), POWER, key=power_with)
     return seeds, power_with(seeds)
 
 

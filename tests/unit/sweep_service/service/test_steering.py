@@ -1,4 +1,4 @@
-"""What an extension and another try let wait again, and when they are refused."""
+"""Extensions and other tries let work wait again, or are refused."""
 
 from pathlib import Path
 from typing import Any

@@ -11,6 +11,7 @@ from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.trial_health import _lost
 from sweep_service.report.model import Outcome, RunCounts
 from sweep_service.report.parts.collapse import Weighed, least_rate, rate_bound, runs_to_exclude, weigh
+from sweep_service.report.parts.purchase import next_purchase
 from sweep_service.report.render.html import render_html
 from sweep_service.report.statistics.differences import Difference
 from sweep_service.sweep.endings import Ending, TrialState
@@ -38,6 +39,7 @@ def test_the_bounds_of_a_rate_are_exact() -> None:
     assert rate_bound(0, 29) < 0.1 < rate_bound(0, 28)
     assert runs_to_exclude(0.1, bad=1) == 46
     assert rate_bound(1, 46) < 0.1 < rate_bound(1, 45)
+    assert runs_to_exclude(1e-9, bad=1) is None
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_where_collapses_leave_it_open_the_report_asks_for_runs_that_do_not() ->
     assert (found.own.collapsed, found.own.runs) == (2, 6)
     assert "is better than the baseline (β1=0 β2=0) where it does not collapse, +" in report.verdict.sentence
     assert bought is not None
-    assert bought.more_seeds == runs_to_exclude(found.tolerated, bad=2) - 6
+    assert bought.more_seeds + 6 == runs_to_exclude(found.tolerated, bad=2)
     assert "2 of 6 did" in bought.text
     assert bought.text.endswith(f"sweeps extend swp_test --confirm-seeds {bought.more_seeds}")
     page = render_html(report).decode()
@@ -185,3 +187,13 @@ def test_where_collapses_leave_it_open_the_report_asks_for_runs_that_do_not() ->
 def test_the_best_of_a_space_is_not_called_best_where_it_is_not_better() -> None:
     for advantage, badge in ((0.3, ">best<"), (-0.4, ">best of the space<")):
         assert badge in render_html(build(sweep_inputs(PLAN, advantage=advantage))).decode()
+
+
+def test_a_gain_that_no_number_of_runs_could_save_from_collapses_buys_none() -> None:
+    report = build(collapsing(sweep_inputs(PLAN, advantage=0.12), {10, 11}))
+    found = report.verdict.comparison
+    assert found is not None
+    verdict = report.verdict.model_copy(update={"comparison": found.model_copy(update={"tolerated": 1e-9})})
+    bought = next_purchase(verdict, {row.id: row for row in report.configs}, [], sweep_inputs(PLAN).sweep, looks=1)
+    assert bought is not None
+    assert bought.text.endswith("Not even 1000 more runs could exclude a higher rate: look for a larger difference.")

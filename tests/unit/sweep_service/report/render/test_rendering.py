@@ -44,7 +44,7 @@ class Page(HTMLParser):
         self.scripts: list[tuple[dict[str, str | None], str]] = []
         self.texts: list[str] = []
         self.open_texts: list[str] = []
-        """What is shown before anything is unfolded."""
+        """The text that is shown before anything is unfolded."""
         self._folded = 0
         self._inside: dict[str, str | None] | None = None
         self._styling = False
