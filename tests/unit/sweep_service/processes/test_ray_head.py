@@ -10,3 +10,7 @@ def test_a_head_starts_no_client_server() -> None:
     params = SimpleNamespace(ray_client_server_port=10001)
     getattr(import_module(module), name)(params, True)
     assert params.ray_client_server_port is None
+
+
+def test_ray_kills_no_actor_for_memory_that_others_use() -> None:
+    assert head_environment(Path("token"), 1)["RAY_memory_monitor_refresh_ms"] == "0"

@@ -1,8 +1,11 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sweep_service.runner.cost_probe import probe_job
+from sweep_service.runner.cost_probe import ProbeStage, probe_job
+from sweep_service.runner.lease import Lease
+from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from tests import stored_sweeps as sweeps
@@ -17,3 +20,13 @@ def test_a_probe_that_is_tried_again_has_the_time_that_is_left(store: Store) -> 
         store.lose_probe(fence, 0.0)
     used = store.spent(sweep.id).probe_gpu_hours
     assert probe_job(sweep, Settings(), probe, sweep.spec.base, used).limit_s == pytest.approx(7200 - 2700)
+
+
+def test_a_probe_that_has_its_node_comes_last_no_more(store: Store, tmp_path: Path) -> None:
+    sweep, fence = sweeps.start(store)
+    store.wait_in_turn(fence, None, slots=0)  # it has waited for the node
+    assert store.shares()[0].lacks_node
+    wishes, lease = Wishes(store, sweep.id), Lease(store, fence)
+    stage = ProbeStage(store, Settings(home=tmp_path), fence, lease, wishes, lambda: [{"CPU": 2.0}])
+    assert stage._await_turn(sweep)
+    assert not store.shares()[0].lacks_node

@@ -139,6 +139,29 @@ def test_a_runner_that_waits_for_a_node_gives_way_to_a_sweep_that_fits_one(
     assert claimed == ["large", "small", "betas"]  # of the large one nobody knows yet that it fits no node
 
 
+def test_a_sweep_whose_node_goes_away_waits_for_another_and_says_so(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, fence = start(store, probe="off")
+    nodes, said = [{"Alive": True, "Resources": {"CPU": 8.0}}], list[str | None]()
+
+    def sleep(_: float) -> None:
+        said.append(store.get_sweep(sweep.id).message)
+        store.request_cancel(sweep.id)
+
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(cluster, "COUNT_EVERY_S", -1.0)
+    monkeypatch.setattr(driver, "connect", lambda *_: None)
+    monkeypatch.setattr(driver, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(node_wait, "demanded", nullcontext)
+    monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
+    monkeypatch.setattr(driver, "_run_tune", lambda *_: nodes.clear())
+    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
+    asked = "a trial asks for 1 CPUs and 0 GPUs, which no node of the Ray cluster has"
+    assert said == [f"{asked}; the sweep begins as soon as one does"]
+
+
 def test_models_kept_for_evaluations_alone_and_unfinished_ones_end_with_their_sweep(
     store: Store, tmp_path: Path
 ) -> None:

@@ -707,3 +707,12 @@ def test_a_limit_that_is_raised_while_a_trial_runs_lets_it_go_on(
     assert ended.state is TrialState.FAILED
     assert ended.message is not None
     assert "max_trial_hours 2" in ended.message
+
+
+def test_a_trial_that_times_out_a_moment_early_has_timed_out(store: Store, tmp_path: Path) -> None:
+    _, fence = start(store, budget={"max_trial_hours": 1})
+    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    trial_id = given(ledger.next_job("a")).trial_id
+    ledger.report("a", result_of("", held_s=3599.9))
+    ledger.complete("a", {"ending": "TIMED_OUT", "message": None})
+    assert store.get_trial(trial_id).state is TrialState.FAILED
