@@ -1,5 +1,6 @@
 """The pictures of docs/results.md, drawn from docs/results/*.json. Thin lines are seeds, thick ones their mean."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,11 @@ _GROUPS: Final = {
     "clipping": ("dapo", "dapo_erc"),
     "gradient-preserving (β₁, β₂)": ("ce_gppo_0_1", "ce_gppo_0.5_1", "ce_gppo_1_0.5", "gppo"),
     "weights, sequences, covariance": ("cispo", "gspo", "clip_cov", "kl_cov"),
+}
+_FAMILY_GROUPS: Final = {
+    "bounds of each token": ("dcpo", "bapo"),
+    "advantages": ("positive_0.5", "positive_0.75", "entropy_advantage", "gtpo", "grpo_s"),
+    "terms and critic": ("kl_0.01", "critic"),
 }
 _SHOWN: Final = {
     "reward/mean": "reward in training",
@@ -37,15 +43,17 @@ def draw(results: dict[str, Any], folder: Path) -> None:
     """Draw what there are curves for."""
     folder.mkdir(parents=True, exist_ok=True)
     if "losses" in results:
-        _draw_losses(results["losses"]["default"], folder / "losses.png")
+        _draw_losses(results["losses"]["default"], _GROUPS, folder / "losses.png")
+    if "family" in results:
+        _draw_losses(results["family"]["default"], _FAMILY_GROUPS, folder / "family.png")
     if "tune" in results:
         _draw_search(results["tune"], folder / "search.png")
 
 
-def _draw_losses(losses: dict[str, Runs], file: Path) -> None:
+def _draw_losses(losses: dict[str, Runs], groups: Mapping[str, Sequence[str]], file: Path) -> None:
     figure = Figure(figsize=(10, 7.2), layout="constrained")
-    grid = figure.subplots(len(_SHOWN), len(_GROUPS), sharex=True, sharey="row")
-    for column, (title, names) in enumerate(_GROUPS.items()):
+    grid = figure.subplots(len(_SHOWN), len(groups), sharex=True, sharey="row")
+    for column, (title, names) in enumerate(groups.items()):
         grid[0, column].set_title(title, fontsize=10, loc="left")
         for row, (curve, label) in enumerate(_SHOWN.items()):
             axes = grid[row, column]

@@ -34,7 +34,8 @@ one core (one thread) for half a minute to two; the first of a setting may make 
 
 def configuration(setting: str, loss: str, seed: int) -> TrainingConfig:
     """A run. What a setting says of the loss wins, so that it can tighten every loss's bounds."""
-    params = with_params({"loss": LOSSES[loss].params, "seed": seed}, SETTINGS[setting])
+    arm = LOSSES[loss]
+    params = with_params({"loss": arm.params, "seed": seed}, {**arm.further, **SETTINGS[setting]})
     return TrainingConfig.model_validate(params)
 
 

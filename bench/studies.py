@@ -1,5 +1,6 @@
 """What `results.py` runs: losses on settings on seeds, everything else the same."""
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 Params = dict[str, Any]
@@ -11,10 +12,17 @@ def _ce_gppo(beta1: float, beta2: float) -> Params:
 
 
 class Loss(NamedTuple):
-    """What a loss is called, and its parameters where they are not the defaults."""
+    """What a loss is called, its parameters where they are not the defaults, and what else goes with it."""
 
     label: str
     params: Params
+    further: Mapping[str, Any] = {}
+    """Other changes of the training, by dotted names: of advantages, terms, critic."""
+
+
+def _grpo(label: str, **further: object) -> Loss:
+    """Return GRPO with one more option; in its name two underscores stand for a dot."""
+    return Loss(label, {"name": "grpo"}, {name.replace("__", "."): value for name, value in further.items()})
 
 
 LOSSES: Final[dict[str, Loss]] = {
@@ -31,7 +39,17 @@ LOSSES: Final[dict[str, Loss]] = {
     "gspo": Loss("GSPO", {"name": "gspo"}),
     "clip_cov": Loss("Clip-Cov", {"name": "clip_cov"}),
     "kl_cov": Loss("KL-Cov", {"name": "kl_cov"}),
+    "dcpo": Loss("DCPO", {"name": "dcpo"}),
+    "bapo": Loss("BAPO", {"name": "bapo"}),
+    "positive_0.5": _grpo("GRPO, positive weight 0.5", advantage__positive_weight={"weight": 0.5}),
+    "positive_0.75": _grpo("GRPO, positive weight 0.75", advantage__positive_weight={"weight": 0.75}),
+    "entropy_advantage": _grpo("GRPO, entropy in advantages", advantage__entropy={}),
+    "gtpo": _grpo("GTPO", advantage__entropy_reward={"level": "token"}),
+    "grpo_s": _grpo("GRPO-S", advantage__entropy_reward={"level": "sequence"}),
+    "kl_0.01": _grpo("GRPO, KL 0.01", terms__kl={"coefficient": 0.01}),
+    "critic": _grpo("PPO with a critic", critic={}),
 }
+_FAMILY: Final = tuple(LOSSES)[tuple(LOSSES).index("dcpo") :]
 
 _LONG: Final = {"steps": 960, "optimizer.learning_rate": 1e-4, "evaluation.every_steps": 120}
 _FIFTH: Final = {"task.validation_every": 5}  # the default of `expressions` when these were measured
@@ -69,9 +87,10 @@ class Study(NamedTuple):
 STUDIES: Final[dict[str, Study]] = {
     "losses": Study(
         ("default",),
-        tuple(loss for loss in LOSSES if loss not in ("ce_gppo_0.25_1", "ce_gppo_0.75_1")),
+        tuple(loss for loss in LOSSES if loss not in ("ce_gppo_0.25_1", "ce_gppo_0.75_1", *_FAMILY)),
         seeds=(0, 1, 2),
     ),
+    "family": Study(("default",), ("grpo", *_FAMILY), seeds=(0, 1, 2)),
     "screen": Study(
         tuple(setting for setting in SETTINGS if setting != "default"), ("grpo", "dapo", "ce_gppo_0.5_1"), seeds=(0,)
     ),

@@ -21,7 +21,7 @@ def write_tables(results: dict[str, Any], file: Path) -> None:
     """Replace each table by one of the present curves."""
     text = file.read_text()
     for study, settings in results.items():
-        table = {"losses": _losses, "confirm": _confirm}.get(study, _search)(settings)
+        table = {"losses": _losses, "family": _losses, "confirm": _confirm}.get(study, _search)(settings)
         pattern = rf"(<!-- table: {study} -->\n).*?(<!-- end -->)"
         text = re.sub(pattern, lambda found, new=table: found[1] + new + found[2], text, flags=re.DOTALL)
     file.write_text(text)
@@ -100,5 +100,7 @@ def _difference(curve: str, runs: Runs, reference: Runs) -> str:
     if runs is reference:
         return ""
     differences = [a - b for a, b in zip(_scores(curve, runs), _scores(curve, reference), strict=True)]
+    if len(differences) == 1:
+        return f"{differences[0]:+.3f}"
     half = float(student.ppf(0.975, len(differences) - 1)) * stdev(differences) / len(differences) ** 0.5
     return f"{mean(differences):+.3f} [{mean(differences) - half:+.3f}, {mean(differences) + half:+.3f}]"

@@ -8,6 +8,7 @@ The exit code is 1 if a target is missed.
 """
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from scipy.stats import beta
+from scipy.stats import beta, norm
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -30,6 +31,7 @@ POINTS: Final = 9
 LEVEL: Final = 0.6
 RUIN: Final = 0.075
 """Mean result of a run that collapsed."""
+SEED_SD: Final = 0.01
 FALSE: Final = 0.05
 COVERAGE: Final = 0.93
 _BATCH: Final = 250
@@ -52,7 +54,7 @@ class Collapsing:
         """Return one sweep's configs; the better point lies somewhere in the space."""
         means_A = np.full(POINTS + 2, LEVEL)
         means_A[rng.integers(POINTS)] += self.gain
-        return Arms(means_A, np.full(len(means_A), self.sd), (LEVEL, 0.0), self, np.arange(len(means_A)))  # type: ignore[arg-type]
+        return Arms(means_A, np.full(len(means_A), self.sd), (LEVEL, 0.0), self, np.arange(len(means_A)))
 
     def rate_of(self, arms: Arms, place: int) -> float:
         """Return how often an arm collapses."""
@@ -65,10 +67,19 @@ class Collapsing:
         rate = self.rate_of(arms, place)
         return float((1 - rate) * arms.means_A[place] + rate * RUIN)
 
+    def while_it_lives(self, arms: Arms, place: int) -> float:
+        """Return an arm's mean over its own part of the runs that do not crash, on the seeds of these."""
+        if not self.crash_below or place >= POINTS:
+            return float(arms.means_A[place])
+        sd = math.hypot(self.sd, SEED_SD)
+        cut = (self.crash_below - arms.means_A[place]) / sd
+        lift = float(norm.pdf(cut) / norm.sf(cut)) * sd  # of the results that are left, of which the seed has a part
+        return float(arms.means_A[place]) + lift * self.sd**2 / sd**2
+
     def train(self, arms: Arms, rng: np.random.Generator, which: Numbers, seeds: int) -> Results:
         """Draw the results of trials."""
         shape = len(which), seeds
-        values_AS = arms.means_A[which, None] + rng.normal(0, self.sd, shape) + rng.normal(0, 0.01, seeds)
+        values_AS = arms.means_A[which, None] + rng.normal(0, self.sd, shape) + rng.normal(0, SEED_SD, seeds)
         rates_A = np.array([self.rate_of(arms, int(place)) for place in which])
         fell_AS = rng.random(shape) < rates_A[:, None]
         values_AS = np.where(fell_AS, rng.uniform(0, 2 * RUIN, shape), values_AS)
@@ -94,14 +105,14 @@ def judge(world: Collapsing, report: Report, arms: Arms) -> Seen | None:
         return None
     numbers = {config.id: (config.number - 2) % len(arms.means_A) for config in report.configs}
     one, other = numbers[found.config_id], numbers[found.comparator_id]
-    whole = float(arms.means_A[one] - arms.means_A[other])
+    whole = world.while_it_lives(arms, one) - world.while_it_lives(arms, other)
     average = world.mean_of(arms, one) - world.mean_of(arms, other)
     own, theirs = world.rate_of(arms, one), world.rate_of(arms, other)
     tolerated = 1.0 if found.tolerated is None else found.tolerated
     false = {
         Outcome.BETTER: average <= 1e-12 and own <= tolerated,
         Outcome.WORSE: average >= -1e-12 and theirs <= tolerated,
-        Outcome.EQUIVALENT: abs(whole) >= 0.02,
+        Outcome.EQUIVALENT: abs(float(arms.means_A[one] - arms.means_A[other])) >= 0.02,
     }
     covered = None
     if found.low is not None and found.high is not None and not found.with_collapsed:
@@ -119,7 +130,7 @@ def rows() -> list[Row]:
     """Return the worlds with the numbers of confirm seeds."""
     worlds = {
         "0.06 better, collapses in 10 %": (Collapsing(0.06, 0.1), (4, 6, 12)),
-        "0.06 better, collapses in 20 %": (Collapsing(0.06, 0.2), (4, 6, 12)),
+        "0.06 better, collapses in 20 %": (Collapsing(0.06, 0.2), (4, 6, 12, 30)),
         "0.06 better, never collapses": (Collapsing(0.06, 0.0), (3, 6, 30)),
         "0.1 better, collapses in 5 %": (Collapsing(0.1, 0.05), (6, 30)),
         "equal, all points collapse in 10 %": (Collapsing(0.0, 0.1), (4, 6)),
@@ -127,9 +138,7 @@ def rows() -> list[Row]:
         "equal, bad runs of the space crash": (Collapsing(0.0, 0.0, crash_below=LEVEL - 0.015), (4, 8)),
     }
     return [
-        Row(name, world, seeds, differ=world.gain > 0)  # type: ignore[arg-type]
-        for name, (world, numbers) in worlds.items()
-        for seeds in numbers
+        Row(name, world, seeds, differ=world.gain > 0) for name, (world, numbers) in worlds.items() for seeds in numbers
     ]
 
 

@@ -35,9 +35,14 @@ _BATCH: Final = 100
 
 def at_look(inputs: ReportInputs, look: int, aware: bool) -> ReportInputs:
     """Return what a report sees at a look, whose number it is told or not."""
-    confirmed = sorted({trial.seed for trial in inputs.trials if trial.stage is Stage.CONFIRM})[: LOOKS[look]]
+    return replace(with_seeds(inputs, LOOKS[look]), looks=look + 1 if aware else 1)
+
+
+def with_seeds(inputs: ReportInputs, seeds: int) -> ReportInputs:
+    """Return what a report sees of a sweep that has trained so many of its confirm seeds."""
+    confirmed = sorted({trial.seed for trial in inputs.trials if trial.stage is Stage.CONFIRM})[:seeds]
     trials = [trial for trial in inputs.trials if trial.stage is Stage.TUNE or trial.seed in confirmed]
-    return replace(inputs, trials=tuple(trials), looks=look + 1 if aware else 1)
+    return replace(inputs, trials=tuple(trials))
 
 
 def first_better(inputs: ReportInputs, aware: bool) -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from trainers.record.metrics import EVALUATION_METRICS, STEP_SECTIONS, SUMMARY_METRICS, Metric
+from trainers.record.metrics import EVALUATION_METRICS, PARTS_OF_REWARD, STEP_SECTIONS, SUMMARY_METRICS, Metric
 
 PAGE: Final = Path(__file__).with_name("metrics.md")
 MARK: Final = "<!-- From here on made by docs/metrics_table.py. -->"
@@ -15,10 +15,12 @@ def with_tables(page: str) -> str:
     text, mark, _ = page.partition(MARK)
     assert mark, f"{PAGE} has no line {MARK}"
     summary = {name: metric for name, metric in SUMMARY_METRICS.items() if name not in EVALUATION_METRICS}
+    of_rewards = {f"{begin}NAME": metric for begin, metric in PARTS_OF_REWARD.items()}
     parts = [
         "## Of an optimizer update",
         *(f"### {title}\n\n{_table(metrics)}" for title, metrics in STEP_SECTIONS.items()),
         f"## Of an evaluation\n\n{_table(EVALUATION_METRICS)}",
+        f"## Of each of several rewards\n\nWith [`task.further_rewards`](tasks.md):\n\n{_table(of_rewards)}",
         f"## Of the run's end\n\nThose of its last evaluation, and:\n\n{_table(summary)}",
     ]
     return text + "\n\n".join([MARK, *parts]) + "\n"

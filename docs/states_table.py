@@ -9,6 +9,9 @@ from sweep_service.sweep.state_table import SHOWN_LIFE, SWEEP_LIFE, TRIAL_LIFE, 
 
 PAGE: Final = Path(__file__).with_name("states.md")
 MARK: Final = "<!-- From here on made by docs/states_table.py. -->"
+_WISHES: Final = (
+    "Two words are shown while a wish is carried out (the API answers the state before, with `desired_state`):"
+)
 
 
 def with_tables(page: str) -> str:
@@ -17,7 +20,7 @@ def with_tables(page: str) -> str:
     assert mark, f"{PAGE} has no line {MARK}"
     parts = [
         f"## Of a sweep\n\n{_lives(SWEEP_LIFE)}",
-        f"Two words are shown while a wish is carried out:\n\n{_lives(SHOWN_LIFE)}",
+        f"{_WISHES}\n\n{_lives(SHOWN_LIFE)}",
         f"## Of a trial or an evaluation\n\n{_lives(TRIAL_LIFE)}",
         f"## How attempts end\n\n{_endings()}",
     ]

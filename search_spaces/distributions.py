@@ -1,15 +1,18 @@
 """The values that one parameter may take: `Float`, `Int`, `Categorical`, `Fixed`, and their union `Distribution`."""
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Literal, Self, TypeGuard
+from operator import not_
+from typing import Annotated, Any, Final, Literal, Self, TypeGuard, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Scalar = bool | int | float | str | None
 
+_LONGEST_NAME: Final = 80
 _EXACT = 2**53  # the largest range of integers that JSON readers and Optuna's floats keep apart
 
 
@@ -46,6 +49,10 @@ class Base(BaseModel):
     def contains(self, value: object) -> bool:
         """Say whether it is one of the values; 1 and 1.0 are the same, 1 and True are not."""
         return any(_same(edge, value) for edge in self.edges)
+
+    def whole(self, value: Scalar) -> Any:
+        """Return what a value of the distribution stands for: itself, but for names of whole values."""
+        return value
 
 
 class Float(Base):
@@ -126,10 +133,38 @@ class Int(Base):
 
 
 class Categorical(Base):
-    """One of a list of values, in no order."""
+    """One of a list of values, in no order.
+
+    A choice may stand for a whole value, such as a schedule, a reward, or a loss with its parameters: `values` has it
+    by the choice's name. Mappings and lists among the choices are given names, `whole_name` of each.
+
+        {"choices": ["flat", "late"], "values": {"flat": [], "late": [{"step": 200, "beta1": 0.1}]}}
+    """
 
     type: Literal["categorical"] = "categorical"
     choices: tuple[Scalar, ...] = Field(min_length=1, max_length=1000)
+    values: dict[str, Any] = Field(
+        default={}, exclude_if=not_, description="Whole value that a choice stands for; others are values themselves."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_whole_values(cls, data: object) -> object:
+        """Take `values` alone for all choices, and give whole values among the choices their names."""
+        if not isinstance(data, Mapping):
+            return data
+        given = dict(cast("Mapping[str, Any]", data))
+        values, choices = given.get("values", {}), given.get("choices")
+        if not isinstance(values, Mapping) or not isinstance(choices, list | tuple | None):
+            return given
+        named = dict(cast("Mapping[str, Any]", values))
+        listed = list(named) if choices is None else list[Any]()
+        for choice in cast("Sequence[Any]", choices or ()):
+            if isinstance(choice, Mapping | list | tuple):
+                name = whole_name(choice)
+                named[name], choice = choice, name
+            listed.append(choice)
+        return given | {"choices": listed} | ({"values": named} if named else {})
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -140,10 +175,29 @@ class Categorical(Base):
             seen.add(choice)
         return self
 
+    @model_validator(mode="after")
+    def _are_choices(self) -> Self:
+        for name, value in self.values.items():
+            if name not in self.choices:
+                raise ValueError(f"values has {name!r}, which is not among the choices; add it to them")
+            if not name.strip() or not name.isprintable():
+                raise ValueError(f"values has the name {name!r}; give it one that can be read in a table")
+            if not isinstance(value, Mapping | list | tuple):
+                raise ValueError(f"values.{name} is {value!r:.60}, a plain value; list it among the choices instead")
+            try:
+                json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"values.{name} cannot be written as JSON: {error}; give plain values") from None
+        return self
+
     @property
     def edges(self) -> Sequence[Scalar]:
-        """All values of the list."""
+        """All values of the list, the whole ones by their names."""
         return self.choices
+
+    def whole(self, value: Scalar) -> Any:
+        """Return what a choice stands for: the whole value of this name, else the choice itself."""
+        return self.values[value] if isinstance(value, str) and value in self.values else value
 
 
 class Fixed(Base):
@@ -156,6 +210,39 @@ class Fixed(Base):
     def edges(self) -> Sequence[Scalar]:
         """The value."""
         return (self.value,)
+
+
+def whole_name(value: object) -> str:
+    """Return the name of a whole value that was given none, such as `ce_gppo beta1=0.5`.
+
+    Raises: ValueError, if it would be too long to be read in a table.
+    """
+    try:
+        name = _written(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{value!r:.60} cannot be written as JSON: {error}; give plain values") from None
+    if len(name) > _LONGEST_NAME:
+        raise ValueError(
+            f"{name[:_LONGEST_NAME]}… is too long for a table; give the value a name: "
+            "{type: categorical, values: {NAME: …}}"
+        )
+    return name
+
+
+def _written(value: object) -> str:
+    if isinstance(value, Mapping):
+        items = dict(cast("Mapping[str, object]", value))
+        first = [str(items.pop(key)) for key in ("name", "shape") if isinstance(items.get(key), str)]
+        return " ".join([*first, *(f"{key}={_inner(part)}" for key, part in items.items())]) or "{}"
+    return _inner(value)
+
+
+def _inner(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{_written(cast('object', value))}}}" if value else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_inner, cast('Sequence[object]', value)))}]"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 Distribution = Annotated[Float | Int | Categorical | Fixed, Field(discriminator="type")]

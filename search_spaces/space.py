@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BeforeValidator, ConfigDict, RootModel, field_validator
+from pydantic import BeforeValidator, ConfigDict, JsonValue, RootModel, field_validator
 
 from search_spaces.distributions import Base, Distribution, Scalar
 
@@ -36,7 +36,12 @@ def _expand(value: object) -> object:
     return {"type": "fixed", "value": value}
 
 
-Entry = Annotated[Distribution, BeforeValidator(_expand, json_schema_input_type=Distribution | list[Scalar] | Scalar)]
+Entry = Annotated[
+    Distribution,
+    BeforeValidator(
+        _expand, json_schema_input_type=Distribution | list[Scalar | dict[str, JsonValue] | list[JsonValue]] | Scalar
+    ),
+]
 
 
 class SearchSpace(RootModel[dict[str, Entry]]):
@@ -54,7 +59,9 @@ class SearchSpace(RootModel[dict[str, Entry]]):
             raise ValueError(f"{len(root)} parameters are more than {_MAX_NAMES}")
         for name in root:
             if not _NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is not a dotted name such as loss.beta1")
+                raise ValueError(
+                    f"{name!r} is not a dotted name such as loss.beta1: letters, digits, _, and dots between"
+                )
             if inner := [other for other in root if other.startswith(name + ".")]:
                 raise ValueError(f"{name} is set as a whole, so {inner[0]} cannot be set too; remove one")
         return dict(sorted(root.items()))
@@ -119,6 +126,10 @@ class SearchSpace(RootModel[dict[str, Entry]]):
         for name, values in edges.items():
             for value in values[1:]:
                 yield first | {name: value}
+
+    def whole(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a point, or a part of one, with whole values in place of their names."""
+        return {name: self.root[name].whole(value) if name in self.root else value for name, value in point.items()}
 
     def contains(self, point: Mapping[str, object]) -> bool:
         """Say whether the mapping has exactly this space's names, each with one of its values."""

@@ -322,7 +322,10 @@ class Best(Judged):
     baseline_objective: float | None = None
     """Mean objective of the baseline over the stage's seeds; null while it has none."""
     training: dict[str, Any]
-    """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it."""
+    """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it. Of a trainer of one's own what
+    its file has, with the stage's first seed."""
+    of_program: bool = False
+    """Whether a trainer of one's own takes `training`, as a file of JSON."""
 
 
 class ComparedSweep(View):

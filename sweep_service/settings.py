@@ -1,7 +1,8 @@
 """The service's settings: environment variables `SWEEPS_…`, with defaults for one machine."""
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import unquote, urlsplit
@@ -69,6 +70,24 @@ class Settings(BaseSettings):
     public_hosts: str = Field(
         default="", description="Further names by which people reach the API: sweeps.lab,sweeps.example.org"
     )
+
+    trainer_commands: str = Field(
+        default="",
+        description="Programs that sweeps may name as their trainers: beginnings of commands with commas between them, "
+        "or any; empty: none. Each runs as this user, for whoever may submit a sweep.",
+    )
+
+    @field_validator("trainer_commands")
+    @classmethod
+    def _commands(cls, value: str) -> str:
+        try:
+            allowed_commands(value)
+        except ValueError as error:
+            raise ValueError(
+                f"it cannot be read ({error}); write any, or commands such as python3 /opt/trainer.py, with commas "
+                "between them and quotes as in a shell"
+            ) from None
+        return value
 
     @field_validator("public_hosts")
     @classmethod
@@ -150,10 +169,30 @@ class Settings(BaseSettings):
         """The users that `trusted_users` names."""
         return [name.strip() for name in self.trusted_users.split(",") if name.strip()]
 
+    def may_run(self, command: Sequence[str]) -> bool:
+        """Say whether the operator lets sweeps name this command as their trainer."""
+        return may_run(command, self.trainer_commands)
+
     @property
     def mlflow_links(self) -> str:
         """Where links to MLflow lead: to the page of ours that opens its door, or else to MLflow itself."""
         return f"{self.url}/mlflow" if self.mlflow_url and self.mlflow_token_file else self.mlflow_public_url
+
+
+def allowed_commands(text: str) -> list[tuple[str, ...]] | None:
+    """Read `trainer_commands`: the words with which a command may begin; None for any command.
+
+    Raises: ValueError, if a quote is not closed.
+    """
+    if text.strip() == "any":
+        return None
+    return [tuple(words) for part in text.split(",") if (words := shlex.split(part))]
+
+
+def may_run(command: Sequence[str], trainer_commands: str) -> bool:
+    """Say whether a command begins with one of `trainer_commands`, word by word."""
+    allowed = allowed_commands(trainer_commands)
+    return allowed is None or any(tuple(command[: len(words)]) == words for words in allowed)
 
 
 def without_hub_tokens(environment: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,9 @@ SCALARS: dict[str, list[Any]] = {
     "terms.positive_nll": [0, 0.1],
     "terms.entropy_bonus.coefficient": [0, 0.001],
     "advantage.normalize_std": [True, False],
+    "advantage.entropy.alpha": [0.1, 0.4],
+    "advantage.entropy_reward.level": ["token", "sequence"],
+    "advantage.positive_weight.weight": [0, 0.5, 1],
     "aggregation.denominator": ["window", "active"],
 }
 OF_LOSS: dict[str, dict[str, list[Any]]] = {
@@ -28,6 +31,8 @@ OF_LOSS: dict[str, dict[str, list[Any]]] = {
     "gspo": {"epsilon_low": [3e-4, 4e-4], "epsilon_high": [4e-4, 5e-4]},
     "clip_cov": {"selected_share": [2e-4, 2e-3], "covariance_low": [0.5, 1.0]},
     "kl_cov": {"selected_share": [2e-3, 2e-2], "kl_coefficient": [0.5, 1.0]},
+    "dcpo": {"epsilon_low": [0.16, 0.2], "epsilon_high": [0.2, 0.28], "dual_clip": [None, 10]},
+    "bapo": {"target": [0.5, 1.0], "high_end": [1.5, 2.0], "low_end": [0.8, 0.95]},
 }
 
 

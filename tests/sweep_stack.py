@@ -159,12 +159,16 @@ def runner(settings: Settings, fence: Fence, ray: Mapping[str, str]) -> Iterator
 
 @contextmanager
 def serving(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
-    """`sweeps serve`, until it answers; at the end SIGTERM, after which nothing may be left."""
-    with (settings.home.parent / "serve.log").open("ab") as log:
+    """`sweeps serve`, once all its services have started; at the end SIGTERM, after which nothing may be left."""
+    path = settings.home.parent / "serve.log"
+    with path.open("ab") as log:
+        said_before = log.tell()
         process = subprocess.Popen([sys.executable, "-m", "sweep_service", "serve"], stdout=log, stderr=log)
     try:
-        wait_until("serve is up", lambda: process.poll() is not None or answers(settings))
-        assert process.poll() is None, (settings.home.parent / "serve.log").read_text()
+        wait_until(
+            "serve is up", lambda: process.poll() is not None or b"Ctrl-C stops" in path.read_bytes()[said_before:]
+        )
+        assert process.poll() is None, path.read_text()
         yield process
     finally:
         process.terminate()

@@ -12,7 +12,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -22,7 +22,9 @@ from pydantic import ValidationError
 from trainers.benchmarks.measure_request import read_request
 from trainers.config import TrainingConfig, with_params
 from trainers.config.complaints import complaints, settings_of
+from trainers.config.package_settings import with_package_loss
 from trainers.errors import CheckpointError, ConfigError
+from trainers.extensions import require_packages
 from trainers.policy.checkpoints import newest
 from trainers.process.environment import ENVIRONMENT, EXIT_CODES, UMASK, default_cache
 from trainers.process.events import EVENTS_FILE, EventWriter, NoEvents, append_event, read_events
@@ -119,6 +121,7 @@ def _run(arguments: Sequence[str]) -> int:
     except OSError as error:
         return _unusable(f"--cache {options.cache}", error)
     try:
+        require_packages(options.needs)
         config = load_config(options.config, options.setting)
         keep_models = _steps(options.keep_models, config)
     except ConfigError as error:
@@ -185,7 +188,7 @@ def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
     try:
         return TrainingConfig.model_validate(raw)
     except ValidationError as error:
-        problems = complaints(error, raw, settings_of(TrainingConfig))
+        problems = complaints(error, raw, with_package_loss(settings_of(TrainingConfig), raw))
         places = (".".join(map(str, problem.path)) or "configuration" for problem in problems)
         sentences = (f"{place}: {problem.sentence}" for place, problem in zip(places, problems, strict=True))
         raise ConfigError(*sentences) from error
@@ -222,7 +225,8 @@ def _preview(options: argparse.Namespace) -> int:
     from trainers.training.preview import preview, text
 
     try:
-        shown = preview(load_config(options.config, options.setting), options.cache)
+        with redirect_stdout(sys.stderr):  # which code of rewards may print to
+            shown = preview(load_config(options.config, options.setting), options.cache)
     except ConfigError as error:
         if options.json:
             sys.stdout.write(json.dumps({"problems": error.problems}) + "\n")
@@ -264,6 +268,7 @@ def _measure(options: argparse.Namespace, output: Path) -> int:
     except OSError as error:
         return _unusable(f"--output {output} or --cache {options.cache}", error)
     try:
+        require_packages(options.needs)
         config, request = load_config(options.config, options.setting), read_request(options.measure)
     except ConfigError as error:
         if machine_fault(error):
@@ -393,6 +398,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help=f"models, data ({cache})")
     parser.add_argument(
         "--processes", type=int, default=1, metavar="N", help="processes that train the policy together"
+    )
+    parser.add_argument(
+        "--needs",
+        action="append",
+        default=[],
+        metavar="NAME==VERSION",
+        help="end at once if this package is missing here",
     )
     parser.add_argument("--parent-fd", type=int, metavar="N", help="exit when this inherited pipe reaches its end")
     return parser

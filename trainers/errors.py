@@ -55,6 +55,11 @@ class Faults:
     def __bool__(self) -> bool:
         return bool(self._problems)
 
+    @property
+    def problems(self) -> list[str]:
+        """What was noted so far, each once."""
+        return list(dict.fromkeys(self._problems))
+
     @contextmanager
     def noted(self) -> Generator[None]:
         """Note a ConfigError of the block instead of raising it."""
@@ -69,7 +74,7 @@ class Faults:
         Raises: ConfigError.
         """
         if self._problems:
-            raise ConfigError(*dict.fromkeys(self._problems))
+            raise ConfigError(*self.problems)
 
 
 class CheckpointError(TrainerError):

@@ -7,6 +7,7 @@ Writes the same bytes each time.
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,10 +19,12 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from trainers.losses import (
+    BAPOParams,
     CEGPPOParams,
     CISPOParams,
     ClipCovParams,
     DAPOParams,
+    DCPOParams,
     ERCMask,
     ERCPenalty,
     GPPOParams,
@@ -56,6 +59,7 @@ class Curve(NamedTuple):
     params: Any
     label: str = ""
     selected: bool = False
+    old_probability: float = 1.0
 
 
 class Plot(NamedTuple):
@@ -90,6 +94,16 @@ PLOTS: Final[dict[str, Plot]] = {
         Curve(KLCovParams(selected_share=1), "tokens selected, |A| = 1"),
         weights=(-1.15, 4.2),
     ),
+    "dcpo": _same(
+        *(Curve(DCPOParams(), f"old probability {q:g}", old_probability=q) for q in (1, 0.5, 0.2)),
+        weights=(-0.15, 2.8),
+    ),
+    "bapo": _same(
+        Curve(BAPOParams(target=0), "bapo, bounds at their start"),
+        Curve(BAPOParams(epsilon_low=0.05, epsilon_high=1, target=0), "bounds at their end"),
+        ratios=(0, 3),
+        weights=(-0.15, 3.8),
+    ),
 }
 
 
@@ -97,10 +111,12 @@ def gradient_weight(curve: Curve, ratios_N: np.ndarray, sign: int) -> np.ndarray
     """F of one-token sequences with A = `sign`, from the gradient of the loss, which is -A F."""
     import torch
 
-    logprobs_BT = torch.tensor(ratios_N, dtype=torch.float64).log().unsqueeze(-1).requires_grad_()
+    old_logprob = math.log(curve.old_probability)
+    deltas_BT = torch.tensor(ratios_N, dtype=torch.float64).log().unsqueeze(-1)
+    logprobs_BT = (deltas_BT + old_logprob).requires_grad_()
     ones_BT = torch.ones_like(logprobs_BT)
     selected_BT = ones_BT if curve.selected else ones_BT * 0
-    batch = TokenBatch(logprobs_BT, ones_BT * 0, ones_BT * sign, ones_BT, selected_BT=selected_BT)
+    batch = TokenBatch(logprobs_BT, ones_BT * old_logprob, ones_BT * sign, ones_BT, selected_BT=selected_BT)
     (gradient_BT,) = torch.autograd.grad(policy_loss(batch, curve.params).loss_BT.sum(), logprobs_BT)
     return (gradient_BT / -sign).flatten().numpy()
 

@@ -18,6 +18,7 @@ from sweep_service.cli import (
     probe_command,
     process_commands,
     recipe_command,
+    settings_command,
     steer_commands,
     sweep_commands,
 )
@@ -63,6 +64,7 @@ def _of_all_commands(  # pyright: ignore[reportUnusedFunction]
 for panel, commands in {
     "Sweeps": (
         recipe_command.recipe,
+        settings_command.settings,
         sweep_commands.plan,
         probe_command.probe,
         *sweep_commands.OF_SUBMITTED_SWEEPS,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -44,6 +45,10 @@ def export_best(
     report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=30))
     if report.best is None:
         raise NotReady(f"no config of sweep {sweep_id} has a result, so there is nothing to export")
+    if (trainer := client.get(sweep_id).spec.trainer) is not None:
+        program = shlex.join(trainer.command)
+        places = ", ".join(checkpoint.path for checkpoint in report.best.checkpoints) or "none was recorded"
+        raise ServiceError(f"{program} trained this sweep, and only it can read its checkpoints: {places}")
     best, stage = report.best, Stage.CONFIRM if report.best.seeds else Stage.TUNE
     trials = [trial for trial in client.trials(sweep_id) if (trial.config_id, trial.stage) == (best.config_id, stage)]
     trial, why = choose_trial(trials, seed)

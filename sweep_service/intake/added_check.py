@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.catalog_check import named_benchmark_errors
+from sweep_service.intake.own_trainer_check import NO_BENCHMARKS
 from sweep_service.sweep.added_benchmarks import REFUSED, AddedBenchmarks, BenchmarksRequest, models_to_measure
 from sweep_service.sweep.evaluations import benchmarks_of
 from sweep_service.sweep.records import Config, Sweep, Trial
@@ -38,6 +39,8 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
     except ValidationError as error:
         found = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(BenchmarksRequest))
         raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in found], REFUSED) from error
+    if measured.sweep.spec.trainer is not None:
+        raise InvalidSpec([SpecError("", NO_BENCHMARKS)], REFUSED)
     trials, errors = models_to_measure(request.of, measured.configs, measured.trials, measured.best)
     if not errors and not trials:
         errors = [

@@ -33,7 +33,7 @@ def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
         confirm = extension.seeds and extension.seeds.confirm
         if confirm and confirm.top_k is not None and (errors := too_many_confirmed(more)):
             raise InvalidSpec(errors)
-        if more.space != spec.space:
+        if more.space != spec.space and more.trainer is None:
             check_catalog(more, cache)
         return more
     except InvalidSpec as error:

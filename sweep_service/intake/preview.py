@@ -17,7 +17,7 @@ from sweep_service.processes.child_processes import LIFELINE, log_tail, stop
 from sweep_service.settings import without_secrets
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.spec import SweepSpec
-from trainers.config import PretrainedModel, TrainingConfig
+from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
 from trainers.process.environment import EXIT_CODES
 from trainers.tasks.data_record import DataRecord, Preview, worked_warning
 
@@ -36,17 +36,19 @@ MAX_WAITING: Final = 3
 _PLACES: Final = threading.BoundedSemaphore(1 + MAX_WAITING)
 _BUSY: Final = "the server is reading those of another plan; plan again in a minute"
 _OUT_OF_MEMORY: Final = re.compile(
-    r"MemoryError|memory allocation|[Cc]annot allocate memory|bad_alloc|(failed to|cannot) map"
+    r"MemoryError|error return without exception set|memory allocation|[Cc]annot allocate memory|bad_alloc|"
+    r"(failed to|cannot) map"
 )
-_SETTING: Final = re.compile(r"[a-z_]+(\.[a-z_]+)*")
+_SETTING: Final = re.compile(r"[a-z_]+(\.[a-z0-9_-]+)*")
 
 
 def with_prompts(plan: SweepPlan, spec: SweepSpec, cache: Path, limit_s: float = LIMIT_S) -> SweepPlan:
-    """Return the plan with the base configuration's prompts and data; unchanged for a policy that starts from scratch.
+    """Return the plan with the base configuration's prompts and data; unchanged if the task makes its problems itself
+    and the policy starts from scratch.
 
     Raises: InvalidSpec, if the trainer refuses data, tokenizer or template, or fails on them.
     """
-    if not isinstance(spec.base.model, PretrainedModel):
+    if not isinstance(spec.base.model, PretrainedModel) and not isinstance(spec.base.task, WordProblemsTask):
         return plan
     preview = _in_turn(spec.base, cache, limit_s)
     if isinstance(preview, str):
@@ -78,13 +80,17 @@ def _preview(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | s
         output, last = (folder / "output").read_bytes(), (log_tail(folder / "log").splitlines() or ["nothing"])[-1]
     if code is None:
         return f"reading data and tokenizer took longer than {limit_s:g} s"
-    if code == EXIT_CODES["SUCCEEDED"]:
-        return Preview.model_validate_json(output)
+    answer = (output.splitlines() or [b""])[-1]  # libraries may have printed before
+    if code == EXIT_CODES["SUCCEEDED"] and answer:
+        return Preview.model_validate_json(answer)
     if code == EXIT_CODES["BAD_CONFIG"]:
-        raise InvalidSpec([SpecError(_pointer(problem), problem) for problem in json.loads(output)["problems"]])
+        problems = [" ".join(problem.split()) for problem in json.loads(answer)["problems"]]
+        raise InvalidSpec([SpecError(_pointer(problem), f"{problem:.1000}") for problem in problems])
+    ended = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
     if _OUT_OF_MEMORY.search(last):
         return f"reading data and tokenizer took more than {LIMIT_BYTES / 2**30:g} GiB"
-    raise InvalidSpec([SpecError("/training/task", f"the trainer could not read data and tokenizer: {last:.500}")])
+    detail = f"the trainer could not read data and tokenizer: {last:.500} ({ended})"
+    raise InvalidSpec([SpecError("/training/task", detail)])
 
 
 def _run(config: TrainingConfig, cache: Path, folder: Path, limit_s: float) -> int | None:
@@ -127,8 +133,8 @@ def _warnings(config: TrainingConfig, preview: Preview) -> list[str]:
         )
     if (answers := preview.answers) is not None and answers.refused:
         warnings.append(
-            f"of {answers.tried} answers tried {answers.refused} are not right by the reward {task['reward']}, such as "
-            f"{answers.example!r:.80}: see task.data.answer, answer_after and answer_boxed"
+            f"of {answers.tried} answers tried {answers.refused} are not right by the reward {answers.reward}, "
+            f"such as {answers.example!r:.80}: see task.data.answer, answer_after and answer_boxed"
         )
     if answers is not None and (worked := worked_warning(answers)):
         warnings.append(worked)

@@ -8,7 +8,7 @@ from trainers.config.sharing import sharing_refusals
 
 def sharing_errors(spec: SweepSpec) -> list[SpecError]:
     """Return why the processes of a trial cannot run the base configuration."""
-    if errors := _fine_shares(spec) or _resource_errors(spec, spec.base):
+    if errors := share_errors(spec) or _resource_errors(spec, spec.base):
         return errors
     refusals = sharing_refusals(spec.base, spec.resources.processes_for(spec.base))
     return [SpecError(pointer(("training", *setting.split("."))), reason) for setting, reason in refusals]
@@ -20,7 +20,7 @@ def unshareable(spec: SweepSpec, training: TrainingConfig) -> list[str]:
     return reasons + [reason for _, reason in sharing_refusals(training, spec.resources.processes_for(training))]
 
 
-def _fine_shares(spec: SweepSpec) -> list[SpecError]:
+def share_errors(spec: SweepSpec) -> list[SpecError]:
     """Refuse shares of a CPU or GPU that Ray cannot give."""
     shares = {"cpus": spec.resources.cpus, "gpus": spec.resources.gpus}
     return [

@@ -9,14 +9,15 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from search_spaces.distributions import Categorical, Scalar
+from search_spaces.distributions import Categorical, Distribution, Scalar
 from search_spaces.space import Point, SearchSpace
 from sweep_service.errors import SpecError, pointer
 from sweep_service.intake.sharing_check import unshareable
-from sweep_service.sweep.baselines import BOUND_TOKEN_RATIOS
+from sweep_service.sweep.baselines import bound_token_ratios
 from sweep_service.sweep.spec import SweepSpec, setting
 from trainers.config import TrainingConfig, with_params
 from trainers.config.complaints import Complaint, Settings, complaints, settings_of, shortened
+from trainers.config.package_settings import params_of, with_package_loss
 from trainers.losses import LOSSES
 
 MAX_POINTS: Final = 500
@@ -41,11 +42,13 @@ def space_errors(space: SearchSpace, training: Mapping[str, Any], base: Sequence
     told = {complaint.sentence for complaint in base}
 
     def refused(params: Point) -> list[Complaint]:
-        found = _bound(training, params)
+        found = _bound(training, space, params)
         return [] if isinstance(found, TrainingConfig) else [item for item in found if item.sentence not in told]
 
     if too_long := _too_long_lists(space):
         return [*too_long, *_unknown_names(space, refused(next(space.corners())))]
+    if same := _same_values(space, training):
+        return same
     points = list(space.corners())
     failing = [(point, reasons) for point in points if (reasons := refused(point))]
     with_value = Counter(item for point in points for item in point.items())
@@ -66,7 +69,7 @@ def point_errors(spec: SweepSpec) -> list[SpecError]:
     """
     space = spec.space
     for point in space.grid() if space.size is not None and space.size <= MAX_POINTS else space.corners():
-        found = _bound(spec.training, point)
+        found = _bound(spec.training, space, point)
         reasons = unshareable(spec, found) if isinstance(found, TrainingConfig) else found
         if reasons:
             return [point_error(point, reasons)]
@@ -90,6 +93,36 @@ def point_error(point: Point, reasons: Iterable[Complaint | str]) -> SpecError:
     """Return the error of one point."""
     sentences = [reason if isinstance(reason, str) else reason.sentence for reason in islice(reasons, _TOLD)]
     return SpecError("/space", f"the point {shortened(json.dumps(point), 400)} cannot run: {'; '.join(sentences)}")
+
+
+def _same_values(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
+    """Refuse names of whole values that training reads as one value: a point would have two names."""
+    first, errors = next(space.corners()), list[SpecError]()
+    for name, distribution in space.root.items():
+        read = list[tuple[Scalar, Any]]()
+        for choice in choices_beside_whole_values(distribution):
+            config = _bound(training, space, {**first, name: choice})
+            if isinstance(config, TrainingConfig):
+                read.append((choice, setting(config, name)))
+        errors += one_value_errors(name, read)
+    return errors
+
+
+def choices_beside_whole_values(distribution: Distribution) -> Sequence[Scalar]:
+    """Return all choices of a list that has names of whole values among them; none of another distribution."""
+    return distribution.choices if isinstance(distribution, Categorical) and distribution.values else ()
+
+
+def one_value_errors(name: str, read: Iterable[tuple[Scalar, Any]]) -> list[SpecError]:
+    """Refuse choices of a parameter that are read as one value."""
+    choices_by_value = dict[str, list[str]]()
+    for choice, value in read:
+        choices_by_value.setdefault(json.dumps(value, sort_keys=True), []).append(str(choice))
+    return [
+        SpecError(pointer(("space", name)), f"{' and '.join(choices)} are the same value; leave one out")
+        for choices in choices_by_value.values()
+        if len(choices) > 1
+    ]
 
 
 def _too_long_lists(space: SearchSpace) -> list[SpecError]:
@@ -118,7 +151,9 @@ def _value_errors(
     values: dict[tuple[str, bool], list[Scalar]] = {}
     for value in edges:
         for reason in alone.get((name, value), ()):
-            values.setdefault((reason.detail, reason.unknown), []).append(value)
+            inside = _beyond(name, reason.path)
+            detail = f"{inside}: {reason.detail}" if inside else reason.detail
+            values.setdefault((detail, reason.unknown and not inside), []).append(value)
     place = pointer(("space", name))
     errors = [
         SpecError(place, detail if unknown else f"{_listed(refused)}: {detail}")
@@ -126,6 +161,12 @@ def _value_errors(
     ]
     rest = len(errors) - _TOLD
     return [*errors[:_TOLD], *([SpecError(place, f"and {rest} more of its values cannot be used")] if rest > 0 else [])]
+
+
+def _beyond(name: str, path: Sequence[str | int]) -> str:
+    """Return what a complaint is about, if not the name itself: what lies inside a whole value, or beside the name."""
+    place = ".".join(map(str, path))
+    return place.removeprefix(f"{name}.") if not f"{name}.".startswith(f"{place}.") and place else ""
 
 
 def _listed(values: Sequence[Scalar]) -> str:
@@ -140,30 +181,32 @@ def _mixed_losses(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecE
     base = training.get("loss")
     given = cast("Mapping[str, Any]", base) if isinstance(base, Mapping) else {}
     names = [given.get("name", TrainingConfig().loss.name), *space.root["loss.name"].edges]
-    losses = {name: settings_of(LOSSES[name].params).owners for name in LOSSES if name in names}
+    known = [name for name in (*LOSSES, *map(str, names)) if name in names]
+    losses = {name: settings_of(params).owners for name in known if (params := params_of(name)) is not None}
     shared = [*given, *(name.split(".")[1] for name in space.names if name.startswith("loss."))]
     reasons: list[str] = []
     for name in dict.fromkeys(shared):
         lacking = [loss for loss in losses if name not in losses[loss]]
         if lacking and len(lacking) < len(losses):
             reasons.append(f"{name} is not a setting of {' and '.join(lacking)}")
-        elif name.startswith("epsilon") and len(losses) > 1 and not BOUND_TOKEN_RATIOS.issuperset(losses):
+        elif name.startswith("epsilon") and len(losses) > 1 and not all(map(bound_token_ratios, losses)):
             reasons.append(f"{name} does not mean the same in {' and '.join(losses)}")
     remedy = "leave it out, so that each loss has its own, or give each loss a sweep of its own"
     return [SpecError("/space/loss.name", f"{reason}; {remedy}") for reason in reasons]
 
 
-def _bound(training: Mapping[str, Any], params: Point) -> TrainingConfig | list[Complaint]:
+def _bound(training: Mapping[str, Any], space: SearchSpace, params: Point) -> TrainingConfig | list[Complaint]:
     """Return the base configuration with these parameters, or why training refuses or misreads it."""
     try:
-        raw = with_params(training, params)
+        raw = with_params(training, space.whole(params))
     except ValueError as error:
         return [Complaint((), str(error))]
     try:
         config = TrainingConfig.model_validate(raw)
     except ValidationError as error:
-        return complaints(error, raw, settings_of_training())
-    return _misread(config, params) or config
+        return complaints(error, raw, with_package_loss(settings_of_training(), raw))
+    plain = {name: value for name, value in params.items() if space.root[name].whole(value) is value}
+    return _misread(config, plain) or config
 
 
 @cache
@@ -180,7 +223,13 @@ def _misread(config: TrainingConfig, params: Point) -> list[Complaint]:
         for name, value in params.items()
     }
     return [
-        Complaint((), f"{name} {params[name]!r} is read as {read[name]!r}; write that")
+        Complaint((), f"{name} {params[name]!r} is read as {read[name]!r}; {_remedy(config, name)}")
         for name in params
         if not same[name]
     ]
+
+
+def _remedy(config: TrainingConfig, name: str) -> str:
+    """Return how to write a value that is read as another one; a group may have become its short form."""
+    group = name.rpartition(".")[0]
+    return f"vary {group} as a whole" if group and isinstance(setting(config, group), str) else "write that"

@@ -16,16 +16,19 @@ from search_spaces.space import SearchSpace
 from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.benchmark_check import benchmark_errors
 from sweep_service.intake.document_size import size_errors
-from sweep_service.intake.sharing_check import sharing_errors
+from sweep_service.intake.own_trainer_check import own_trainer_errors
+from sweep_service.intake.sharing_check import share_errors, sharing_errors
 from sweep_service.intake.space_check import grid_errors, point_errors, settings_of_training, space_errors
 from sweep_service.sweep.budget import StageCounts, budget_complaints
 from sweep_service.sweep.plan import stage_counts, too_many_confirmed, too_many_trials
 from sweep_service.sweep.spec import SweepSpec, preset_or_space
 from trainers.config import TrainingConfig
 from trainers.config.complaints import Complaint, Settings, complaints, settings_of
+from trainers.config.package_settings import with_package_loss
 
 _TOO_MUCH_WRONG: Final = 50
 """Mistakes of the base configuration beyond which its space is not looked at: each point would repeat all of them."""
+_SOME_TRAINER: Final = {"command": ["true"], "steps": 1}
 
 
 def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
@@ -40,9 +43,12 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
     document = cast("Mapping[str, Any]", raw)
     if errors := size_errors(document):
         raise InvalidSpec(errors)
+    if document.get("trainer") is not None:
+        return _parse_own(document, of_before=of_before)
     training = document.get("training", {})
     refused = _refused(training)
-    base = [] if refused is None else complaints(refused, training, settings_of_training())
+    settings = with_package_loss(settings_of_training(), training)
+    base = [] if refused is None else complaints(refused, training, settings)
     errors, spec = list[SpecError](), None
     try:
         spec = SweepSpec.model_validate(document)
@@ -60,6 +66,37 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
         raise InvalidSpec([*errors, *(_error(complaint, "training") for complaint in base)])
     assert spec is not None
     return spec
+
+
+def _parse_own(document: Mapping[str, Any], *, of_before: bool) -> SweepSpec:
+    """Return the spec of a sweep that another program trains, whose settings are the program's own affair.
+
+    Raises: InvalidSpec.
+    """
+    try:
+        spec = SweepSpec.model_validate(document)
+    except ValidationError as error:
+        found = [_error(one) for one in complaints(error, document, settings_of(SweepSpec))]
+        raise InvalidSpec([*found, *_rest_of_own(document)]) from error
+    errors = own_trainer_errors(spec)
+    errors += (grid_errors(spec.space) if spec.search.strategy == "grid" else []) or too_many_trials(spec)
+    errors += share_errors(spec)
+    if not errors:
+        counts = stage_counts(spec) if spec.budget.max_gpu_hours is not None else None
+        errors += _budget_errors(spec, counts)
+    if not errors and not of_before and _names_top_k(spec):
+        errors += too_many_confirmed(spec)
+    if errors:
+        raise InvalidSpec(errors)
+    return spec
+
+
+def _rest_of_own(document: Mapping[str, Any]) -> list[SpecError]:
+    """Return what is wrong with the other parts of a document whose trainer is, if these can be read."""
+    try:
+        return own_trainer_errors(SweepSpec.model_validate({**document, "trainer": _SOME_TRAINER}))
+    except ValidationError:
+        return []
 
 
 def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
@@ -83,7 +120,8 @@ def _names_top_k(spec: SweepSpec) -> bool:
 
 def _reward_errors(spec: SweepSpec) -> list[SpecError]:
     """Refuse to compare mean rewards that are measured in different rewards."""
-    varied = [name for name in spec.space.names if name in ("task", "task.name") or name.startswith("task.reward")]
+    of_rewards = ("task.reward", "task.further_rewards")
+    varied = [name for name in spec.space.names if name in ("task", "task.name") or name.startswith(of_rewards)]
     if spec.objective.metric != "eval/reward_mean" or not varied:
         return []
     remedy = "set it to eval/avg_at_k, which counts right answers"
@@ -95,7 +133,7 @@ def _reward_errors(spec: SweepSpec) -> list[SpecError]:
 
 
 def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecError]:
-    first = 1 + spec.baselines.ppo_clip + spec.baselines.dapo
+    first = 1 + spec.comparators
     if spec.search.strategy != "grid":  # a proposal, and a baseline before it, runs on all seeds
         first *= len(spec.seeds.tune)
     return budget_complaints(spec, counts, first)

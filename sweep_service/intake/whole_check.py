@@ -12,31 +12,42 @@ from pydantic import TypeAdapter, ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.intake.catalog_check import catalog_errors, check_catalog, missing_benchmarks
+from sweep_service.intake.own_trainer_check import command_errors
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.spec import SpecBenchmarks, SweepSpec
 from trainers.config import TrainingConfig, WordProblemsTask
-from trainers.rewards import unknown_reward
+from trainers.errors import Faults
+from trainers.rewards import REWARDS
 
 _PARTS = ("task", "model")
 
 
-def check_spec(raw: object, cache: Path) -> SweepSpec:
-    """Return the spec that `raw`, parsed JSON or YAML, describes, if the catalog in `cache` has all that it names.
+def check_spec(raw: object, cache: Path, trainer_commands: str = "") -> SweepSpec:
+    """Return the spec that `raw`, parsed JSON or YAML, describes, if this installation can run it.
+
+    Args:
+        cache: the catalog, which must have all that it names.
+        trainer_commands: the setting of this name: the programs that it may name as its trainer.
 
     Raises: InvalidSpec, with every reason.
     """
+    document = cast("Mapping[str, Any]", raw) if isinstance(raw, Mapping) else {}
+    found = command_errors(document.get("trainer"), trainer_commands)
     try:
         spec = parse_spec(raw)
-        check_catalog(spec, cache)
-        return spec
+        if spec.trainer is None:
+            check_catalog(spec, cache)
+        if not found:
+            return spec
     except InvalidSpec as error:
-        found = list(error.errors)
-    document = cast("Mapping[str, Any]", raw) if isinstance(raw, Mapping) else {}
+        found += error.errors
+    if document.get("trainer") is not None:
+        raise InvalidSpec(found)
     training = document.get("training")
     config = _right_parts(training)
     found += _missing_benchmarks(document.get("benchmarks"), cache)
     if config is not None:
-        found += [*catalog_errors(config, training, cache), *_missing_reward(config)]
+        found += [*catalog_errors(config, training, cache), *_unknown_rewards(config)]
     raise InvalidSpec(list(dict.fromkeys(found)))
 
 
@@ -67,8 +78,27 @@ def _is_right(training: Mapping[str, Any]) -> bool:
     return True
 
 
-def _missing_reward(config: TrainingConfig) -> list[SpecError]:
-    """Return that a reward is not installed here; elsewhere it may be, so this alone refuses no spec."""
-    if isinstance(config.task, WordProblemsTask) and (complaint := unknown_reward(config.task.reward)):
-        return [SpecError("/training/task/reward", complaint)]
-    return []
+def missing_rewards(spec: SweepSpec) -> list[str]:
+    """Return a warning for each reward of a spec that cannot be used here, where its settings cannot be checked."""
+    if spec.trainer is not None:
+        return []
+    tasks = (spec.bind(point).task for point in spec.space.corners())
+    names = {reward.name for task in tasks if isinstance(task, WordProblemsTask) for reward in task.rewards}
+    faults = Faults()
+    for name in sorted(names):
+        with faults.noted():
+            REWARDS.entry(name)
+    rest = "trials run only where it is installed, its settings are checked there, and this plan reads no data"
+    return [f"{problem}; {rest}" for problem in faults.problems]
+
+
+def _unknown_rewards(config: TrainingConfig) -> list[SpecError]:
+    """Return which rewards are not installed here; elsewhere they may be, so this alone refuses no spec."""
+    rewards = config.task.rewards if isinstance(config.task, WordProblemsTask) else ()
+    places = ["reward", *(f"further_rewards/{reward.name}" for reward in rewards[1:])]
+    unknown = zip(places, (REWARDS.unknown(reward.name) for reward in rewards), strict=False)
+    return [
+        SpecError(f"/training/task/{place}", complaint.removeprefix(f"{REWARDS.setting}: "))
+        for place, complaint in unknown
+        if complaint is not None
+    ]

@@ -45,7 +45,8 @@ class LiveSweep:
         self._configs: list[Config] = self._store.list_configs(sweep_id)
         self._trials: dict[str, Trial] = {}
         configs = max(len(self._configs), plan.configs if plan else 0)
-        self._steps = max((config.training["steps"] for config in self._configs), default=sweep.spec.base.steps)
+        steps = [config.training["steps"] for config in self._configs]
+        self._steps = max(steps) if steps else sweep.spec.trained_base.steps
         self._charts = (ENTROPY, REWARD, sweep.spec.objective.metric)
         self._keys = tuple(dict.fromkeys([*self._charts, *objective_metrics(sweep.spec)]))
         self._thinning = thinning(self._steps, configs)

@@ -44,9 +44,11 @@ def start(
         )
 
 
-def start_kept(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def start_kept(
+    command: Sequence[str], environment: Mapping[str, str], log: Path, cwd: Path | None = None
+) -> subprocess.Popen[bytes]:
     """Start a program that knows nothing of lifelines; the process returned is its keeper."""
-    return start([sys.executable, "-m", "trainers.process.keeper", *command], environment, log)
+    return start([sys.executable, "-m", "trainers.process.keeper", *command], environment, log, cwd)
 
 
 def run_to_end(

@@ -6,10 +6,8 @@ from typing import Final, NamedTuple
 from sweep_service.recipes.design import ARMS, COMPLETIONS, PROMPT_TOKENS, SMALLEST, TUNE_SEEDS, Design, designs
 from sweep_service.recipes.estimate import START_S, UNCERTAINTY, Placement, TrialCost, place, trial_cost
 from sweep_service.recipes.machines import Machine, RecipeError
-from sweep_service.recipes.recipe import BETA1, ModelShape
+from sweep_service.recipes.recipe import ModelShape
 
-TUNED: Final = len(BETA1) + ARMS - 1
-"""Number of configs of the tune stage: the points, PPO clip, DAPO."""
 _MAX_ROLLOUTS: Final = 1000
 """Number of rollouts of the published training."""
 _MAX_SEEDS: Final = 12
@@ -32,11 +30,13 @@ class Fit(NamedTuple):
     """Number of rounds of trials, one after the other."""
     trial_hours: float
     """Time limit of a trial, in hours."""
+    tuned: int
+    """Number of configs of the tune stage."""
 
     @property
     def trials(self) -> int:
         """Number of trials of both stages."""
-        return TUNED * TUNE_SEEDS + ARMS * self.design.confirm
+        return self.tuned * TUNE_SEEDS + ARMS * self.design.confirm
 
     @property
     def expected_hours(self) -> float:
@@ -44,23 +44,24 @@ class Fit(NamedTuple):
         return self.cost.total / 3600
 
 
-def fit(shape: ModelShape, machine: Machine, hours: float, *, lora: bool) -> Fit:
+def fit(shape: ModelShape, machine: Machine, hours: float, tuned: int, *, lora: bool) -> Fit:
     """Return the best design that fits, laid out on the GPUs in the quickest way.
 
     A larger design with fewer seeds is passed over, so that more hours never show less.
 
     Args:
         hours: hours on the clock for the whole sweep.
+        tuned: number of configs of the tune stage.
 
     Raises: RecipeError, if the model or the smallest design does not fit.
     """
     ladder, best = designs(longest_response(shape)), None
     for design in ladder:
-        way = quickest(shape, machine, design, lora=lora)
+        way = quickest(shape, machine, design, tuned, lora=lora)
         if way and hours_needed(way) <= hours and (best is None or way.design.confirm >= best.design.confirm):
             best = way
     if best is None:
-        raise _nothing_fits(shape, machine, ladder[0], hours, lora=lora)
+        raise _nothing_fits(shape, machine, ladder[0], hours, tuned, lora=lora)
     return _filled(shape, machine, best, hours, lora=lora)
 
 
@@ -91,16 +92,16 @@ def _probe_hours(way: Fit) -> float:
     return UNCERTAINTY * (START_S + 2 * rollout_s) / 3600
 
 
-def quickest(shape: ModelShape, machine: Machine, design: Design, *, lora: bool) -> Fit | None:
+def quickest(shape: ModelShape, machine: Machine, design: Design, tuned: int, *, lora: bool) -> Fit | None:
     """Return the quickest way to lay a design on the GPUs; None if it fits in no way."""
     ways = list[Fit]()
     for gpus in (gpus for gpus in (1, 2, 4, 8) if gpus <= machine.gpus):
         if placement := place(shape, machine.card, gpus, design, lora=lora):
-            ways.append(_on(shape, machine, placement, design, lora=lora))
+            ways.append(_on(shape, machine, placement, design, tuned, lora=lora))
     return min(ways, key=hours_needed, default=None)
 
 
-def _on(shape: ModelShape, machine: Machine, placement: Placement, design: Design, *, lora: bool) -> Fit:
+def _on(shape: ModelShape, machine: Machine, placement: Placement, design: Design, tuned: int, *, lora: bool) -> Fit:
     """Lay a design on the GPUs, with more confirm seeds on those that would idle in the last wave."""
     parallel = machine.gpus // placement.gpus
     confirm_waves = math.ceil(ARMS * design.confirm / parallel)
@@ -110,15 +111,17 @@ def _on(shape: ModelShape, machine: Machine, placement: Placement, design: Desig
         placement,
         cost,
         parallel,
-        math.ceil(TUNED * TUNE_SEEDS / parallel) + confirm_waves,
+        math.ceil(tuned * TUNE_SEEDS / parallel) + confirm_waves,
         UNCERTAINTY * cost.total / 3600,
+        tuned,
     )
 
 
 def _filled(shape: ModelShape, machine: Machine, way: Fit, hours: float, *, lora: bool) -> Fit:
     """Train for as many more rollouts as fit, and share out the hours over the trials."""
     for rollouts in range(_MAX_ROLLOUTS, way.design.rollouts, -_ROUND):
-        longer = _on(shape, machine, way.placement, way.design._replace(rollouts=rollouts), lora=lora)
+        design = way.design._replace(rollouts=rollouts)
+        longer = _on(shape, machine, way.placement, design, way.tuned, lora=lora)
         if hours_needed(longer) <= hours:
             way = longer
             break
@@ -127,8 +130,10 @@ def _filled(shape: ModelShape, machine: Machine, way: Fit, hours: float, *, lora
     return way._replace(trial_hours=math.floor(100 * min(each, most)) / 100)
 
 
-def _nothing_fits(shape: ModelShape, machine: Machine, smallest: Design, hours: float, *, lora: bool) -> RecipeError:
-    way = quickest(shape, machine, smallest, lora=lora)
+def _nothing_fits(
+    shape: ModelShape, machine: Machine, smallest: Design, hours: float, tuned: int, *, lora: bool
+) -> RecipeError:
+    way = quickest(shape, machine, smallest, tuned, lora=lora)
     if way is None:
         remedy = "take larger cards" if lora else "take more or larger cards, or the recipe small_lora"
         return RecipeError(

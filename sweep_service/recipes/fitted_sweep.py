@@ -1,12 +1,12 @@
 """Turns a request into a whole sweep, with the list of settings that depart from the published ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from sweep_service.recipes.design import EVALUATIONS, PROBLEMS, PROMPT_TOKENS, TUNE_SEEDS, UPDATES
 from sweep_service.recipes.fit import Fit, fit
 from sweep_service.recipes.machines import Machine, RecipeError
-from sweep_service.recipes.recipe import BETA1, BETA2, KNOWN, MATH_SUB, RECIPES, ModelShape, Problems, Recipe
+from sweep_service.recipes.recipe import KNOWN, MATH_SUB, RECIPES, ModelShape, Problems, Recipe
 from trainers.config import DataConfig, TrainingConfig, with_params
 
 _CPUS: Final = 4
@@ -69,17 +69,19 @@ def fitted_sweep(request: Request) -> FittedSweep:
     """
     if not 0 < request.hours < _MAX_HOURS:
         raise RecipeError(f"--hours {request.hours:g}: give more than 0 and fewer than {_MAX_HOURS:,} hours")
-    way = fit(request.shape, request.machine, request.hours, lora=request.recipe.lora)
+    recipe = request.recipe
+    way = fit(request.shape, request.machine, request.hours, recipe.tuned, lora=recipe.lora)
     document = _document(request, way)
     return FittedSweep(request, way, document, _departures(request, document))
 
 
 def _document(request: Request, way: Fit) -> dict[str, Any]:
-    gpus, seeds = way.placement.gpus, way.design.confirm
+    gpus, seeds, recipe = way.placement.gpus, way.design.confirm, request.recipe
+    betas = {"loss.beta1": recipe.beta1, "loss.beta2": recipe.beta2}
     return {
         "name": _name(request),
         "training": _training(request, way),
-        "space": {"loss.beta1": list(BETA1), "loss.beta2": BETA2},
+        "space": {name: [*values] if len(values) > 1 else values[0] for name, values in betas.items()},
         "seeds": {
             "tune": list(range(TUNE_SEEDS)),
             "confirm": {"top_k": 1, "seeds": list(range(100, 100 + seeds))},
@@ -91,7 +93,13 @@ def _document(request: Request, way: Fit) -> dict[str, Any]:
             "max_trial_hours": way.trial_hours,
         },
         "probe": "first",
+        **({"benchmarks": _benchmarks(recipe.benchmarks, way.design.response)} if recipe.benchmarks else {}),
     }
+
+
+def _benchmarks(names: Sequence[str], response: int) -> dict[str, Any]:
+    """Return the benchmarks, with room for responses that are longer than in training, at most the published length."""
+    return {"names": [*names], "longest": min(16384, 4 * response)}
 
 
 def _name(request: Request) -> str:
@@ -158,8 +166,8 @@ _WHY: Final[dict[str, str]] = {
     "kept_checkpoints": "disk",
     "steps": "time; what the paper reports is after all 1,000 rollouts",
     "device_batch": "as memory allows; changes results by rounding only",
-    "space.loss.beta1": "both of the paper's settings are tried; it picked one by model size",
     "seeds.tune": "the paper names no seeds; with one alone the choice is mostly luck",
+    "benchmarks": "as the paper's tables; their problems are kept apart from training (task.apart_from)",
     "seeds.confirm": "fresh seeds, so that the choice is tested and has an interval",
 }
 
@@ -172,11 +180,17 @@ def _departures(request: Request, document: Mapping[str, Any]) -> list[Departure
     seeds = document["seeds"]
     rows = [
         *((name, published.get(name), here[name]) for name in differing),
-        ("space.loss.beta1", request.recipe.training["loss"]["beta1"], document["space"]["loss.beta1"]),
+        *(
+            (f"space.loss.{name}", request.recipe.training["loss"][name], values)
+            for name in ("beta1", "beta2")
+            if isinstance(values := document["space"][f"loss.{name}"], list)
+        ),
         ("seeds.tune", [0], seeds["tune"]),
         ("seeds.confirm", None, f"the best on {len(seeds['confirm']['seeds'])} seeds"),
+        *([("benchmarks", None, ", ".join(names))] if (names := request.recipe.benchmarks) else []),
     ]
-    return [Departure(name, before, after, _WHY[name]) for name, before, after in rows]
+    why = _WHY | dict.fromkeys(("space.loss.beta1", "space.loss.beta2"), request.recipe.why_these_betas)
+    return [Departure(name, before, after, why[name]) for name, before, after in rows]
 
 
 _WHOLE: Final = ("model.lora", "rollout.engine")

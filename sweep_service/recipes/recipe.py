@@ -1,9 +1,10 @@
 """The recipes: models, data and published trainings. The published values are those of examples/paper_*.yaml."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from search_spaces.presets import PRESETS
 from sweep_service.recipes.machines import RecipeError
 from trainers.catalog.entries import DatasetEntry, ModelEntry, read_entry
 from trainers.catalog.row_files import ANSWER_COLUMNS, PROMPT_COLUMNS, likely_columns
@@ -102,6 +103,17 @@ class Recipe(NamedTuple):
     """Published differences in the mean score over five mathematical benchmarks."""
     departures: Mapping[str, Any] = {}
     """Values by dotted name that the recipe replaces in `training` on every machine."""
+    beta1: Sequence[float] = (0.5, 0.75)
+    """Values tried; usually the paper's settings with beta2 = 1, for its 1.5B and for its 7B model."""
+    beta2: Sequence[float] = (1.0,)
+    why_these_betas: str = "both of the paper's settings are tried; it picked one by model size"
+    benchmarks: Sequence[str] = ()
+    """Benchmarks on which the confirmed models are measured."""
+
+    @property
+    def tuned(self) -> int:
+        """Number of configs of the tune stage: the points, PPO clip, DAPO."""
+        return len(self.beta1) * len(self.beta2) + 2
 
     @property
     def lora(self) -> bool:
@@ -109,9 +121,10 @@ class Recipe(NamedTuple):
         return "model.lora" in self.departures
 
 
-BETA2: Final = 1.0
-BETA1: Final = (0.5, 0.75)
-"""The paper's settings of beta1 with beta2 = 1: for its 1.5B and for its 7B model."""
+def _choices(name: str) -> list[float]:
+    """Return the values of a parameter in the preset of the paper's grid."""
+    return [float(str(value)) for value in PRESETS["ce_gppo_beta_grid"].root[name].edges]
+
 
 _PAPER: Final[dict[str, Any]] = {
     "task": {
@@ -122,7 +135,7 @@ _PAPER: Final[dict[str, Any]] = {
         "validation_every": 500,
     },
     "model": {"name": "pretrained", "model": "deepseek-r1-distill-qwen-1.5b"},
-    "loss": {"name": "ce_gppo", "epsilon": 0.2, "dual_clip": 10.0, "beta1": 0.5, "beta2": BETA2},
+    "loss": {"name": "ce_gppo", "epsilon": 0.2, "dual_clip": 10.0, "beta1": 0.5, "beta2": 1.0},
     "advantage": {"normalize_std": True, "epsilon": 1e-6},
     "aggregation": {"mode": "token_mean", "denominator": "active"},
     "terms": {"positive_nll": 0.1, "entropy_bonus": {"coefficient": 0}},
@@ -176,6 +189,17 @@ RECIPES: Final[dict[str, Recipe]] = {
         "paper_1_5b_ce_gppo",
         _PAPER,
         "0.058 over GRPO and 0.025 over DAPO",
+    ),
+    "paper_1_5b_beta_grid": Recipe(
+        "CE-GPPO, arXiv:2509.20712, its grid of betas, its 1.5B model",
+        "deepseek-r1-distill-qwen-1.5b",
+        "paper_1_5b_ce_gppo",
+        _PAPER,
+        "0.058 over GRPO and 0.025 over DAPO",
+        beta1=_choices("loss.beta1"),
+        beta2=_choices("loss.beta2"),
+        why_these_betas="all values that the paper compares (Fig. 3); it shows some of their pairs, one run each",
+        benchmarks=("aime24", "aime25", "hmmt25", "math500", "amc23"),
     ),
     "paper_7b": Recipe(
         "CE-GPPO, arXiv:2509.20712, its 7B model",

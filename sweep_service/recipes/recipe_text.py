@@ -8,7 +8,7 @@ from typing import Any, Final
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.recipes.design import COMPLETIONS, SEED_SD, TUNE_SEEDS, difference_shown
 from sweep_service.recipes.estimate import GB, UNCERTAINTY, host_bytes
-from sweep_service.recipes.fit import TUNED, Fit
+from sweep_service.recipes.fit import Fit
 from sweep_service.recipes.fitted_sweep import Departure, FittedSweep, Request, fitted_sweep
 from trainers.yaml_text import write_yaml
 
@@ -31,7 +31,7 @@ def _head(sweep: FittedSweep) -> str:
         f"{request.recipe.title}: on {request.shape.name}, fitted to {request.hours:g} hours of {request.machine} by",
         f"  {request.command}",
         "",
-        _question(way),
+        _question(request, way),
         "",
         _smallest_difference(request, way),
         "",
@@ -44,7 +44,7 @@ def _head(sweep: FittedSweep) -> str:
         f"(in the compose file SWEEPS_GPU_MEMORY={_host_gb(request, way)}g).",
         "",
         f"Needs {request.shape.name} and {request.problems.name} in the catalog (`sweeps models add`, `sweeps datasets "
-        "add`). Run `sweeps plan -f FILE` first.",
+        f"add`){_benchmarks(request)}. Run `sweeps plan -f FILE` first.",
         "",
         f"Departs from examples/{request.recipe.source}.yaml, where each value has its source; all else is as there:",
         *map(_departure, sweep.departures),
@@ -60,15 +60,23 @@ def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in wrapped]
 
 
-def _question(way: Fit) -> str:
+def _question(request: Request, way: Fit) -> str:
     design = way.design
     waves = "all at once" if way.waves == 1 else f"{way.parallel} at a time, in {way.waves} rounds"
+    pairs = [f"({beta1:g}, {beta2:g})" for beta1 in request.recipe.beta1 for beta2 in request.recipe.beta2]
+    betas = " or ".join(pairs) if len(pairs) == 2 else f"{len(pairs)} pairs"
     return (
-        "Asks which of the paper's betas is best here, (0.5, 1) or (0.75, 1), and whether it is better than PPO clip "
-        f"(GRPO) and DAPO: {TUNED} configs on {TUNE_SEEDS} tune seeds, then the best and the two baselines on "
+        f"Asks which of the paper's betas is best here, {betas}, and whether it is better than PPO clip "
+        f"(GRPO) and DAPO: {way.tuned} configs on {TUNE_SEEDS} tune seeds, then the best and the two baselines on "
         f"{design.confirm} fresh seeds; {way.trials} trials, {waves}. A trial is {design.rollouts} rollouts of "
         f"{design.prompts} prompts x {COMPLETIONS} responses of up to {design.response} tokens."
     )
+
+
+def _benchmarks(request: Request) -> str:
+    if not (names := request.recipe.benchmarks):
+        return ""
+    return f", and `sweeps benchmarks add {' '.join(names)}`, whose hours come on top (the plan counts completions)"
 
 
 def _host_gb(request: Request, way: Fit) -> int:

@@ -12,6 +12,7 @@ from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.facts.table_rows import config_row, in_order, trial_row
 from sweep_service.report.formatting import count
 from sweep_service.report.model import Comparison, ConfigRow, Report, SweepInfo, TrialRow
+from sweep_service.report.parts.arms import confirmed_arms, tuned_arms
 from sweep_service.report.parts.benchmark_table import benchmark_table
 from sweep_service.report.parts.best_config import card, pick
 from sweep_service.report.parts.budget_comparison import budget_comparisons
@@ -28,12 +29,13 @@ from sweep_service.report.parts.purchase import next_purchase
 from sweep_service.report.parts.sample_groups import sample_groups
 from sweep_service.report.parts.ties import tie_set
 from sweep_service.report.parts.tradeoff import tradeoff
-from sweep_service.report.parts.verdict import compare, confirmed_arms, judge
+from sweep_service.report.parts.verdict import compare, judge
 from sweep_service.sweep.budget import gpu_hours
 from sweep_service.sweep.labels import config_labels, varied_names
 from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.objective import choose, compared, selection_objectives, trial_objective
 from sweep_service.sweep.records import Role, Stage, Trial
+from trainers.config import TrainingConfig
 
 _PROBLEMS_COUNT: Final = (
     "Differences also count the problems: each pair's right samples by seed and problem (seed + problem + rest model) "
@@ -95,7 +97,7 @@ def _facts(inputs: ReportInputs) -> Facts:
         inputs.configs,
         rows,
         candidates,
-        relevant=relevant,
+        objective=sweep.spec.objective,
         halves=inputs.halves,
         looks=inputs.looks,
     )
@@ -104,7 +106,8 @@ def _facts(inputs: ReportInputs) -> Facts:
     basis = interval_basis(verdict.comparison, inputs)
     if best is not None and verdict.comparison is not None:
         basis += tuning_text(trials, rows, best.id)
-    after = None if inputs.interim else next_purchase(verdict, rows, arms, sweep, inputs.looks)
+    tuned = tuned_arms(rows, problem_rates(inputs, Stage.TUNE))
+    after = None if inputs.interim else next_purchase(verdict, rows, whole, tuned, sweep, inputs.looks)
     return Facts(
         inputs=inputs,
         trials=trials,
@@ -176,10 +179,11 @@ def _shown_metrics(inputs: ReportInputs) -> Mapping[str, Drawn]:
 
 def _objective_text(inputs: ReportInputs) -> str:
     """Describe the objective: `avg@32 on 20 validation problems, mean of the last 3 evaluations`."""
-    objective, base = inputs.sweep.spec.objective, inputs.sweep.spec.base.evaluation
+    objective, base = inputs.sweep.spec.objective, inputs.sweep.spec.trained_base
+    ours = base.evaluation if isinstance(base, TrainingConfig) else None  # a program chooses its own k
     names = {
-        "eval/avg_at_k": f"avg@{base.samples_per_problem}",
-        "eval/pass_at_k": f"pass@{base.pass_k}",
+        "eval/avg_at_k": f"avg@{ours.samples_per_problem if ours else 'k'}",
+        "eval/pass_at_k": f"pass@{ours.pass_k if ours else 'k'}",
         "eval/reward_mean": "mean reward",
     }
     name = names[objective.metric]

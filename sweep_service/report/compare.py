@@ -18,6 +18,7 @@ from sweep_service.schemas import (
     SweepsComparison,
 )
 from sweep_service.sweep.labels import telling_params
+from sweep_service.sweep.own_trainer import settings_of_base
 from sweep_service.sweep.records import Config, Sweep
 
 
@@ -141,7 +142,7 @@ def _notes(compared: Sequence[Results], shared: Sequence[SharedConfig]) -> list[
 
 def _settings(compared: Sequence[Results]) -> list[ComparedSetting]:
     """Return the settings of the base trainings in which the sweeps differ."""
-    trainings = [_flat(results.sweep.spec.base.model_dump(mode="json")) for results in compared]
+    trainings = [_flat(settings_of_base(results.sweep.spec.trained_base)) for results in compared]
     names = sorted({name for training in trainings for name in training})
     settings = [ComparedSetting(name=name, values=[training.get(name) for training in trainings]) for name in names]
     return [setting for setting in settings if any(value != setting.values[0] for value in setting.values)]

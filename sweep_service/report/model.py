@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
 
-REPORT_VERSION: Final = 9
+REPORT_VERSION: Final = 10
 """Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 
@@ -163,6 +163,9 @@ class Comparison(ReportPart):
     """Runs of the comparator."""
     with_collapsed: bool = False
     """Whether the difference counts collapsed runs, because too few pairs are left without them."""
+    failed_bounds: tuple[float, float] | None = None
+    """Smallest and largest difference over all seeds, had runs that failed by themselves scored anything from 0 to 1;
+    None if none did, or if the objective is not a share of right answers."""
     num_seeds: int
     difference: float
     low: float | None
@@ -218,7 +221,7 @@ class Purchase(ReportPart):
     """Sentence such as: 4 more confirm seeds find a difference of 0.02 with 80 % probability, and the command."""
     config_ids: list[str]
     more_seeds: int
-    """Number of further seeds for each config; 0 where none is needed."""
+    """Number of further seeds for each config; 0 where none is needed, or no number would do."""
     difference: float
     """True difference that would then be found."""
     power: float | None
@@ -660,7 +663,7 @@ class CurveSet(ReportPart):
 class Report(ReportPart):
     """Everything that the report says."""
 
-    report_version: Literal[9] = REPORT_VERSION
+    report_version: Literal[10] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """Whether the sweep was still running, so that every number may change."""

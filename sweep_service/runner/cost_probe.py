@@ -12,7 +12,7 @@ from sweep_service.processes.child_processes import terminate
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import MARK_EVERY_S
 from sweep_service.runner.machine_wait import MachineWait
-from sweep_service.runner.trainer_process import Job
+from sweep_service.runner.trainer_process import Job, needed_packages
 from sweep_service.runner.trial_actor import TrialActor
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
@@ -235,6 +235,7 @@ def probe_job(sweep: Sweep, settings: Settings, probe: CostProbe, training: Trai
         attempt=probe.number,
         directory=str(settings.storage / sweep.id / "probe" / str(probe.number)),
         config=training.model_dump(mode="json"),
+        needs=needed_packages(training),
         threads=max(1, int(resources.cpus)),
         gpus=resources.gpus,
         processes=resources.processes_for(training),

@@ -4,7 +4,6 @@ import threading
 from contextlib import suppress
 from typing import Final
 
-from sweep_service.processes.child_processes import terminate, this_host
 from sweep_service.runner.trainer_launch import STOP_GRACE_S
 from sweep_service.runner.trainer_process import Trainer
 
@@ -35,5 +34,5 @@ class Deadline:
             self.passed, wait_s = True, _LOOK_EVERY_S
             with suppress(OSError):  # out of file handles, for instance: that passes
                 if self._trainer.started_at is not None:
-                    terminate(this_host(), self._trainer.pid, self._trainer.started_at, STOP_GRACE_S)
+                    self._trainer.end_from_beside(STOP_GRACE_S)
                     return

@@ -42,7 +42,7 @@ def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> N
     if end is None:
         assert wishes.interruption is not None
         end = SweepEnd(wishes.interruption.state)
-    if not end.state.trials_may_change:
+    if not end.state.trials_may_change and sweep.spec.trainer is None:
         remove_unneeded(store.list_attempts(sweep.id))
     store.set_sweep_state(fence, *end)
     lease.stop()
@@ -53,6 +53,8 @@ def _run_trials(
 ) -> SweepEnd | None:
     """Probe the cost, then run all trials; return the sweep's end, or None if the user interrupts it."""
     spec = sweep.spec
+    if spec.trainer is not None and not settings.may_run(spec.trainer.command):
+        return SweepEnd(SweepState.FAILED, "SWEEPS_TRAINER_COMMANDS no longer allows the command of its trainer")
     slots = Slots(spec.resources, spec.evaluation_resources)
     raylet = connect(settings, sweep.id)
     store.say_what_delays(fence, None)  # the worker, or an earlier runner, may have

@@ -7,7 +7,6 @@ from typing import Final
 
 import psutil
 
-from sweep_service.processes.child_processes import terminate, this_host
 from sweep_service.processes.vigil import Vigil
 from sweep_service.runner.trainer_launch import STOP_GRACE_S
 from sweep_service.runner.trainer_process import EVENTS_FILE, Trainer
@@ -61,7 +60,7 @@ class HangWatch:
             with suppress(OSError, psutil.Error):  # out of file handles, for instance: that look counts for nothing
                 if self._vigil.hangs():
                     self.hung = True
-                    terminate(this_host(), self._trainer.pid, self._trainer.started_at, STOP_GRACE_S)
+                    self._trainer.end_from_beside(STOP_GRACE_S)
 
     def _shows_life(self) -> bool:
         size_before, busy_before_s = self._size, self._busy_s

@@ -13,31 +13,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from sweep_service.processes.child_processes import terminate
-from sweep_service.runner.leftovers import remove_models
 from sweep_service.runner.machine_wait import MachineWait
-from sweep_service.runner.recovery import end_unwatched
+from sweep_service.runner.plain_files import is_there
+from sweep_service.runner.recovery import end_unwatched, own_job
 from sweep_service.runner.running_attempt import RunningAttempt
-from sweep_service.runner.stages import next_records
-from sweep_service.runner.trainer_process import STOP_FILE, AttemptEnd, Job
+from sweep_service.runner.trainer_process import STOP_FILE, AttemptEnd, Job, needed_packages
 from sweep_service.runner.turns import Turns
+from sweep_service.runner.waiting_work import WaitingWork
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.budget import (
-    Kept,
-    gpu_hours,
-    kept_for_later,
     left_s,
-    not_begun_message,
-    room,
     stopped_message,
 )
-from sweep_service.sweep.endings import Ending, TrialState, with_log_command
-from sweep_service.sweep.evaluations import benchmarks_of, measuring_request, missing_evaluations, steps_to_keep
-from sweep_service.sweep.giving_up import reason_to_give_up
-from sweep_service.sweep.objective import objective_metrics
-from sweep_service.sweep.plan import stage_counts, tuning_had_room
-from sweep_service.sweep.records import Attempt, Config, Evaluation, Role, Stage, Sweep, Trial, Work
+from sweep_service.sweep.endings import Ending, with_log_command
+from sweep_service.sweep.evaluations import benchmarks_of, measuring_request, steps_to_keep
+from sweep_service.sweep.records import Attempt, Config, Evaluation, Sweep, Trial, Work
 from sweep_service.sweep.shares import Node, Part
 from sweep_service.sweep.spec import Resources
 from trainers.config import TrainingConfig
@@ -91,23 +83,22 @@ class Ledger:
         self._delay: str | None = None  # what the store says of it
         self.had_nothing = True
         """Whether nothing was handed out when it was last asked, so that no idle actor is to hold a slot for it."""
-        self.given_up: str | None = None
-        """Why no other trial begins because those so far have failed; None while there is hope."""
-        self._take(wishes.sweep)
-
-    def _look_for_hope(self) -> None:
-        self.given_up = reason_to_give_up(self._sweep, self._store.list_trials(self._sweep.id))
+        self._sweep = wishes.sweep
+        self._waiting = WaitingWork(store, fence, wishes.sweep)
 
     @property
     def generation(self) -> int:
         """The sweep's generation for which this hands out."""
         return self._sweep.generation
 
+    @property
+    def given_up(self) -> str | None:
+        """Why no other trial begins because those so far have failed; None while there is hope."""
+        return self._waiting.given_up
+
     def _take(self, sweep: Sweep) -> None:
         self._sweep, self._idle_room = sweep, None
-        self._look_for_hope()
-        limited = sweep.spec.budget.max_gpu_hours is not None
-        self._later = kept_for_later(sweep.spec, stage_counts(sweep.spec)) if limited else Kept()
+        self._waiting.take(sweep)
 
     def next_job(self, name: str) -> Job | Nothing:
         """Hand out the next trial or evaluation as `name`, if it is the sweep's turn.
@@ -161,12 +152,13 @@ class Ledger:
         )
         if room == self._idle_room or not (trains or measures):
             return Nothing.NOW
-        trial = self._next_trial() if alone and not self._sweep.has_trained else None
+        may_train, others_run = alone and not self._sweep.has_trained, bool(self._running)
+        trial = self._waiting.next_trial(others_run=others_run) if may_train else None
         if self.given_up is not None:
             return Nothing.NOW if self._running else Nothing.EVER
         work = trial if trains else None  # else it waits for evaluations to end, and no other goes before it
         if trial is None and measures:
-            work = self._next_evaluation()
+            work = self._waiting.next_evaluation(others_run=others_run)
         if work is None:
             self._idle_room = room if self._running else None
             return Nothing.NOW if self._running else Nothing.EVER
@@ -179,152 +171,16 @@ class Ledger:
         spec = self._sweep.spec
         return spec.evaluation_resources if isinstance(work, Evaluation) else spec.resources
 
-    def _next_trial(self) -> Trial | None:
-        """Return the first pending trial that may begin; make new ones if there is none and the sweep needs more.
-
-        When the budget lets no new trial begin, running ones may still give back hours that they do not need. Once the
-        last of them has ended, the waiting trials are cancelled and the trials that come next are made.
-        """
-        while True:
-            pending = self._store.list_trials(self._sweep.id, limit=1, states=[TrialState.PENDING])
-            if not pending:
-                if self._add_trials():
-                    continue
-                return None
-            (trial,) = pending
-            if self.given_up is not None:
-                return None
-            if self._may_go_on(trial):
-                return trial
-            if self._running and not trial.attempts:
-                return None
-            self._end_pending(trial)
-
-    def _add_trials(self) -> bool:
-        """Store the configs and trials that come next; return whether there are any."""
-        sweep, store = self._sweep, self._store
-        configs, trials = store.list_configs(sweep.id), store.list_trials(sweep.id)
-        evaluations = store.curves(sweep.id, objective_metrics(sweep.spec))
-        may_propose = self._has_room(Stage.TUNE, len(sweep.spec.seeds.tune))
-        if may_propose and any(trial.stage is Stage.CONFIRM for trial in trials):
-            may_propose = tuning_had_room(sweep.spec, trials, store.spent(sweep.id).probe_gpu_hours)
-        records = next_records(sweep, configs, trials, evaluations, may_propose=may_propose)
-        if records is not None:
-            store.add_configs(self._fence, *records)
-        return records is not None
-
-    def _may_go_on(self, trial: Trial) -> bool:
-        """Whether a pending trial may be handed out: once begun it needs time left, before that room in the budget."""
-        if trial.attempts:
-            return self._has_time(trial)
-        return self._has_room(trial.stage)
-
-    def _has_time(self, work: Work) -> bool:
-        seconds = left_s(self._sweep.spec, work.held_s)
-        return seconds is None or seconds > 0
-
-    def _has_room(self, stage: Stage | None, number: int = 1) -> bool:
-        """Whether the budget has room for so many new trials of a stage, or without one, for so many evaluations."""
-        spec = self._sweep.spec
-        if spec.budget.max_gpu_hours is None:
-            return True
-        free = room(spec, self._store.spent(self._sweep.id), self._reserved(stage), measures=stage is None)
-        return free is None or free >= number
-
-    def _reserved(self, stage: Stage | None) -> Kept:
-        """Return for what a trial of this stage, or an evaluation, must leave room.
-
-        Evaluations leave room for the confirm stage, and all trials for the evaluations.
-        """
-        if self._sweep.has_trained:
-            return Kept()
-        if stage is None:
-            return Kept(self._confirm_trials_left(stage), 0)
-        begun = sum(evaluation.attempts > 0 for evaluation in self._store.list_evaluations(self._sweep.id))
-        trials = self._confirm_trials_left(stage) if stage is Stage.TUNE else 0
-        return Kept(trials, max(0, self._later.evaluations - begun))
-
-    def _confirm_trials_left(self, stage: Stage | None) -> int:
-        """Return how many confirm trials may still begin, for a trial of this stage or an evaluation that would begin.
-
-        While a sweep that has been confirmed is tuned again, other configs may come to be the best, so that of its
-        confirm trials only those of the baselines are sure to count.
-        """
-        trials = self._store.list_trials(self._sweep.id)
-        begun = [trial for trial in trials if trial.stage is Stage.CONFIRM and trial.attempts > 0]
-        tuned = stage is not Stage.TUNE and all(t.state.is_over for t in trials if t.stage is Stage.TUNE)
-        if begun and not tuned:
-            configs = self._store.list_configs(self._sweep.id)
-            compared = {config.id for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles)}
-            begun = [trial for trial in begun if trial.config_id in compared]
-        return max(0, self._later.trials - len(begun))
-
-    def _end_pending(self, trial: Trial) -> None:
-        """End a trial that has used up its time; if it never began, end all that wait, for none fits the budget."""
-        spec = self._sweep.spec
-        if trial.attempts:
-            self._store.end_waiting(self._fence, Ending.TIMED_OUT, stopped_message(spec, trial), trial.id)
-            self._look_for_hope()
-        else:
-            hours = gpu_hours(spec, self._store.spent(self._sweep.id))
-            message = not_begun_message(spec, hours, self._reserved(trial.stage))
-            waiting = self._store.list_trials(self._sweep.id, states=[TrialState.PENDING])
-            self._store.end_waiting(self._fence, Ending.OVER_BUDGET, message, *(other.id for other in waiting))
-
-    def _next_evaluation(self) -> Evaluation | None:
-        """Return the first evaluation that waits and may begin; those that never can are ended."""
-        store, sweep = self._store, self._sweep
-        if not sweep.benchmarks:
-            return None
-        trials, evaluations = store.list_trials(sweep.id), store.list_evaluations(sweep.id)
-        kept, configs = store.kept_models(sweep.id), store.list_configs(sweep.id)
-        if new := missing_evaluations(sweep, configs, trials, evaluations, kept.keys()):
-            store.add_evaluations(self._fence, new)
-        for evaluation in [*evaluations, *new]:
-            if evaluation.state is not TrialState.PENDING:
-                continue
-            if evaluation.attempts and not self._has_time(evaluation):
-                self._end_evaluation(evaluation, Ending.TIMED_OUT, stopped_message(sweep.spec, evaluation))
-            elif evaluation.trial_id and self._model(evaluation) is None:
-                self._end_evaluation(evaluation, Ending.FAILED, "the weights of its trial are gone")
-            elif evaluation.attempts or self._has_room(None):
-                return evaluation
-            elif not self._running:
-                hours = gpu_hours(sweep.spec, store.spent(sweep.id))
-                message = not_begun_message(sweep.spec, hours, self._reserved(None), measures=True)
-                self._end_evaluation(evaluation, Ending.OVER_BUDGET, message)
-        return None
-
-    def _end_evaluation(self, evaluation: Evaluation, ending: Ending, message: str) -> None:
-        self._store.end_waiting(self._fence, ending, message, evaluation.id)
-        self._free_models(evaluation.trial_id)
-
-    def _model(self, evaluation: Evaluation) -> str | None:
-        """Return the folder of the model that a trial has trained; None if it is not there."""
-        assert evaluation.trial_id is not None
-        path = self._store.kept_models(self._sweep.id).get((evaluation.trial_id, evaluation.model_step))
-        if path is None and (checkpoint := self._store.newest_checkpoint(evaluation.trial_id)):
-            path = checkpoint.path if checkpoint.step == evaluation.model_step else None
-        return path if path is not None and Path(path).is_dir() else None
-
-    def _free_models(self, trial_id: str | None) -> None:
-        """Remove the models of a trial that were kept for evaluations alone, and whose evaluations are over."""
-        benchmarks = self._sweep.spec.benchmarks
-        if benchmarks is None or benchmarks.at == "end":  # then trials keep none
-            return
-        evaluations = self._store.list_evaluations(self._sweep.id)
-        over = {one.model_step for one in evaluations if one.trial_id == trial_id and one.state.is_over}
-        if trial_id is not None and over:
-            attempts = self._store.list_attempts(self._sweep.id)
-            remove_models((attempt for attempt in attempts if attempt.trial_id == trial_id), over)
-
     def _job(self, work: Work, attempt: Attempt) -> Job:
         if work.config_id not in self._configs:
             self._configs = {config.id: config for config in self._store.list_configs(self._sweep.id)}
-        spec, config = self._sweep.spec, self._configs[work.config_id].training | {"seed": work.seed}
+        spec, config = self._sweep.spec, self._configs[work.config_id].settings | {"seed": work.seed}
         measures = isinstance(work, Evaluation)
         resources = self._resources(work)
         checkpoint = None if measures else self._store.newest_checkpoint(work.id)
+        if checkpoint is not None and not is_there(checkpoint.path):
+            checkpoint = None
+        training = TrainingConfig.model_validate(config) if spec.trainer is None else None
         return Job(
             trial_id=work.id,
             attempt=attempt.number,
@@ -333,9 +189,11 @@ class Ledger:
             threads=work.threads,
             cpus=resources.cpus,
             gpus=resources.gpus,
-            processes=1 if measures else resources.processes_for(TrainingConfig.model_validate(config)),
-            resume_from=checkpoint.path if checkpoint and Path(checkpoint.path).is_dir() else None,
+            processes=1 if measures or training is None else resources.processes_for(training),
+            resume_from=checkpoint.path if checkpoint else None,
+            own=own_job(spec, checkpoint.step if checkpoint else 0),
             cache=str(self._settings.cache),
+            needs=() if training is None else needed_packages(training),
             limit_s=left_s(spec, work.held_s),
             hung_after_s=60 * spec.retries.hung_after_minutes,
             keep_models=steps_to_keep(spec, work) if isinstance(work, Trial) else (),
@@ -348,7 +206,7 @@ class Ledger:
             return measuring_request(benchmarks_of(self._sweep, None, 0), None, None)
         benchmarks = benchmarks_of(self._sweep, self._store.get_trial(evaluation.trial_id), evaluation.model_step)
         results = self._settings.storage / evaluation.sweep_id / evaluation.id / "results"
-        return measuring_request(benchmarks, self._model(evaluation), str(results))
+        return measuring_request(benchmarks, self._waiting.model(evaluation), str(results))
 
     def report(self, name: str, result: dict[str, Any]) -> None:
         """Store what a trial's actor sent; its events are taken out of the result."""
@@ -426,7 +284,7 @@ class Ledger:
         else:
             if running.reported_at is not None:  # it held them until now, or longer than anyone can tell
                 more_held_s += time.monotonic() - running.reported_at
-            ending, message = end_unwatched(self._store, self._fence, attempt)
+            ending, message = end_unwatched(self._store, self._fence, attempt, own_job(self._sweep.spec))
             if halt := self._wishes.halt(running.work.id):
                 ending, message = halt.ending, halt.message
             elif ending is Ending.LOST:
@@ -435,7 +293,7 @@ class Ledger:
         del self._running[name]
         self._wishes.yielding.pop(attempt.trial_id, None)
         self._idle_room = None
-        self._free_models(running.work.trial_id if isinstance(running.work, Evaluation) else running.work.id)
+        self._waiting.free_models(running.work.trial_id if isinstance(running.work, Evaluation) else running.work.id)
 
     def _timed_out(self, running: RunningAttempt) -> AttemptEnd:
         """Return what becomes of an attempt that has used the time it had when it began: by now it may have more."""
@@ -451,7 +309,7 @@ class Ledger:
         crashes = self._sweep.spec.retries.max_crashes
         message = with_log_command(message, ending, attempt.trial_id)
         if self._store.finish_attempt(self._fence, attempt, ending, message, crashes, more_held_s).is_over:
-            self._look_for_hope()
+            self._waiting.look_for_hope()
         if ending is Ending.MACHINE_FAULT:
             self._machine.begin()
             where = attempt.host or "its machine"

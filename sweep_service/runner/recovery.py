@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Final
 
 from sweep_service.processes.child_processes import terminate
-from sweep_service.runner.trainer_process import EVENTS_FILE, AttemptEnd, EventChunk, attempt_end
+from sweep_service.runner.own_record import OwnRecord
+from sweep_service.runner.own_trainer_process import noted_after_step, recorded_end
+from sweep_service.runner.trainer_process import EVENTS_FILE, AttemptEnd, EventChunk, OwnJob, attempt_end
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import with_log_command
 from sweep_service.sweep.records import Attempt, Sweep
+from sweep_service.sweep.spec import SweepSpec
 
 UNSEEN_S: Final = 15.0
 """Seconds for which a trainer may have held its resources unseen: after its runner's last note, and after its end."""
@@ -20,17 +23,34 @@ def recover(store: Store, fence: Fence, sweep: Sweep) -> None:
     """
     store.lose_probe(fence, UNSEEN_S)
     for attempt in store.list_attempts(sweep.id, running_only=True):
-        ending, message = end_unwatched(store, fence, attempt)
+        ending, message = end_unwatched(store, fence, attempt, own_job(sweep.spec))
         message = with_log_command(message, ending, attempt.trial_id)
         store.finish_attempt(fence, attempt, ending, message, sweep.spec.retries.max_crashes, UNSEEN_S)
 
 
-def end_unwatched(store: Store, fence: Fence, attempt: Attempt) -> AttemptEnd:
+def own_job(spec: SweepSpec, after_step: int = 0) -> OwnJob | None:
+    """Return what a sweep's attempts need of its own trainer; None where ours trains."""
+    if spec.trainer is None:
+        return None
+    command, steps = spec.trainer.command, spec.trainer.steps
+    return OwnJob(command=command, steps=steps, metric=spec.objective.metric, after_step=after_step)
+
+
+def end_unwatched(store: Store, fence: Fence, attempt: Attempt, own: OwnJob | None = None) -> AttemptEnd:
     """Kill an attempt's trainer if it lives, store the rest of its events, and return its end: LOST if they tell none.
 
     Nobody watches it any more: its runner or its actor has gone.
+
+    Args:
+        own: what the sweep's own trainer needs; from which step the attempt went on is read from its folder.
     """
     terminate(attempt.host, attempt.pid, attempt.pid_started_at)
+    if own is not None:
+        own = own.model_copy(update={"after_step": noted_after_step(Path(attempt.directory))})
+        record = OwnRecord(Path(attempt.directory), own, store.events_offset(attempt))
+        while (part := record.next_part()).end > part.start:
+            store.ingest(fence, attempt, part.start, part.end, part.events)
+        return recorded_end(record, Path(attempt.directory))
     ingest_rest(store, fence, attempt)
     return attempt_end(None, Path(attempt.directory))
 

@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,24 +13,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sweep_service.processes.child_processes import LIFELINE, start, stop
+from sweep_service.processes.child_processes import LIFELINE, start, start_kept, stop, this_host
 
 STOP_GRACE_S: Final = 3.0
 
 
-class Spawned:
-    """`python -m trainers` in an interpreter of its own: with a GPU, or several processes, always this.
+class _Child:
+    """A child of this process that is a trainer, or the keeper above one."""
 
-    Args:
-        processes: number of processes that train the policy together; the one started here starts and ends them.
-    """
-
-    def __init__(
-        self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], processes: int = 1
-    ) -> None:
-        command = [sys.executable, "-m", "trainers", *arguments]
-        command += ["--processes", str(processes), "--parent-fd", str(LIFELINE)]
-        self._process = start(command, environment, directory / "stderr.log", cwd=directory)
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
 
     @property
     def pid(self) -> int | None:
@@ -53,6 +46,43 @@ class Spawned:
     def stop(self) -> None:
         """End the trainer by SIGTERM, then its process group by SIGKILL."""
         stop(self._process, STOP_GRACE_S)
+
+
+class Spawned(_Child):
+    """`python -m trainers` in an interpreter of its own: with a GPU, or several processes, always this.
+
+    Args:
+        processes: number of processes that train the policy together; the one started here starts and ends them.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], processes: int = 1
+    ) -> None:
+        command = [sys.executable, "-m", "trainers", *arguments]
+        command += ["--processes", str(processes), "--parent-fd", str(LIFELINE)]
+        super().__init__(start(command, environment, directory / "stderr.log", cwd=directory))
+
+
+class Kept(_Child):
+    """A program of somebody else's that trains, below a keeper: it knows no lifelines.
+
+    Args:
+        command: the program and all its arguments; no shell reads them.
+    Raises: FileNotFoundError, if this machine has no such program.
+    """
+
+    def __init__(self, command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> None:
+        program = shutil.which(command[0], path=environment.get("PATH"))
+        if program is None:
+            raise FileNotFoundError(f"{command[0]} is no program on {this_host()}; install it there, or name its path")
+        self._asked = False
+        super().__init__(start_kept([program, *command[1:]], environment, directory / "stderr.log", cwd=directory))
+
+    def ask_to_save(self) -> None:
+        """Have the program save and end: one SIGTERM, however often it is asked."""
+        if not self._asked:
+            self._asked = True
+            super().ask_to_save()
 
 
 class Preloaded:
@@ -135,5 +165,5 @@ class Forked:
             self._owner.close()
 
 
-Running = Spawned | Forked
+Running = Spawned | Kept | Forked
 """A trainer's process, which ends when the process that started it ends."""

@@ -11,10 +11,13 @@ from typing import Any, Final, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict
 
 import trainers
-from sweep_service.processes.child_processes import started_at
+from sweep_service.processes.child_processes import started_at, terminate, this_host
+from sweep_service.runner.plain_files import read_plain
 from sweep_service.runner.trainer_launch import Running
 from sweep_service.settings import without_secrets
 from sweep_service.sweep.endings import Ending
+from trainers.config import TrainingConfig
+from trainers.config.package_settings import extensible_names
 from trainers.process.environment import ENVIRONMENT
 
 EVENTS_FILE: Final = "events.jsonl"
@@ -22,7 +25,8 @@ STOP_FILE: Final = "stop"
 """Empty file in an attempt's folder by which its runner asks, wherever the trainer is, that it save and end."""
 MAX_PART: Final = 1 << 20
 """Bytes of events that are passed on at a time, unless one line is longer."""
-_MESSAGE_LENGTH: Final = 2000
+MESSAGE_LENGTH: Final = 2000
+"""Most characters of what a trainer says of its end."""
 _THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -30,6 +34,22 @@ _THREAD_VARIABLES: Final = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+
+
+class OwnJob(BaseModel):
+    """What an attempt of a trainer of one's own needs beside its file."""
+
+    model_config = ConfigDict(frozen=True)
+
+    command: tuple[str, ...]
+    """The program and its first arguments."""
+    steps: int
+    """Number of the last step."""
+    metric: str
+    """The objective's metric, which every evaluation must give."""
+    after_step: int = 0
+    """Step of the checkpoint from which the attempt goes on."""
+
 
 Start = Callable[[Sequence[str], Path], Running]
 """Starts a trainer with command-line arguments in a folder, to whose `stderr.log` it writes."""
@@ -44,7 +64,7 @@ class Job(BaseModel):
     attempt: int
     directory: str
     config: dict[str, Any]
-    """A complete `TrainingConfig`, with its seed."""
+    """A complete `TrainingConfig`, or the settings of a trainer of one's own, with the seed."""
     threads: int
     """Number of CPU threads of all processes of the job together."""
     cpus: float = 1
@@ -56,12 +76,22 @@ class Job(BaseModel):
     """Seconds after which the trainer is stopped; None for no limit."""
     hung_after_s: float | None = None
     """Seconds without a sign of life after which the trainer is ended as hung; None for no limit."""
+    needs: tuple[str, ...] = ()
+    """Packages from which the configuration takes something, NAME==VERSION; where one is missing the trainer ends."""
     probe: bool = False
     """Whether the job only measures what such a trial costs."""
     keep_models: tuple[int, ...] = ()
     """Optimizer steps after which the model alone is kept, beside the last one."""
+    own: OwnJob | None = None
+    """The program that trains in place of ours."""
     measure: dict[str, Any] | None = None
     """A `MeasureRequest`, if the job trains nothing and measures a model on benchmarks."""
+
+
+def needed_packages(config: TrainingConfig) -> tuple[str, ...]:
+    """Return the packages that bring what a configuration names, as this machine has them."""
+    packages = {key: value for kind, name in extensible_names(config) for key, value in kind.packages(name).items()}
+    return tuple(f"{name}=={version}" for name, version in packages.items())
 
 
 @dataclass(frozen=True)
@@ -107,9 +137,13 @@ class Trainer:
         self._directory.mkdir(parents=True, exist_ok=True)
         config = self._directory / "config.yaml"
         config.write_text(json.dumps(job.config, indent=1))  # JSON is YAML
-        arguments = [str(config), "--output", job.directory, "--cache", job.cache, *self._purpose(job)]
         self._offset, self._started_at = 0, None
-        self._process = start(arguments, self._directory)
+        self._process = start(self._arguments(job, config), self._directory)
+
+    def _arguments(self, job: Job, config: Path) -> list[str]:
+        """Return the words after `python -m trainers`."""
+        needs = [word for package in job.needs for word in ("--needs", package)]
+        return [str(config), "--output", job.directory, "--cache", job.cache, *needs, *self._purpose(job)]
 
     def _purpose(self, job: Job) -> list[str]:
         """Return the words that say whether the job trains, from where, or what it measures."""
@@ -157,6 +191,10 @@ class Trainer:
     def stop(self) -> None:
         """End the trainer within a few seconds."""
         self._process.stop()
+
+    def end_from_beside(self, grace_s: float) -> None:
+        """End the trainer from another thread than its owner's: SIGTERM, and SIGKILL after `grace_s` seconds."""
+        terminate(this_host(), self.pid, self.started_at, grace_s)
 
 
 def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, str]:
@@ -221,22 +259,18 @@ def _recorded_ending(directory: Path) -> AttemptEnd:
 def _failure(directory: Path) -> str:
     last = _last_event(directory)
     message = str(last.get("message", "")) if last.get("type") == "failed" else ""
-    return (message or _tail(directory / "stderr.log") or "the trainer said nothing")[:_MESSAGE_LENGTH]
+    return (message or _tail(directory / "stderr.log") or "the trainer said nothing")[:MESSAGE_LENGTH]
 
 
 def _last_event(directory: Path) -> dict[str, Any]:
-    path = directory / EVENTS_FILE
-    if not path.exists():
-        return {}
-    lines = path.read_bytes().split(b"\n")[:-1]
+    lines = read_plain(directory / EVENTS_FILE).split(b"\n")[:-1]
     try:
-        return json.loads(lines[-1]) if lines else {}
+        last = json.loads(lines[-1]) if lines else {}
     except ValueError:  # the machine went down while it was written
         return {}
+    return last if isinstance(last, dict) else {}
 
 
 def _tail(path: Path) -> str:
-    if not path.exists():
-        return ""
-    lines = path.read_bytes()[-_MESSAGE_LENGTH:].decode(errors="replace").strip().split("\n")
+    lines = read_plain(path)[-MESSAGE_LENGTH:].decode(errors="replace").strip().split("\n")
     return "\n".join(line.rpartition("\r")[2] for line in lines)  # of a progress bar only its last state

@@ -13,7 +13,8 @@ from sweep_service.processes.child_processes import die_with_parent, started_at,
 from sweep_service.runner.deadline import Deadline
 from sweep_service.runner.hang_watch import HangWatch
 from sweep_service.runner.leftovers import remove_leftovers
-from sweep_service.runner.trainer_launch import Preloaded, Spawned
+from sweep_service.runner.own_trainer_process import OwnTrainerProcess
+from sweep_service.runner.trainer_launch import Kept, Preloaded, Spawned
 from sweep_service.runner.trainer_process import AttemptEnd, Job, Start, Trainer, trainer_environment
 from sweep_service.sweep.endings import MEANINGS, Ending
 from trainers.process.machine_faults import machine_fault
@@ -51,7 +52,8 @@ class TrialActor(tune.Trainable):
         try:
             Path(job.directory).mkdir(parents=True, exist_ok=True)
             _tidy(job)
-            self._trainer = Trainer(job, self._starter(job))
+            starter = self._starter(job)
+            self._trainer = OwnTrainerProcess(job, job.own, starter) if job.own else Trainer(job, starter)
             if job.limit_s is not None:
                 self._deadline = Deadline(self._trainer, job.limit_s)
             if job.hung_after_s is not None:
@@ -61,8 +63,10 @@ class TrialActor(tune.Trainable):
             self._problem = AttemptEnd(Ending.MACHINE_FAULT if machine_fault(error) else Ending.FAILED, message)
 
     def _starter(self, job: Job) -> Start:
-        """Fork from a preloaded process on CPUs; with a GPU or several processes always fresh ones."""
+        """Fork from a preloaded process on CPUs; with a GPU or several processes, or another program, a fresh one."""
         environment = trainer_environment(job, os.environ)
+        if job.own:
+            return lambda command, directory: Kept(command, directory, environment)
         if job.gpus or job.processes > 1:
             return lambda arguments, directory: Spawned(arguments, directory, environment, job.processes)
         preloaded = self._preloaded
@@ -125,6 +129,8 @@ class TrialActor(tune.Trainable):
 
 
 def _tidy(job: Job, *, ended: bool = False) -> None:
+    if job.own:  # what its folders hold, and which of them it needs, only the program knows
+        return
     remove_leftovers(Path(job.directory), Path(job.resume_from) if job.resume_from else None, ended=ended)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sweep_service.errors import NotReady
 from sweep_service.intake.preview import with_prompts
-from sweep_service.intake.whole_check import check_spec
+from sweep_service.intake.whole_check import check_spec, missing_rewards
 from sweep_service.schemas import ProbeView, SweepSummary
 from sweep_service.service.logs import Logs
 from sweep_service.service.results import Results, best_yaml
@@ -39,11 +39,16 @@ class SweepService(Steering, Logs, Results):
 
         Raises: InvalidSpec.
         """
-        spec = check_spec(raw, self.settings.cache)
-        earlier = self.store.seconds_per_step(spec.base.model_dump(mode="json", exclude={"seed"}), spec.resources)
+        spec = check_spec(raw, self.settings.cache, self.settings.trainer_commands)
+        training = spec.trained_base.model_dump(mode="json", exclude={"seed"})
+        earlier = self.store.seconds_per_step(training, spec.resources)
+        if spec.trainer is not None:
+            return make_plan(spec, earlier)
         probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
         problems = {entry.name: entry.problems for entry in all_entries(self.settings.cache, BenchmarkEntry)}
         plan = make_plan(spec, earlier, measured(probe), problems)
+        if missing := missing_rewards(spec):
+            return plan.model_copy(update={"warnings": [*plan.warnings, *missing]})
         return with_prompts(plan, spec, self.settings.cache)
 
     def submit(self, raw: object, idempotency_key: str | None = None) -> tuple[Sweep, bool]:
@@ -52,7 +57,7 @@ class SweepService(Steering, Logs, Results):
         Returns: the sweep, and whether it is an earlier one that the same key named.
         Raises: InvalidSpec; IdempotencyKeyReused.
         """
-        spec = check_spec(raw, self.settings.cache)
+        spec = check_spec(raw, self.settings.cache, self.settings.trainer_commands)
         sweep = Sweep(
             id=(sweep_id := new_id("swp")),
             name=spec.name,

@@ -27,8 +27,9 @@ from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore, p
 from sweep_service.sweep.labels import behind_text, equals_text, params_texts
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import config_objectives, leader, objective_metrics, trial_objectives
+from sweep_service.sweep.own_trainer import own_file
 from sweep_service.sweep.records import Checkpoint, Curve, Stage, Sweep, Trial, TrialState
-from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
+from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, find_metric
 from trainers.yaml_text import write_yaml
 
 
@@ -106,11 +107,8 @@ class Results(ServicePart):
 
         Raises: NotFound.
         """
-        known = STEP_METRICS | EVALUATION_METRICS
-        return [
-            MetricKey(key=key, **known[key]._asdict()) if key in known else MetricKey(key=key)
-            for key in sorted(self.store.metric_keys(sweep_id))
-        ]
+        known = [(key, find_metric(key)) for key in sorted(self.store.metric_keys(sweep_id))]
+        return [MetricKey(key=key, **(told._asdict() if told else {})) for key, told in known]
 
     def unknown_metrics(self, sweep_id: str, keys: Sequence[str]) -> dict[str, list[str]]:
         """Return which of these names are of no metric, each with the metrics that it may mean, the closest first."""
@@ -208,8 +206,15 @@ class Results(ServicePart):
             configs=best.configs,
             baseline_objective=best.baseline,
             **dict(self.judged(sweep_id)),
-            training=best.config.training,
+            training=best.config.settings
+            | ({"seed": self._first_seed(sweep, best.stage)} if best.config.is_own else {}),
+            of_program=best.config.is_own,
         )
+
+    @staticmethod
+    def _first_seed(sweep: Sweep, stage: Stage) -> int:
+        seeds = sweep.spec.seeds
+        return seeds.confirm.seeds[0] if stage is Stage.CONFIRM and seeds.confirm else seeds.tune[0]
 
     def judged(self, sweep_id: str) -> Judged:
         """Return what a sweep's report says, while it runs the newest interim one; without a report, why there is none.
@@ -233,7 +238,12 @@ class Results(ServicePart):
 
 
 def best_yaml(best: Best) -> str:
-    """Return the best config as a file that `python -m trainers` takes; comments say how sure it is."""
+    """Return the best config as a file that `python -m trainers` takes; comments say how sure it is.
+
+    For a trainer of one's own it is the JSON that such programs read, without comments.
+    """
+    if best.of_program:
+        return own_file(best.training)
     lines = [
         f"{best.config_id}: {best.label}",
         f"{best.metric} {best.objective:.4f}, mean over {best.stage} seeds",

@@ -10,6 +10,7 @@ from sqlalchemy import Text, and_, cast, func, or_, select
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import Rows, is_training, one_sweep
+from sweep_service.sweep.own_trainer import is_own
 from sweep_service.sweep.records import Curve, Record, Sample, Stage
 from sweep_service.sweep.series import EVALUATION, Columns, TrialSeries
 from sweep_service.sweep.spec import Resources
@@ -178,10 +179,11 @@ class CurveRows(Rows):
         """Return the median seconds per update of earlier successful trials of the same shape, None if there are none.
 
         Args:
-            training: a training configuration; its loss and optimizer do not matter for its speed.
+            training: what is trained, as JSON; its loss and optimizer do not matter for its speed.
             resources: resources of one trial.
         """
-        shape = {key: training[key] for key in ("task", "model", "rollout", "compute", "evaluation", "device_batch")}
+        ours = ("task", "model", "rollout", "compute", "evaluation", "device_batch")
+        shape = {key: training[key] for key in (("command",) if is_own(training) else ours)}
         c = t.trials.c
         joined = t.trials.join(t.configs, (c.config_id == t.configs.c.id) & (c.sweep_id == t.configs.c.sweep_id))
         joined = joined.join(t.sweeps, c.sweep_id == t.sweeps.c.id)

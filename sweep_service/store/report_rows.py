@@ -182,12 +182,15 @@ class ReportRows(Rows):
     def answered(self, before: str) -> list[tuple[str, dict[str, Any]]]:
         """Return the id and the base of each sweep with a final report that was submitted earlier, oldest first.
 
+        Sweeps that a trainer of one's own trained are left out.
+
         Args:
             before: id of a sweep.
         """
         s, r = t.sweeps.c, t.reports.c
         reported = exists().where(r.sweep_id == s.id, r.format == "verdict", is_final_report())
         query = select(s.id, s.spec["training"]).where(s.id < before, reported).order_by(s.id)
+        query = query.where(s.spec["trainer"].as_string().is_(None))
         with self._read() as connection:
             return [(id_, base) for id_, base in connection.execute(query)]
 

@@ -127,7 +127,7 @@ def _design(connection: Connection, digest: str) -> _Design:
         spec = SweepSpec.model_validate(connection.execute(stored).scalar_one())
         parts = Part.of(spec.resources), Part.of(spec.evaluation_resources)
         try:
-            training = sum(stage_counts(spec)), spec.base.steps
+            training = sum(stage_counts(spec)), spec.trained_base.steps
         except (
             ValidationError
         ):  # stored by another version; its runner says so, and no other sweep is kept from its turn

@@ -121,6 +121,7 @@ class SweepRows(Rows):
         s = t.sweeps.c
         benchmark = s.spec["training", "task", "validation", "benchmark"].as_string()
         query = select(t.sweeps).where(s.id < before, s.started_at.is_not(None), benchmark.in_(benchmarks))
+        query = query.where(s.spec["trainer"].as_string().is_(None))  # other settings may have these names
         return self._records(Sweep, query.order_by(s.id))
 
     def request_cancel(self, sweep_id: str, by: str | None = None) -> Sweep:

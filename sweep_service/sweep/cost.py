@@ -68,7 +68,10 @@ class Measured(NamedTuple):
 
 
 def costliest(spec: SweepSpec) -> TrainingConfig:
-    """Return the point of the space that needs most memory and time: the longest texts, then the largest batches."""
+    """Return the point of the space that needs most memory and time.
+
+    That is the one with the longest texts, then the largest batches, then all weights trained and a reference model.
+    """
     base = [spec.base] if spec.baselines.ppo_clip or spec.baselines.dapo else []
     return max([*base, *(spec.bind(point) for point in spec.space.corners())], key=_expense)
 
@@ -76,7 +79,8 @@ def costliest(spec: SweepSpec) -> TrainingConfig:
 def _expense(training: TrainingConfig) -> tuple[float, ...]:
     rollout, length = training.rollout, training.longest_completion
     sampled = rollout.sampling_batch or rollout.completions_per_rollout
-    return length, training.device_batch, sampled, training.model.lora is None, length * _tokens_per_update(training)
+    models = (training.model.lora is None, training.terms.kl.coefficient > 0)
+    return length, training.device_batch, sampled, *models, length * _tokens_per_update(training)
 
 
 def _tokens_per_update(training: TrainingConfig) -> float:
@@ -96,6 +100,8 @@ def probe_shape(training: TrainingConfig, resources: Resources) -> str:
         name: value for name, value in content["rollout"].items() if name not in ("temperature", "top_p", "overlong")
     }
     content["evaluation"] = [training.evaluation.max_completion_tokens, training.evaluation.sampling_batch]
+    if training.terms.kl.coefficient > 0:  # rollouts are scored by the reference, too, which may be a second model
+        content["reference"] = True
     content["resources"] = [float(resources.cpus), float(resources.gpus), resources.processes_for(training)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

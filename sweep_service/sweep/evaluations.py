@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from sweep_service.sweep.own_trainer import is_own
 from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Stage, Sweep, Trial, TrialState, new_id
 from sweep_service.sweep.spec import BenchmarkSettings, SweepSpec
 
@@ -131,7 +132,12 @@ def _initial_models(configs: Sequence[Config]) -> list[Config]:
 
 
 def initial_model(training: Mapping[str, Any]) -> str:
-    """Return all that a config's initial model follows from: adapters change nothing before the first update."""
+    """Return all that a config's initial model follows from: adapters change nothing before the first update.
+
+    What a trainer of one's own starts from may follow from each of its settings.
+    """
+    if is_own(training):
+        return json.dumps(training, sort_keys=True)
     model = {name: value for name, value in training["model"].items() if name != "lora"}
     return json.dumps([model] if model["name"] == "pretrained" else [model, training["task"]], sort_keys=True)
 

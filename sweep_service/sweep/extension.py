@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, TypeVar, cast
 
 from pydantic import BeforeValidator, Field
 
-from search_spaces.distributions import Distribution, Scalar
+from search_spaces.distributions import Categorical, Distribution, Scalar
 from search_spaces.space import SearchSpace
 from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.endings import Ending
@@ -102,7 +102,7 @@ def extended(spec: SweepSpec, extension: Extension) -> dict[str, Any]:
     """Return the document of a spec with an extension that takes nothing from it; seeds of before stay first."""
     document = spec.model_dump(mode="json")
     _merge(document, {name: part for name, part in extension.document.items() if name != "space"})
-    for name, wanted in _space_of(extension).items():
+    for name, wanted in _space_of(extension, spec).items():
         if not _are_the_same(spec.space.root[name], wanted):
             document["space"][name] = wanted.model_dump(mode="json")
     seeds, before = document["seeds"], spec.seeds
@@ -145,7 +145,7 @@ def _lost_configs(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
 def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
     """Yield why parameters cannot have the values that an extension wants, each with its place."""
     strategy = spec.search.strategy
-    for name, wanted in _space_of(extension).items():
+    for name, wanted in _space_of(extension, spec).items():
         before, place = spec.space.root.get(name), pointer(("space", name))
         if before is None:
             names = ", ".join(spec.space.names)
@@ -162,10 +162,28 @@ def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
         elif missing := [value for value in _values(before) if not wanted.contains(value)]:
             lacking, listed = (shortened(json.dumps(some), 200) for some in (missing, _shown(wanted)))
             yield SpecError(place, f"{listed} lacks {lacking} of before; give these, too")
+        elif changed := _changed_values(before, wanted):
+            yield SpecError(
+                place, f"{', '.join(changed)} stood for another value before; give the new value a new name"
+            )
 
 
-def _space_of(extension: Extension) -> Mapping[str, Distribution]:
-    return extension.space.root if extension.space else {}
+def _space_of(extension: Extension, spec: SweepSpec) -> Mapping[str, Distribution]:
+    """Return the wanted values; names of whole values that the sweep knows need not be explained again."""
+    wanted = dict(extension.space.root if extension.space else {})
+    for name, distribution in wanted.items():
+        before = spec.space.root.get(name)
+        if isinstance(before, Categorical) and isinstance(distribution, Categorical) and before.values:
+            known = {choice: value for choice, value in before.values.items() if choice in distribution.choices}
+            wanted[name] = distribution.model_copy(update={"values": known | distribution.values})
+    return wanted
+
+
+def _changed_values(before: Distribution, wanted: Distribution) -> list[str]:
+    """Return the names that would stand for another value than before."""
+    if not isinstance(before, Categorical) or not isinstance(wanted, Categorical):
+        return []
+    return [str(choice) for choice in before.choices if wanted.whole(choice) != before.whole(choice)]
 
 
 def _are_the_same(before: Distribution, wanted: Distribution) -> bool:

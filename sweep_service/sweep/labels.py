@@ -19,6 +19,9 @@ _SHORT: Final = {
     "loss.epsilon_high": "ε_high",
     "optimizer.learning_rate": "lr",
 }
+_BETAS: Final = ("loss.beta1", "loss.beta2")
+_OF_A_GROUP: Final = ("alpha", "base", "coefficient", "delta", "factor", "level", "rank", "share", "target", "weight")
+"""Last parts of names that say nothing without the group before them."""
 ROLE_NAMES: Final = {Role.BASELINE: "baseline", Role.DAPO: "DAPO", Role.MATCHED: "matched"}
 """Names of the comparators; a point of the space has no such name."""
 
@@ -33,9 +36,19 @@ def short_name(name: str) -> str:
 
 
 def _last_part(name: str) -> str:
-    """Shorten a dotted name to what tells it from others: `loss.beta1` to `beta1`, but `loss.name` to `loss`."""
+    """Shorten a dotted name to what says what it is: `loss.beta1` to `beta1`, but `loss.name` to `loss`, and
+    `terms.kl.coefficient` to `kl.coefficient`; a sweep is about the loss, whose settings need no group.
+    """
     *path, last = name.split(".")
-    return path[-1] if path and last in ("name", "mode") else last
+    if path and last in ("name", "mode"):
+        return path[-1]
+    return f"{path[-1]}.{last}" if path not in ([], ["loss"]) and last in _OF_A_GROUP else last
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Shorten dotted names; those that would be the same are written in full."""
+    short = Counter(map(short_name, names))
+    return {name: last if short[last := short_name(name)] == 1 else name for name in names}
 
 
 def params_text(params: Mapping[str, Any]) -> str:
@@ -50,7 +63,13 @@ def plain_value(value: Any) -> str:
     """Write a value as the command line does: six digits of a number, JSON for what has parts."""
     if isinstance(value, float):
         return f"{value:g}"
-    return json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping | list) else str(value)
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping | list) else _bare(value)
+
+
+def _bare(value: Any) -> str:
+    """Write a text so that it shows where it begins and ends, null and truth values as YAML has them."""
+    text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+    return text if text and text == " ".join(text.split()) else json.dumps(text, ensure_ascii=False)
 
 
 def params_texts(configs: Sequence[Config]) -> dict[str, str]:
@@ -70,7 +89,7 @@ def _told_apart(texts: Mapping[str, str], configs: Sequence[Config]) -> dict[str
         alike.setdefault(texts[config.id], []).append(config)
     apart = dict(texts)
     for text, group in alike.items():
-        names = differing_names([config.training for config in group]) if len(group) > 1 else []
+        names = differing_names([config.settings for config in group]) if len(group) > 1 else []
         for config in group if len(group) > 1 else ():
             values = ", ".join(f"{_last_part(name)}={_setting(config, name)!r}" for name in names)
             apart[config.id] = f"{text} ({values or f'config {config.number}'})".lstrip()
@@ -85,8 +104,8 @@ def telling_params(configs: Sequence[Config]) -> dict[str, dict[str, Any]]:
     """
     losses = Counter(_loss(config) for config in configs)
     usual = max(losses, key=lambda loss: losses[loss], default=None)
-    among_usual = differing_names([config.training for config in configs if _loss(config) == usual])
-    among_all = differing_names([config.training for config in configs])
+    among_usual = differing_names([config.settings for config in configs if _loss(config) == usual])
+    among_all = differing_names([config.settings for config in configs])
     return {
         config.id: _with_settings(config, among_usual if _loss(config) == usual else among_all) for config in configs
     }
@@ -97,10 +116,16 @@ def _loss(config: Config) -> str | None:
 
 
 def differing_names(trainings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the dotted names of the settings that differ between those of the trainings that have them."""
+    """Return the dotted names of the settings that differ between trainings, or between the groups of them.
+
+    Variants of a group, such as losses, have settings of their own: these are compared where they are. In one variant a
+    setting that is left out has a default, such as a reward's own.
+    """
     names: list[str] = []
+    one_variant = all(_variant(training) == _variant(trainings[0]) for training in trainings)
     for key in dict.fromkeys(key for training in trainings for key in training):
-        values = [training[key] for training in trainings if key in training]
+        having = trainings if one_variant else [training for training in trainings if key in training]
+        values: list[Any] = [training.get(key) for training in having]
         if all(isinstance(value, Mapping) for value in values):
             names += [f"{key}.{name}" for name in differing_names(values)]
         elif any(value != values[0] for value in values):
@@ -108,21 +133,30 @@ def differing_names(trainings: Sequence[Mapping[str, Any]]) -> list[str]:
     return names
 
 
+def _variant(group: Mapping[str, Any]) -> tuple[Any, Any]:
+    return group.get("name"), group.get("mode")
+
+
 def _with_settings(config: Config, names: Sequence[str]) -> dict[str, Any]:
     """Return a config's parameters, and what it has of the named settings that these do not tell; a loss first."""
     told = {name: value for name, value in config.params.items() if value is not None}
     both_bounds = ("loss.epsilon_low", "loss.epsilon_high") if "loss.epsilon" in told else ()
     for name in names:
-        if any(param.startswith(f"{name}.") for param in config.params):
+        if any(param.startswith(f"{name}.") for param in config.params) or _is_inside(name, told):
             continue
         if (value := _setting(config, name)) is not None and name not in both_bounds:
             told.setdefault(name, value)
     return dict(sorted(told.items(), key=lambda item: item[0] != "loss.name"))
 
 
+def _is_inside(name: str, told: Mapping[str, Any]) -> bool:
+    """Tell whether a setting belongs to a whole value that is told by its name."""
+    return any(name.startswith(f"{param}.") for param in told)
+
+
 def _setting(config: Config, name: str) -> Any:
     """Return a config's setting of a dotted name; None where it has none."""
-    value: Any = config.training
+    value: Any = config.settings
     for key in name.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
@@ -131,8 +165,9 @@ def _setting(config: Config, name: str) -> Any:
 def parameters(config: Config) -> dict[str, Any]:
     """Return a config's parameters by dotted name, with its betas even if the space leaves them alone."""
     loss = config.training.get("loss", {})
-    betas = {f"loss.{name}": loss[name] for name in ("beta1", "beta2") if name in loss}
-    return betas | {name: value for name, value in config.params.items() if value is not None}
+    told = {name: value for name, value in config.params.items() if value is not None or Role.SPACE in config.roles}
+    betas = {name: loss[last] for name in _BETAS if (last := name.rpartition(".")[2]) in loss}
+    return {name: value for name, value in betas.items() if not _is_inside(name, told)} | told
 
 
 def varied_names(configs: Sequence[Config]) -> list[str]:
@@ -147,17 +182,21 @@ def varied_names(configs: Sequence[Config]) -> list[str]:
 
 def names_to_show(varied: Sequence[str]) -> list[str]:
     """Return the parameters that name a config while others are still to come: both betas and what the space varies."""
-    return list(dict.fromkeys(("loss.beta1", "loss.beta2", *varied)))
+    return list(dict.fromkeys((*_BETAS, *varied)))
 
 
 def config_label(config: Config, varied: Sequence[str]) -> str:
     """Name a config by its values, such as `β1=0.5 β2=1`; a comparator by its role, too: `baseline β1=0 β2=0`."""
     params = parameters(config)
-    values = [f"{short_name(name)}={value_text(params[name])}" for name in varied if name in params]
+    names = short_names(varied)
+    values = [f"{names[name]}={value_text(params[name])}" for name in varied if name in params]
     if Role.DAPO in config.roles and Role.SPACE not in config.roles:
         return "DAPO"  # clip-higher; the space's betas do not apply to it
     role = next(role for role in _LEADING if role in config.roles)
     lead = [ROLE_NAMES[role]] if role in ROLE_NAMES else []
+    if lead and not values and not config.is_own:  # nothing that varies says what it is
+        betas = [f"{short_name(name)}={value_text(params[name])}" for name in _BETAS if name in params]
+        values = betas or [f"loss={config.training['loss']['name']}"]
     return " ".join([*lead, *values]) or f"config {config.number}"
 
 
@@ -168,7 +207,7 @@ def value_text(value: Any) -> str:
         mantissa, _, exponent = text.partition("e")
         mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
         return f"{mantissa}e{int(exponent)}" if exponent else mantissa
-    return str(value)
+    return _bare(value)
 
 
 def equals_text(equal: int, configs: int) -> str:
@@ -178,7 +217,7 @@ def equals_text(equal: int, configs: int) -> str:
         equal: number of configs that have it, the best one included.
         configs: number of configs that have an objective at all.
     """
-    if equal == 1:
+    if equal < 2:
         return ""
     if equal == configs:
         whole = "both" if configs == 2 else f"all {configs}"

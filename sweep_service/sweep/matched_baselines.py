@@ -6,8 +6,9 @@ from typing import Final
 
 from search_spaces.space import SearchSpace
 from sweep_service.sweep.baselines import clipped
+from sweep_service.sweep.own_trainer import Trained
 from sweep_service.sweep.records import Config
-from sweep_service.sweep.spec import SweepSpec, setting
+from sweep_service.sweep.spec import SweepSpec
 from trainers.config import TrainingConfig
 
 _BETAS: Final = frozenset({"loss.beta1", "loss.beta2"})
@@ -25,7 +26,7 @@ def rough_count(spec: SweepSpec, chosen: int) -> int:
     return min(1, chosen) if set(spec.space.varied) <= _BETAS else chosen
 
 
-def matched_count(spec: SweepSpec, comparators: Sequence[TrainingConfig], chosen: int) -> int:
+def matched_count(spec: SweepSpec, comparators: Sequence[Trained], chosen: int) -> int:
     """Return how many matched baselines a sweep trains at most beside the configs that it confirms anyway.
 
     They differ in what points of the space differ in, but for what PPO clip drops of their losses: where only betas
@@ -44,8 +45,10 @@ def matched_count(spec: SweepSpec, comparators: Sequence[TrainingConfig], chosen
     others = {name: values for name, values in spec.space.root.items() if not _is_loss(name)}
     sizes = [values.size for values in others.values()]
     settings = math.inf if None in sizes else math.prod(size for size in sizes if size is not None)
-    base_is_there = all(values.contains(setting(spec.base, name)) for name, values in others.items())
-    present = losses & set(map(_loss, comparators)) if base_is_there else set[str]()
+    base = spec.point_of(spec.base)
+    base_is_there = all(values.contains(base[name]) for name, values in others.items())
+    ours = [training for training in comparators if isinstance(training, TrainingConfig)]
+    present = losses & set(map(_loss, ours)) if base_is_there else set[str]()
     return int(min(chosen, len(losses) * settings - len(present)))
 
 
@@ -63,7 +66,7 @@ def _matched_losses(spec: SweepSpec) -> set[str] | None:
 
 
 def _is_loss(name: str) -> bool:
-    return name.startswith("loss.")
+    return f"{name}.".startswith("loss.")
 
 
 def _loss(training: TrainingConfig) -> str:

@@ -23,10 +23,11 @@ from sweep_service.sweep.budget import (
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
 from sweep_service.sweep.labels import params_texts, telling_params
 from sweep_service.sweep.matched_baselines import matched_count, matched_training, rough_count
+from sweep_service.sweep.own_trainer import Trained
 from sweep_service.sweep.problem_reach import problems_warning
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
-from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, content_id, setting
-from trainers.config import TrainingConfig, TransformersEngine
+from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, content_id
+from trainers.config import TransformersEngine
 from trainers.tasks.data_record import DataRecord, Prompt
 
 
@@ -98,23 +99,25 @@ def new_points(spec: SweepSpec, sweep_id: str, configs: Sequence[Config]) -> lis
 def _add_points(configs: dict[str, Config], spec: SweepSpec, sweep_id: str, points: int | None = None) -> None:
     """Add all points of a grid, or only the first so many."""
     for point in islice(spec.space.grid(), points):
-        add_config(configs, spec, sweep_id, Role.SPACE, spec.bind(point))
+        add_config(configs, spec, sweep_id, Role.SPACE, spec.trained(point))
 
 
-def _baselines_in_grid(spec: SweepSpec) -> dict[str, TrainingConfig]:
+def _baselines_in_grid(spec: SweepSpec) -> dict[str, Trained]:
     """Return the baselines that are points of the grid, too, by config id."""
     different = {config_id(training): training for _, training in baselines(spec)}
-    points = {id_: {name: setting(different[id_], name) for name in spec.space.names} for id_ in different}
+    points = {id_: spec.point_of(training) for id_, training in different.items()}
     return {
         id_: different[id_]
         for id_, point in points.items()
-        if spec.space.contains(point) and config_id(spec.bind(point)) == id_
+        if spec.space.contains(point) and config_id(spec.trained(point)) == id_
     }
 
 
-def baselines(spec: SweepSpec) -> list[tuple[Role, TrainingConfig]]:
+def baselines(spec: SweepSpec) -> list[tuple[Role, Trained]]:
     """Return the role and the training of each baseline that a sweep has from the start."""
-    comparators: list[tuple[Role, TrainingConfig]] = []
+    comparators: list[tuple[Role, Trained]] = []
+    if spec.trainer is not None and spec.trainer.baseline is not None:
+        comparators.append((Role.BASELINE, spec.trained(spec.trainer.baseline)))
     if spec.baselines.ppo_clip:
         comparators.append((Role.BASELINE, clipped(spec.base)))
     if spec.baselines.dapo:
@@ -122,9 +125,7 @@ def baselines(spec: SweepSpec) -> list[tuple[Role, TrainingConfig]]:
     return comparators
 
 
-def add_config(
-    configs: dict[str, Config], spec: SweepSpec, sweep_id: str, role: Role, training: TrainingConfig
-) -> Config:
+def add_config(configs: dict[str, Config], spec: SweepSpec, sweep_id: str, role: Role, training: Trained) -> Config:
     """Add a config to `configs` (by id, in order), or the role to the config that is already there."""
     content = training.model_dump(mode="json", exclude={"seed"})
     id_ = content_id(content)
@@ -138,7 +139,7 @@ def add_config(
             sweep_id=sweep_id,
             number=len(configs),
             roles=(role,),
-            params={name: setting(training, name) for name in spec.space.names},
+            params=spec.point_of(training),
             training=content,
         )
     configs[id_] = config
@@ -245,7 +246,7 @@ Each is a training of minutes or hours, and a row that requests, pages and the r
 def too_many_trials(spec: SweepSpec) -> list[SpecError]:
     """Refuse a sweep with more trials than anybody can wait for, before one of them is made."""
     configs, seeds, confirm = most_points(spec), spec.seeds.tune, spec.seeds.confirm
-    compared = spec.baselines.ppo_clip + spec.baselines.dapo
+    compared = spec.comparators
     tune = (configs + compared) * len(seeds)
     chosen = min(confirm.top_k, configs) if confirm else 0
     arms = chosen + compared + rough_count(spec, chosen)
@@ -308,7 +309,7 @@ def make_plan(
         first_labels=[labels[config.id] for config in shown],
         first_roles=[list(config.roles) for config in shown],
         trials={"tune": tune, "confirm": confirm},
-        steps_per_trial=spec.base.steps,
+        steps_per_trial=spec.trained_base.steps,
         hours=estimate.hours,
         hours_unit="GPU-hours" if spec.resources.gpus else "CPU-hours",
         wall_hours=estimate.wall_hours,
@@ -335,11 +336,13 @@ def _estimate(
     """Return the estimate on the best basis available: earlier trials, then a probe, then the shipped guess."""
     if seconds_per_step is None and cost is not None:
         trial_s = cost.trial_hours * 3600
-        return _Estimate(trial_s / spec.base.steps, trial_s, cost.hours, cost.wall_hours, cost.basis)
+        return _Estimate(trial_s / spec.trained_base.steps, trial_s, cost.hours, cost.wall_hours, cost.basis)
     basis = "earlier trials of the same shape" if seconds_per_step else "the shipped guess for the tiny policy"
+    if spec.trainer is not None:
+        basis = "earlier trials of this command" if seconds_per_step else "no trial of this command yet: a mere guess"
     per_step = seconds_per_step or _GUESSED_SECONDS_PER_STEP
     slots, parallel = spec.resources.gpus or spec.resources.cpus, spec.resources.max_parallel
-    trial_s = per_step * spec.base.steps + _START_S
+    trial_s = per_step * spec.trained_base.steps + _START_S
     all_hours = sum(counts) * trial_s / 3600
     return _Estimate(per_step, trial_s, all_hours * slots, all_hours / parallel if parallel else None, basis)
 
@@ -357,6 +360,24 @@ _SCALED = (
 
 
 def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
+    own = spec.trainer is not None
+    warnings = _own_trainer_warnings(spec, guessed=guessed) if own else _training_warnings(spec, guessed=guessed)
+    return [*warnings, *_seed_warnings(spec), *([] if own else _beta_warnings(spec))]
+
+
+def _own_trainer_warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
+    warnings: list[str] = []
+    if guessed:
+        warnings.append(
+            "no trial of this command has run yet, and no probe can measure it: its hours are a mere guess; "
+            "run one trial first"
+        )
+    if spec.trainer is None or spec.trainer.baseline is None:
+        warnings.append("no trainer.baseline: the report has nothing to compare with; give its values, or {}")
+    return warnings
+
+
+def _training_warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
     warnings: list[str] = []
     if guessed and spec.base.model.name != "tiny_qwen2":
         warnings.append(
@@ -369,12 +390,23 @@ def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
             f"optimizer.warmup_steps {warmup} is not below steps {steps}: the learning rate never gets to its value, "
             "and the policy hardly changes; lower it"
         )
+    evaluations, last = -(-steps // spec.base.evaluation.every_steps), spec.objective.last
+    if evaluations < last:
+        warnings.append(
+            f"objective.last {last}: a trial has {evaluations} evaluation{'s' * (evaluations != 1)} and one of before "
+            "training, which is then averaged, too; evaluate more often, or lower objective.last"
+        )
     sampling, evaluated = spec.base.rollout.sampling_batch, spec.base.evaluation.sampling_batch
     if sampling is not None and sampling < evaluated and isinstance(spec.base.rollout.engine, TransformersEngine):
         warnings.append(
             f"evaluation.sampling_batch {evaluated} is above rollout.sampling_batch {sampling}: an evaluation needs "
             "more memory than sampling does; if memory is scarce, set it as low"
         )
+    return warnings
+
+
+def _seed_warnings(spec: SweepSpec) -> list[str]:
+    warnings: list[str] = []
     if len(spec.seeds.tune) < 2:
         warnings.append("one tune seed: the winner of a single seed is mostly luck")
     if spec.seeds.confirm is None:
@@ -387,6 +419,9 @@ def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
             f"{seeds} confirm seeds without a collapse leave a rate of up to {100 - 100 * 0.05 ** (1 / seeds):.0f} % "
             f"possible, so BETTER says up to which rate it holds; {_RUNS_FOR_A_TENTH} seeds exclude 10 %"
         )
-    if not spec.baselines.ppo_clip:
-        warnings.append("no PPO-clip baseline: the report has nothing to compare with")
-    return warnings + beta_design_warnings(spec)
+    return warnings
+
+
+def _beta_warnings(spec: SweepSpec) -> list[str]:
+    nothing = [] if spec.baselines.ppo_clip else ["no PPO-clip baseline: the report has nothing to compare with"]
+    return nothing + beta_design_warnings(spec)

@@ -13,6 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.endings import AttemptOutcome, Ending, TrialState
+from sweep_service.sweep.own_trainer import is_own, settings_in_file
 from sweep_service.sweep.spec import SweepSpec
 from trainers.cost.cost_figures import CostFigures
 
@@ -161,11 +162,23 @@ class Config(Record):
     params: dict[str, Any]
     """Values, by dotted name, of the parameters in which this config may differ from the others."""
     training: dict[str, Any]
-    """The complete `TrainingConfig` as JSON, its seed left out."""
+    """The complete `TrainingConfig` as JSON, its seed left out; of a trainer of one's own its `OwnConfig`."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a trainer of one's own trains it, so that nothing is known of what its settings mean."""
+        return is_own(self.training)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings as the trainer's file has them, without the seed."""
+        return settings_in_file(self.training)
 
     @property
     def updates_per_rollout(self) -> int:
-        """Optimizer updates made from one rollout."""
+        """Optimizer updates made from one rollout; 1 where a trainer of one's own has no rollouts that we know of."""
+        if self.is_own:
+            return 1
         rollout = self.training["rollout"]
         return rollout["prompts_per_rollout"] // rollout["prompts_per_minibatch"]
 

@@ -3,13 +3,16 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, Field, Strict, StringConstraints, field_validator, model_validator
 from pydantic_core import to_jsonable_python
 
+from search_spaces.distributions import Categorical
 from search_spaces.presets import PRESETS
 from search_spaces.space import SearchSpace, Strategy
+from sweep_service.sweep.own_trainer import OwnConfig, OwnTrainer, Trained, own_config
 from trainers.config import CountdownTask, Frozen, TrainingConfig, VLLMEngine, with_params
 from trainers.config.base import CatalogName
 
@@ -23,8 +26,13 @@ UpdateCount = Annotated[int, Field(ge=1, le=10_000_000)]
 
 def preset_or_space(value: object) -> object:
     """Replace `{preset: NAME}` by that preset."""
-    if isinstance(value, Mapping) and set(cast("Mapping[str, object]", value)) == {"preset"}:
-        name = str(cast("Mapping[str, object]", value)["preset"])
+    if isinstance(value, Mapping) and "preset" in value:
+        space = cast("Mapping[str, object]", value)
+        name = str(space["preset"])
+        if others := sorted(space.keys() - {"preset"}):
+            raise ValueError(
+                f"a preset stands alone; remove {', '.join(others):.100}, or write the preset's values out"
+            )
         if name not in PRESETS:
             raise ValueError(f"there is no preset {name!r}; there are {', '.join(sorted(PRESETS))}")
         return PRESETS[name]
@@ -275,7 +283,15 @@ class SweepSpec(SpecPart):
     labels: Annotated[dict[Name, Annotated[str, StringConstraints(max_length=200)]], BeforeValidator(_labels)] = Field(
         default={}, max_length=50
     )
-    training: dict[str, Any] = Field(default={}, description="TrainingConfig: what differs from its defaults.")
+    training: dict[str, Any] = Field(
+        default={},
+        description="TrainingConfig: what differs from its defaults. With `trainer`, any settings that it reads.",
+    )
+    trainer: OwnTrainer | None = Field(
+        default=None,
+        exclude_if=lambda trainer: trainer is None,  # sweeps without one have the digests that they always had
+        description="A program that trains in place of `python -m trainers`.",
+    )
     space: Annotated[SearchSpace, BeforeValidator(preset_or_space)] = Field(
         description="Dotted names of the training configuration and the values they take; or {preset: NAME}."
     )
@@ -294,6 +310,19 @@ class SweepSpec(SpecPart):
         default=None, description="Benchmarks of the catalog on which the models are measured; a list of names will do."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _own_baseline(cls, data: object) -> object:
+        """Leave out the baselines of our losses where another program trains; who asks for one is refused later."""
+        if not isinstance(data, Mapping):
+            return data
+        given = cast("Mapping[str, Any]", data)
+        baselines = given.get("baselines", {})
+        if given.get("trainer") is None or not isinstance(baselines, Mapping):
+            return given
+        none = dict.fromkeys(Baselines.model_fields, False)
+        return {**given, "baselines": {**none, **cast("Mapping[str, Any]", baselines)}}
+
     @property
     def evaluation_resources(self) -> Resources:
         """The resources of one evaluation on benchmarks, with those of a trial where the spec names none."""
@@ -301,22 +330,72 @@ class SweepSpec(SpecPart):
         return self.resources.model_copy(update={**own, "processes": 1})
 
     @property
+    def trained_base(self) -> Trained:
+        """What the sweep trains, before the space's values are set."""
+        return self.trained({})
+
+    def trained(self, params: Mapping[str, Any]) -> Trained:
+        """Return what is trained at one point of the space, by whichever trainer."""
+        if self.trainer is None:
+            return self.bind(params)
+        return own_config(self.trainer, self.training, self.space.whole(params))
+
+    @property
     def base(self) -> TrainingConfig:
-        """The training configuration before the space's values are set."""
+        """The training configuration before the space's values are set; only of a sweep that our trainer trains."""
         return self.bind({})
 
     def bind(self, params: Mapping[str, Any]) -> TrainingConfig:
-        """Return the training configuration of one point of the space, kept apart from the sweep's benchmarks."""
-        training = TrainingConfig.model_validate(with_params(self.training, params))
+        """Return the training configuration of one point of the space, kept apart from the sweep's benchmarks.
+
+        Only of a sweep that our trainer trains; `trained` is for all.
+        """
+        assert self.trainer is None, "a program of one's own has no TrainingConfig"
+        training = TrainingConfig.model_validate(with_params(self.training, self.space.whole(params)))
         if self.benchmarks is None or isinstance(training.task, CountdownTask):
             return training
         names = tuple(dict.fromkeys((*training.task.apart_from, *self.benchmarks.names)))
         return training.model_copy(update={"task": training.task.model_copy(update={"apart_from": names})})
 
+    def point_of(self, training: Trained) -> dict[str, Any]:
+        """Return the value that each parameter of the space has in a training; a whole value by its name.
+
+        None where the training has no such setting, or a whole value that has no name.
+        """
+        return {name: self._value_of(name, setting(training, name)) for name in self.space.names}
+
+    def _value_of(self, name: str, read: Any) -> Any:
+        text = json.dumps(read, sort_keys=True)
+        for known, value in self._whole_values.get(name, ()):
+            if value == text:
+                return known
+        names = dict(self._whole_values.get(name, ()))  # a plain value of this name is another one
+        return None if isinstance(read, dict | list) or read in names else read
+
+    @cached_property
+    def _whole_values(self) -> dict[str, list[tuple[str, str]]]:
+        """Names of whole values, with the values as a training reads them, as JSON (1 is not true), by parameter."""
+        first = next(self.space.corners())
+
+        def read(name: str, known: str) -> str:
+            return json.dumps(setting(self.trained({**first, name: known}), name), sort_keys=True)
+
+        return {
+            name: [(known, read(name, known)) for known in distribution.values]
+            for name, distribution in self.space.root.items()
+            if isinstance(distribution, Categorical) and distribution.values
+        }
+
+    @property
+    def comparators(self) -> int:
+        """Number of configs that the sweep begins with to compare others with; two of them may be the same."""
+        own = self.trainer is not None and self.trainer.baseline is not None
+        return self.baselines.ppo_clip + self.baselines.dapo + own
+
     @property
     def probes(self) -> Literal["off", "first", "only"]:
         """Place of the cost probe in this sweep: none, before the first trial, or instead of all trials."""
-        return self.probe or ("first" if self.resources.gpus else "off")
+        return self.probe or ("first" if self.resources.gpus and self.trainer is None else "off")
 
     @property
     def only_probes(self) -> bool:
@@ -329,21 +408,26 @@ class SweepSpec(SpecPart):
         return _digest(self.model_dump(mode="json"))
 
 
-def setting(training: TrainingConfig, name: str) -> Any:
+def setting(training: Trained, name: str) -> Any:
     """Read a dotted name; None where this training has no such setting (a DAPO baseline has no beta1)."""
+    if isinstance(training, OwnConfig):
+        return _read(training.settings, name)
     if name == "loss.epsilon":  # sets both bounds, and is read back where they are equal
         low, high = setting(training, "loss.epsilon_low"), setting(training, "loss.epsilon_high")
         return low if low == high else None
-    node: Any = training
+    return _read(training, name)
+
+
+def _read(node: Any, name: str) -> Any:
     for key in name.split("."):
         if isinstance(node, BaseModel):
-            node = getattr(node, key) if key in type(node).model_fields else None
+            node = getattr(node, key) if key in type(node).model_fields else (node.model_extra or {}).get(key)
         else:
             node = node.get(key) if isinstance(node, dict) else None
     return to_jsonable_python(node)
 
 
-def config_id(training: TrainingConfig) -> str:
+def config_id(training: Trained) -> str:
     """Name a point: the hash of all training parameters but the seed. The same point has one name everywhere."""
     return content_id(training.model_dump(mode="json", exclude={"seed"}))
 

@@ -58,7 +58,7 @@ def config_runs(
         points = [*curves.get(row.id, []), *scores.get(row.id, []), *_final_points(row, timestamp)]
         if points:
             name = f"{row.label}: mean of {count(trained[row.id], 'trial')}"[: mlflow_words.MAX_PARAM]
-            params = mlflow_words.flat(configs[row.id].training)
+            params = mlflow_words.flat(configs[row.id].settings)
             runs.append(ConfigRun(name, _tags(sweep, row, report, trained[row.id]), params, points))
     return runs
 

@@ -134,7 +134,7 @@ def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
         "role": ",".join(config.roles),
         "seed": str(trial.seed),
         "stage": trial.stage.value,
-        "loss": config.training["loss"]["name"],
+        **({} if config.is_own else {"loss": config.training["loss"]["name"]}),
         **progress_tags(trial),
     }
 

@@ -255,7 +255,7 @@ class Projector:
             name = mlflow_words.trial_name(sweep, trial, config)
             start = mlflow_words.milliseconds(trial.started_at or time.time())
             run_id = self._tracker.ensure_run(experiment_id, name, start, tags, ("kind", "trial_id"))
-            training = {**config.training, "seed": trial.seed, "threads": trial.threads}
+            training = {**config.settings, "seed": trial.seed, "threads": trial.threads}
             self._tracker.log(run_id, params=mlflow_words.flat(training), tags=tags)  # a run may be of another parent
             self._store.set_trial_run(trial.id, run_id)
         chunks = self._store.chunks_behind(trial.id, CHUNKS_AT_A_TIME)

@@ -21,6 +21,8 @@ def asked_before(store: Store, sweep: Sweep, config_ids: Collection[str]) -> tup
     Args:
         config_ids: the sweep's configs; of those that an earlier sweep has confirmed, too, the results are returned.
     """
+    if sweep.spec.trainer is not None:  # what its settings mean, and on which problems it evaluates, is not known
+        return ()
     own, found = sweep.spec.base, list[AskedBefore]()
     for id_, raw in store.answered(sweep.id):
         if not _may_be_same(raw, own):

@@ -73,6 +73,8 @@ def _shown(trials: Sequence[Trial]) -> list[str]:
 
 def _validated_before(store: Store, sweep: Sweep) -> tuple[ValidatedSweep, ...]:
     """Return the earlier sweeps from the same initial model that chose configs by one of this sweep's benchmarks."""
+    if sweep.spec.trainer is not None:  # it has no benchmarks
+        return ()
     own, found = _initial_model(sweep), list[ValidatedSweep]()
     for other in store.validated_on(sweep.benchmarks, before=sweep.id):
         with suppress(ValidationError):  # of a spec that only an earlier version accepted
@@ -90,7 +92,7 @@ def _initial_model(sweep: Sweep) -> str:
 def _provenance(configs: Sequence[Config], settings: Settings) -> dict[str, str]:
     commit = settings.commit or _checked_out(_CODE.parent / ".git")
     versions = {"commit": commit} if commit else {}
-    for ref, split in sorted({part for config in configs for part in data_parts(config.training["task"])}):
+    for ref, split in sorted({part for config in configs for part in data_parts(config.training.get("task", {}))}):
         with suppress(ConfigError, OSError):  # the file is gone, so its digest is unknown
             content = dataset_file(ref, split, settings.cache).read_bytes()
             versions[f"{ref}/{split}"] = f"sha256:{hashlib.sha256(content).hexdigest()}"

@@ -1,7 +1,7 @@
 """One-token sequences for the contract tests of losses, and closed forms that share no code with the losses."""
 
 from collections.abc import Callable, Sequence
-from math import log
+from math import log, nextafter, sqrt
 from typing import Any
 
 import torch
@@ -72,6 +72,20 @@ def kl_cov(ratio: float, advantage: float, params: Any) -> float:
     return ratio - params.kl_coefficient * sign / advantage
 
 
+def dcpo(ratio: float, advantage: float, params: Any) -> float:
+    """Of a token with old probability 1, which every token of `run` has."""
+    low = 0.5 + 0.5 * sqrt(max(1 - 4 * params.epsilon_low, 0.0))
+    high = min(0.5 + 0.5 * sqrt(1 + 4 * params.epsilon_high), params.largest_bound)
+    dropped = advantage < 0 and params.dual_clip is not None and ratio > params.dual_clip
+    return 0.0 if dropped or (advantage > 0 and ratio > high) or (advantage < 0 and ratio < low) else ratio
+
+
+def bapo(ratio: float, advantage: float, params: Any) -> float:
+    """With bounds that are enough where the search begins."""
+    assert params.target == 0
+    return dual_clipped(ratio, advantage, params)
+
+
 WEIGHTS: dict[str, Callable[[float, float, Any], float]] = {
     "grpo": dual_clipped,
     "dapo": dual_clipped,
@@ -81,6 +95,8 @@ WEIGHTS: dict[str, Callable[[float, float, Any], float]] = {
     "gspo": clipped,
     "clip_cov": clipped,
     "kl_cov": kl_cov,
+    "dcpo": dcpo,
+    "bapo": bapo,
 }
 
 
@@ -107,10 +123,29 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "beta2": st.floats(0, 2),
     "selected_share": st.just(1.0),
     "kl_coefficient": st.floats(0, 2),
+    "largest_bound": st.floats(1.5, 20),
+    "low_end": st.just(0.99),
+    "high_end": st.just(3.0),
+    "target": st.just(0.0),
 }
 
 advantages = st.floats(-5, 5).filter(lambda a: abs(a) > 1e-3)
 rows = st.lists(st.tuples(st.floats(-6, 6).map(lambda d: round(d, 6)), advantages), min_size=1, max_size=12)
+
+
+def with_bounds(name: str, low: float, high: float) -> Any:
+    """Parameters with exactly these bounds on the ratio of a token with old probability 1; bapo's do not move."""
+    kind = LOSSES[name].params
+    if name != "dcpo":
+        fixed = {"target": 0.0} if name == "bapo" else {}
+        return kind.model_validate({"epsilon_low": 1 - low, "epsilon_high": high - 1, **fixed})
+    epsilons = {"low": low * (1 - low), "high": high * (high - 1)}
+    for side, bound in (("low", low), ("high", high)):
+        for _ in range(20):  # rounding may have moved the bound by a few units in its last place
+            found = getattr(kind.model_validate({f"epsilon_{side}": epsilons[side]}), side)
+            raised = (found < bound) == (side == "high")
+            epsilons[side] = epsilons[side] if found == bound else nextafter(epsilons[side], 9.0 if raised else 0.0)
+    return kind.model_validate({f"epsilon_{side}": value for side, value in epsilons.items()})
 
 
 def any_params(name: str) -> st.SearchStrategy[Any]:

@@ -28,6 +28,8 @@ LOSS_OF = {
     "gspo": "gspo",
     "clip_cov": "clip_cov",
     "kl_cov": "kl_cov",
+    "dcpo": "dcpo",
+    "bapo": "bapo",
     "erc_dapo": "dapo",
     "erc_gppo": "gppo",
     "erc_ce_gppo": "ce_gppo",
@@ -46,6 +48,12 @@ PARAM_OF = {
     "clip_cov_ub": "covariance_high",
     "kl_cov_ratio": "selected_share",
     "kl_coef": "kl_coefficient",
+    "largest_bound": "largest_bound",
+    "ratio_lower_max": "low_end",
+    "ratio_lower_step": "low_step",
+    "ratio_upper_max": "high_end",
+    "ratio_upper_step": "high_step",
+    "adv_ratio_target": "target",
 }
 NULLABLE = {"dual_clip", "log_ratio_clamp"}  # where null is a value; elsewhere it says "does not apply"
 INPUT_OF = {

@@ -7,14 +7,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contract.losses import WEIGHTS, Row, any_params, label, quick, rows, run, weight
+from tests.contract.losses import WEIGHTS, Row, any_params, label, quick, rows, run, weight, with_bounds
 from trainers.losses import (
     LOSSES,
     REGIONS,
+    BAPOParams,
     CEGPPOParams,
     CISPOParams,
     ClipCovParams,
     DAPOParams,
+    DCPOParams,
     GPPOParams,
     GRPOParams,
     GSPOParams,
@@ -40,6 +42,10 @@ VARIANTS = [
     ClipCovParams(epsilon_low=0.2, epsilon_high=0.3),
     KLCovParams(selected_share=1),
     KLCovParams(selected_share=1, kl_coefficient=0.1, log_ratio_clamp=None),
+    DCPOParams(),
+    DCPOParams(epsilon_low=0.3, epsilon_high=3, largest_bound=1.9, dual_clip=2.99, log_ratio_clamp=1),
+    BAPOParams(target=0),
+    BAPOParams(target=0, epsilon_low=0.1, epsilon_high=0.3, dual_clip=None, log_ratio_clamp=None),
 ]
 
 
@@ -79,7 +85,7 @@ def test_gradient_weight_equals_the_closed_form_for_any_parameters(
 @every_loss
 def test_a_ratio_exactly_on_a_bound_is_inside(name: str) -> None:
     low, high = torch.tensor([-0.2, 0.2], dtype=torch.float64).exp().tolist()
-    params = LOSSES[name].params(epsilon_low=1 - low, epsilon_high=high - 1)
+    params = with_bounds(name, low, high)
     assert (params.low, params.high) == (low, high)
     tokens = [(-0.2, -1.0), (0.2, 1.0), (-0.2, 1.0), (0.2, -1.0)]
     if name == "kl_cov":
@@ -91,7 +97,7 @@ def test_a_ratio_exactly_on_a_bound_is_inside(name: str) -> None:
 
 def test_a_ratio_exactly_at_the_dual_clip_is_inside() -> None:
     bound = float(torch.tensor(1.5, dtype=torch.float64).exp())
-    for kind in (GRPOParams, DAPOParams, GPPOParams, CEGPPOParams):
+    for kind in (GRPOParams, DAPOParams, GPPOParams, CEGPPOParams, DCPOParams):
         output, grad_BT = run(kind(dual_clip=bound), [(1.5, -2.0), (1.5000001, -2.0)])
         assert grad_BT.flatten().tolist() == [2 * bound, 0]
         assert output.loss_BT.flatten().tolist() == pytest.approx([2 * bound, 2 * bound])
@@ -109,7 +115,8 @@ def test_at_ratio_one_it_is_reinforce(name: str, values: list[float]) -> None:
 def test_regions_are_on_the_sides_the_paper_says(name: str) -> None:
     half, twice = float(torch.tensor(0.5).log()), float(torch.tensor(2.0).log())
     tokens = [(half, -1.0), (twice, 1.0), (half, 1.0), (twice, -1.0), (twice, 0.0), (0.0, 1.0)]
-    output, _ = run(LOSSES[name].params(epsilon_low=0.2, epsilon_high=0.2), tokens)
+    fixed = {"target": 0.0} if name == "bapo" else {}
+    output, _ = run(LOSSES[name].params(epsilon_low=0.2, epsilon_high=0.2, **fixed), tokens)
     assert set(output.regions) == set(REGIONS)
     found = {region: mask_BT.flatten().nonzero().flatten().tolist() for region, mask_BT in output.regions.items()}
     assert found == {"na_lp": [0], "pa_lp": [1], "pa_low": [2], "na_high": [3]}

@@ -16,12 +16,18 @@ from trainers.losses import (
     AdvantageParams,
     AggregationParams,
     BetaSwitch,
+    CriticParams,
+    EntropyAdvantageParams,
     EntropyBonusParams,
+    EntropyRewardParams,
     ERCMask,
     ERCPenalty,
     OverlongParams,
+    PositiveWeightParams,
+    ReferenceKLParams,
     TermsParams,
 )
+from trainers.losses.contract import RULES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "losses.md").read_text()
@@ -32,7 +38,12 @@ PLAIN_TABLES: dict[str, type[BaseModel]] = {
     "`aggregation`": AggregationParams,
     "`terms`": TermsParams,
     "`terms.entropy_bonus`": EntropyBonusParams,
+    "`terms.kl`": ReferenceKLParams,
+    "`critic`": CriticParams,
     "`advantage`": AdvantageParams,
+    "`advantage.entropy`": EntropyAdvantageParams,
+    "`advantage.entropy_reward`": EntropyRewardParams,
+    "`advantage.positive_weight`": PositiveWeightParams,
     "`rollout.overlong`": OverlongParams,
 }
 
@@ -75,6 +86,11 @@ def test_the_table_of_losses_lists_every_parameter(name: str) -> None:
 def test_the_other_tables_list_every_parameter(corner: str) -> None:
     _, *rows = table(corner)
     assert {row[0]: cell(row[1]) for row in rows} == defaults(PLAIN_TABLES[corner])
+
+
+def test_the_rules_for_losses_of_any_origin_are_listed_in_their_order() -> None:
+    _, *rows = table("rule")
+    assert [row[0] for row in rows] == [f"`{name}`" for name in RULES]
 
 
 def test_the_pictures_are_those_that_the_script_draws(tmp_path: Path) -> None:

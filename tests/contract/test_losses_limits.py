@@ -7,8 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contract.losses import Row, quick, rows, run
+from tests.contract.losses import Row, quick, rows, run, with_bounds
 from trainers.losses import (
+    BAPOParams,
     CEGPPOParams,
     CISPOParams,
     ClipCovParams,
@@ -83,6 +84,21 @@ def test_gspo_of_one_token_sequences_is_grpo(tokens: list[Row], clip: Any) -> No
 @given(tokens=rows, clip=bounds)
 def test_clip_cov_that_selects_nothing_is_grpo(tokens: list[Row], clip: Any) -> None:
     same(ClipCovParams(**clip), GRPOParams(**clip), tokens)
+
+
+@quick
+@given(tokens=rows, dual_clip=st.none() | st.floats(1.7, 20))
+def test_dcpo_where_all_old_probabilities_are_one_is_dapo(tokens: list[Row], dual_clip: float | None) -> None:
+    dcpo = with_bounds("dcpo", 0.8, 1.25).model_copy(update={"dual_clip": dual_clip})
+    clip = {"epsilon_low": 1 - dcpo.low, "epsilon_high": dcpo.high - 1, "log_ratio_clamp": None}
+    same(dcpo, DAPOParams(dual_clip=dual_clip, **clip), tokens)
+
+
+@quick
+@given(tokens=rows, target=st.floats(0, 5))
+def test_bapo_whose_bounds_cannot_move_is_dapo(tokens: list[Row], target: float) -> None:
+    clip = {"epsilon_low": 0.25, "epsilon_high": 0.5, "dual_clip": 4.0}
+    same(BAPOParams(**clip, low_end=0.75, high_end=1.5, target=target), DAPOParams(**clip), tokens)
 
 
 @quick

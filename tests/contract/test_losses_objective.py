@@ -20,7 +20,7 @@ from trainers.losses import (
     objective,
 )
 
-LOOKS_AT_THE_BATCH = {"clip_cov", "kl_cov"}
+LOOKS_AT_THE_BATCH = {"clip_cov", "kl_cov", "bapo"}
 per_token = pytest.mark.parametrize(
     "params",
     [
@@ -52,6 +52,7 @@ def whole_batch(seed: int) -> TokenBatch:
         old_entropy_BT=normal().abs(),
         correct_B=torch.rand(ROWS, generator=draw) < 0.4,
         active_B=torch.rand(ROWS, generator=draw) < 0.6,
+        reference_logprobs_BT=normal() - 2,
     )
 
 
@@ -91,7 +92,7 @@ def test_parts_with_totals_sum_to_the_whole(params: Any, mode: Any, denominator:
         objective(rows_of(batch, rows), params, aggregation, ALL_TERMS, totals=totals)
         for rows in (slice(cut), slice(cut, ROWS))
     ]
-    for name in ("loss", "policy_loss", "entropy", "positive_nll"):
+    for name in ("loss", "policy_loss", "entropy", "positive_nll", "kl"):
         torch.testing.assert_close(sum(getattr(piece, name) for piece in pieces), getattr(whole, name))
     for part, other in zip(gradients(batch, *pieces), gradients(batch, whole), strict=True):
         torch.testing.assert_close(part, other)
@@ -138,9 +139,11 @@ def test_the_parts_make_up_the_loss(params: Any) -> None:
     made = objective(whole_batch(3), params, AggregationParams(), ALL_TERMS)
     assert made.entropy is not None
     assert made.positive_nll is not None
+    assert made.kl is not None
     penalty = made.penalty if made.penalty is not None else 0.0
     coefficient, weight = ALL_TERMS.entropy_bonus.coefficient, ALL_TERMS.positive_nll
     expected = made.policy_loss + penalty - coefficient * made.entropy + weight * made.positive_nll
+    expected = expected + ALL_TERMS.kl.coefficient * made.kl
     torch.testing.assert_close(made.loss.detach(), expected)
-    assert not any(part.requires_grad for part in (made.policy_loss, made.entropy, made.positive_nll))
+    assert not any(part.requires_grad for part in (made.policy_loss, made.entropy, made.positive_nll, made.kl))
     assert (made.penalty is not None) == isinstance(getattr(params, "erc", None), ERCPenalty)

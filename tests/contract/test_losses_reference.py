@@ -41,7 +41,7 @@ def test_advantages_equal_the_official_ones(case: dict[str, Any]) -> None:
 
 
 def test_every_algorithm_and_awkward_input_is_among_the_cases() -> None:
-    assert (len(LOSS_CASES), len(ADVANTAGE_CASES)) == (62, 24)
+    assert (len(LOSS_CASES), len(ADVANTAGE_CASES)) == (74, 24)
     assert {case["algo"] for case in LOSS_CASES} == {*adapters["LOSS_OF"], *adapters["TERMS"]}
     assert set(adapters["LOSS_OF"].values()) == set(LOSSES)
     tags = {tag for case in LOSS_CASES for tag in case["tags"]}

@@ -15,12 +15,17 @@ from trainers.losses import (
     EntropyBonusParams,
     ERCMask,
     ERCPenalty,
+    ReferenceKLParams,
     TermsParams,
     TokenBatch,
     objective,
 )
 
-ALL_TERMS = TermsParams(positive_nll=0.1, entropy_bonus=EntropyBonusParams(coefficient=0.01))
+ALL_TERMS = TermsParams(
+    positive_nll=0.1,
+    entropy_bonus=EntropyBonusParams(coefficient=0.01),
+    kl=ReferenceKLParams(coefficient=0.05),
+)
 ALL_PARAMS = [
     *(entry.params() for entry in LOSSES.values()),
     *(
@@ -51,6 +56,7 @@ def result(params: Any, rows_BT: Tensor, mask_BT: Tensor, filler: float) -> tupl
         entropy_BT=entropy_BT,
         old_entropy_BT=filled(delta_BT.abs() + 0.1),
         correct_B=torch.tensor([True] * len(rows_BT)),
+        reference_logprobs_BT=filled(delta_BT / 2 - 2),
         generator=torch.Generator().manual_seed(0),
     )
     made = objective(batch, params, AggregationParams(), ALL_TERMS)

@@ -12,6 +12,7 @@ import torch
 
 from tests.proof.trl_comparison import PARITIES, compared
 from trainers.command_line import main as command
+from trainers.process.launch import end_process
 
 UPDATES = 10
 
@@ -27,7 +28,7 @@ def main(folder: Path, cache: Path) -> None:
     run = [str(folder / "run.yaml"), "--cache", str(cache), "--output"]
     assert command([*run, str(folder / "whole")]) == 0
     assert command([*run, str(folder / "half"), "--resume-from", str(folder / "whole" / "step-5")]) == 0
-    torch.distributed.destroy_process_group()
+    end_process(0)
 
 
 if __name__ == "__main__":

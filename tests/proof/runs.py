@@ -87,6 +87,8 @@ class Recording(NamedTuple):
     characters: Any
     """The tokenizer."""
     architecture: Any
+    heads: list[Weights]
+    """A critic's value head: beside each policy of `old`, and in the end; empty without one."""
 
     def model(self, weights: Weights) -> Any:
         """A model of its own, without anything that TRL or the trainer hung on theirs."""
@@ -100,17 +102,28 @@ class RecordingTrainer(PolicyTrainer):
 
     def begin_in_float64(self) -> None:
         self.model.double()
+        if self._reference is not None:
+            self._reference.double()
+        if self._critic is not None:
+            self._critic.head.double()
         self.begin()
 
     def begin(self) -> None:
         self.initial = weights_of(self.model)
         self.sampled: list[dict[str, Tensor]] = []
         self.old: list[Weights] = []
+        self.heads: list[Weights] = []
         self.batches: dict[int, list[DeviceBatch]] = {}
         self.losses: dict[int, float] = {}
 
+    @property
+    def head(self) -> Weights:
+        """Of the critic, if there is one."""
+        return {} if self._critic is None else weights_of(self._critic.head)
+
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         self.old.append(weights_of(self.model))
+        self.heads.append(self.head)
         rollout = super()._generate_and_score_completions(inputs)
         rollout["advantages"] = rollout["advantages"].double()
         self.sampled.append({name: tensor.clone() for name, tensor in rollout.items()})
@@ -138,6 +151,9 @@ def weights_of(model: Any) -> Weights:
 
 
 def device_batch(inputs: dict[str, Any], selected_BT: Tensor | None) -> DeviceBatch:
+    advantages = inputs["advantages"]
+    if advantages.dim() == 1:  # a completion's tokens have one advantage
+        advantages = advantages.unsqueeze(1).expand_as(inputs["old_logprobs"])
     return DeviceBatch(
         inputs["prompt_ids"],
         inputs["prompt_mask"],
@@ -145,10 +161,12 @@ def device_batch(inputs: dict[str, Any], selected_BT: Tensor | None) -> DeviceBa
         inputs["completion_mask"],
         inputs["old_logprobs"],
         inputs["old_entropy"],
-        inputs["advantages"],
+        advantages,
         inputs["correct"],
         inputs["active"],
         selected_BT,
+        old_values_BT=inputs.get("old_values"),
+        returns_BT=inputs.get("returns"),
     )
 
 
@@ -194,6 +212,7 @@ def recorded(config: TrainingConfig, folder: Path, cache: Path) -> Recording:
         task=trainer._task,
         characters=trainer._tokenizer,
         architecture=trainer.model.config,
+        heads=[*trainer.heads, trainer.head],
     )
 
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.proof.judges import (
+    advantages_are_their_formulas,
+    critic_makes_the_plain_updates,
     losses_are_their_formulas,
     parts_add_up_to_the_update,
     resume_goes_on_exactly,
@@ -29,7 +31,12 @@ def of_parts(_: Path) -> None:
     parts_add_up_to_the_update()
 
 
+def of_advantages(_: Path) -> None:
+    advantages_are_their_formulas()
+
+
 of_trainer: Judge = trainer_makes_the_plain_updates
+of_critic: Judge = critic_makes_the_plain_updates
 of_resume: Judge = resume_goes_on_exactly
 
 
@@ -142,6 +149,65 @@ MUTATIONS: dict[str, Mutation] = {
     "covariance of uncentred advantages": Mutation(
         "losses.covariance", "(advantages_N - advantages_N.mean())", "advantages_N", of_losses("kl_cov")
     ),
+    # bounds found from the tokens
+    "dcpo by the present probability": Mutation(
+        "losses.dynamic_bounds", "batch.old_logprobs_BT.exp()", "batch.logprobs_BT.detach().exp()", of_losses("dcpo")
+    ),
+    "dcpo without a largest bound": Mutation(
+        "losses.dynamic_bounds", ".clamp(max=params.largest_bound)", "", of_losses("dcpo")
+    ),
+    "dcpo's bounds in each other's place": Mutation(
+        "losses.dynamic_bounds", "(1 - 4 * params.epsilon_low", "(1 - 4 * params.epsilon_high", of_losses("dcpo")
+    ),
+    "dcpo's regions by the bounds at probability 1": Mutation(
+        "losses.base",
+        "ratio_BT < params.low, ratio_BT > params.high",
+        "ratio_BT < (params.low * 0 + 0.98), ratio_BT > params.high",
+        of_losses("dcpo"),
+    ),
+    "bapo raises the upper bound first": Mutation(
+        "losses.dynamic_bounds",
+        "while low < self.low_end:",
+        "while low < self.low_end and high >= 4:",
+        of_losses("bapo"),
+    ),
+    "bapo ends at the last bounds whatever they do": Mutation(
+        "losses.dynamic_bounds", "for pair in reversed(others):", "for pair in others[:0]:", of_losses("bapo")
+    ),
+    "bapo counts positive tokens without their bound": Mutation(
+        "losses.dynamic_bounds", "ratio_BT.clamp(max=pair.high) * adv", "ratio_BT * adv", of_losses("bapo")
+    ),
+    # advantages steered by entropy
+    "entropy's part without its limit": Mutation(
+        "losses.entropy_advantages", ".minimum(advantages_BT.abs() / params.kappa)", "", of_advantages
+    ),
+    "entropy's part with the advantage's sign": Mutation(
+        "losses.entropy_advantages",
+        "return advantages_BT + rise_BT.to(advantages_BT.dtype)",
+        "return advantages_BT + advantages_BT.sign() * rise_BT",
+        of_advantages,
+    ),
+    "positive weight on negative tokens": Mutation(
+        "losses.positive_weight", "advantages_BT <= 0", "advantages_BT >= 0", of_advantages
+    ),
+    "wrong tokens share by entropy, not by its inverse": Mutation(
+        "losses.entropy_advantages",
+        "_shares(entropy_GNT.reciprocal(), wrong_GNT)",
+        "_shares(entropy_GNT, wrong_GNT)",
+        of_advantages,
+    ),
+    "shares of the sequence, not of the position": Mutation(
+        "losses.entropy_advantages",
+        "count_G1T / weights_GNT.sum(1, keepdim=True)",
+        "count_G1T / weights_GNT.sum(2, keepdim=True)",
+        of_advantages,
+    ),
+    "entropy of a sequence with its padding": Mutation(
+        "losses.entropy_advantages", "mask_GNT.sum(-1).clamp(min=1)", "mask_GNT.shape[-1]", of_advantages
+    ),
+    "rewards shared out without a baseline": Mutation(
+        "losses.entropy_advantages", "(values_GNT - mean_G11)", "values_GNT", of_advantages
+    ),
     # erc
     "erc keeps a token on its bound": Mutation(
         "losses.entropy_ratio", "(ratio_BT > erc.low)", "(ratio_BT >= erc.low)", of_losses("erc")
@@ -176,6 +242,16 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "entropy bonus with the wrong sign": Mutation(
         "losses.objective", "loss - coefficient * entropy", "loss + coefficient * entropy", of_parts
+    ),
+    "KL with the wrong sign": Mutation(
+        "losses.objective", "loss + terms.kl.coefficient * kl", "loss - terms.kl.coefficient * kl", of_parts
+    ),
+    "KL with the ratio upside down": Mutation(
+        "losses.reference_kl", "logprobs_BT - reference_logprobs_BT", "reference_logprobs_BT - logprobs_BT", of_parts
+    ),
+    "KL with k2's gradient": Mutation("losses.reference_kl", 'if params.estimator == "k3":', "if False:", of_parts),
+    "KL averaged over the device batch": Mutation(
+        "losses.objective", "terms.kl), batch.mask_BT, total)", "terms.kl), batch.mask_BT)", of_parts
     ),
     "rollout's tokens not shared out over its updates": Mutation(
         "rollouts.rollout", "/ updates_per_rollout / processes", "/ processes", of_parts
@@ -231,6 +307,15 @@ MUTATIONS: dict[str, Mutation] = {
     "old log-probs missing, so the ratio is 1": Mutation(
         "training.policy_trainer", 'inputs["old_logprobs"],', "logprobs_BT.detach(),", of_trainer
     ),
+    "reference that is the rollout's policy": Mutation(
+        "training.policy_trainer",
+        "self._logprobs(self._reference, rows)",
+        "self._logprobs(self.model, rows)",
+        of_trainer,
+    ),
+    "reference at temperature 1": Mutation(
+        "training.reference_model", "temperature=config.rollout.temperature", "temperature=1.0", of_trainer
+    ),
     "old entropies missing, so their ratio is 1": Mutation(
         "training.policy_trainer",
         'old_entropy_BT=inputs["old_entropy"]',
@@ -279,7 +364,48 @@ MUTATIONS: dict[str, Mutation] = {
     "no weight decay": Mutation(
         "training.training_arguments", "weight_decay=optimizer.weight_decay", "weight_decay=0.0", of_trainer
     ),
+    # the critic
+    "advantage without the value of the next token": Mutation(
+        "losses.critic", "params.gamma * pad(before_BT[:, 1:], (0, 1)) - before_BT", "0.0 - before_BT", of_critic
+    ),
+    "reward at every token": Mutation("losses.critic", "torch.where(last_BT,", "torch.where(mask_BT,", of_critic),
+    "advantages that do not fade by lambda": Mutation(
+        "losses.critic",
+        "decay, advantages_BT = params.gamma * params.gae_lambda,",
+        "decay, advantages_BT = 1.0,",
+        of_critic,
+    ),
+    "values not clipped": Mutation("losses.critic", "if params.value_clip is not None:", "if False:", of_critic),
+    "smaller of the two value losses": Mutation("losses.critic", "torch.maximum", "torch.minimum", of_critic),
+    "value loss without its half": Mutation("losses.critic", "(errors_BT / 2)", "errors_BT", of_critic),
+    "advantages by the biased variance": Mutation("losses.critic", "(number - 1).clamp", "number.clamp", of_critic),
+    "value loss without its factor": Mutation("losses.objective", "critic.value_coeff * value", "value", of_critic),
+    "values after the token": Mutation("training.critic", "[:, -width - 1 : -1]", "[:, -width:]", of_critic),
+    "advantages not normalised": Mutation(
+        "training.critic",
+        "normalized(raw_BT, judged_BT, sums[0]) if self._params.normalize else raw_BT",
+        "raw_BT",
+        of_critic,
+    ),
+    "values that train nothing below the head": Mutation(
+        "training.critic", "self.head(hidden_BSH.to(", "self.head(hidden_BSH.detach().to(", of_critic
+    ),
+    "head's gradient kept for the next update": Mutation(
+        "training.critic", "lambda *_: self.head.zero_grad()", "lambda *_: None", of_critic
+    ),
+    "head's gradient not clipped": Mutation(
+        "training.critic",
+        "return clip_grad_norm_(self.head.parameters(), self._optimizer_config.max_grad_norm)",
+        "return torch.zeros(())",
+        of_critic,
+    ),
+    "head with the policy's learning rate": Mutation(
+        "training.critic", "self._params.learning_rate or ", "", of_critic
+    ),
     # resume
+    "value head forgotten after a resume": Mutation(
+        "training.policy_trainer", "self._critic.load(folder)", "pass", of_resume
+    ),
     "prompts start over after a resume": Mutation(
         "training.policy_trainer", 'state.get("prompts_read", 0)', "0", of_resume
     ),
@@ -304,8 +430,8 @@ def test_a_planted_mistake_is_seen(name: str, cache: Path) -> None:
 
 @pytest.mark.parametrize(
     "judge",
-    [of_losses(), of_parts, of_trainer, of_resume],
-    ids=["losses", "parts", "trainer", "resume"],
+    [of_losses(), of_advantages, of_parts, of_trainer, of_critic, of_resume],
+    ids=["losses", "advantages", "parts", "trainer", "critic", "resume"],
 )
 def test_nothing_is_seen_where_nothing_was_planted(judge: Judge, cache: Path) -> None:
     judge(cache)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.proof import plain_loop
 from tests.proof.float64 import in_float64
-from tests.proof.plain_losses import Rule
+from tests.proof.plain_losses import Rule, Values
 from tests.proof.plain_rollout import assert_rollout_is_right
 from tests.proof.runs import largest_gap, optimization, recorded, tiny_config, weights_of
 
@@ -70,9 +70,81 @@ SCENARIOS: dict[str, Scenario] = {
         {"loss": {"name": "kl_cov", "selected_share": 0.1, "kl_coefficient": 0.5}},
         always(Rule("kl_cov", share=0.1, coefficient=0.5)),
     ),
+    "dcpo": (
+        {"loss": {"name": "dcpo", "epsilon_low": 0.02, "epsilon_high": 0.03, "dual_clip": 1.5, "largest_bound": 1.4}},
+        always(Rule("dcpo", dual_clip=1.5, probability_bounds=(0.02, 0.03), largest_bound=1.4, per_sequence=True)),
+    ),
+    "bapo": (
+        {
+            "loss": {
+                "name": "bapo",
+                **BOUNDS,
+                "low_end": 0.97,
+                "low_step": 0.01,
+                "high_end": 1.2,
+                "high_step": 0.02,
+                "target": 0.9,
+            }
+        },
+        always(replace(CLIPPED, name="bapo", dual_clip=3.0, ends=(0.97, 1.2), steps=(0.01, 0.02), target=0.9)),
+    ),
+    "entropy advantages on ce_gppo": (
+        {"loss": {"name": "ce_gppo", **BOUNDS}, "advantage__entropy": {"alpha": 0.4, "kappa": 2.0}},
+        always(replace(CLIPPED, name="ce_gppo", dual_clip=10.0, beta1=0.5, entropy_advantage=(0.4, 2.0))),
+    ),
+    "a positive weight that rises, on grpo": (
+        {
+            "loss": {"name": "grpo", **BOUNDS},
+            "advantage__positive_weight": {"weight": 0.25, "rise_from": 10, "rise_until": 40},
+        },
+        lambda updates: replace(
+            CLIPPED, name="grpo", positive_weight=0.25 + 0.75 * min(max((updates - 10) / 30, 0.0), 1.0)
+        ),
+    ),
+    "gtpo": (
+        {"loss": {"name": "grpo", **BOUNDS}, "advantage__entropy_reward": {"level": "token", "share": 0.5}},
+        always(replace(CLIPPED, name="grpo")),
+    ),
+    "grpo_s, right with right and wrong with wrong": (
+        {"loss": {"name": "grpo", **BOUNDS}, "advantage__entropy_reward": {"level": "sequence", "compared": "set"}},
+        always(replace(CLIPPED, name="grpo")),
+    ),
     "erc on dapo": (
         {"loss": {"name": "dapo", **BOUNDS, "erc": {"mode": "mask", "low": 0.95, "high": 1.05}}},
         always(replace(CLIPPED, dual_clip=10.0, entropy_band=(0.95, 1.05))),
+    ),
+    "kl to the initial model": (
+        {"loss": {"name": "dapo", **BOUNDS}, "terms": {"kl": {"coefficient": 0.5}}},
+        always(replace(CLIPPED, dual_clip=10.0, kl=0.5)),
+    ),
+    "kl with k2's gradient, by sequences": (
+        {
+            "loss": {"name": "grpo", **BOUNDS},
+            "aggregation": {"mode": "seq_mean_token_mean", "denominator": "active"},
+            "terms": {"kl": {"coefficient": 0.5, "estimator": "k3+"}},
+        },
+        always(replace(CLIPPED, name="grpo", per_sequence=True, only_active=True, kl=0.5, kl_estimator="k3+")),
+    ),
+    "ppo with a critic": (
+        {
+            "loss": {"name": "grpo", **BOUNDS},
+            "critic": {
+                "gae_lambda": 0.9,
+                "gamma": 0.98,
+                "value_coeff": 0.3,
+                "value_clip": 0.05,
+                "learning_rate": 0.02,
+            },
+            "terms": {"kl": {"coefficient": 0.1}},
+        },
+        always(
+            replace(
+                CLIPPED,
+                name="grpo",
+                kl=0.1,
+                values=Values(gae_lambda=0.9, gamma=0.98, coefficient=0.3, clip=0.05, learning_rate=0.02),
+            )
+        ),
     ),
     "ce_gppo with a schedule and both terms": (
         {
@@ -97,7 +169,7 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-OF_EACH_KIND = {"grpo", "ce_gppo with a schedule and both terms"}
+OF_EACH_KIND = {"grpo", "ppo with a critic", "ce_gppo with a schedule and both terms"}
 """The rest differs from these in the formula alone, which other tests compare too; `make test-all` runs it."""
 
 
@@ -110,7 +182,8 @@ def test_a_plain_loop_makes_the_same_losses_and_weights(name: str, tmp_path: Pat
     recording = recorded(config, tmp_path, cache)
     model = recording.model(recording.initial)
     with in_float64():
-        updates = list(plain_loop.train(model, rule_after, recording.rollouts, optimization(config)))
+        head = plain_loop.new_head(model.config.hidden_size) if config.critic else None
+        updates = list(plain_loop.train(model, rule_after, recording.rollouts, optimization(config), head))
     losses, outside = [update.loss for update in updates], sum((update.outside for update in updates), Counter[str]())
     assert len(losses) == len(recording.losses) == len(recording.logged) == 50
     gap = max(abs(mine - other) for mine, other in zip(losses, recording.losses, strict=True)) / max(map(abs, losses))
@@ -120,7 +193,11 @@ def test_a_plain_loop_makes_the_same_losses_and_weights(name: str, tmp_path: Pat
     assert weights < TOLERANCE
     assert recording.logged == pytest.approx(losses, rel=1e-6, abs=1e-7)
     assert largest_gap(recording.final, recording.initial) > 0.02, "a run that changes nothing proves nothing"
-    if rule_after(0).low:
+    if head is not None:
+        trained = {"weight": head.weight_1H.detach(), "bias": head.bias_1.detach()}
+        assert largest_gap(recording.heads[-1], trained) < TOLERANCE
+        assert trained["weight"].abs().max() > 0.02
+    if name != "kl_cov":  # which has no bounds
         met = [outside[f"{side}, A {sign} 0"] for side in ("above", "below") for sign in "<>"]
         assert min(met) >= 10, f"too few tokens left the bounds to prove anything: {outside}"
     with in_float64():

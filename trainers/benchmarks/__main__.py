@@ -25,7 +25,7 @@ from trainers.catalog.new_entry import Reporter
 from trainers.errors import ConfigError, StoppedError
 from trainers.process.environment import ENVIRONMENT, EXIT_CODES, UMASK, default_cache
 from trainers.process.lifeline import StopSignal
-from trainers.rewards import known_names
+from trainers.rewards import REWARDS
 
 _EPILOG: Final = """\
 benchmarks (problems, samples of each, longest completion):
@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     sampling.add_argument("--dtype", choices=["float32", "bfloat16"], help="bfloat16 on a GPU, float32 on a CPU")
     judging = parser.add_argument_group("judging")
     judging.add_argument(
-        "--reward", metavar="NAME", help=f"usually math, else the benchmark's own; known: {', '.join(known_names())}"
+        "--reward", metavar="NAME", help=f"usually math, else the benchmark's own; known: {', '.join(REWARDS.names())}"
     )
     machine = parser.add_argument_group("machine")
     machine.add_argument("--batch", default="32", metavar="N", help="completions sampled at a time (32); less memory")

@@ -34,7 +34,7 @@ from trainers.process.environment import versions
 from trainers.process.events import EventWriter
 from trainers.process.progress import Announcer
 from trainers.record.recorder import Outcome
-from trainers.rewards import known_names, reward_code
+from trainers.rewards import REWARDS
 from trainers.tasks import make_task
 
 SHARED: Final = "measurements"
@@ -181,10 +181,10 @@ def _evaluation(
     cache: Path,
 ) -> BenchmarkEvaluation:
     problems = read_problems(benchmark.name, cache)
-    if benchmark.reward is not None and benchmark.reward not in known_names():
+    if benchmark.reward is not None and benchmark.reward not in REWARDS.names():
         raise ConfigError(
             f"benchmarks.{benchmark.name}.reward: there is no {benchmark.reward!r}; known are "
-            + ", ".join(known_names())
+            + ", ".join(REWARDS.names())
         )
     usual = usual_sampling(benchmark.name, model)
     sampling = BenchmarkSampling.model_validate({**usual, **benchmark.changes, "seed": request.seed})
@@ -198,7 +198,7 @@ def _shared_folder(job: Job, batch: int, cache: Path) -> Path:
     key = {
         "job": job.model_dump(mode="json"),
         "batch": batch,
-        "reward": reward_code(job.sampling.reward),
+        "reward": REWARDS.code(job.sampling.reward),
         "version": version("sweep-service"),
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()

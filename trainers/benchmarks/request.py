@@ -16,7 +16,7 @@ from trainers.benchmarks.sampler import device, has_chat_template
 from trainers.errors import ConfigError
 from trainers.policy.model_folder import model_digest
 from trainers.process.environment import versions
-from trainers.rewards import known_names
+from trainers.rewards import REWARDS
 
 _LIBRARIES: Final = ("torch", "transformers", "tokenizers", "math-verify")
 
@@ -87,8 +87,8 @@ def _sampling(name: str, options: argparse.Namespace) -> BenchmarkSampling:
     faults = list[str]()
     if options.prompt == "chat" and not has_chat_template(options.model):
         faults.append(f"--prompt chat: the tokenizer in {options.model} has no chat template; use plain")
-    if options.reward is not None and options.reward not in known_names():
-        faults.append(f"--reward: there is no {options.reward!r}; known are {', '.join(known_names())}")
+    if options.reward is not None and options.reward not in REWARDS.names():
+        faults.append(f"--reward: there is no {options.reward!r}; known are {', '.join(REWARDS.names())}")
     settings = usual_sampling(name, options.model, chat={"chat": True, "plain": False}.get(options.prompt))
     try:
         sampling = BenchmarkSampling.model_validate({**settings, **options_by_field})

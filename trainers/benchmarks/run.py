@@ -188,6 +188,11 @@ def _sample(
     problems = {problem.id: Problem(problem.problem, problem.answer) for problem in prepared.evaluation.problems}
     reward = make_reward(job.sampling.reward)
     try:
+        if reward.columns:
+            raise ConfigError(
+                f"the reward {job.sampling.reward} reads {', '.join(reward.columns)} of each row, and problems of "
+                "benchmarks have an answer alone; name another reward"
+            )
         with bar(job.benchmark, len(order), writer.done) as shown:
             progress(job.benchmark, writer.done, len(order))
             while writer.done < len(order):

@@ -49,7 +49,7 @@ class BenchmarkSample(Frozen):
             completion=completion.text,
             tokens=completion.tokens,
             truncated=completion.truncated,
-            **judgement._asdict(),
+            **{field: value for field, value in judgement._asdict().items() if field != "parts"},
         )
 
 

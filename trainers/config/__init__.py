@@ -23,7 +23,7 @@ from trainers.config.model_config import (
 from trainers.config.nearest import divisors, multiples, nearest
 from trainers.config.sampling_config import DynamicSampling, EvaluationConfig, RolloutConfig
 from trainers.config.task_config import CountdownTask, ExpressionsTask, TaskConfig, WordProblemsTask
-from trainers.losses import AdvantageParams, AggregationParams, CEGPPOParams, LossConfig, TermsParams
+from trainers.losses import AdvantageParams, AggregationParams, AnyLoss, CEGPPOParams, CriticParams, TermsParams
 from trainers.losses.base import MAX_STEPS
 
 _SMALLEST_BF16_LEARNING_RATE: Final = 1e-4
@@ -34,10 +34,15 @@ class TrainingConfig(Frozen):
 
     task: Annotated[TaskConfig, Field(discriminator="name")] = ExpressionsTask()
     model: Annotated[ModelConfig, Field(discriminator="name")] = TinyPolicy()
-    loss: Annotated[LossConfig, Field(discriminator="name")] = CEGPPOParams()
+    loss: AnyLoss = CEGPPOParams()
     advantage: AdvantageParams = AdvantageParams()
     aggregation: AggregationParams = AggregationParams()
     terms: TermsParams = TermsParams()
+    critic: CriticParams | None = Field(
+        default=None,
+        exclude_if=lambda critic: critic is None,  # so that older configurations keep their names
+        description="A value head, whose advantages take the place of group-relative ones; null: none.",
+    )
     rollout: RolloutConfig = RolloutConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     compute: ComputeConfig = ComputeConfig()
@@ -115,6 +120,12 @@ class TrainingConfig(Frozen):
                 for switch in self.loss.schedule
                 if switch.step >= self.steps
             ]
+        weight = self.advantage.positive_weight
+        if weight is not None and weight.rise_until is not None and weight.rise_from >= self.steps:
+            reasons.append(
+                f"advantage.positive_weight.rise_from {weight.rise_from}: the weight would rise after all {self.steps} "
+                "steps; lower it"
+            )
         if reason := self._inert_bf16():
             reasons.append(reason)
         chat = isinstance(self.task, WordProblemsTask) and self.task.data.template == "chat"
@@ -122,9 +133,15 @@ class TrainingConfig(Frozen):
             reasons.append(f"task.data.template chat: model {self.model.name} is made from scratch; use raw")
         if isinstance(rollout.engine, VLLMEngine):
             reasons += self._vllm(rollout.engine)
+        reasons += self._critic_alone()
         if reasons:
             raise ValueError("; ".join(reasons))
         return self
+
+    @property
+    def copies_initial_model(self) -> bool:
+        """Whether a run holds the initial model a second time, frozen; below LoRA adapters it is there anyway."""
+        return self.terms.kl.coefficient > 0 and self.model.lora is None
 
     @property
     def longest_completion(self) -> int:
@@ -143,6 +160,23 @@ class TrainingConfig(Frozen):
             reasons.append(
                 f"rollout.engine.max_length {engine.max_length}: prompts of {prompt} tokens and completions of "
                 f"{self.longest_completion} would be cut; give {prompt + self.longest_completion} or more, or null"
+            )
+        return reasons
+
+    def _critic_alone(self) -> list[str]:
+        """Say which settings of group-relative advantages would do nothing, or harm, beside a critic."""
+        if self.critic is None:
+            return []
+        reasons = list[str]()
+        if self.advantage != AdvantageParams():
+            reasons.append(
+                "advantage is about group-relative advantages, and with critic there are none; leave it out, and set "
+                "critic.normalize to say whether advantages are divided by their standard deviation"
+            )
+        if self.aggregation.denominator == "active":
+            reasons.append(
+                "aggregation.denominator active leaves out groups whose rewards do not differ, which critic learns "
+                "from all the same; set it to window, or leave critic out"
             )
         return reasons
 
@@ -167,11 +201,12 @@ def with_params(base: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str,
     result = _copied(base)
     for name, value in params.items():
         *path, leaf = name.split(".")
-        node = result
+        node: Any = result
         for key in path:
             node = node.setdefault(key, {})
             if not isinstance(node, dict):
-                raise ValueError(f"{name}: {key} is a value, not a group of settings")
+                form = f"; write it as {{name: {node}}}" if isinstance(node, str) else ""
+                raise ValueError(f"{name}: {key} is a value, not a group of settings{form}")
         node[leaf] = value
     return result
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from trainers.config.base import NAME_RULE
 from trainers.config.field_words import choice_meant, note_on, setting_meant, written, written_otherwise
+from trainers.config.setting_schemas import setting_schemas
 
 Place = tuple[str | int, ...]
 """Names of groups and settings, and positions in lists, that lead to something in a document."""
@@ -20,6 +21,8 @@ MOST_COMPLAINTS: Final = 50
 """Kinds of mistakes that are told of one document; nobody reads more before mending these."""
 _MOST_OF_A_LIST: Final = 3
 """Entries of one list that are told to be wrong in one way."""
+_MOST_OF_A_GROUP: Final = 6
+"""Settings that are named where a group was given as one value."""
 _LONGEST_DETAIL: Final = 400
 """Characters of a sentence, which may repeat what somebody wrote."""
 _LONGEST_NAME: Final = 60
@@ -101,7 +104,10 @@ def _complaint(path: Place, item: Any, settings: Settings) -> Complaint:
     if item["type"] == "extra_forbidden":
         return Complaint(path, _unknown(path, _short_text(value), settings), unknown=True)
     plainer = _PLAIN_VALUE if item["loc"][-1:] in _PLAIN_TYPES else _PLAINER.get(item["type"])
-    detail = plainer.format(**item.get("ctx", {})) if plainer else item["msg"].removeprefix("Value error, ")
+    group = next((part for part in reversed(path) if isinstance(part, str)), "kind")
+    detail = (
+        plainer.format(**item.get("ctx", {}), group=group) if plainer else item["msg"].removeprefix("Value error, ")
+    )
     detail += _hint(path, item, settings)
     if not isinstance(value, str | int | float):
         return Complaint(path, shortened(detail, _LONGEST_DETAIL))
@@ -123,14 +129,19 @@ _NO_PATH: Final = "; models and data are named as in the catalog: `sweeps models
 _PLAINER: Final = {
     "missing": "this is required",
     "float_type": "a number is needed",
+    "float_parsing": "a number is needed",
     "int_type": "a whole number is needed",
+    "int_parsing": "a whole number is needed",
+    "string_type": "a text is needed",
+    "too_long": "at most {max_length} are allowed, and these are {actual_length}",
     "too_short": "at least one value is needed",
     "tuple_type": "a list is needed",
+    "dict_type": "a mapping is needed",
     "bool_type": "true or false is needed",
     "model_attributes_type": "a mapping is needed",
     "model_type": "a mapping is needed",
     "union_tag_not_found": "{discriminator} is missing, which says what the rest means",
-    "union_tag_invalid": "there is no {discriminator} '{tag}'; there are {expected_tags}",
+    "union_tag_invalid": "there is no {group} '{tag}'; there are {expected_tags}",
     "string_pattern_mismatch": NAME_RULE,
 }
 
@@ -138,22 +149,12 @@ _PLAINER: Final = {
 @cache
 def settings_of(model: type[BaseModel]) -> Settings:
     """Return all settings of a model. It takes milliseconds, so each model's are found once."""
-    schema = model.model_json_schema()
-    settings: dict[str, list[str]] = {}
-
-    def walk(node: dict[str, Any], prefix: str) -> None:
-        if "$ref" in node:
-            node = schema["$defs"][node["$ref"].rpartition("/")[2]]
-        properties: dict[str, Any] = node.get("properties", {})
-        owner = next((properties[tag]["const"] for tag in ("name", "mode") if "const" in properties.get(tag, {})), None)
-        for name, inner in properties.items():
-            settings.setdefault(prefix + name, []).extend([owner] if owner else [])
-            walk(inner, f"{prefix}{name}.")
-        for option in (*node.get("oneOf", ()), *node.get("anyOf", ())):
-            walk(option, prefix)
-
-    walk(schema, "")
-    return Settings(settings)
+    owners: dict[str, list[str]] = {}
+    for name, variant, _, _ in setting_schemas(model):
+        if "[]" in name:
+            continue
+        owners.setdefault(name, []).extend([variant] if variant else [])
+    return Settings(owners)
 
 
 def _found(raw: object, location: Place, missing: bool) -> tuple[Place, object]:
@@ -184,6 +185,8 @@ def _unknown(path: Place, value: str | None, settings: Settings) -> str:
         value: what it was set to, if that is a short text.
     """
     *groups, last = map(str, path)
+    if "." in last and last in settings.owners:
+        return f"dotted names stand in a space and on a command line; nest it here: {written(last, '…')}"
     if owners := settings.owners.get(".".join([*groups, last])):
         return f"only {', '.join(dict.fromkeys(owners))} {'have' if len(set(owners)) > 1 else 'has'} this setting"
     if meant := _meant(groups, last, value, settings):
@@ -224,23 +227,30 @@ def _hint(path: Place, item: Any, settings: Settings) -> str:
     """Return what to add to a complaint about a text: the choice or the group that it may stand for."""
     context = item.get("ctx", {})
     word = _short_text(context.get("tag", item["input"]))
-    if word is None:
-        return ""
     if item["type"] in ("model_type", "model_attributes_type"):
         return _group_hint(path, word, settings)
+    if word is None:
+        return ""
     choices = re.findall("'([^']*)'", str(context.get("expected_tags") or context.get("expected")))
     meant = choice_meant(word, choices)
     hint = f"did you mean {meant!r}?" if meant else written_otherwise(word, choices)
     return f"; {hint}" if hint else ""
 
 
-def _group_hint(path: Place, word: str, settings: Settings) -> str:
-    tag = _tag(".".join(part for part in path if isinstance(part, str)), settings)
+@lru_cache(maxsize=1000)
+def _group_hint(path: Place, word: str | None, settings: Settings) -> str:
+    """Return what to write in place of one value where a group of settings is needed."""
+    group = ".".join(part for part in path if isinstance(part, str))
+    tag = _tag(group, settings)
     choices = settings.owners[tag] if tag else ()
-    if tag and (meant := choice_meant(word, choices)):
-        return f": {{{tag.rpartition('.')[2]}: {meant}}}, or {tag} by its dotted name"
-    hint = written_otherwise(word, choices)
-    return f"; {hint}" if hint else ""
+    if word and tag and (meant := choice_meant(word, choices)):
+        return f": {{{tag.rpartition('.')[2]}: {meant}}}"
+    if word and (hint := written_otherwise(word, choices)):
+        return f"; {hint}"
+    inside = (name.removeprefix(f"{group}.") for name in settings.owners if name.startswith(f"{group}."))
+    names = list(dict.fromkeys(name for name in inside if "." not in name))
+    more = ", …" if len(names) > _MOST_OF_A_GROUP else ""
+    return f" of {', '.join(names[:_MOST_OF_A_GROUP])}{more}" if names else ""
 
 
 def _short_text(value: object) -> str | None:

@@ -7,7 +7,7 @@ Words are compared without case, spaces and punctuation, so that `clip_ratio_hig
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -21,12 +21,26 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "loss.epsilon_low": "cliprange_low, clip_ratio_low, eps_low, eps_clip_low, clip_low",
     "loss.epsilon_high": "cliprange_high, clip_ratio_high, eps_high, eps_clip_high, clip_high, clip_higher",
     "loss.dual_clip": "clip_ratio_c, dual_clip_c, dual_clip_ratio",
-    "loss.kl_coefficient": "kl, kl_coef, kl_coeff, kl_weight, kl_beta, kl_penalty, kl_loss_coef, init_kl_coef",
+    "loss.target": "adv_ratio_target",
     "loss.erc": "entropy_ratio_clip, entropy_ratio_clipping",
     "aggregation.mode": "loss_agg_mode, loss_aggregation, reduction",
     "advantage.normalize_std": "scale_rewards, norm_adv_by_std, norm_adv_by_std_in_grpo, normalize_advantage",
+    "advantage.entropy": "entropy_advantage, use_entropy_advantage, entropy_advantage_shaping, adv_shaping",
+    "advantage.entropy.alpha": "entropy_advantage_alpha, entropy_adv_alpha",
+    "advantage.entropy.kappa": "entropy_advantage_kappa, entropy_adv_kappa",
+    "advantage.entropy_reward": "gtpo, grpo_s, entropy_weighted_reward, dynamic_entropy_weighting",
+    "advantage.positive_weight": "positive_advantage_reweighting, pos_adv_reweight, positive_advantage_weight",
     "terms.entropy_bonus.coefficient": "entropy_coef, entropy_coeff, ent_coef, entropy_weight",
+    "terms.kl.coefficient": "kl, kl_coef, kl_coeff, kl_weight, kl_beta, kl_penalty, kl_loss_coef, init_kl_coef, "
+    "use_kl_loss",
+    "terms.kl.estimator": "kl_estimator, kl_loss_type, kl_type",
     "terms.positive_nll": "nll_coef, sft_coef, positive_sft",
+    "critic.gae_lambda": "lam, lambda, gae_lam, lambd",
+    "critic.gamma": "discount, discount_factor",
+    "critic.value_coeff": "vf_coef, vf_coeff, value_coef, value_loss_coef, vf_loss_coeff",
+    "critic.value_clip": "cliprange_value, value_clip_range, vf_clip, clip_range_vf, vf_clip_param",
+    "critic.learning_rate": "critic_lr, value_lr",
+    "critic.normalize": "whiten_advantages, norm_adv, normalize_advantages",
     "rollout.prompts_per_rollout": "bs, batch_size, train_batch_size, rollout_batch_size, num_prompts",
     "rollout.completions_per_prompt": "group_size, num_generations, n_samples_per_prompt, samples_per_prompt, "
     "rollout_n, num_return_sequences, completions_per_group, num_rollouts_per_prompt, n, g",
@@ -100,7 +114,7 @@ _CHOICES: Final[Mapping[str, str]] = {
 """Words for each choice that a setting may have."""
 
 _NOTES: Final[Mapping[str, str]] = {
-    "loss.kl_coefficient": "a setting of kl_cov; no loss here pulls towards a reference policy",
+    "terms.kl.coefficient": "pulls towards the initial model; loss.kl_coefficient of kl_cov is something else",
     "rollout.prompts_per_minibatch": "a rollout is used once, in prompts_per_rollout / prompts_per_minibatch updates",
     "steps": "counted in optimizer updates",
 }
@@ -135,6 +149,12 @@ def note_on(name: str) -> str:
 
 def choice_meant(word: str, choices: Sequence[str]) -> str | None:
     """Return which of the choices a word means: one that is written almost like it, or known by it; else None."""
+    return _choice_meant(word, tuple(choices))
+
+
+@lru_cache(maxsize=1000)
+def _choice_meant(word: str, choices: tuple[str, ...]) -> str | None:
+    """Kept, because a mistake in what all points of a space share is read at each of them."""
     plain = {_plain(choice): choice for choice in choices}
     if found := plain.get(_plain(word)):
         return found

@@ -81,6 +81,14 @@ def _sharding(config: TrainingConfig, processes: int) -> list[Refusal]:
         reasons.append(
             "the sharded weights are float32, whatever products are computed in; set model.weights_dtype to float32"
         )
+    if config.copies_initial_model:
+        reasons.append(
+            f"terms.kl.coefficient {config.terms.kl.coefficient:g} compares with the initial model, of which every "
+            "process would hold a whole copy; set compute.sharding to none, terms.kl.coefficient to 0, or train "
+            "adapters (model.lora), below which that model lies"
+        )
+    if config.critic is not None:
+        reasons.append("the value head of critic is not shared out; set compute.sharding to none, or leave critic out")
     return [Refusal("compute.sharding", f"compute.sharding {sharding}: {reason}") for reason in reasons]
 
 

@@ -1,11 +1,13 @@
 """The problems that are trained on, and the rewards of their completions."""
 
+import operator
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from trainers.config.base import CatalogName, Frozen
 from trainers.config.data_config import DataConfig, HeldOutData
+from trainers.config.reward_config import FurtherRewards, NamedReward, RewardConfig
 
 BenchmarkNames = Annotated[
     tuple[CatalogName, ...],
@@ -71,9 +73,16 @@ class WordProblemsTask(Frozen):
     data: Annotated[DataConfig, BeforeValidator(_data, json_schema_input_type=CatalogName | DataConfig)] = Field(
         default=DataConfig(), description="What to read, or its name alone; shop-sums comes with the package."
     )
-    reward: CatalogName = Field(
+    reward: NamedReward = Field(
         default="math",
-        description="exact, number, math, expression, or the reward of an installed package: see docs/tasks.md.",
+        description="exact, number, math, expression, or the reward of an installed package, alone or with its "
+        "settings; it says what is correct: see docs/tasks.md.",
+    )
+    further_rewards: FurtherRewards = Field(
+        default={},
+        exclude_if=operator.not_,
+        description="Rewards that are added to it, each with a weight and its own settings; they change what is "
+        "trained on, and never what is correct.",
     )
     correct_from: float | None = Field(
         default=None,
@@ -100,6 +109,30 @@ class WordProblemsTask(Frozen):
     )
     apart_from: BenchmarkNames = ()
 
+    @property
+    def judging(self) -> RewardConfig:
+        """The reward that says what is correct."""
+        return RewardConfig(name=self.reward) if isinstance(self.reward, str) else self.reward
+
+    @property
+    def rewards(self) -> tuple[RewardConfig, ...]:
+        """All rewards, first the one that says what is correct."""
+        return (self.judging, *self.further_rewards.values())
+
+    @model_validator(mode="after")
+    def _rewards_count(self) -> Self:
+        if not any(reward.weight for reward in self.rewards):
+            raise ValueError("every reward has the weight 0, so there is nothing to train on; give one another weight")
+        return self
+
+    @model_validator(mode="after")
+    def _rewards_once(self) -> Self:
+        if self.judging.name in self.further_rewards:
+            raise ValueError(
+                f"further_rewards has {self.judging.name}, which reward names, too; give reward itself a weight"
+            )
+        return self
+
     @model_validator(mode="after")
     def _validates_on_what_it_may(self) -> Self:
         if self.validation is not None and self.validation.benchmark in self.apart_from:
@@ -108,6 +141,13 @@ class WordProblemsTask(Frozen):
                 "apart_from: the data is kept apart from it anyway"
             )
         return self
+
+
+def reward_parts(task: "TaskConfig") -> tuple[str, ...]:
+    """Return the names of the rewards whose weighted sum is trained on; none where one reward is taken as it is."""
+    if not isinstance(task, WordProblemsTask) or (not task.further_rewards and task.judging.weight == 1):
+        return ()
+    return tuple(reward.name for reward in task.rewards)
 
 
 TaskConfig = ExpressionsTask | CountdownTask | WordProblemsTask

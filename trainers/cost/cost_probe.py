@@ -21,6 +21,7 @@ from transformers import GenerationConfig
 from trainers.config import TinyPolicy, TrainingConfig, VLLMEngine, with_params
 from trainers.cost.cost_figures import PHASES, CostFigures
 from trainers.cost.cost_meter import CostMeter, device, process_age_s, settle
+from trainers.losses import CEGPPOParams
 from trainers.losses.base import MAX_STEPS
 from trainers.policy.checkpoints import checkpoint_folder
 from trainers.process.events import EventWriter, NoEvents
@@ -56,7 +57,7 @@ def shortened(config: TrainingConfig, processes: int) -> TrainingConfig:
         "evaluation.probe_completions": 0,
         "keep_best": False,
     }
-    if hasattr(config.loss, "schedule"):
+    if isinstance(config.loss, CEGPPOParams):
         changes["loss.schedule"] = []
     return TrainingConfig.model_validate(with_params(config.model_dump(mode="json"), changes))
 

@@ -36,6 +36,7 @@ def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationCon
     metrics: dict[str, float | None] = {
         **_scores(groups, config.pass_k),
         **_scores_of_parts(groups, counts.names, config.pass_k),
+        **_reward_means(groups),
         "eval/length_mean": mean([completion.tokens for completion in completions]),
         "eval/truncated_share": mean([completion.truncated for completion in completions]),
         "eval/failed_share": mean([judgement.reward is None for judgement in judgements]),
@@ -70,6 +71,16 @@ def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | 
         "eval/pass_at_k_se": passed.sampling_se,
         "eval/distinct_answers": mean([len(distinct) for distinct in answers]),
     }
+
+
+def _reward_means(groups: Sequence[Sequence[Judgement]]) -> dict[str, float | None]:
+    """Average what each of several rewards said; nothing where there is one."""
+    names = dict.fromkeys(name for group in groups for judgement in group for name in judgement.parts)
+
+    def said(name: str) -> list[list[float]]:
+        return [[one for judgement in group if (one := judgement.parts[name]) is not None] for group in groups]
+
+    return {f"eval/reward_of_{name}": average(said(name)).mean for name in names}
 
 
 def _scores_of_parts(groups: Sequence[Sequence[Judgement]], names: Sequence[str], k: int) -> dict[str, float | None]:

@@ -8,17 +8,34 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from trainers.losses.base import Params
+from trainers.losses.entropy_advantages import EntropyAdvantageParams, EntropyRewardParams
+from trainers.losses.positive_weight import PositiveWeightParams
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+def _is_null(value: object) -> bool:
+    return value is None
+
+
 class AdvantageParams(Params):
-    """Group-relative advantages."""
+    """Group-relative advantages, and options that shape them. An option that is off is not part of a dump."""
 
     normalize_std: bool = Field(default=True, description="Divide by the group's standard deviation.")
     epsilon: float = Field(
         default=1e-6, ge=0, le=1e6, description="Added to that deviation; the authors' value. TRL: 1e-4."
+    )
+    entropy: EntropyAdvantageParams | None = Field(
+        default=None, exclude_if=_is_null, description="Raise the advantages of uncertain tokens; null: no."
+    )
+    entropy_reward: EntropyRewardParams | None = Field(
+        default=None,
+        exclude_if=_is_null,
+        description="Share rewards out by entropy (GTPO, GRPO-S); null: a completion's tokens have one advantage.",
+    )
+    positive_weight: PositiveWeightParams | None = Field(
+        default=None, exclude_if=_is_null, description="Weight on the loss of tokens with A > 0; null: 1."
     )
 
 

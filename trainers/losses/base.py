@@ -9,7 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, cast, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -115,6 +128,12 @@ class ClipParams(LossParams):
     epsilon_below: ClassVar[float] = 1.0
     """Upper limit of epsilon_low, and so of `epsilon`, itself excluded."""
 
+    clips_like_ppo: ClassVar[bool] = False
+    """Of a package's loss: whether its epsilons bound a token's ratio as PPO's do. Then its baselines take them over.
+
+    Those of ours that do are listed in `sweep_service.sweep.baselines`.
+    """
+
     epsilon_low: float = Field(default=0.2, gt=0, lt=1, description="The ratio's lower bound is 1 - epsilon_low.")
     epsilon_high: float = Field(
         default=0.2, gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high."
@@ -178,6 +197,27 @@ class DualClipParams(TokenRatioParams):
         return self
 
 
+class Bounds(Protocol):
+    """Bounds on the ratio: numbers, or tensors with one for a batch or one for each token (B, T)."""
+
+    @property
+    def low(self) -> Any:
+        """Lower bound on the ratio."""
+        ...
+
+    @property
+    def high(self) -> Any:
+        """Upper bound on the ratio."""
+        ...
+
+
+class FoundBounds(NamedTuple):
+    """Bounds that a loss finds from the tokens themselves: scalars for a batch, or (B, T)."""
+
+    low: Tensor
+    high: Tensor
+
+
 @dataclass(frozen=True, eq=False)
 class LossOutput:
     """A loss before aggregation.
@@ -188,6 +228,8 @@ class LossOutput:
         ratio_BT: the ratio whose bounds the regions are about, no gradient: the token's, or GSPO's of the sequence.
         selected_BT: tokens the loss singles out beyond the regions: dropped by erc and clip_cov, penalised by kl_cov.
         penalty: a term that is no mean over tokens (erc's penalty), to be added after aggregation; a scalar.
+        bounds: what the regions were made with, if the loss found its bounds from the tokens (dcpo, bapo); None: those
+            of its parameters.
     """
 
     loss_BT: Tensor
@@ -195,9 +237,10 @@ class LossOutput:
     ratio_BT: Tensor
     selected_BT: Tensor | None = None
     penalty: Tensor | None = None
+    bounds: FoundBounds | None = None
 
 
-def regions(ratio_BT: Tensor, advantages_BT: Tensor, params: ClipParams) -> dict[Region, Tensor]:
+def regions(ratio_BT: Tensor, advantages_BT: Tensor, params: Bounds) -> dict[Region, Tensor]:
     """Mark (B, T) the tokens whose ratio left the bounds, by side and sign of A; a ratio on a bound is inside."""
     below_BT, above_BT = ratio_BT < params.low, ratio_BT > params.high
     positive_BT, negative_BT = advantages_BT > 0, advantages_BT < 0

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 _FLAGS: Final = {"mask_BT", "selected_BT", "correct_B", "active_B"}
-_DIFFERENTIABLE: Final = {"logprobs_BT", "entropy_BT"}
+_DIFFERENTIABLE: Final = {"logprobs_BT", "entropy_BT", "values_BT"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,10 @@ class TokenBatch:
         old_entropy_BT: the same under the policy that generated the tokens; no gradient.
         correct_B: whether each completion is right.
         active_B: whether the rewards of each completion's group differ; a group without spread passes no gradient.
+        reference_logprobs_BT: log-probabilities of the tokens under the frozen initial model, in nats; no gradient.
+        values_BT: values of the critic before each token, unitless; carry the gradient.
+        old_values_BT: the same when the rollout was scored; no gradient.
+        returns_BT: their targets, NaN where the completion has no reward; no gradient.
         sampling_weight_BT: factor on each token's policy loss, because another engine sampled it; no gradient; None
         stands for 1.
         selected_BT: tokens chosen beforehand by a loss that would else draw them at random (clip_cov).
@@ -47,6 +51,10 @@ class TokenBatch:
     old_entropy_BT: Tensor | None = None
     correct_B: Tensor | None = None
     active_B: Tensor | None = None
+    reference_logprobs_BT: Tensor | None = None
+    values_BT: Tensor | None = None
+    old_values_BT: Tensor | None = None
+    returns_BT: Tensor | None = None
     sampling_weight_BT: Tensor | None = None
     selected_BT: Tensor | None = None
     generator: Generator | None = None

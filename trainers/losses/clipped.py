@@ -10,6 +10,7 @@ from pydantic import Field
 from trainers.losses.base import (
     NO_BOUND,
     AggregationName,
+    Bounds,
     ClipParams,
     DualClipParams,
     LossOutput,
@@ -119,12 +120,13 @@ def token_clipped(batch: TokenBatch, params: TokenRatioParams) -> LossOutput:
     return clipped(batch.ratio_BT(clamp), batch.unit_BT(clamp), batch.advantages_BT, params)
 
 
-def clipped(ratio_BT: Tensor, unit_BT: Tensor, advantages_BT: Tensor, params: ClipParams) -> LossOutput:
+def clipped(ratio_BT: Tensor, unit_BT: Tensor, advantages_BT: Tensor, params: Bounds) -> LossOutput:
     """-ratio A with the gradient of `unit_BT` inside the bounds; outside the value at the bound, without a gradient.
 
     Args:
         ratio_BT: of tokens or sequences, without a gradient.
         unit_BT: 1 with the gradient of log pi.
+        params: bounds on the ratio, for all tokens or for each.
     """
     masks = regions(ratio_BT, advantages_BT, params)
     kept_BT = -ratio_BT * unit_BT * advantages_BT

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainers.losses.base import MAX_STEPS, LossOutput, Params, regions
+from trainers.losses.base import LossOutput, regions
+from trainers.losses.beta_schedule import MAX_BETA, BetaSchedule
 from trainers.losses.clipped import dual_clipped
 from trainers.losses.entropy_ratio import ERCOptionParams, entropy_ratio_clipped
 
@@ -29,27 +30,6 @@ class GPPOParams(_GradientPreservingParams):
     name: Literal["gppo"] = "gppo"
 
 
-MAX_BETA: Final = 100.0
-"""Largest gradient scale; the paper's are at most 1."""
-
-
-class BetaSwitch(Params):
-    """A change of the betas during training."""
-
-    step: int = Field(ge=1, le=MAX_STEPS, description="Optimizer updates made before the change.")
-    beta1: float | None = Field(default=None, ge=0, le=MAX_BETA, description="New value; null: unchanged.")
-    beta2: float | None = Field(default=None, ge=0, le=MAX_BETA, description="New value; null: unchanged.")
-    ramp: int = Field(
-        default=0, ge=0, le=MAX_STEPS, description="Updates until the new value is reached, linearly; 0: at once."
-    )
-
-    @model_validator(mode="after")
-    def _changes(self) -> Self:
-        if self.beta1 is None and self.beta2 is None:
-            raise ValueError(f"the switch at step {self.step} changes nothing; give beta1 or beta2, or remove it")
-        return self
-
-
 class CEGPPOParams(_GradientPreservingParams):
     """CE-GPPO. Defaults: arXiv:2509.20712 for 1.5B models (7B: beta1 0.75); dual clip of the authors' recipes.
 
@@ -63,8 +43,9 @@ class CEGPPOParams(_GradientPreservingParams):
     beta2: float = Field(
         default=1.0, ge=0, le=MAX_BETA, description="Gradient scale where A > 0 and ratio > 1 + epsilon_high."
     )
-    schedule: tuple[BetaSwitch, ...] = Field(
-        default=(), max_length=100, description="Changes of the betas, in order of their steps."
+    schedule: BetaSchedule = Field(
+        default=(),
+        description="Changes of the betas in order of their steps, or a shape: linear, cosine, steps (docs/losses.md).",
     )
 
     def at(self, step: int) -> Self:
@@ -73,7 +54,7 @@ class CEGPPOParams(_GradientPreservingParams):
         for switch in self.schedule:
             if step < switch.step:
                 break
-            done = min(1.0, (step - switch.step) / switch.ramp) if switch.ramp else 1.0
+            done = switch.share(step)
             for name, new in (("beta1", switch.beta1), ("beta2", switch.beta2)):
                 if new is not None:
                     betas[name] = (1 - done) * betas[name] + done * new

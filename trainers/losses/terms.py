@@ -1,4 +1,7 @@
-"""Terms beside the policy loss: an entropy bonus and the likelihood of right completions. All are off by default."""
+"""Terms beside the policy loss: an entropy bonus, the likelihood of right completions, the divergence from a reference.
+
+All are off by default.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from trainers.losses.base import Params
+from trainers.losses.reference_kl import ReferenceKLParams
 
 
 class EntropyBonusParams(Params):
@@ -56,3 +60,7 @@ class TermsParams(Params):
         description="Weight of the negative log-likelihood of right completions; the authors' recipes have 0.1.",
     )
     entropy_bonus: EntropyBonusParams = EntropyBonusParams()
+    kl: ReferenceKLParams = Field(
+        default=ReferenceKLParams(),
+        exclude_if=lambda kl: kl == ReferenceKLParams(),  # so that older configurations keep their names
+    )

@@ -41,7 +41,11 @@ RATIO_BINS: Final[dict[str, str]] = {
 
 STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
     "Loss and optimizer": {
-        "loss": Metric("1", "what was differentiated: loss/policy + penalty - coefficient x entropy + weight x NLL"),
+        "loss": Metric(
+            "1",
+            "what was differentiated: loss/policy + penalty - coefficient x entropy + coefficient x KL + weight x NLL "
+            "+ value_coeff x value loss",
+        ),
         "loss/policy": Metric("1", "policy loss, aggregated"),
         "loss/penalty": Metric("1", "the loss's penalty that is no mean over tokens (erc), coefficient included"),
         "loss/entropy": _entropy(
@@ -50,9 +54,18 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "loss/positive_nll": Metric(
             "nats", "negative log-likelihood of right completions, aggregated like the loss, without its weight"
         ),
+        "loss/kl": Metric(
+            "nats",
+            "divergence from the initial model as terms.kl.estimator estimates it, aggregated like the loss, without "
+            "coefficient; null where that is 0",
+        ),
+        "loss/value": Metric(
+            "1", "loss of the critic's values, aggregated like the loss, without value_coeff; null without a critic"
+        ),
         "entropy_bonus/coefficient": Metric("1", "of the entropy bonus in this update"),
         "schedule/beta1": Metric("1", "the loss's beta1 in this update; null for losses without"),
         "schedule/beta2": Metric("1", "the loss's beta2 in this update; null for losses without"),
+        "schedule/positive_weight": Metric("1", "on the policy loss of tokens with A > 0 in this update; 1: unchanged"),
         "learning_rate": Metric("1", "of this update"),
         "grad_norm": Metric("1", "before clipping to optimizer.max_grad_norm"),
         "tokens/step": Metric("tokens", "completion tokens in this update"),
@@ -117,6 +130,14 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "kl/k3": Metric(
             "nats", "mean of r - 1 - log r, r the token's ratio (k3 estimate of KL(old || new)); never negative"
         ),
+        "kl/reference": Metric(
+            "nats",
+            "mean of present minus initial log-probability over completion tokens (k1 estimate of KL(present || "
+            "initial), of tokens that the rollout's policy sampled); null where terms.kl.coefficient is 0",
+        ),
+        "kl/reference_k3": Metric(
+            "nats", "mean of r - 1 - log r, r = initial / present probability (k3 estimate of the same); never negative"
+        ),
     },
     "Rollout": {
         "reward/mean": Metric("1", "mean reward, as judged: without the penalty on long completions"),
@@ -137,6 +158,16 @@ STEP_SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "completion/truncated_share": Metric(_COMPLETIONS, "completions cut at rollout.max_completion_tokens"),
         "grader/timeout_share": Metric(_COMPLETIONS, "completions on which the judge gave up at its deadline"),
         "grader/failed_share": Metric(_COMPLETIONS, "completions on which the judge itself failed: no reward"),
+    },
+    "Critic": {
+        "critic/value_mean": Metric(
+            "1",
+            "mean over tokens of the rollout of the values it was scored with; null, as all of these, without a critic",
+        ),
+        "critic/return_mean": Metric("1", "mean over the same tokens of the values' targets"),
+        "critic/explained_variance": Metric(
+            "1", "1 - variance of (target - value) / variance of the target; 1: perfect, 0 or less: no use"
+        ),
     },
     "Engine": {
         "engine/logprob_gap_mean": Metric(
@@ -223,3 +254,17 @@ SUMMARY_METRICS: Final[dict[str, Metric]] = {
     "tokens/total": STEP_METRICS["tokens/total"],
     "time/train_s": Metric("s", "from the first event of this process to the last"),
 }
+
+PARTS_OF_REWARD: Final[dict[str, Metric]] = {
+    "reward/of_": Metric("reward", "what one of several rewards said, before its weight; mean over the rollout"),
+    "eval/reward_of_": Metric(
+        "reward", "what one of several rewards said, before its weight; mean over a problem's samples, then problems"
+    ),
+}
+"""Metrics that a run with several rewards has once for each, by the beginnings of their names; the rewards' follow."""
+
+
+def find_metric(name: str) -> Metric | None:
+    """Return the unit and the meaning of a metric of updates or evaluations; None if there is no such metric."""
+    of_part = next((one for begin, one in PARTS_OF_REWARD.items() if name.startswith(begin)), None)
+    return STEP_METRICS.get(name) or EVALUATION_METRICS.get(name) or of_part

@@ -11,7 +11,9 @@ from trainers.tasks.base import Completion, Judgement
 Judged = tuple[Completion, Judgement]
 
 
-def rollout_stats(groups: Sequence[Sequence[Judged]], groups_sampled: int, accelerator: Any) -> dict[str, float | None]:
+def rollout_stats(
+    groups: Sequence[Sequence[Judged]], groups_sampled: int, accelerator: Any, parts: Sequence[str] = ()
+) -> dict[str, float | None]:
     """Return the metrics of a rollout over all processes of `accelerator`; None where a mean is over nothing.
 
     Every process calls this, with whole groups, and gets the same. A completion whose judge failed has no reward and
@@ -20,13 +22,26 @@ def rollout_stats(groups: Sequence[Sequence[Judged]], groups_sampled: int, accel
     Args:
         groups: the completions trained on, prompt by prompt.
         groups_sampled: number of groups sampled for them.
+        parts: names of the rewards whose weighted sum is trained on.
     """
-    sums = {**_completion_sums([pair for group in groups for pair in group]), **_group_sums(groups)}
+    pairs = [pair for group in groups for pair in group]
+    sums = {**_completion_sums(pairs), **_group_sums(groups), **_part_sums([one for _, one in pairs], parts)}
     sums["groups_sampled"] = groups_sampled
     if accelerator.num_processes > 1:
         local = torch.tensor(list(sums.values()), dtype=torch.float64, device=accelerator.device)
         sums = dict(zip(sums, accelerator.reduce(local, reduction="sum").tolist(), strict=True))
-    return _metrics(sums)
+    return _metrics(sums) | {
+        f"reward/of_{name}": sums[f"{name}: reward"] / judged if (judged := sums[f"{name}: judged"]) else None
+        for name in parts
+    }
+
+
+def _part_sums(judgements: Sequence[Judgement], parts: Sequence[str]) -> dict[str, float]:
+    sums = dict[str, float]()
+    for name in parts:
+        rewards = [reward for judgement in judgements if (reward := judgement.parts[name]) is not None]
+        sums |= {f"{name}: judged": len(rewards), f"{name}: reward": sum(rewards)}
+    return sums
 
 
 def _completion_sums(pairs: Sequence[Judged]) -> dict[str, float]:

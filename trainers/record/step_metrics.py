@@ -22,15 +22,15 @@ VALUES: Final[tuple[str, ...]] = (
     "ratio",
     "log_ratio",
     "k3",
-    "advantage",  # the advantage's size
     "weight",  # |A x weight|, the size of the gradient
     "logprob",
     "logit_step",
     "logprob_x_logit_step",
 )
 
-COUNTS: Final[tuple[str, ...]] = ("low", "high", "dropped", "selected")
-"""Kinds of tokens counted separately: below and above the bounds, without gradient, singled out by the loss."""
+COUNTS: Final[tuple[str, ...]] = ("low", "high", "dropped", "selected", "at_bound")
+"""Kinds of tokens counted separately: below and above the bounds, without gradient, singled out by the loss; and the
+size that the gradient of the tokens that PPO's clip drops has with a weight equal to the bound, |A x bound|."""
 
 Sums = dict[str, float]
 
@@ -40,22 +40,20 @@ def step_metrics(
     counts: Sums,
     below: Sequence[float],
     *,
-    bounds: tuple[float, float],
     learning_rate: float,
 ) -> dict[str, float]:
     """Return the metrics that follow from sums.
 
     Args:
         sets: the sum of each of `VALUES` over each of `SETS`.
-        counts: number of tokens for each of `COUNTS`.
+        counts: number of tokens, or size, for each of `COUNTS`.
         below: number of tokens with a ratio below each of `RATIO_EDGES`.
-        bounds: lower and upper bound on the ratio.
     """
     every = {name: sum(sets[part][name] for part in PARTS) for name in VALUES}
     return {
         **_token_metrics(sets, every, counts),
         **_histogram(below, every["tokens"]),
-        **_region_metrics(sets, every, bounds),
+        **_region_metrics(sets, every, counts["at_bound"]),
         **_predicted_change(sets, every, learning_rate),
     }
 
@@ -82,7 +80,7 @@ def _histogram(below: Sequence[float], tokens: float) -> Sums:
     return {f"ratio_share/{name}": _mean(count, tokens) for name, count in zip(RATIO_BINS, inside, strict=True)}
 
 
-def _region_metrics(sets: dict[str, Sums], every: Sums, bounds: tuple[float, float]) -> Sums:
+def _region_metrics(sets: dict[str, Sums], every: Sums, at_bound: float) -> Sums:
     metrics = Sums()
     for region in REGIONS:
         metrics[f"share/{region}"] = _mean(sets[region]["tokens"], every["tokens"])
@@ -90,10 +88,9 @@ def _region_metrics(sets: dict[str, Sums], every: Sums, bounds: tuple[float, flo
     for part in PARTS:
         metrics[f"weight_share/{part}"] = _mean(sets[part]["weight"], every["weight"])
         metrics[f"old_probability/{part}"] = _mean(sets[part]["old_probability"], sets[part]["tokens"])
-    clipped = bounds[0] * sets["na_lp"]["advantage"] + bounds[1] * sets["pa_lp"]["advantage"]
-    potential = clipped + sum(sets[part]["weight"] for part in ("pa_low", "na_high", "inside"))
+    potential = at_bound + sum(sets[part]["weight"] for part in ("pa_low", "na_high", "inside"))
     metrics["weight/potential"] = _mean(potential, every["tokens"])
-    metrics["weight_share/potential"] = _mean(clipped, potential)
+    metrics["weight_share/potential"] = _mean(at_bound, potential)
     return metrics
 
 

@@ -14,7 +14,8 @@ from trainers.losses import REGIONS, Objective, TokenBatch
 from trainers.record.metrics import RATIO_EDGES
 from trainers.record.step_metrics import COUNTS, SETS, VALUES, step_metrics
 
-_LOSSES: Final = ("loss", "loss/policy", "loss/penalty", "loss/entropy", "loss/positive_nll")
+_LOSSES: Final = ("loss", "loss/policy", "loss/penalty", "loss/entropy", "loss/positive_nll", "loss/kl", "loss/value")
+_DIVERGENCES: Final = ("kl/reference", "kl/reference_k3")
 _QUANTILES: Final = {"entropy/p10": 0.1, "entropy/p50": 0.5, "entropy/p90": 0.9, "entropy/p99": 0.99}
 
 
@@ -25,7 +26,6 @@ class StepStats:
         self._sums: Tensor | None = None
         self._extremes: Tensor | None = None
         self._entropies: list[Tensor] = []
-        self._bounds = (0.0, math.inf)
 
     @torch.no_grad()
     def add(
@@ -37,7 +37,7 @@ class StepStats:
             objective: what was differentiated, divided by the update's `Totals`, so that batches add up.
             token_gradient_BT: gradient of the sum of the per-token losses with respect to the log-probabilities,
                 -A x weight; 0 at padding.
-            bounds: on the ratio of `objective.output`, the same in every batch of a step.
+            bounds: on the ratio of `objective.output`, unless that says them itself.
         """
         output, mask_BT, missing_BT = objective.output, batch.mask_BT, torch.full_like(token_gradient_BT, math.nan)
         logprobs_BT = batch.logprobs_BT.double()
@@ -53,7 +53,6 @@ class StepStats:
             output.ratio_BT,
             log_ratio_BT,
             log_ratio_BT.expm1() - log_ratio_BT,
-            batch.advantages_BT.abs(),
             token_gradient_BT.abs(),
             logprobs_BT,
             logit_step_BT,
@@ -68,25 +67,29 @@ class StepStats:
             missing_BT if correct_BT is None else mask_BT & correct_BT,
             missing_BT if correct_BT is None else mask_BT & ~correct_BT,
         )
+        low, high = output.bounds or bounds
+        size_BT = batch.advantages_BT.abs().double()
         counts_CN = _rows(
-            mask_BT & (output.ratio_BT < bounds[0]),
-            mask_BT & (output.ratio_BT > bounds[1]),
+            mask_BT & (output.ratio_BT < low),
+            mask_BT & (output.ratio_BT > high),
             (token_gradient_BT == 0) & (batch.advantages_BT != 0),
             missing_BT if output.selected_BT is None else mask_BT & output.selected_BT,
+            output.regions["na_lp"] * size_BT * low + output.regions["pa_lp"] * size_BT * high,
         )
         below_EN = mask_BT.flatten() & (output.ratio_BT.flatten() < output.ratio_BT.new_tensor(RATIO_EDGES)[:, None])
-        terms = (objective.penalty, objective.entropy, objective.positive_nll)
+        terms = (objective.penalty, objective.entropy, objective.positive_nll, objective.kl, objective.value_loss)
         missing = missing_BT.new_full((), math.nan)
         losses_L = torch.stack(
             [objective.loss, objective.policy_loss, *(missing if term is None else term for term in terms)]
         )
-        sums = torch.cat([(sets_SN @ values_VN.T).flatten(), counts_CN.sum(1), below_EN.sum(1), losses_L])
+        sums = torch.cat(
+            [(sets_SN @ values_VN.T).flatten(), counts_CN.sum(1), below_EN.sum(1), losses_L, _divergences(batch)]
+        )
         ends_BT = torch.stack([output.ratio_BT, -output.ratio_BT]).masked_fill(~mask_BT, -math.inf)
         extremes = ends_BT.flatten(1).amax(1)
         self._sums = sums if self._sums is None else self._sums + sums
         self._extremes = extremes if self._extremes is None else self._extremes.maximum(extremes)
         self._entropies.append(entropy_BT.masked_fill(~mask_BT, math.nan).flatten())
-        self._bounds = bounds
 
     def reduced(self, accelerator: Any, learning_rate: float) -> dict[str, float | None]:
         """Return the metrics of the step over all processes of `accelerator`; empties the collection.
@@ -96,7 +99,7 @@ class StepStats:
         assert self._sums is not None, "no device batch was added"
         assert self._extremes is not None
         processes: int = accelerator.num_processes
-        sums, extremes, entropies_N, bounds = self._sums, self._extremes, torch.cat(self._entropies), self._bounds
+        sums, extremes, entropies_N = self._sums, self._extremes, torch.cat(self._entropies)
         if processes > 1:
             sums = accelerator.reduce(sums, reduction="sum")
             extremes = accelerator.gather(extremes.unsqueeze(0)).amax(0)
@@ -106,14 +109,26 @@ class StepStats:
         sets: dict[str, dict[str, float]] = {part: {name: next(totals) for name in VALUES} for part in SETS}
         counts: dict[str, float] = {name: next(totals) for name in COUNTS}
         below = [next(totals) for _ in RATIO_EDGES]
+        losses = {name: next(totals) / processes for name in _LOSSES}  # gradients are averaged, and so are losses
+        divergences = {name: next(totals) for name in _DIVERGENCES}
         metrics: dict[str, float] = {
-            **{name: next(totals) / processes for name in _LOSSES},  # gradients are averaged, and so are losses
-            **step_metrics(sets, counts, below, bounds=bounds, learning_rate=learning_rate),
+            **losses,
+            **step_metrics(sets, counts, below, learning_rate=learning_rate),
             "ratio/max": largest,
             "ratio/min": -smallest,
         }
-        metrics |= _quantiles(entropies_N, int(metrics["tokens/step"]))
+        tokens = metrics["tokens/step"]
+        metrics |= {name: total / tokens if tokens else math.nan for name, total in divergences.items()}
+        metrics |= _quantiles(entropies_N, int(tokens))
         return {name: value + 0.0 if math.isfinite(value) else None for name, value in metrics.items()}  # 0, never -0
+
+
+def _divergences(batch: TokenBatch) -> Tensor:
+    """Sum the k1 and k3 estimates of KL(policy || reference) over all tokens, in nats; NaN without a reference."""
+    if batch.reference_logprobs_BT is None:
+        return batch.logprobs_BT.new_full((2,), math.nan, dtype=torch.float64)
+    log_ratio_BT = batch.logprobs_BT.double() - batch.reference_logprobs_BT
+    return torch.stack([log_ratio_BT.sum(), ((-log_ratio_BT).expm1() + log_ratio_BT).sum()])
 
 
 def _rows(*values_BT: Tensor) -> Tensor:

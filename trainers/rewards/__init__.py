@@ -3,152 +3,74 @@
 A package adds a reward with an entry point of the group `sweeps.rewards`; docs/tasks.md has a complete one.
 """
 
-import hashlib
-import importlib.util
-from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points
-from math import isfinite
-from pathlib import Path
-from typing import Final
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
-from trainers.errors import ConfigError, GraderError
-from trainers.tasks.base import Completion, Judgement, Problem, Reward
+from pydantic import ValidationError
 
-GROUP: Final = "sweeps.rewards"
-
-REWARDS: Final = {
-    "exact": "trainers.rewards.exact:ExactReward",
-    "expression": "trainers.rewards.expression:ExpressionReward",
-    "math": "trainers.rewards.math:MathReward",
-    "number": "trainers.rewards.number:NumberReward",
-}
+from trainers.config import WordProblemsTask
+from trainers.config.reward_config import REWARDS, RewardSettings, reward_settings
+from trainers.config.task_config import reward_parts
+from trainers.errors import ConfigError, Faults
+from trainers.extensions import package
+from trainers.rewards.checked import CheckedReward
+from trainers.rewards.weighted import WeightedRewards
+from trainers.tasks.base import Reward
 
 
-class CheckedReward:
-    """A reward whose mistakes end the run instead of training on them.
-
-    Args:
-        correct_from: reward from which a completion counts as correct; None: as the reward says.
-    """
-
-    def __init__(self, name: str, reward: Reward, correct_from: float | None = None) -> None:
-        self._name, self._reward, self.close = name, reward, reward.close
-        self._correct_from = correct_from
-
-    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
-        """Judge as the reward does; a reward that is not finite is a failed judgement.
-
-        Raises: GraderError, if the reward raises or does not return one judgement for each completion.
-        """
-        try:
-            judgements = self._reward.judge(problems, completions)
-        except GraderError:
-            raise
-        except Exception as error:
-            raise GraderError(f"the reward {self._name} raised {type(error).__name__}: {error}; correct it") from error
-        fault = _fault(judgements, len(completions))
-        if fault:
-            raise GraderError(f"the reward {self._name} returned {fault}; correct its judge()")
-        return [self._counted(_finite(judgement)) for judgement in judgements]
-
-    def _counted(self, judgement: Judgement) -> Judgement:
-        if self._correct_from is None or judgement.reward is None:
-            return judgement
-        return judgement._replace(correct=judgement.reward >= self._correct_from)
-
-
-def _fault(judgements: object, expected: int) -> str | None:
-    if not isinstance(judgements, list):
-        return f"{type(judgements).__name__}, not a list"
-    if len(judgements) != expected:
-        return f"{len(judgements)} judgements of {expected} completions"
-    for judgement in judgements:
-        if not isinstance(judgement, Judgement):
-            return f"{judgement!r:.100}, not a Judgement"
-        try:
-            isfinite(0.0 if judgement.reward is None else judgement.reward)
-        except (TypeError, ValueError, OverflowError):
-            return f"the reward {judgement.reward!r:.100}, not a float or None"
-    return None
-
-
-def _finite(judgement: Judgement) -> Judgement:
-    if judgement.reward is None or not isfinite(judgement.reward):
-        return judgement._replace(reward=None, correct=False)
-    return judgement._replace(reward=float(judgement.reward), correct=bool(judgement.correct))
-
-
-def known_names() -> list[str]:
-    """List the names that `make_reward` takes on this machine, in order."""
-    return sorted({*REWARDS, *(entry.name for entry in entry_points(group=GROUP))})
-
-
-def unknown_reward(name: str) -> str | None:
-    """Say that there is no reward of this name on this machine; None, if there is one."""
-    if name in (known := known_names()):
-        return None
-    return (
-        f"task.reward: there is no reward {name!r} on this machine; known are {', '.join(known)}. A package adds its "
-        f"own by an entry point of the group {GROUP}"
-    )
-
-
-def make_reward(name: str, correct_from: float | None = None) -> Reward:
+def make_reward(
+    name: str, settings: Mapping[str, Any] | None = None, correct_from: float | None = None
+) -> CheckedReward:
     """Make the reward of this name; whoever calls this closes it.
 
-    `correct_from` is the reward from which a completion counts as correct; None: as the reward says.
-
-    Raises: ConfigError, if there is no reward of this name or more than one, or if it cannot be loaded.
+    Args:
+        settings: what differs from the defaults of the reward's own settings.
+        correct_from: reward from which a completion counts as correct; None: as the reward says.
+    Raises: ConfigError, if there is no reward of this name or more than one, or if it cannot be made like this.
     """
-    entries = _entries(name)
-    if complaint := unknown_reward(name):
-        raise ConfigError(complaint)
-    if len(entries) > 1:
-        places = ", ".join(f"{_package(entry)} ({entry.value})" for entry in entries)
-        raise ConfigError(f"task.reward: several rewards are named {name!r}: {places}; rename or uninstall one")
-    (entry,) = entries
+    entry = REWARDS.entry(name)
     try:
-        return CheckedReward(name, entry.load()(), correct_from)
-    except Exception as error:
+        own = reward_settings(name, settings or {})
+        return CheckedReward(name, entry.load()() if own is None else entry.load()(own), correct_from)
+    except ValidationError as error:
+        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise ConfigError(*(f"task.reward: the settings of {name}: {fault}" for fault in faults)) from error
+    except ConfigError as error:
+        raise ConfigError(*(f"task.reward: {problem}" for problem in error.problems)) from error
+    except (Exception, SystemExit) as error:  # whatever code of a package does
         raise ConfigError(
-            f"task.reward: {name!r} of {_package(entry)} ({entry.value}) cannot be made: {type(error).__name__}: "
-            f"{error}; it must be importable, and callable without arguments"
+            f"task.reward: {name!r} of {package(entry)} ({entry.value}) cannot be made: {type(error).__name__}: "
+            f"{error}; it must be importable, and callable without arguments, or with the settings of its class"
         ) from error
 
 
-def reward_code(name: str) -> list[str]:
-    """Return what names the code of a reward: its package with the version, and the digest of its Python files.
+def make_rewards(config: WordProblemsTask) -> CheckedReward | WeightedRewards:
+    """Make the rewards of a task, as one; whoever calls this closes it.
 
-    Evaluations that are kept follow from it: another version of a package judges otherwise under the same name. Ours
-    have the version alone, which the libraries' versions hold.
+    Raises: ConfigError, if one of them cannot be made.
     """
-    found = list[str]()
-    for entry in _entries(name):
-        if entry.dist is not None:
-            digest = hashlib.sha256()
-            for path in _sources(entry.module.partition(".")[0]):
-                digest.update(path.read_bytes())
-            found.append(f"{entry.dist.name} {entry.dist.version} {digest.hexdigest()}")
-    return found
+    faults, made = Faults(), dict[str, CheckedReward]()
+    for place, reward in enumerate(config.rewards):
+        with faults.noted(), _told_of(f"task.further_rewards.{reward.name}" if place else REWARDS.setting):
+            made[reward.name] = make_reward(reward.name, reward.settings, None if place else config.correct_from)
+    if faults:
+        for reward in made.values():
+            reward.close()
+    faults.raise_all()
+    if not reward_parts(config):
+        return made[config.judging.name]
+    return WeightedRewards(made, {reward.name: reward.weight for reward in config.rewards})
 
 
-def _sources(module: str) -> list[Path]:
-    """Return the Python files of a module or package, in order."""
-    spec = importlib.util.find_spec(module)
-    if spec is None:
-        return []
-    if places := spec.submodule_search_locations:
-        return sorted(path for place in places for path in Path(place).rglob("*.py"))
-    return [Path(spec.origin)] if spec.origin else []
+@contextmanager
+def _told_of(setting: str) -> Generator[None]:
+    """Let errors of a reward begin with the setting that names it."""
+    try:
+        yield
+    except ConfigError as error:
+        rests = (problem.removeprefix(f"{REWARDS.setting}: ") for problem in error.problems)
+        raise ConfigError(*(f"{setting}: {rest}" for rest in rests)) from error
 
 
-def _entries(name: str) -> list[EntryPoint]:
-    ours = [EntryPoint(name, REWARDS[name], GROUP)] if name in REWARDS else []
-    return [*ours, *entry_points(group=GROUP, name=name)]
-
-
-def _package(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist else "this package"
-
-
-__all__ = ["GROUP", "REWARDS", "CheckedReward", "Reward", "known_names", "make_reward", "reward_code", "unknown_reward"]
+__all__ = ["REWARDS", "CheckedReward", "Reward", "RewardSettings", "make_reward", "make_rewards"]

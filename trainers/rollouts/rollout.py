@@ -14,7 +14,14 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from trainers.config import RolloutConfig
-from trainers.losses import AdvantageParams, AggregationParams, Totals, group_advantages, overlong_penalty
+from trainers.losses import (
+    AdvantageParams,
+    AggregationParams,
+    Totals,
+    entropy_rewarded_advantages,
+    group_advantages,
+    overlong_penalty,
+)
 from trainers.tasks.base import Completion, Judgement, Task, prompt_at
 
 
@@ -49,7 +56,7 @@ class PromptStream:
 
 def problems_digest(task: Task) -> str:
     """Return a digest that is the same for the same problems, to train and to validate on, in the same order."""
-    return hashlib.sha256(json.dumps([*task.training, *task.validation]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([one.content for one in [*task.training, *task.validation]]).encode()).hexdigest()
 
 
 class Collected(NamedTuple):
@@ -99,7 +106,7 @@ class RolloutTensors(NamedTuple):
     completion_ids: Tensor
     completion_mask: Tensor
     advantages: Tensor
-    """Advantages (B,), unitless."""
+    """Advantages, unitless: (B,), or (B, T) where a completion's tokens have their own."""
     correct: Tensor
     """Whether each completion is right: (B,), bool."""
     active: Tensor
@@ -111,17 +118,61 @@ def as_tensors(
 ) -> RolloutTensors:
     """Pad the token ids with `pad` and compute the advantages."""
     samples = [sample for group in groups for sample in group]
+    rewards_B = rewards(groups, config)
     prompt_ids, prompt_mask = padded([sample.prompt_ids for sample in samples], pad, "left")
     completion_ids, completion_mask = padded([sample.completion_ids for sample in samples], pad, "right")
-    rewards = [math.nan if s.judgement.reward is None else s.judgement.reward for s in samples]
-    rewards_B = torch.tensor(rewards, dtype=torch.float32)
-    if config.overlong is not None:
-        rewards_B = rewards_B + overlong_penalty(completion_mask.sum(1), config.max_completion_tokens, config.overlong)
     advantages_GN = group_advantages(rewards_B.view(len(groups), -1), advantage)
     correct_B = torch.tensor([sample.judgement.correct for sample in samples])
     active_B = (advantages_GN != 0).any(1, keepdim=True).expand_as(advantages_GN).flatten()
     parts = (prompt_ids, prompt_mask, completion_ids, completion_mask, advantages_GN.flatten(), correct_B, active_B)
     return RolloutTensors(*(part.to(device) for part in parts))
+
+
+def rewards(groups: Sequence[Group], config: RolloutConfig) -> Tensor:
+    """Return the rewards (B,) that training sees, with the penalty on long completions; NaN where the judge failed."""
+    samples = [sample for group in groups for sample in group]
+    judged = [math.nan if s.judgement.reward is None else s.judgement.reward for s in samples]
+    return _penalised(torch.tensor(judged, dtype=torch.float32), samples, config)
+
+
+def _penalised(rewards_B: Tensor, samples: Sequence[Sample], config: RolloutConfig) -> Tensor:
+    """Add the penalty on long completions, if `config` has one."""
+    if config.overlong is None:
+        return rewards_B
+    lengths_B = torch.tensor([len(sample.completion_ids) for sample in samples])
+    return rewards_B + overlong_penalty(lengths_B, config.max_completion_tokens, config.overlong)
+
+
+def with_entropy_rewards(
+    rollout: RolloutTensors,
+    groups: Sequence[Group],
+    config: RolloutConfig,
+    advantage: AdvantageParams,
+    old_entropy_BT: Tensor,
+) -> RolloutTensors:
+    """Replace the advantages by those of rewards shared out by entropy, (B, T), if `advantage` asks for that.
+
+    Args:
+        old_entropy_BT: of the policy that sampled, in nats.
+    """
+    shares = advantage.entropy_reward
+    if shares is None:
+        return rollout
+    mask_BT, shape = rollout.completion_mask, (len(groups), -1)
+    samples = [sample for group in groups for sample in group]
+    judgements = [sample.judgement for sample in samples]
+    judged = [math.nan if one.reward is None else one.reward if one.correct else -1.0 for one in judgements]
+    rewards_B = _penalised(torch.tensor(judged, dtype=torch.float32), samples, config).to(mask_BT.device)
+    advantages_GNT = entropy_rewarded_advantages(
+        rewards_B.view(shape),
+        rollout.correct.view(shape),
+        old_entropy_BT.view(*shape, mask_BT.shape[1]),
+        mask_BT.view(*shape, mask_BT.shape[1]),
+        shares,
+        advantage.epsilon if advantage.normalize_std else None,
+    )
+    active_BT = (advantages_GNT != 0).any(1, keepdim=True).expand_as(advantages_GNT).flatten(0, 1)
+    return rollout._replace(advantages=advantages_GNT.flatten(0, 1), active=active_BT.any(1))
 
 
 def engine_logprobs(groups: Sequence[Group], device: torch.device) -> Tensor | None:

@@ -1,7 +1,8 @@
 """The interface of tasks, and the order in which a run reads their prompts."""
 
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -17,6 +18,18 @@ class Problem(NamedTuple):
 
     prompt: str
     answer: str
+    columns_json: str = ""
+    """JSON object of the row's other columns that rewards read; empty where they read none."""
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The values of the row's other columns that rewards read, by column."""
+        return json.loads(self.columns_json or "{}")
+
+    @property
+    def content(self) -> tuple[str, ...]:
+        """All that a digest of problems is made of."""
+        return self if self.columns_json else self[:2]
 
 
 class Completion(NamedTuple):
@@ -38,10 +51,15 @@ class Judgement(NamedTuple):
     """Answer in the text, in a form that is the same for equal answers; None if there is none."""
     timed_out: bool = False
     """Whether the judge gave up on the completion at its deadline."""
+    parts: Mapping[str, float | None] = {}
+    """What each of several rewards said, by its name, before weights; None where it failed; empty for one reward."""
 
 
 class Reward(Protocol):
-    """A judge of completions; made once a run, without arguments."""
+    """A judge of completions; made once a run: without arguments, or with its settings if its class has `Settings`.
+
+    One that reads other columns of the dataset than problem and answer names them in an attribute `columns`.
+    """
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
         """Judge each completion of the problem beside it."""

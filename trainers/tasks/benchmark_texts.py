@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from trainers.catalog.entries import BenchmarkEntry, entry_folder, read_entry, shipped_file
@@ -21,13 +21,19 @@ def benchmark_texts(names: Iterable[str], cache: Path) -> set[str]:
     return {same_text(row.problem) for rows in read for row in rows.problems}
 
 
-def benchmark_rows(name: str, cache: Path, place: str) -> DatasetRows:
+def benchmark_rows(name: str, cache: Path, place: str, columns: Collection[str] = ()) -> DatasetRows:
     """Read a benchmark of the catalog as a dataset of which every row is a problem.
 
     Args:
         place: the setting that names the benchmark; errors begin with it.
-    Raises: ConfigError, if it is not in the catalog, or its file is damaged.
+        columns: what rewards read beside problem and answer, which benchmarks do not have.
+    Raises: ConfigError, if it is not in the catalog, or its file is damaged, or columns are asked for.
     """
+    if columns:
+        raise ConfigError(
+            f"{place}: the rewards read {', '.join(columns)} of each row, and benchmarks have a problem and an answer "
+            "alone; validate on a dataset that has them"
+        )
     path = shipped_file(BenchmarkEntry, name)
     try:
         if path is None:

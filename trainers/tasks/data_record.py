@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field
 
@@ -37,7 +37,7 @@ class Problems(Frozen):
 
     @classmethod
     def of(cls, problems: Iterable[tuple[str, ...]]) -> Self:
-        """Count and digest."""
+        """Count and digest what problems are made of: `Problem.content` of each."""
         digest, count = hashlib.sha256(), 0
         for problem in problems:
             digest.update(json.dumps(problem).encode() + b"\n")
@@ -62,8 +62,19 @@ class Tokens(Frozen):
     longest: int
 
 
+class RewardRecord(Frozen):
+    """A reward as it judges a run."""
+
+    name: str
+    weight: float
+    settings: Mapping[str, Any] = Field(default={}, description="All of them, with the reward's defaults.")
+    code: tuple[str, ...] = Field(
+        default=(), description="Package, version and digest of its Python files; none: it is ours."
+    )
+
+
 class DataRecord(Frozen):
-    """The problems of a run: those it has, and those it was not given."""
+    """The problems of a run, those that it was not given, and what judges them."""
 
     sources: tuple[Source, ...] = Field(default=(), description="Files; none: the code makes the problems.")
     training: Problems
@@ -72,6 +83,7 @@ class DataRecord(Frozen):
     repeated: int = Field(default=0, description="Rows kept whose problem an earlier one has, up to layout.")
     contradicting: int = Field(default=0, description="Those of them whose answer is another text.")
     prompt_tokens: Tokens | None = Field(default=None, description="null: not counted.")
+    rewards: tuple[RewardRecord, ...] = Field(default=(), description="First the one that says what is correct.")
 
 
 class Prompt(Frozen):
@@ -85,6 +97,7 @@ class Prompt(Frozen):
 class AnswersTried(Frozen):
     """Whether the reward takes problems' own answers, in a box, for right."""
 
+    reward: str = Field(description="Name of the reward that says what is right.")
     tried: int
     refused: int
     example: str | None = Field(description="The first answer that is not right.")
@@ -136,4 +149,9 @@ def data_facts(data: DataRecord) -> list[str]:
         facts.append(f"repeated: {data.repeated} rows, {data.contradicting} of them with another answer")
     if (tokens := data.prompt_tokens) is not None:
         facts.append(f"prompts of {tokens.shortest} to {tokens.longest} tokens, half of them at most {tokens.median}")
+    for reward in data.rewards:
+        if reward.settings or reward.code or len(data.rewards) > 1:
+            settings = "".join(f", {name} {value}" for name, value in reward.settings.items())
+            by = f" of {reward.code[0].rpartition(' ')[0]}" if reward.code else ""
+            facts.append(f"reward {reward.name}{by}: weight {reward.weight:g}{settings}")
     return facts

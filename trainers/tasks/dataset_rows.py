@@ -18,13 +18,24 @@ from trainers.tasks.data_record import Reason, Source
 _SHOWN_FAULTS: Final = 20
 _SHOWN_VALUES: Final = 10
 _MISSING: Final = object()
+_NO_COLUMNS: Final[Mapping[str, str]] = {}
+
+
+class _NoValueError(ValueError):
+    """A row lacks a column that a reward reads."""
+
+    def __init__(self, column: str, reward: str) -> None:
+        super().__init__(f"it has no {column!r}, which the reward {reward} reads")
+        self.column = column
 
 
 class ProblemRow(NamedTuple):
-    """A problem and its final answer, both without white space around them."""
+    """A problem and its final answer, both without white space around them, and what else rewards read."""
 
     problem: str
     answer: str
+    columns_json: str = ""
+    """JSON object of other columns that rewards read; empty where they read none."""
 
 
 class DatasetRows(NamedTuple):
@@ -36,8 +47,12 @@ class DatasetRows(NamedTuple):
     source: Source
 
 
-def read_dataset(data: DataConfig, cache: Path) -> DatasetRows:
+def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str] = _NO_COLUMNS) -> DatasetRows:
     """Read the rows of the split that `data` names.
+
+    Args:
+        reward_columns: columns, or paths into them, whose values each problem carries for the rewards; each with the
+            name of a reward that reads it.
 
     Raises: ConfigError, if there is no such dataset, split or column, or no row that passes a filter; or naming every
         line that is not a JSON object with a text as the problem and a text or number as the answer, up to 20.
@@ -47,7 +62,7 @@ def read_dataset(data: DataConfig, cache: Path) -> DatasetRows:
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"task.data: {path} cannot be read: {error.strerror}") from error
-    problems, left_out, faults = list[ProblemRow](), list[tuple[Reason, str]](), list[str]()
+    problems, left_out, faults = list[ProblemRow](), list[tuple[Reason, str]](), list[tuple[int, ValueError]]()
     columns, seen = dict[str, None](), {column: Counter[str]() for column in data.filter}
     rows = 0
     for number, line in enumerate(content.split(b"\n"), 1):
@@ -57,9 +72,9 @@ def read_dataset(data: DataConfig, cache: Path) -> DatasetRows:
         try:
             row = _object(line)
             columns |= dict.fromkeys(row)
-            problem = _read(row, data, seen)
+            problem = _read(row, data, reward_columns, seen)
         except ValueError as error:
-            faults.append(f"{path}, line {number}: {error}")
+            faults.append((number, error))
             continue
         if isinstance(problem, ProblemRow):
             problems.append(problem)
@@ -67,7 +82,17 @@ def read_dataset(data: DataConfig, cache: Path) -> DatasetRows:
             left_out.append((problem, line.decode().strip()))
     if not rows:
         raise ConfigError(f"task.data: {path} has no rows")
-    if complaints := [*_absent(data, columns), *_shortened(path, faults), *_unmatched(data.filter, seen, columns)]:
+    absent = {column: reward for column, reward in reward_columns.items() if not _has(columns, column)}
+    of_rows = [
+        f"{path}, line {number}: {error}"
+        for number, error in faults
+        if not isinstance(error, _NoValueError) or error.column not in absent  # else told once, of all rows
+    ]
+    if complaints := [
+        *_absent(data, columns, absent),
+        *_shortened(path, of_rows),
+        *_unmatched(data.filter, seen, columns),
+    ]:
         raise ConfigError(*complaints)
     digest = hashlib.sha256(content).hexdigest()
     return DatasetRows(problems, left_out, Source(ref=data.ref, split=data.split, rows=rows, sha256=digest))
@@ -108,7 +133,9 @@ def _object(line: bytes) -> Mapping[str, Any]:
     return row
 
 
-def _read(row: Mapping[str, Any], data: DataConfig, seen: Mapping[str, Counter[str]]) -> ProblemRow | Reason:
+def _read(
+    row: Mapping[str, Any], data: DataConfig, reward_columns: Mapping[str, str], seen: Mapping[str, Counter[str]]
+) -> ProblemRow | Reason:
     """Return the row's problem and answer, or why it has none; count the values of filtered columns in `seen`."""
     passes = True
     for column, allowed in data.filter.items():
@@ -121,7 +148,13 @@ def _read(row: Mapping[str, Any], data: DataConfig, seen: Mapping[str, Counter[s
     if not problem:
         return "empty"
     answer = _answer(_at(row, data.answer), data)
-    return ProblemRow(problem, answer) if answer else "no_answer"
+    if not answer:
+        return "no_answer"
+    values = {column: _at(row, column) for column in reward_columns}
+    for column, value in values.items():
+        if value is _MISSING:
+            raise _NoValueError(column, reward_columns[column])
+    return ProblemRow(problem, answer, json.dumps(values, sort_keys=True) if values else "")
 
 
 def _allowed(value: Any, allowed: Allowed) -> bool:
@@ -177,11 +210,26 @@ def _shown(value: Any) -> str:
     return f"{json.dumps(value):.60}"
 
 
-def _absent(data: DataConfig, columns: Mapping[str, None]) -> Iterator[str]:
+def _absent(data: DataConfig, columns: Mapping[str, None], for_rewards: Mapping[str, str]) -> Iterator[str]:
+    """Tell which columns that the task names no row has.
+
+    Args:
+        for_rewards: columns that no row has, each with the reward that reads it.
+    """
     named = {"prompt": data.prompt, "answer": data.answer} | {f"filter.{column}": column for column in data.filter}
     for setting, column in named.items():
-        if columns and column not in columns and column.partition(".")[0] not in columns:
+        if not _has(columns, column):
             yield f"task.data.{setting}: {data.ref} has no column {column}; it has {', '.join(columns)}"
+    for column, reward in for_rewards.items():
+        yield (
+            f"task.data: the reward {reward} reads the column {column!r}, which {data.ref} does not have; it has "
+            f"{', '.join(columns)}"
+        )
+
+
+def _has(columns: Mapping[str, None], column: str) -> bool:
+    """Whether a row has the column, or what a path leads into; unknown if no row could be read."""
+    return not columns or column in columns or column.partition(".")[0] in columns
 
 
 def _shortened(path: Path, faults: Sequence[str]) -> list[str]:

@@ -5,7 +5,6 @@ from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
 from trainers.errors import ConfigError
-from trainers.rewards import reward_code
 from trainers.tasks.base import Problem, Task, by_length
 from trainers.tasks.data_record import DataRecord, Problems, Reason, Tokens
 from trainers.tasks.prompts import chat_prompt, is_chat, misplaced_tokens, token_ids
@@ -51,7 +50,8 @@ class PromptedProblems:
     def recipe(self) -> dict[str, Any]:
         """The task's recipe, with the problems as they are asked and the code that judges answers."""
         digests = {"training": self.record.training.sha256, "validation": self.record.validation.sha256}
-        return {**self._task.recipe, "asked": digests, "reward": reward_code(self._task.config.reward)}
+        code = [line for reward in self.record.rewards for line in reward.code]
+        return {**self._task.recipe, "asked": digests, "reward": code}
 
     def _asked(self, part: str, problems: Sequence[Problem]) -> list[Problem]:
         config = self._task.config
@@ -102,12 +102,13 @@ class PromptedProblems:
         lengths = [*self.lengths["training"], *self.lengths["validation"]]
         return DataRecord(
             sources=tuple(self._task.sources),
-            training=Problems.of(self.training),
-            validation=Problems.of(self.validation),
+            training=_digested(self.training),
+            validation=_digested(self.validation),
             left_out={reason: Problems.of((row,) for row in rows) for reason, rows in self._left_out.items()},
             repeated=repeated,
             contradicting=contradicting,
             prompt_tokens=Tokens(shortest=min(lengths), median=median_low(lengths), longest=max(lengths)),
+            rewards=self._task.reward_records,
         )
 
 
@@ -115,7 +116,14 @@ def data_record(task: Task) -> DataRecord:
     """Return the record of any task's problems."""
     if isinstance(task, PromptedProblems):
         return task.record
-    return DataRecord(training=Problems.of(task.training), validation=Problems.of(task.validation))
+    return DataRecord(
+        training=_digested(task.training),
+        validation=_digested(task.validation),
+    )
+
+
+def _digested(problems: Sequence[Problem]) -> Problems:
+    return Problems.of(problem.content for problem in problems)
 
 
 def _repetitions(task: WordProblems) -> tuple[int, int]:

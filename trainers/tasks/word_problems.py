@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trainers.config import DataConfig, WordProblemsTask
+from trainers.config.reward_config import reward_settings
 from trainers.errors import ConfigError, Faults
-from trainers.rewards import make_reward
+from trainers.rewards import REWARDS, make_rewards
+from trainers.rewards.checked import CheckedReward
 from trainers.rewards.number import no_number, remedy, value_of
+from trainers.rewards.weighted import WeightedRewards
 from trainers.tasks.base import Completion, Judgement, Problem, by_length
 from trainers.tasks.benchmark_texts import benchmark_rows, benchmark_texts
-from trainers.tasks.data_record import Reason, Source
+from trainers.tasks.data_record import Reason, RewardRecord, Source
 from trainers.tasks.dataset_rows import DatasetRows, ProblemRow, read_dataset
 from trainers.tasks.same_text import same_text
 from trainers.tasks.tokenizers import byte_tokenizer
@@ -44,16 +47,20 @@ class WordProblems:
         self.left_out: list[tuple[Reason, str]] = []
         self.sources = list[Source]()
         faults = Faults()
+        rewards, columns = list[CheckedReward | WeightedRewards](), dict[str, str]()
+        with faults.noted():
+            rewards.append(make_rewards(config))
+            columns = rewards[0].columns
         benchmarks, datasets = set[str](), list[list[ProblemRow]]()
         with faults.noted():
             benchmarks = benchmark_texts(config.apart_from, cache)
         for data, place in self._read_data():
             with faults.noted():
-                datasets.append(self._rows(lambda data=data: read_dataset(data, cache), place, benchmarks))
+                datasets.append(self._rows(lambda data=data: read_dataset(data, cache, columns), place, benchmarks))
         if config.validation is not None and (benchmark := config.validation.benchmark) is not None:
             with faults.noted():
                 place = "task.validation.benchmark"
-                held_out = self._rows(lambda: benchmark_rows(benchmark, cache, place), "", benchmarks)
+                held_out = self._rows(lambda: benchmark_rows(benchmark, cache, place, columns), "", benchmarks)
                 texts = {same_text(row.problem) for row in held_out}
                 datasets = [self._without(rows, "like_benchmark", _alike(rows, texts)) for rows in datasets]
                 datasets.append(held_out)
@@ -66,11 +73,11 @@ class WordProblems:
         else:
             with faults.noted():
                 self._refuse_unreadable([row for rows in datasets for row in rows])
-        with faults.noted():
-            self._reward = make_reward(config.reward, config.correct_from)
-            if faults:
-                self._reward.close()
+        if faults:
+            for reward in rewards:
+                reward.close()
         faults.raise_all()
+        (self._reward,) = rewards
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
         """Judge each completion of the problem beside it, by the reward that the configuration names."""
@@ -88,7 +95,7 @@ class WordProblems:
     @property
     def recipe(self) -> dict[str, Any]:
         """The digest of the training problems, and the length of prompts that are short enough."""
-        text = "\0".join(part for problem in self.training for part in problem)
+        text = "\0".join(part for problem in self.training for part in problem.content)
         return {
             "task": "word_problems",
             "training": hashlib.sha256(text.encode()).hexdigest(),
@@ -96,8 +103,21 @@ class WordProblems:
         }
 
     def close(self) -> None:
-        """End what the reward keeps running."""
+        """End what the rewards keep running."""
         self._reward.close()
+
+    @property
+    def reward_records(self) -> tuple[RewardRecord, ...]:
+        """The rewards, each with all of its settings and what names its code."""
+        return tuple(
+            RewardRecord(
+                name=reward.name,
+                weight=reward.weight,
+                settings=own.model_dump(mode="json") if (own := reward_settings(reward.name, reward.settings)) else {},
+                code=tuple(REWARDS.code(reward.name)),
+            )
+            for reward in self.config.rewards
+        )
 
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerFast":
@@ -133,7 +153,7 @@ class WordProblems:
         return self._without(rows, "unreadable", [self._is_unreadable(row) for row in rows])
 
     def _is_unreadable(self, row: ProblemRow) -> bool:
-        return self.config.reward == "number" and value_of(row.answer) is None
+        return self.config.judging.name == "number" and value_of(row.answer) is None
 
     def _refuse_unreadable(self, rows: Sequence[ProblemRow]) -> None:
         """Name the problems whose answer the reward cannot read.
@@ -143,7 +163,7 @@ class WordProblems:
         others = [row for row in rows if self._is_unreadable(row)]
         if not others:
             return
-        named = [f"task.reward: {no_number(*row)}" for row in others[:_SHOWN]]
+        named = [f"task.reward: {no_number(row.problem, row.answer)}" for row in others[:_SHOWN]]
         more = f"; {len(others) - _SHOWN} more are not shown" if len(others) > _SHOWN else ""
         helps = remedy([row.answer for row in others])
         raise ConfigError(*named, f"task.reward: of {len(rows)} problems {len(others)} are like this{more}; {helps}")
@@ -164,13 +184,13 @@ class WordProblems:
 
     def _without(self, rows: Sequence[ProblemRow], reason: Reason, left: Sequence[bool]) -> list[ProblemRow]:
         """Leave out the rows for which `left` is true, for this reason."""
-        self.left_out.extend((reason, json.dumps(row)) for row, is_left in zip(rows, left, strict=True) if is_left)
+        self.left_out.extend((reason, json.dumps(row[:2])) for row, is_left in zip(rows, left, strict=True) if is_left)
         return [row for row, is_left in zip(rows, left, strict=True) if not is_left]
 
     def _problem(self, row: ProblemRow) -> Problem:
         data = self.config.data
         system = data.system if data.template == "raw" else None
-        return Problem((system or "") + row.problem + data.suffix, row.answer)
+        return Problem((system or "") + row.problem + data.suffix, row.answer, row.columns_json)
 
 
 def boxed(problem: Problem) -> str:

@@ -75,13 +75,16 @@ def _remedies(phase: str, config: TrainingConfig) -> list[str]:
     batch = f"a smaller rollout.sampling_batch (now {rollout.sampling_batch or 'a whole round'})"
     share = [f"a lower rollout.engine.memory_share (now {vllm.memory_share:g})"] if vllm else []
     smaller = ["LoRA adapters (model.lora)"] if config.model.lora is None else []
-    sharding = ["compute.sharding fsdp or zero3 on several GPUs (resources.gpus)"] if compute.sharding == "none" else []
+    whole = compute.sharding == "none" and not config.copies_initial_model  # which cannot be sharded
+    sharding = ["compute.sharding fsdp or zero3 on several GPUs (resources.gpus)"] if whole else []
+    kl = f"terms.kl.coefficient: 0 (now {config.terms.kl.coefficient:g}), without the copy of the initial model"
+    single = [kl] if config.copies_initial_model else []
     match phase:
         case "measurement":
             fewer = "fewer completions at a time (batch in the request)"
             return [*(share or [fewer]), "shorter completions (longest in the request)"]
         case "loading":
-            return [*share, *sharding, *smaller, "a smaller model"]
+            return [*share, *sharding, *smaller, *single, "a smaller model"]
         case "sampling" if vllm:
             return [f"a higher rollout.engine.memory_share (now {vllm.memory_share:g})", shorter, *smaller]
         case "sampling":
@@ -96,4 +99,4 @@ def _remedies(phase: str, config: TrainingConfig) -> list[str]:
         case _:
             rows = [f"a smaller device_batch (now {config.device_batch})"] if config.device_batch > 1 else []
             recompute = [] if compute.gradient_checkpointing else ["compute.gradient_checkpointing: true"]
-            return [*rows, *recompute, *smaller, *sharding, *share, shorter]
+            return [*rows, *recompute, *smaller, *single, *sharding, *share, shorter]

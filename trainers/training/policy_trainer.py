@@ -6,7 +6,8 @@ Shapes: B sequences, T completion tokens.
 
 import resource
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,14 +17,16 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from trainers.config import TrainingConfig, VLLMEngine
+from trainers.config.task_config import reward_parts
 from trainers.errors import CheckpointError, DivergedError, OffPolicyError, SamplingInterruptedError
-from trainers.losses import TokenBatch, Totals, objective, truncated_weights
+from trainers.losses import TokenBatch, Totals, entropy_advantages, next_weight, objective, truncated_weights
 from trainers.losses.terms import next_coefficient
 from trainers.policy import checkpoints
 from trainers.policy.checkpoints import UNFINISHED, checkpoint_folder
 from trainers.process.progress import Announcer
 from trainers.process.random_state import RandomState, own_random_state
 from trainers.process.seeds import DERIVATION, DERIVATIONS, loss_seed
+from trainers.record.critic_stats import NO_CRITIC
 from trainers.record.engine_stats import NO_ENGINE, engine_stats
 from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
@@ -33,7 +36,9 @@ from trainers.rollouts import logprob_check
 from trainers.rollouts import rollout as rollouts
 from trainers.rollouts.rollout import Collected, Group, PromptStream
 from trainers.tasks.base import Task
+from trainers.training.critic import Critic
 from trainers.training.inert_betas import InertBetas
+from trainers.training.reference_model import reference_model
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
 from trainers.training.schedule import Schedule
 
@@ -64,6 +69,8 @@ class PolicyTrainer(SamplingTrainer):
     ) -> None:
         super().__init__(config, task, folders, stopping, Schedule(config, self, stopping))
         self._recorder, self.interrupted, self._model_only = recorder, False, model_only
+        self._reference = reference_model(folders.model, config, self.accelerator)
+        self._critic = Critic(config.critic, self.model, config, self.accelerator) if config.critic else None
         self._keep_models = keep_models
         self._waiting = Announcer(recorder.events, "waiting for another run's initial evaluation", 1)
         self._batches_per_rollout: int = self.args.steps_per_generation
@@ -101,6 +108,9 @@ class PolicyTrainer(SamplingTrainer):
         self._entropy_coefficient: float = state.get(
             "entropy_coefficient", self._config.terms.entropy_bonus.coefficient
         )
+        self._positive_weight: float = state.get(
+            "positive_weight", next_weight(None, 0, None, self._config.advantage.positive_weight)
+        )
         self._frozen.restore(state.get("probe", {}))
         self._inert.restore(state.get("inert", {}))
         self.evaluated_step: int | None = state.get("evaluated_step")
@@ -114,6 +124,7 @@ class PolicyTrainer(SamplingTrainer):
             "seed_derivation": self._seed_derivation,
             "rollout_metrics": self._rollout_metrics,
             "entropy_coefficient": self._entropy_coefficient,
+            "positive_weight": self._positive_weight,
             "probe": self._frozen.state,
             "inert": self._inert.state,
             "evaluated_step": self.evaluated_step,
@@ -130,6 +141,16 @@ class PolicyTrainer(SamplingTrainer):
         rollout = torch.load(folder / self._rollout_file, weights_only=True, map_location=self.accelerator.device.type)
         self._step, self._buffered_inputs = rollout["step"], rollout["device_batches"]
         self._frozen.load(folder)
+        if self._critic is not None:
+            self._critic.load(folder)
+
+    def create_optimizer(self, model: Any = None) -> Any:
+        """Make the optimizer of the policy and, where there is one, of the value head."""
+        new = self.optimizer is None
+        optimizer = super().create_optimizer(model)
+        if new and self._critic is not None:
+            self._critic.join(optimizer)
+        return optimizer
 
     @property
     def _rollout_file(self) -> str:
@@ -153,6 +174,8 @@ class PolicyTrainer(SamplingTrainer):
         torch.save(rollout, unfinished / self._rollout_file)
         if self.accelerator.is_main_process:
             self._frozen.save(unfinished)
+            if self._critic is not None and not self._ends_with_model_only:
+                self._critic.save(unfinished)
             checkpoints.write_state(unfinished, self._config, self._state())
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
@@ -230,10 +253,15 @@ class PolicyTrainer(SamplingTrainer):
     def _scored(self, collected: Collected) -> dict[str, Any]:
         rollout, device = self._config.rollout, self.accelerator.device
         pairs = [[(sample.completion, sample.judgement) for sample in group] for group in collected.groups]
-        self._rollout_metrics = NO_ENGINE | rollout_stats(pairs, collected.sampled, self.accelerator)
+        parts = reward_parts(self._config.task)
+        self._rollout_metrics = NO_ENGINE | NO_CRITIC | rollout_stats(pairs, collected.sampled, self.accelerator, parts)
         pad = self._tokenizer.pad_token_id
         tensors = rollouts.as_tensors(collected.groups, rollout, self._config.advantage, pad, device)
-        old_logprobs_BT, old_entropy_BT = self._forward(tensors._asdict())
+        with self._reading_values():
+            old_logprobs_BT, old_entropy_BT = self._forward(tensors._asdict())
+        tensors = rollouts.with_entropy_rewards(
+            tensors, collected.groups, rollout, self._config.advantage, old_entropy_BT
+        )
         engine_BT = rollouts.engine_logprobs(collected.groups, device)
         counts: Any = self.accelerator.reduce(rollouts.counts(tensors, self._config.aggregation), reduction="sum")
         totals = rollouts.totals(counts, rollout.updates_per_rollout, self._processes, rollout.max_completion_tokens)
@@ -242,8 +270,32 @@ class PolicyTrainer(SamplingTrainer):
             "old_logprobs": old_logprobs_BT,
             "old_entropy": old_entropy_BT,
             **({} if engine_BT is None else self._correction(old_logprobs_BT, engine_BT, tensors.completion_mask)),
+            **self._critic_targets(collected.groups, tensors.completion_mask),
+            **self._reference_scores(tensors._asdict()),
             **{f"totals/{name}": torch.as_tensor(value) for name, value in vars(totals).items()},
         }
+
+    def _reading_values(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._critic is None else self._critic.reading()
+
+    def _critic_targets(self, groups: Sequence[Group], mask_BT: Tensor) -> dict[str, Tensor]:
+        """Return the critic's advantages of each token and what its values are trained on; nothing without one."""
+        if self._critic is None:
+            return {}
+        rewards_B = rollouts.rewards(groups, self._config.rollout).to(mask_BT.device)
+        tensors, stats = self._critic.targets(rewards_B, self._critic.values(mask_BT.size(1)), mask_BT)
+        self._rollout_metrics |= stats
+        return tensors
+
+    @torch.no_grad()
+    def _reference_scores(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Compute log-probabilities (B, T) under the initial model, in nats, if a term of the loss reads them."""
+        if not self._config.terms.kl.coefficient:
+            return {}
+        if self._reference is not None:
+            return {"reference_logprobs": self._logprobs(self._reference, rows)[0]}
+        with self.model.disable_adapter():
+            return {"reference_logprobs": self._forward(rows)[0]}
 
     def _correction(self, logprobs_BT: Tensor, engine_BT: Tensor, mask_BT: Tensor) -> dict[str, Tensor]:
         """Record the engine's distance from the trainer; return the weights that correct for it, if configured."""
@@ -267,8 +319,10 @@ class PolicyTrainer(SamplingTrainer):
         return super().training_step(*args, **kwargs)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        logprobs_BT, entropy_BT = self._logprobs(model, inputs)
-        batch = self._token_batch(inputs, logprobs_BT, entropy_BT)
+        with self._reading_values():
+            logprobs_BT, entropy_BT = self._logprobs(model, inputs)
+        values_BT = None if self._critic is None else self._critic.values(logprobs_BT.size(1))
+        batch = self._token_batch(inputs, logprobs_BT, entropy_BT, values_BT)
         if self._step % self._batches_per_rollout < self.args.gradient_accumulation_steps:
             self._check_on_policy(batch)
         config, params = self._config, self._config.loss.at(self.state.global_step)
@@ -278,6 +332,8 @@ class PolicyTrainer(SamplingTrainer):
             config.aggregation,
             config.terms,
             entropy_coefficient=self._entropy_coefficient,
+            positive_weight=self._positive_weight,
+            critic=config.critic,
             totals=Totals(**{name: inputs[f"totals/{name}"] for name in Totals.__annotations__}),
         )
         (gradient_BT,) = torch.autograd.grad(result.output.loss_BT.sum(), logprobs_BT, retain_graph=True)
@@ -285,18 +341,29 @@ class PolicyTrainer(SamplingTrainer):
         self._window_loss = result.loss.detach() + self._window_loss
         return result.loss
 
-    def _token_batch(self, inputs: Mapping[str, Tensor], logprobs_BT: Tensor, entropy_BT: Tensor) -> TokenBatch:
-        """Join what the rollout says of the tokens with what the present policy says."""
-        seed = loss_seed(self._config.seed, self._step, self._rank)
+    def _token_batch(
+        self, inputs: Mapping[str, Tensor], logprobs_BT: Tensor, entropy_BT: Tensor, values_BT: Tensor | None = None
+    ) -> TokenBatch:
+        """Join what the rollout says of the tokens with what the present policy and critic say."""
+        seed, shaping = loss_seed(self._config.seed, self._step, self._rank), self._config.advantage.entropy
+        advantages_BT = inputs["advantages"]
+        if advantages_BT.dim() == 1:
+            advantages_BT = inputs["advantages"].unsqueeze(1).expand_as(logprobs_BT)
+        if shaping is not None:
+            advantages_BT = entropy_advantages(advantages_BT, entropy_BT, shaping)
         return TokenBatch(
             logprobs_BT,
             inputs["old_logprobs"],
-            inputs["advantages"].unsqueeze(1).expand_as(logprobs_BT),
+            advantages_BT,
             inputs["completion_mask"],
             entropy_BT=entropy_BT,
             old_entropy_BT=inputs["old_entropy"],
             correct_B=inputs["correct"],
             active_B=inputs["active"],
+            reference_logprobs_BT=inputs.get("reference_logprobs"),
+            values_BT=values_BT,
+            old_values_BT=inputs.get("old_values"),
+            returns_BT=inputs.get("returns"),
             sampling_weight_BT=inputs.get("sampling_weight"),
             generator=torch.Generator(self.accelerator.device).manual_seed(seed),
         )
@@ -321,7 +388,10 @@ class PolicyTrainer(SamplingTrainer):
         if isinstance(norm, DTensor):
             norm = norm.full_tensor()
         loss: Any = self._window_loss if self._processes == 1 else self.accelerator.reduce(self._window_loss)
-        for what, value in (("gradient's norm", torch.as_tensor(norm)), ("loss", loss)):
+        norms = {"gradient's norm": torch.as_tensor(norm)}
+        if self._critic is not None:
+            norms["norm of the value head's gradient"] = self._critic.clip_grad_norm()
+        for what, value in (*norms.items(), ("loss", loss)):
             if not torch.isfinite(value):
                 raise DivergedError(self.state.global_step, f"the {what} is {value.item()}")
         self._window_loss = torch.zeros(())
@@ -340,6 +410,9 @@ class PolicyTrainer(SamplingTrainer):
         metrics |= {**self._rollout_metrics, **self._schedules(step), **self._times(metrics), **self._frozen.take()}
         if bonus.target is not None and (entropy := metrics["entropy"]) is not None:
             self._entropy_coefficient = next_coefficient(self._entropy_coefficient, entropy, bonus)
+        self._positive_weight = next_weight(
+            self._positive_weight, step, metrics["entropy"], self._config.advantage.positive_weight
+        )
         if self.accelerator.is_main_process:
             self._recorder.step(step, metrics)
             self._warn(self._inert.after_step(step, metrics))
@@ -350,6 +423,7 @@ class PolicyTrainer(SamplingTrainer):
         return {
             "schedule/beta1": getattr(params, "beta1", None),
             "schedule/beta2": getattr(params, "beta2", None),
+            "schedule/positive_weight": self._positive_weight,
             "entropy_bonus/coefficient": self._entropy_coefficient,
         }
 

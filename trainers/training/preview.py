@@ -63,7 +63,7 @@ def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path 
         data=data_record(task),
         chat_template=bool(tokenizer.chat_template),
         ends=tuple(tokenizer.convert_ids_to_tokens(end_tokens(tokenizer, _own_ends(folder), chat=chat))),
-        answers=_tried(task, config.task.reward) if isinstance(config.task, WordProblemsTask) else None,
+        answers=_tried(task, config.task) if isinstance(config.task, WordProblemsTask) else None,
     )
 
 
@@ -78,9 +78,9 @@ def _lengths(task: Task, tokenizer: Any) -> dict[str, list[int]]:
     }
 
 
-def _tried(task: Task, reward: str) -> AnswersTried | None:
+def _tried(task: Task, config: WordProblemsTask) -> AnswersTried | None:
     """Tell whether the reward takes problems' own answers for right; only our rewards are known to read a box."""
-    if reward not in REWARDS:
+    if config.judging.name not in REWARDS.ours:
         return None
     step = max(1, len(task.training) // _TRIED_ANSWERS)
     tried = list(task.training[::step][:_TRIED_ANSWERS])
@@ -91,6 +91,7 @@ def _tried(task: Task, reward: str) -> AnswersTried | None:
     wrong = [problem.answer for problem, judgement in zip(tried, judged, strict=True) if not judgement.correct]
     answers = [problem.answer for problem in tried]
     return AnswersTried(
+        reward=config.judging.name,
         tried=len(tried),
         refused=len(wrong),
         example=wrong[0] if wrong else None,
@@ -143,8 +144,9 @@ def text(shown: Preview) -> str:
     prompts = (f"{number}. {title(prompt)}\n{lines(prompt)}" for number, prompt in enumerate(shown.prompts, 1))
     facts = [*data_facts(shown.data), f"a completion ends with {' or '.join(shown.ends)}"]
     if (answers := shown.answers) is not None:
-        wrong = f"; {answers.refused} are not right by the reward, such as {answers.example!r:.80}"
-        facts.append(f"{answers.tried} answers tried{wrong if answers.refused else ', all right by the reward'}")
+        by = f"right by the reward {answers.reward}"
+        wrong = f"{answers.refused} are not {by}, such as {answers.example!r:.80}"
+        facts.append(f"{answers.tried} answers tried{f'; {wrong}' if answers.refused else f', all {by}'}")
         if warning := worked_warning(answers):
             facts.append(f"warning: {warning}")
     return "\n\n".join([*prompts, "\n".join(facts)]) + "\n"

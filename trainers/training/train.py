@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from trainers.config import TinyPolicy, TrainingConfig
+from trainers.config.package_settings import extensible_names
 from trainers.config.sharing import sharing_refusals
 from trainers.errors import ConfigError, DivergedError, StoppedError
 from trainers.policy.checkpoints import UNFINISHED, read_state, refuse_later
@@ -63,7 +64,7 @@ def train(
     events.write(
         "started",
         config=config.model_dump(mode="json"),
-        versions=versions(_LIBRARIES),
+        versions=versions(_LIBRARIES) | _package_versions(config),
         resumed_from_step=None if resume_from is None else first_step,
         pid=os.getpid(),
     )
@@ -101,3 +102,8 @@ def train(
         shutil.rmtree(output / UNFINISHED, ignore_errors=True)
         recorder.finished(outcome, step)
     return outcome
+
+
+def _package_versions(config: TrainingConfig) -> dict[str, str]:
+    """Return the versions of packages that bring the loss or a reward, each with the start of its code's digest."""
+    return {name: text for kind, called in extensible_names(config) for name, text in kind.versions(called).items()}

@@ -11,8 +11,10 @@ COUNTED = "eval/avg_at_k"
 """The only metric that is a mean over problems of shares of right samples."""
 
 
-def problem_rates(inputs: ReportInputs) -> dict[str, dict[str, float]]:
-    """Return the rates by confirm trial and problem, of the problems that measure the confirm stage.
+def problem_rates(inputs: ReportInputs, stage: Stage = Stage.CONFIRM) -> dict[str, dict[str, float]]:
+    """Return the rates by trial of a stage and problem, of the problems that measure the stage.
+
+    Of a sweep without a confirm stage these are half of the problems, as many as would measure one.
 
     A problem whose samples the judge could not judge in any evaluation is missing. A diverged trial counts on every
     problem what the objective says. Empty if the objective is another metric, or trainers did not count.
@@ -22,25 +24,28 @@ def problem_rates(inputs: ReportInputs) -> dict[str, dict[str, float]]:
     by_trial: dict[str, list[ProblemCounts]] = {}
     for counts in inputs.problem_counts:
         by_trial.setdefault(counts.trial_id, []).append(counts)
-    confirm = [trial for trial in inputs.trials if trial.stage is Stage.CONFIRM]
+    halves = inputs.halves or inputs.sweep.spec.seeds.confirm is None
+    part = ("confirm_part" if stage is Stage.CONFIRM else "tune_part") if halves else None
+    trials = [trial for trial in inputs.trials if trial.stage is stage]
     measuring: dict[tuple[str, ...], set[str]] = {}
     rates: dict[str, dict[str, float]] = {}
-    for trial in confirm:
+    for trial in trials:
         if trial.state.evaluations_count and (found := by_trial.get(trial.id)):
             for counts in found:
                 if counts.names not in measuring:
-                    measuring[counts.names] = _measuring(counts.names, halves=inputs.halves)
+                    measuring[counts.names] = _measuring(counts.names, part)
             rates[trial.id] = _rates(found, measuring)
     everywhere = dict.fromkeys(name for found in rates.values() for name in found)
     if everywhere:
-        diverged = [trial for trial in confirm if trial.state is TrialState.DIVERGED]
+        diverged = [trial for trial in trials if trial.state is TrialState.DIVERGED]
         rates |= {trial.id: dict.fromkeys(everywhere, inputs.sweep.spec.objective.diverged) for trial in diverged}
     return rates
 
 
-def _measuring(names: Sequence[str], *, halves: bool) -> set[str]:
-    """Return the names of the problems that measure the confirm stage."""
-    return {names[index] for index in split_problems(names)["confirm_part"]} if halves else set(names)
+def _measuring(names: Sequence[str], part: str | None) -> set[str]:
+    """Return the names of the problems of a part; all of them for None, or where there are no parts."""
+    parts = split_problems(names)
+    return {names[index] for index in parts[part]} if part in parts else set(names)
 
 
 def _rates(found: Sequence[ProblemCounts], measuring: Mapping[tuple[str, ...], set[str]]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,12 +11,13 @@ from sweep_service.sweep.records import Config
 from trainers.config import WordProblemsTask
 
 _SHORT: Final = 12
+_UNKNOWN: Final = ", of which no version is recorded"
 
 
 def provenance(facts: Facts, config: Config) -> dict[str, str]:
     """Return the version or digest of each thing by its name; one that was not recorded says so."""
     inputs, training = facts.inputs, config.training
-    task, model = training.get("task", {}), training.get("model", {})
+    task, model = ({}, {}) if config.is_own else (training.get("task", {}), training.get("model", {}))
     commit = inputs.provenance.get("commit")
     version = inputs.versions.get("sweep-service")
     code = [f"sweep-service {version}" if version else "", f"commit {commit}" if commit else "no commit known"]
@@ -26,12 +28,24 @@ def provenance(facts: Facts, config: Config) -> dict[str, str]:
         "config": f"{config.id}, the digest of all settings but the seed",
         "spec": f"sha256:{inputs.sweep.spec_digest}",
         "code": f"{', '.join(filter(None, code))} (as installed where this report was built)",
-        "packages": packages,
-        "data": _data(task, facts),
-        "model": _model(model, task),
+        "packages": "" if config.is_own else f"{packages} (as installed there)",
+        "data": "" if config.is_own else _data(task, facts),
+        "model": "" if config.is_own else _model(model, task),
+        "trained with": (noted := _trained_with(facts, config)),
+        "program": f"{shlex.join(training['command'])}{_UNKNOWN * (not noted)}" if config.is_own else "",
         "machine": _machine(facts, config),
     }
     return {name: text for name, text in texts.items() if text}
+
+
+def _trained_with(facts: Facts, config: Config) -> str:
+    """Name the packages, with all their versions, that the config's attempts have noted."""
+    noted = dict[str, dict[str, None]]()
+    for trial in facts.trials_of(config.id):
+        for versions in facts.inputs.trained_with.get(trial.id, ()):
+            for name, version in versions.items():
+                noted.setdefault(name, {})[version] = None
+    return ", ".join(f"{name} {' and '.join(versions)}" for name, versions in sorted(noted.items()))
 
 
 def _data(task: dict[str, Any], facts: Facts) -> str:

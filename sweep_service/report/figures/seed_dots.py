@@ -108,8 +108,8 @@ def _note(report: Report, rows: Sequence[ConfigRow], edge: float) -> str:
     far = "" if edge == -inf else " A triangle at the left edge lies further left; the pointer shows its number."
     if any(row.confirm for row in rows):
         return (
-            "A filled point is a run on a confirm seed, a ring one on a tune seed. Grey lines join the runs on the "
-            f"same confirm seed; a bar marks a mean.{far}"
+            "A filled point is a run on a confirm seed, a ring one on a tune seed; a bar is the mean of the points, "
+            f"a thin one above it that of the rings. Grey lines join the runs on the same confirm seed.{far}"
         )
     left = sum(1 for row in report.configs if row.tune) - len(rows)
     shown = f" {count(left, 'config')} with a lower tune mean left out." if left else ""

@@ -1,6 +1,7 @@
 """The best config of the space: how it was chosen, what speaks for and against it, and the file that trains it."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import fmean
@@ -12,9 +13,10 @@ from sweep_service.report.facts.table_rows import in_order, is_comparator
 from sweep_service.report.formatting import count, estimate, number, signed
 from sweep_service.report.model import BestConfig, CheckpointRef, ConfigRow, Outcome, StageResult
 from sweep_service.report.parts.comparators import LOSS
-from sweep_service.report.parts.verdict import all_equal_text
+from sweep_service.report.parts.verdict import all_equal_text, shared_lead_text
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import same_objective
+from sweep_service.sweep.own_trainer import command_line, own_file
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
 from trainers.yaml_text import write_yaml
 
@@ -46,7 +48,10 @@ def card(facts: Facts) -> BestConfig | None:
         return None
     trials = _trials(facts, row)
     spec, seed = facts.inputs.sweep.spec, trials[0].seed
-    command = train_command(trials[0].threads, spec.resources.processes_for(spec.base), f"seed={seed}")
+    if spec.trainer is not None:
+        command = f"mkdir -p run && {shlex.join(command_line(spec.trainer.command, FILE_NAME, 'run'))}"
+    else:
+        command = train_command(trials[0].threads, spec.resources.processes_for(spec.base), f"seed={seed}")
     return BestConfig(
         config_id=row.id,
         label=row.label,
@@ -114,7 +119,9 @@ def _why(facts: Facts, row: ConfigRow) -> str:
     if row.confirm is None:
         if equal := all_equal_text(facts.rows):
             return f"On the tune seeds {equal}; this is the first of them."
-        return "It has the highest mean on the tune seeds, the same that it was chosen on."
+        shared = shared_lead_text(row, facts.rows)
+        first = f"; {shared}, and it is the first of them" if shared else ""
+        return f"Of the space's configs it has the highest mean on the tune seeds, on which it was chosen{first}."
     candidates = [facts.rows[id_] for id_ in facts.candidates]
     others = [other for other in candidates if other.id != row.id and other.confirm is not None]
     fresh, mean = count(row.confirm.n, "fresh seed"), number(row.confirm.mean)
@@ -266,13 +273,15 @@ def commented(lines: Sequence[str]) -> str:
 
 def _yaml(facts: Facts, row: ConfigRow, trial: Trial, command: str) -> str:
     config, sweep = facts.configs[row.id], facts.inputs.sweep
+    if config.is_own:
+        return own_file({"seed": trial.seed, **config.settings})
     lines = [
         f"{row.label}: config {row.id} of sweep {sweep.name} ({sweep.id})",
         facts.verdict.sentence,
         f"Run it: {command}",
         f"This is the {trial.stage} trial {trial.id}. With --cache FOLDER it takes the sweep's models and data.",
     ]
-    return f"{commented(lines)}seed: {trial.seed}\n{_dumped(json.dumps(config.training))}"
+    return f"{commented(lines)}seed: {trial.seed}\n{_dumped(json.dumps(config.settings))}"
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ from sweep_service.report.parts.benchmark_doubts import chosen_by_before, not_me
 from sweep_service.report.parts.doubts import (
     edge_of_space,
     evaluation_noise,
+    no_room,
     seed_disagreement,
     underpowered,
     unequal_budget,
@@ -23,6 +24,8 @@ from sweep_service.sweep.plan import tuning_had_room
 from sweep_service.sweep.records import Role, Stage, Sweep, SweepState, TrialState
 
 _FAILED: Final = "Trials that ended by an error or too many crashes."
+_OF_EVERY_RUN: Final = ("python", "torch", "transformers", "trl")
+"""Packages that every run notes; others only by the trials whose loss comes from them."""
 _DIVERGED: Final = "Trials whose loss or gradient became non-finite."
 
 
@@ -41,6 +44,7 @@ def cautions(facts: Facts) -> list[Caution]:
         _stopped_by_hand(facts),
         _mixed_versions(facts),
         _earlier_version(facts),
+        no_room(facts),
         unequal_budget(facts),
         seed_disagreement(facts),
         evaluation_noise(facts),
@@ -117,7 +121,12 @@ def _no_confirmation(sweep: Sweep) -> Caution | None:
 
 def _no_baseline(facts: Facts) -> Caution | None:
     spec, rule = facts.inputs.sweep.spec, "There is no PPO-clip baseline, or it has no result."
-    if not spec.baselines.ppo_clip:
+    if spec.trainer is not None:
+        rule = "There is no trainer.baseline, or its config has no result."
+        if spec.trainer.baseline is None:
+            text = "No baseline: the sweep was submitted without trainer.baseline."
+            return Caution(code="BASELINE_MISSING", rule=rule, text=text)
+    elif not spec.baselines.ppo_clip:
         text = "No PPO-clip baseline: the sweep was submitted with baselines.ppo_clip false."
         return Caution(code="BASELINE_MISSING", rule=rule, text=text)
     baseline = facts.baseline
@@ -174,7 +183,8 @@ def _mixed_versions(facts: Facts) -> Caution | None:
         users: dict[str, dict[str, None]] = {}
         for trial in facts.trials:
             for versions in trained_with.get(trial.id, ()):
-                users.setdefault(versions.get(name, "unknown"), {})[trial.id] = None
+                if name in versions or name in _OF_EVERY_RUN:
+                    users.setdefault(versions.get(name, "unknown"), {})[trial.id] = None
         if len(users) > 1:
             common, *rarer = sorted(users, key=lambda version: -len(users[version]))
             odd |= {id_: None for version in rarer for id_ in users[version]}
@@ -188,6 +198,8 @@ def _mixed_versions(facts: Facts) -> Caution | None:
 
 def _earlier_version(facts: Facts) -> Caution | None:
     """Warn of trials that an earlier version of the service ran, which noted less of them."""
+    if facts.inputs.sweep.spec.trainer is not None:  # the program need not say what it uses
+        return None
     noted = facts.inputs.trained_with
     ids = [trial.id for trial in facts.trials if trial.state.has_result and trial.id not in noted]
     if not ids:

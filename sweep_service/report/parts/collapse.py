@@ -8,6 +8,7 @@ own error. BETTER needs a condition unless the largest rate that the runs leave 
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean
 from typing import Final, NamedTuple
 
 from scipy import stats
@@ -56,6 +57,35 @@ def confirm_runs(trials: Sequence[TrialRow], config_ids: Collection[str], stage:
     failed = sum(trial.failed_by_itself for trial in own)
     runs = sum(trial.objective is not None for trial in own) + failed
     return RunCounts(runs=runs, collapsed=collapsed, failed=failed, bound=rate_bound(collapsed + failed, runs))
+
+
+def failed_bounds(
+    trials: Sequence[TrialRow], config_id: str, comparator_id: str, with_collapsed: bool
+) -> tuple[float, float] | None:
+    """Return the smallest and the largest mean difference of a pair over seeds, had failed runs scored from 0 to 1.
+
+    None if no run of the two failed by itself. Runs that are missing for another reason stay missing, and collapsed
+    ones are left out unless they are counted.
+    """
+    runs = [
+        trial
+        for trial in trials
+        if trial.stage is Stage.CONFIRM and (with_collapsed or trial.failed_by_itself or not trial.collapsed)
+    ]
+    own, other = (
+        {
+            run.seed: (0.0, 1.0) if run.objective is None else (run.objective, run.objective)
+            for run in runs
+            if run.config_id == id_ and (run.objective is not None or run.failed_by_itself)
+        }
+        for id_ in (config_id, comparator_id)
+    )
+    seeds = own.keys() & other.keys()
+    if all(low == high for side in (own, other) for low, high in (side[seed] for seed in seeds)):
+        return None
+    return fmean(own[seed][0] - other[seed][1] for seed in seeds), fmean(
+        own[seed][1] - other[seed][0] for seed in seeds
+    )
 
 
 def weigh(plain: Outcome, result: Difference, own: RunCounts, other: RunCounts, levels: tuple[float, float]) -> Weighed:

@@ -49,6 +49,8 @@ def families(configs: Sequence[Config], candidates: Collection[str], confirmed: 
 
 def _own(config: Config, present: Iterable[Config]) -> Config | None:
     """Return a config's matched baseline; None without one, and for a config that is PPO clip itself."""
+    if config.is_own:
+        return None
     try:
         wanted = {**config.training, LOSS: clipped_loss(config.training.get(LOSS, {}))}
     except ValidationError:  # stored by another version
@@ -67,7 +69,12 @@ def _differ_in_loss_alone(configs: Sequence[Config]) -> bool:
 
 
 def differs_in(one: Config, other: Config) -> list[str]:
-    """Return the dotted names of the settings in which two configs differ; those of the loss together are `loss`."""
+    """Return the dotted names of the settings in which two configs differ; those of the loss together are `loss`.
+
+    Empty for configs of a trainer of one's own: their labels tell it, and which settings make its loss is not known.
+    """
+    if one.is_own:
+        return []
     sides: list[dict[str, Any]] = [{**config.training, LOSS: None} for config in (one, other)]
     same_loss = one.training.get(LOSS) == other.training.get(LOSS)
     return [*([] if same_loss else [LOSS]), *differing_names(sides)]

@@ -12,7 +12,7 @@ from sweep_service.report.model import Caution, Comparison, Outcome, StageResult
 from sweep_service.report.statistics.critical_values import POWER
 from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.sweep.labels import short_name, value_text
-from sweep_service.sweep.records import Stage
+from sweep_service.sweep.records import Stage, TrialState
 
 APART: Final = 6.0
 """Number of median absolute deviations (scaled to a normal's sd) from which a seed stands apart. With 3 to 6 pairs of
@@ -23,6 +23,8 @@ _MAD_TO_SD: Final = 1.4826
 _EDGE: Final = 0.05
 """Share of a continuous range that counts as its boundary."""
 _FEWEST_VALUES: Final = 3
+_MARGIN: Final = 0.02
+"""Share of right answers, or of wrong ones, below which configs have no room to differ."""
 
 
 def underpowered(verdict: Verdict, relevant: float) -> Caution | None:
@@ -41,6 +43,24 @@ def underpowered(verdict: Verdict, relevant: float) -> Caution | None:
         text += f" For {relevant:g} it would take about {comparison.num_seeds + more.more_seeds} seeds."
     rule = f"UNDECIDED, and a true difference of {relevant:g} would be found with less than 80 % probability."
     return Caution(code="UNDERPOWERED", rule=rule, text=text)
+
+
+def no_room(facts: Facts) -> Caution | None:
+    """Warn where all configs answer next to nothing right, or next to everything."""
+    objective = facts.inputs.sweep.spec.objective
+    stages = (row.confirm or row.tune for row in facts.rows.values())
+    means = [stage.mean for stage in stages if stage and stage.n]
+    trained = any(trial.state is TrialState.SUCCEEDED for trial in facts.trials)
+    if objective.metric == "eval/reward_mean" or not means or not trained:
+        return None
+    if round(max(means), 3) < _MARGIN:  # as it is written
+        remedy = "the problems may be too hard, or the reward may not find the answers"
+        text = f"The highest mean of a config is {number(max(means))}; {remedy}."
+        return Caution(code="AT_FLOOR", rule=f"No config has a mean of {_MARGIN:g} or more.", text=text)
+    if round(min(means), 3) > 1 - _MARGIN:
+        text = f"The lowest mean of a config is {number(min(means))}; take harder problems to tell configs apart."
+        return Caution(code="AT_CEILING", rule=f"Every config has a mean above {1 - _MARGIN:g}.", text=text)
+    return None
 
 
 def seed_disagreement(facts: Facts) -> Caution | None:

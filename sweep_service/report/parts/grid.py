@@ -74,7 +74,7 @@ def _alike(config: Config, point: Config, varied: Mapping[str, Any]) -> bool:
 
 def _fixed(config: Config, varied: Mapping[str, Any]) -> Any:
     """Return a config's training without the parameters that the space varies."""
-    training = json.loads(json.dumps(config.training))
+    training = json.loads(json.dumps(config.settings))
     names = [name for name in varied if name != "loss.epsilon"]
     names += ["loss.epsilon_low", "loss.epsilon_high"] if "loss.epsilon" in varied else []
     for name in names:

@@ -2,45 +2,53 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 from typing import Final, NamedTuple
 
-from scipy import stats
-
-from sweep_service.report.formatting import count, number
+from sweep_service.report.formatting import count
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
 from sweep_service.report.parts.collapse import MOST_RUNS, percent, runs_to_exclude
 from sweep_service.report.statistics.critical_values import CONFIDENCE, POWER, confidence_of, power
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Pairs
-from sweep_service.report.statistics.seeds_and_problems import ErrorParts
+from sweep_service.report.statistics.further_seeds import ResultsSoFar
+from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemError
 from sweep_service.sweep.records import Role, Sweep
 
 _TOP_K: Final = 2
 """Number of configs in the confirm stage that is proposed to a sweep without one."""
 _FIRST_SEEDS: Final = 6
 """Number of seeds proposed where nothing is known about the spread."""
+_NEARLY: Final = 0.9
+"""Share of what very many seeds reach that is worth training for."""
 _SURE_DF: Final = 10
 """Degrees of freedom below which a variance is hardly known: its 95 % interval spans more than a factor of 6."""
 
 
 def next_purchase(
-    verdict: Verdict, rows: Mapping[str, ConfigRow], arms: Sequence[Arm], sweep: Sweep, looks: int
+    verdict: Verdict,
+    rows: Mapping[str, ConfigRow],
+    arms: Sequence[Arm],
+    tuned: Sequence[Arm],
+    sweep: Sweep,
+    looks: int,
 ) -> Purchase | None:
     """Say what to train next; None if the question is decided, or if seeds alone cannot decide it.
 
-    Rows are all configs' results by id; arms are the confirmed configs; `looks` is how often their results have been
-    looked at.
+    Rows are all configs' results by id; arms are the confirmed configs without collapsed runs, `tuned` all configs on
+    the tune seeds; `looks` is how often confirm results have been looked at.
     """
     relevant = sweep.spec.objective.relevant
     if verdict.outcome is Outcome.EXPLORATORY:
-        return _confirm_stage(rows, sweep.id, relevant)
+        return _confirm_stage(rows, tuned, sweep.id, relevant)
     comparison = verdict.comparison
     if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
     if comparison.tolerated is not None:
         return _runs_without_collapse(comparison, comparison.tolerated, sweep)
     ask = _Ask(sweep.id, relevant, confidence_of(looks + 1))
-    purchase = _more_seeds(comparison, rows, arms, ask)
+    purchase = _more_seeds(comparison, arms, tuned, ask)
     return purchase.model_copy(update={"text": purchase.text + _too_few_problems(comparison, ask)})
 
 
@@ -54,7 +62,7 @@ class _Ask(NamedTuple):
     """Confidence of the interval at the next look."""
 
 
-def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Sequence[Arm], ask: _Ask) -> Purchase:
+def _more_seeds(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm], ask: _Ask) -> Purchase:
     """Propose more confirm seeds for the best config and its comparator."""
     relevant = ask.relevant
     ids, n = [comparison.config_id, comparison.comparator_id], comparison.num_seeds
@@ -62,33 +70,97 @@ def _more_seeds(comparison: Comparison, rows: Mapping[str, ConfigRow], arms: Seq
     if not least and comparison.standard_error is None:
         text = f"{count(n, 'confirm seed')}: {EQUAL}, nor of what more seeds would show. First make results differ."
         return Purchase(text=text, config_ids=ids, more_seeds=0, difference=relevant, power=None)
-    spread = _spread_of_pair(comparison) or Pairs(arms).spread() or _tune_spread([rows[id_] for id_ in ids])
-    if spread is None:
+    if comparison.with_collapsed:
+        return _whole_pairs(comparison, ask)
+    seen = _seen(comparison, arms, tuned)
+    if seen is None:
         needed = count(least, "more confirm seed")
         text = f"An interval takes {needed} on these two configs; how wide it will be cannot be estimated yet."
         return Purchase(text=text, config_ids=ids, more_seeds=least, difference=relevant, power=None)
-    variance, df = spread
-
-    def power_with(more: int, times: float = 1.0) -> float:
-        of_problems = comparison.problem_error or 0.0, comparison.problem_df or 1
-        parts = ErrorParts(_of_seeds(times * variance, n + more), df + more, *of_problems)
-        return _power(parts, comparison.family, relevant, ask.confidence)
-
-    more, reached = _fewest(power_with, least)
+    if comparison.detectable is not None and comparison.detectable <= relevant:
+        return _enough_seeds(comparison, relevant)
+    more, reached = _fewest(seen, max(1, least), ask)
     if reached < POWER:
-        return _out_of_reach(ids, reached, relevant)
-    low, high = (power_with(more, times) for times in _spread_range(df))
-    found = f"a true difference of {relevant:g} with {_percent(reached)} probability"
-    found += f" ({_percent(low)} to {_percent(high)}, by how well the spread is known)"
-    if more == 0:
-        text = f"These {count(n, 'confirm seed')} would show {found} already; more seeds would find smaller ones."
-    else:
-        verb = "finds" if more == 1 else "find"
-        text = f"{count(more, 'more confirm seed')} {verb} {found}: {_estimate(variance, df)}. Train them on all "
-        text += f"confirmed configs: sweeps extend {ask.sweep_id} --confirm-seeds {more}"
+        return _out_of_reach(ids, seen, ask, reached)
+    low, high = seen.chance_range(more, relevant, ask.confidence)
+    text = (
+        f"{count(more, 'more confirm seed')} {'finds' if more == 1 else 'find'} a true difference of {relevant:g} with "
+        f"{_percent(reached)} probability, given the results so far ({_percent(low)} to {_percent(high)}, by how well "
+        f"the spread is known): {_estimate(seen)}. Train them on all confirmed configs: sweeps extend {ask.sweep_id} "
+        f"--confirm-seeds {more}"
+    )
     return Purchase(
         text=text, config_ids=ids, more_seeds=more, difference=relevant, power=reached, power_range=[low, high]
     )
+
+
+def _whole_pairs(comparison: Comparison, ask: _Ask) -> Purchase:
+    """Propose the seeds that would give an interval without collapsed runs, whose spread says nothing about others."""
+    whole = comparison.num_seeds - comparison.own.collapsed - comparison.other.collapsed
+    more = max(1, MIN_SEEDS - max(0, whole))
+    text = (
+        f"The interval counts collapsed runs, for want of {MIN_SEEDS} seeds without them. If no other run collapses, "
+        f"{count(more, 'more confirm seed')} would show the difference without them: "
+        f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
+    )
+    ids = [comparison.config_id, comparison.comparator_id]
+    return Purchase(text=text, config_ids=ids, more_seeds=more, difference=ask.relevant, power=None)
+
+
+def _seen(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm]) -> ResultsSoFar | None:
+    """Return what is known about the difference; None if nothing is about the spread over seeds."""
+    pair = comparison.config_id, comparison.comparator_id
+    of_pair = _spread_of_pair(comparison) or Pairs(arms).spread()
+    before = [arm for arm in tuned if arm.config_id in pair]
+    spread = of_pair or Pairs(before).spread()
+    if spread is None:
+        return None
+    seen = ResultsSoFar(
+        *spread,
+        family=comparison.family,
+        seeds=comparison.num_seeds,
+        difference=comparison.difference,
+        known_df=spread[1] if of_pair else 0,
+    )
+    counted = comparison.seed_error is None or comparison.problem_error is not None
+    confirmed = [arm for arm in arms if arm.config_id in pair]
+    return _with_problems(seen, [*_between(confirmed), *_between(before)]) if counted else seen
+
+
+def _between(arms: Sequence[Arm]) -> list[ProblemError]:
+    """Return the problems' part of the difference of every two configs, where their right samples were counted."""
+    pairs, ids = Pairs(arms), [arm.config_id for arm in arms]
+    return [part for two in combinations(ids, 2) if (part := pairs.problems(*two)) is not None]
+
+
+def _with_problems(seen: ResultsSoFar, parts: Sequence[ProblemError]) -> ResultsSoFar:
+    """Add what other problems would change: the largest of several estimates.
+
+    A promise is made where an estimate is small, which it may be by chance. The tune stage has other seeds, and mostly
+    other problems, than the confirm stage, so that its estimate is seldom too small as well.
+    """
+    if not parts:
+        return seen
+    largest = max(parts, key=lambda part: part.variance)
+    return replace(seen, problem_error=math.sqrt(largest.variance), problem_df=largest.df, problem_noise=largest.noise)
+
+
+def _enough_seeds(comparison: Comparison, relevant: float) -> Purchase:
+    """Say that a relevant difference would have been found."""
+    assert comparison.standard_error is not None
+    assert comparison.low is not None
+    assert comparison.df is not None
+    error = comparison.standard_error
+    parts = ErrorParts(
+        comparison.seed_error or 0.0, comparison.df, comparison.problem_error or 0.0, comparison.problem_df or 1
+    )
+    reached = power((comparison.difference - comparison.low) / error, parts.df, relevant / error)
+    text = (
+        f"These {count(comparison.num_seeds, 'confirm seed')} would have shown a true difference of {relevant:g} with "
+        f"{_percent(reached)} probability; more seeds would find smaller ones."
+    )
+    ids = [comparison.config_id, comparison.comparator_id]
+    return Purchase(text=text, config_ids=ids, more_seeds=0, difference=relevant, power=reached)
 
 
 def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Sweep) -> Purchase:
@@ -106,9 +178,9 @@ def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Swee
     else:
         text += f"If no other run did, {count(more, 'more confirm seed')} would exclude a higher rate: "
         text += f"sweeps extend {sweep.id} --confirm-seeds {more}"
-    relevant = sweep.spec.objective.relevant
+    relevant, seeds = sweep.spec.objective.relevant, 0 if needed is None else more
     ids = [comparison.config_id, comparison.comparator_id]
-    return Purchase(text=text, config_ids=ids, more_seeds=more, difference=relevant, power=None)
+    return Purchase(text=text, config_ids=ids, more_seeds=seeds, difference=relevant, power=None)
 
 
 def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
@@ -127,12 +199,9 @@ def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
     )
 
 
-def _spread_range(df: int) -> tuple[float, float]:
-    """Return by which factors the true variance may be larger and smaller than its estimate, with 80 % confidence."""
-    return df / float(stats.chi2.ppf(0.1, df)), df / float(stats.chi2.ppf(0.9, df))
-
-
-def _confirm_stage(rows: Mapping[str, ConfigRow], sweep_id: str, relevant: float) -> Purchase | None:
+def _confirm_stage(
+    rows: Mapping[str, ConfigRow], arms: Sequence[Arm], sweep_id: str, relevant: float
+) -> Purchase | None:
     """Propose a confirm stage for a sweep that has none."""
     tuned = sorted((row for row in rows.values() if row.tune), key=lambda row: (-_tune(row).mean, row.number))
     leading = [row for row in tuned if Role.SPACE in row.roles and Role.BASELINE not in row.roles][:_TOP_K]
@@ -140,51 +209,49 @@ def _confirm_stage(rows: Mapping[str, ConfigRow], sweep_id: str, relevant: float
         return None
     baselines = [row for row in tuned if row not in leading and {Role.BASELINE, Role.DAPO} & set(row.roles)]
     ids = [row.id for row in (*leading, *baselines)]
-    spread = _tune_spread([*leading, *baselines])
-    ask = f"Confirm the best {_TOP_K} on {{0}} fresh seeds (sweeps extend {sweep_id} --confirm-seeds {{0}})"
+    compared = [arm for arm in arms if arm.config_id in ids]
+    spread = Pairs(compared).spread()
+    best = "config" if len(leading) == 1 else str(len(leading))
+    ask = f"Confirm the best {best} on {{0}} fresh seeds (sweeps extend {sweep_id} --confirm-seeds {{0}})"
     if spread is None:
         few = "a single tune seed" if max(_tune(row).n for row in tuned) == 1 else "results so few or so equal"
         text = f"{ask.format(_FIRST_SEEDS)}. How small a difference that finds cannot be estimated from {few}."
         return Purchase(text=text, config_ids=ids, more_seeds=_FIRST_SEEDS, difference=relevant, power=None)
-    variance, df = spread
-    family, others = len(leading), max(1, len(ids) - 1)
-
-    def power_with(seeds: int) -> float:
-        return _power(ErrorParts(_of_seeds(variance, seeds), others * (seeds - 1)), family, relevant)
-
-    seeds, reached = _fewest(power_with, MIN_SEEDS)
+    seen = ResultsSoFar(*spread, family=len(leading), df_per_seed=max(1, len(ids) - 1))
+    seen = _with_problems(seen, _between(compared))
+    first_look = _Ask(sweep_id, relevant, CONFIDENCE)
+    seeds, reached = _fewest(seen, MIN_SEEDS, first_look)
     if reached < POWER:
-        return _out_of_reach(ids, reached, relevant)
+        return _out_of_reach(ids, seen, first_look, reached)
+    low, high = seen.chance_range(seeds, relevant)
     text = (
-        f"{ask.format(seeds)}: it finds a true difference of {relevant:g} with {_percent(reached)} probability, "
-        f"{_estimate(variance, df)} on the tune seeds."
+        f"{ask.format(seeds)}: it finds a true difference of {relevant:g} with {_percent(reached)} probability "
+        f"({_percent(low)} to {_percent(high)}, by how well the spread is known), {_estimate(seen)} on the tune seeds."
     )
-    return Purchase(text=text, config_ids=ids, more_seeds=seeds, difference=relevant, power=reached)
+    return Purchase(
+        text=text, config_ids=ids, more_seeds=seeds, difference=relevant, power=reached, power_range=[low, high]
+    )
 
 
-def _out_of_reach(ids: list[str], reached: float, relevant: float) -> Purchase:
+def _out_of_reach(ids: list[str], seen: ResultsSoFar, ask: _Ask, reached: float) -> Purchase:
+    """Say that no number of seeds would do, and after how many more hardly help."""
+    most, near = _fewest(seen, MIN_SEEDS, ask, _NEARLY * reached)
     text = (
-        f"Even {MOST_RUNS} more seeds would find a true difference of {relevant:g} with only {_percent(reached)} "
-        "probability, by the spread so far: evaluate on more problems, or look for a larger difference."
+        f"Even {MOST_RUNS} more seeds would find a true difference of {ask.relevant:g} with only {_percent(reached)} "
+        f"probability, and {most} with {_percent(near)}, by the spread so far: evaluate on more problems, or look for "
+        "a larger difference."
     )
-    return Purchase(text=text, config_ids=ids, more_seeds=MOST_RUNS, difference=relevant, power=reached)
+    return Purchase(text=text, config_ids=ids, more_seeds=0, difference=ask.relevant, power=reached)
 
 
-def _power(parts: ErrorParts, family: int, relevant: float, confidence: float = CONFIDENCE) -> float:
-    """Return the probability that a true difference of `relevant` will be found."""
-    width = parts.lower_width(family, confidence=confidence)
-    return power(width / parts.total, parts.df, relevant / parts.total)
+def _fewest(seen: ResultsSoFar, least: int, ask: _Ask, wanted: float = POWER) -> tuple[int, float]:
+    """Return the smallest number of seeds from `least` on that reaches a power, or `MOST_RUNS`, and their power."""
 
+    def chance(more: int) -> float:
+        return seen.chance(more, ask.relevant, ask.confidence)
 
-def _of_seeds(variance: float, seeds: int) -> float:
-    """Return the standard error of a difference that this number of seeds leaves."""
-    return math.sqrt(2 * variance / seeds)
-
-
-def _fewest(power_with: Callable[[int], float], least: int) -> tuple[int, float]:
-    """Return the smallest number of seeds from `least` on that reaches `POWER`, or `MOST_RUNS`, and their power."""
-    seeds = least + bisect_left(range(least, MOST_RUNS), POWER, key=power_with)
-    return seeds, power_with(seeds)
+    seeds = least + bisect_left(range(least, MOST_RUNS), wanted, key=chance)
+    return seeds, chance(seeds)
 
 
 def _spread_of_pair(comparison: Comparison) -> tuple[float, int] | None:
@@ -194,14 +261,9 @@ def _spread_of_pair(comparison: Comparison) -> tuple[float, int] | None:
     return comparison.seed_error**2 * comparison.num_seeds / 2, comparison.df
 
 
-def _tune_spread(rows: Sequence[ConfigRow]) -> tuple[float, int] | None:
-    """Return the error's variance on the tune seeds, with its degrees of freedom."""
-    return Pairs([Arm(row.id, row.tune.by_seed) for row in rows if row.tune]).spread()
-
-
-def _estimate(variance: float, df: int) -> str:
-    kind = "an estimate" if df >= _SURE_DF else "a rough estimate"
-    return f"{kind}, from an error sd of {number(math.sqrt(variance))}"
+def _estimate(seen: ResultsSoFar) -> str:
+    kind = "an estimate" if seen.df >= _SURE_DF else "a rough estimate"
+    return f"{kind}, from an error sd of {math.sqrt(seen.variance):.2g}"
 
 
 def _percent(probability: float) -> str:

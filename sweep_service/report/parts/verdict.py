@@ -1,47 +1,24 @@
 """The comparisons of confirm results, and the verdict's sentence."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import Any, Final
 
-from sweep_service.report.formatting import count, estimate, number, signed
+from sweep_service.report.facts.table_rows import is_comparator
+from sweep_service.report.formatting import count, estimate, interval, number, signed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, TrialRow, Verdict
-from sweep_service.report.parts.collapse import confirm_runs, counts_text, percent, weigh
+from sweep_service.report.parts.collapse import confirm_runs, counts_text, failed_bounds, percent, weigh
 from sweep_service.report.parts.comparators import KINDS, LOSS, differs_in, families
 from sweep_service.report.statistics.critical_values import confidence_of
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Difference, differences
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.objective import same_objective
 from sweep_service.sweep.records import Config, Role, Stage
+from sweep_service.sweep.spec import Objective
 
 _LISTED: Final = 4
 """Number of settings that a sentence names."""
-
-
-def confirmed_arms(
-    configs: Sequence[Config],
-    rows: Mapping[str, ConfigRow],
-    unsteady: frozenset[str],
-    rates: Mapping[str, Mapping[str, float]],
-    without: Collection[str] = (),
-) -> list[Arm]:
-    """Return the confirm results of every config that has one.
-
-    Args:
-        unsteady: ids of configs that had a confirm trial that collapsed.
-        rates: share of right samples by confirm trial and problem, of trials that counted them.
-        without: ids of trials that are left out.
-    """
-    arms = list[Arm]()
-    for config in configs:
-        stage = rows[config.id].confirm
-        if stage is not None and stage.seeds:
-            seeds = [seed for seed in stage.seeds if seed.trial_id not in without]
-            counted = {seed.seed: rates[seed.trial_id] for seed in seeds if seed.trial_id in rates}
-            values = {seed.seed: seed.value for seed in seeds}
-            arms.append(Arm(config.id, values, config.id not in unsteady, counted))
-    return arms
 
 
 def compare(
@@ -52,7 +29,7 @@ def compare(
     rows: Mapping[str, ConfigRow],
     candidates: Sequence[str],
     *,
-    relevant: float,
+    objective: Objective,
     halves: bool,
     looks: int,
 ) -> list[Comparison]:
@@ -63,7 +40,7 @@ def compare(
         whole: the same without the runs that collapsed.
         trials: all trials.
         candidates: ids of the configs that tuning chose.
-        relevant: the smallest difference that matters.
+        objective: by what configs are ranked, and the smallest difference that matters.
         halves: whether tuning chose them on other validation problems than these.
         looks: how often confirm results have been looked at.
     """
@@ -71,6 +48,7 @@ def compare(
     present = {arm.config_id for arm in arms}
     confirmed = [id_ for id_ in candidates if id_ in present]
     by_id = {config.id: config for config in configs}
+    are_shares = objective.metric != "eval/reward_mean"
     comparisons: dict[tuple[str, str], Comparison] = {}  # a pair of two families keeps what the first says of it
     for family in families(configs, confirmed, present):
         comparators = {id_: family[id_][1].id for id_ in confirmed if id_ in family}
@@ -87,9 +65,10 @@ def compare(
                 comparator_role=role,
                 comparator_label=rows[comparator.id].label,
                 differs_in=differs_in(by_id[id_], comparator),
-                **_weighed(result, id_, comparator.id, trials, relevant),
+                **_weighed(result, id_, comparator.id, trials, objective.relevant),
                 **asdict(result),
                 with_collapsed=with_collapsed,
+                failed_bounds=failed_bounds(trials, id_, comparator.id, with_collapsed) if are_shares else None,
             )
             comparisons.setdefault((id_, comparator.id), found)
     return list(comparisons.values())
@@ -162,11 +141,14 @@ def _unconfirmed(
     best: ConfigRow, rows: Mapping[str, ConfigRow], configs: Sequence[Config], *, confirming: bool
 ) -> Verdict:
     assert best.tune is not None
-    mean, seeds = number(best.tune.mean), count(best.tune.n, "seed")
-    standing = f"{best.label} leads on the tune seeds with {mean} ({seeds}){_ahead_in_tuning(best, rows, configs)}"
-    doubt = ", but it was chosen on these seeds and confirmed on no others"
-    if equal := all_equal_text(rows):
+    mean, seeds, equal = number(best.tune.mean), count(best.tune.n, "seed"), all_equal_text(rows)
+    if equal:
         standing, doubt = f"{equal}: {mean} on the tune seeds ({seeds})", "; nothing was confirmed on others"
+    else:
+        others = shared_lead_text(best, rows)
+        beside = f"{seeds}; {others}" if others else seeds
+        standing = f"{best.label} leads on the tune seeds with {mean} ({beside}){_ahead_in_tuning(best, rows, configs)}"
+        doubt = ", but it was chosen on these seeds and confirmed on no others"
     if confirming:
         sentence = f"INSUFFICIENT: no confirm trial of a chosen config has a result; {standing}: no finding."
         return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
@@ -175,13 +157,30 @@ def _unconfirmed(
 
 def all_equal_text(rows: Mapping[str, ConfigRow]) -> str:
     """Say that all configs have exactly the same mean on the tune seeds; empty if they have not."""
-    means = [row.tune.mean for row in rows.values() if row.tune]
-    equal = all(same_objective(mean, means[0]) for mean in means)
-    return equals_text(len(means), len(means)) if means and equal else ""
+    means = _tune_means(rows)
+    return equals_text(len(means), len(means)) if all(same_objective(mean, means[0]) for mean in means) else ""
+
+
+def shared_lead_text(best: ConfigRow, rows: Mapping[str, ConfigRow]) -> str:
+    """Say how many other configs of the space have exactly the best one's mean on the tune seeds; empty if none has."""
+    assert best.tune is not None
+    space = [row.tune.mean for row in rows.values() if row.tune and not is_comparator(row)]
+    return equals_text(sum(same_objective(mean, best.tune.mean) for mean in space), len(_tune_means(rows)))
+
+
+def _tune_means(rows: Mapping[str, ConfigRow]) -> list[float]:
+    return [row.tune.mean for row in rows.values() if row.tune]
 
 
 def _ahead_in_tuning(best: ConfigRow, rows: Mapping[str, ConfigRow], configs: Sequence[Config]) -> str:
-    """Say how far the leader lies from its comparator on the tune seeds, without an interval, since these chose it."""
+    """Say how far the leader lies from its comparator on the tune seeds, without an interval, since these chose it.
+
+    Names the other comparators that have a higher mean, too.
+    """
+    assert best.tune is not None
+    mean = best.tune.mean
+    comparators = (row for row in rows.values() if is_comparator(row) and row.tune)
+    higher = [row for row in comparators if row.tune and signed(row.tune.mean - mean).startswith("+")]
     config = next(one for one in configs if one.id == best.id)
     for family in families(configs, [best.id], {row.id for row in rows.values() if row.tune}):
         if best.id not in family:
@@ -191,8 +190,18 @@ def _ahead_in_tuning(best: ConfigRow, rows: Mapping[str, ConfigRow], configs: Se
         if best.tune and row.tune and (deltas := best.tune.minus(row.tune)):
             besides = _besides(differs_in(config, comparator))
             which = f", which differs in {besides}" if besides else ""
-            return f", {signed(fmean(deltas.values()))} from {_against(role, row.label)}{which}"
-    return ""
+            lead = fmean(deltas.values())
+            below = signed(lead).startswith("-")
+            far = f"yet {number(-lead)} below" if below else f"{signed(lead)} from"
+            where = f" on {count(len(deltas), 'common seed')}" if len(deltas) < max(best.tune.n, row.tune.n) else ""
+            rest = _below([other for other in higher if other.id != row.id], "and" if below else "yet")
+            return f", {far} {_against(role, row.label)}{which}{where}{rest}"
+    return _below(higher, "yet")
+
+
+def _below(higher: Sequence[ConfigRow], joined: str) -> str:
+    means = " and ".join(f"{row.label} ({number(row.tune.mean)})" for row in higher if row.tune)
+    return f", {joined} below {means}" if means else ""
 
 
 def _sentence(comparison: Comparison, relevant: float) -> str:
@@ -213,16 +222,17 @@ def _besides(names: Sequence[str]) -> str:
 def _finding(comparison: Comparison, relevant: float) -> str:
     label, against = comparison.label, _against(comparison.comparator_role, comparison.comparator_label)
     figures = estimate(comparison.difference, comparison.low, comparison.high, sign=True)
-    left_out = comparison.own.collapsed + comparison.other.collapsed and not comparison.with_collapsed
-    seeds = count(comparison.num_seeds, "confirm seed") + (" without a collapse" if left_out else "")
+    seeds = count(comparison.num_seeds, "confirm seed") + _without(comparison)
     rates = (
         [] if comparison.tolerated is not None and comparison.outcome is Outcome.BETTER else [(label, comparison.own)]
     )
     rates += [(against, comparison.other)] if comparison.other.bad and comparison.outcome is not Outcome.WORSE else []
-    runs = "".join(f" {counts_text(counts, name)}" for name, counts in rates)
+    runs = "".join(f" {counts_text(counts, name)}" for name, counts in rates) + _had_they_not_failed(comparison)
     match comparison.outcome:
         case Outcome.BETTER | Outcome.WORSE as outcome:
-            text = f"{outcome}: {label} is {outcome.lower()} than {against}{_but_small(comparison, relevant)}"
+            assert comparison.high is not None
+            why = " once its collapses count" if outcome is Outcome.WORSE and comparison.high >= 0 else ""
+            text = f"{outcome}: {label} is {outcome.lower()} than {against}{why or _but_small(comparison, relevant)}"
             return f"{text}: {figures}, {seeds}{_unless(comparison)}.{runs}"
         case Outcome.EQUIVALENT:
             text = f"EQUIVALENT: {label} and {against} differ by less than {relevant:g}"
@@ -231,13 +241,33 @@ def _finding(comparison: Comparison, relevant: float) -> str:
             what = f"{label} cannot be told apart from {against}: {figures}, {seeds}"
             if comparison.tolerated is not None:
                 better = comparison.difference > 0
-                who = "it" if better else comparison.comparator_label
-                what = f"{label} is {'better' if better else 'worse'} than {against} where {who} does not collapse, "
-                what += f"{figures}, {seeds}, but {who} may collapse too often for that"
+                runs_of, who = (comparison.own, "it") if better else (comparison.other, comparison.comparator_label)
+                ruin = "collapse or fail" if runs_of.failed else "collapse"
+                what = f"{label} is {'better' if better else 'worse'} than {against} where {who} does not {ruin}, "
+                what += f"{figures}, {seeds}, but {who} may {ruin} too often for that"
             return f"UNDECIDED: {what}.{runs}"
         case _:
             need = f"an interval needs at least {MIN_SEEDS}" if comparison.num_seeds < MIN_SEEDS else EQUAL
-            return f"INSUFFICIENT: {label} minus {against} is {figures} on {seeds}; {need}."
+            what = f"{label} minus {against} is {figures} on {seeds}; {need}"
+            return f"INSUFFICIENT: {what}.{_had_they_not_failed(comparison)}"
+
+
+def _without(comparison: Comparison) -> str:
+    """Say which runs a difference leaves out."""
+    collapsed = comparison.own.collapsed + comparison.other.collapsed and not comparison.with_collapsed
+    kinds = [
+        *(["collapse"] if collapsed else []),
+        *(["failure"] if comparison.own.failed + comparison.other.failed else []),
+    ]
+    return f" without a {' or '.join(kinds)}" if kinds else ""
+
+
+def _had_they_not_failed(comparison: Comparison) -> str:
+    """Say where the difference would lie with the runs that failed."""
+    if comparison.failed_bounds is None:
+        return ""
+    low, high = interval(*comparison.failed_bounds, sign=True)[1:-1].split(", ")
+    return f" Had failed runs scored anything from 0 to 1, the difference would lie between {low} and {high}."
 
 
 def _unless(comparison: Comparison) -> str:
@@ -246,8 +276,11 @@ def _unless(comparison: Comparison) -> str:
         return ""
     better = comparison.outcome is Outcome.BETTER
     runs, who = (comparison.own, "it") if better else (comparison.other, comparison.comparator_label)
-    text = f", unless {who} collapses or fails in more than {percent(comparison.tolerated)} of its runs"
-    return f"{text} ({runs.bad} of {runs.runs} did: up to {percent(runs.bound)} cannot be excluded)"
+    most, possible = percent(comparison.tolerated), percent(runs.bound)
+    if most == possible:
+        most, possible = (f"{100 * share:.1f} %" for share in (comparison.tolerated, runs.bound))
+    text = f", unless {who} collapses or fails in more than {most} of its runs"
+    return f"{text} ({runs.bad} of {runs.runs} did, but up to {possible} cannot be excluded)"
 
 
 def _but_small(comparison: Comparison, relevant: float) -> str:

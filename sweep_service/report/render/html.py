@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
 from sweep_service.report.figures import Figure, config_styles, sections
@@ -26,13 +27,14 @@ from sweep_service.sweep.records import Role, Stage
 
 _PAGE: Final = Path(__file__).parent / "page"
 _OUTCOMES: Final = {
-    Outcome.BETTER: "The whole 95 % interval lies above zero.",
-    Outcome.UNDECIDED: "The 95 % interval contains zero and differences that matter: these seeds decide nothing.",
-    Outcome.EQUIVALENT: "The whole 95 % interval lies closer to zero than any difference that matters.",
-    Outcome.WORSE: "The whole 95 % interval lies below zero: stay with what the config is compared with.",
+    Outcome.BETTER: "The whole {} interval lies above zero.",
+    Outcome.UNDECIDED: "The {} interval contains zero and differences that matter: these seeds decide nothing.",
+    Outcome.EQUIVALENT: "The whole {} interval lies closer to zero than any difference that matters.",
+    Outcome.WORSE: "The whole {} interval lies below zero: stay with what the config is compared with.",
     Outcome.INSUFFICIENT: "There is not enough to say anything with a stated confidence.",
     Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",
 }
+_COMMAND: Final = re.compile(r"(sweeps extend \S+ --confirm-seeds [0-9]+)")
 Places = dict[str, float]
 """Position of each mark on an axis by name, in percent of the axis's width."""
 
@@ -64,6 +66,7 @@ def render_html(report: Report) -> bytes:
         "tune_deltas": views.deltas(report, Stage.TUNE),
         "compared": compared,
         "comparator": views.comparator_name(compared),
+        "confidence": views.confidence(report),
         "marks": {id_: _marks(c.low, c.difference, c.high, *ends) for id_, c in compared.items()},
         "zero": views.place(0, *ends),
         "spread_text": views.spread_text(report),
@@ -108,6 +111,7 @@ def _environment() -> Environment:
         cell_note=views.cell_note,
         spread=_spread,
         missing_text=views.missing_text,
+        with_commands=_with_commands,
     )
     cast("dict[str, Any]", environment.globals).update(
         interval=interval, rounded=rounded, SPACE=Role.SPACE, DASHES=DASHES
@@ -162,9 +166,15 @@ def _explores(report: Report) -> bool:
 
 
 def _outcome_note(verdict: Verdict) -> str:
-    if verdict.outcome is Outcome.UNDECIDED and verdict.comparison and verdict.comparison.tolerated is not None:
-        return "The interval is of runs without a collapse; the collapses that were seen may cost more than it shows."
-    return _OUTCOMES[verdict.outcome]
+    found = verdict.comparison
+    if verdict.outcome is Outcome.UNDECIDED and found and found.tolerated is not None:
+        return "The interval is of runs that did not collapse or fail; those that did may cost more than it shows."
+    return _OUTCOMES[verdict.outcome].format(f"{100 * found.confidence:.4g} %" if found else "")
+
+
+def _with_commands(text: str) -> Markup:
+    """Mark the commands in a text as code, which is not broken at a hyphen."""
+    return Markup(_COMMAND.sub(r"<code class=command>\1</code>", str(escape(text))))
 
 
 def _scale(comparison: Comparison | None) -> Places | None:

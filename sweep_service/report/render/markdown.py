@@ -237,7 +237,14 @@ def _comparisons(report: Report) -> list[str]:
         ]
         for compared in report.comparisons
     ]
-    header = ["config", "minus", "", "at equal steps, 95 %", *(f"at equal {unit}" for unit in units), "seeds"]
+    header = [
+        "config",
+        "minus",
+        "",
+        f"at equal steps, {views.confidence(report)}",
+        *(f"at equal {unit}" for unit in units),
+        "seeds",
+    ]
     return [table(header, rows)]
 
 
@@ -268,7 +275,7 @@ def _configs(report: Report) -> list[str]:
     header = [
         "config", *(plain(short_name(name)) for name in names),
         "confirm mean, 95 %", "sd over seeds", "n",
-        *([f"minus {views.comparator_name(compared)}, 95 %", ""] if compared else []),
+        *([f"minus {views.comparator_name(compared)}, {views.confidence(report)}", ""] if compared else []),
         "tune mean", *([f"minus {views.reference_name(report)}"] if tune else []), "n",
         "entropy", "reward peak → final", "collapsed",
     ]  # fmt: skip

@@ -27,6 +27,11 @@ _REACH: Final = 3.0
 """How many times as far from zero as the verdict's interval an axis of differences reaches."""
 
 
+def confidence(report: Report) -> str:
+    """Write the confidence of the report's intervals of differences, such as `95 %`."""
+    return f"{100 * max((one.confidence for one in report.comparisons), default=0.95):.4g} %"
+
+
 @dataclass(frozen=True)
 class Delta:
     """A config's mean minus the reference's, over the seeds on which both have a result."""

@@ -240,6 +240,10 @@ class Pairs:
         pooled = float(np.minimum(spreads, math.exp(_CAP / df) * np.median(spreads)).mean())
         return (lent * pooled + 2 * df * own) / (lent + 2 * df), df + lent - 1
 
+    def problems(self, config_id: str, other_id: str) -> ProblemError | None:
+        """Estimate the problems' part of the error of two configs' difference; None where they were not counted."""
+        return self._problems(self._row[config_id], self._row[other_id])
+
     def _problems(self, one: int, other: int) -> ProblemError | None:
         """Estimate the problems' part of a pair's error; None unless every shared seed of both was counted."""
         shared_S = ~np.isnan(self._values_AS[one] - self._values_AS[other])

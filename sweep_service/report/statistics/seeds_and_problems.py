@@ -69,6 +69,8 @@ class ProblemError:
     df: int
     """Its degrees of freedom: problems minus 1 for one benchmark; of several, rounded down (Satterthwaite)."""
     num_problems: int
+    noise: float
+    """Variance that was subtracted: what the rest of the model adds to the problems' means."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0
         rest += share**2 * float((left_SP**2).sum()) / ((seeds - 1) * (problems - 1) * seeds * problems)
     num_problems = sum(deltas.shape[1] for deltas in deltas_BSP)
     df = int(total**2 / squares + 1e-9) if squares else num_problems - len(deltas_BSP)
-    return ProblemError(max(total - rest, 0.0), df, num_problems)
+    return ProblemError(max(total - rest, 0.0), df, num_problems, rest)
 
 
 def _deltas(one_SP: Floats, other_SP: Floats) -> Floats:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sweep_service.processes.child_processes import stop
-from sweep_service.runner import deadline
+from sweep_service.runner import deadline, trainer_process
 from sweep_service.runner.deadline import Deadline
 from sweep_service.runner.trainer_process import Job, Trainer
 from tests.waiting import wait_until
@@ -100,7 +100,7 @@ def test_a_moment_without_file_handles_only_delays_the_end(
     tmp_path: Path, children: list[Child], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer, child = trainer_of(WILLING, tmp_path, children)
-    ends, really = list[int](), deadline.terminate
+    ends, really = list[int](), trainer_process.terminate
 
     def terminate(host: str | None, pid: int | None, started: float | None, grace_s: float = 0) -> None:
         ends.append(1)
@@ -108,7 +108,7 @@ def test_a_moment_without_file_handles_only_delays_the_end(
             raise OSError(24, "Too many open files")
         really(host, pid, started, grace_s)
 
-    monkeypatch.setattr(deadline, "terminate", terminate)
+    monkeypatch.setattr(trainer_process, "terminate", terminate)
     Deadline(trainer, 0)
     wait_until("it has ended", lambda: child.exit_code is not None)
 

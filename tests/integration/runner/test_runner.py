@@ -102,13 +102,18 @@ def test_a_trainer_that_stands_still_is_killed_and_its_trial_goes_on(
     fence = submit_and_claim(store, raw)
     with runner(settings, fence, ray) as process:
         wait_until("a trial trains", lambda: any(trial.step for trial in store.list_trials(fence.sweep_id)))
-        (victim, *_) = store.list_attempts(fence.sweep_id)
+        training = {trial.id for trial in store.list_trials(fence.sweep_id) if trial.step}
+        (victim, *_) = [attempt for attempt in store.list_attempts(fence.sweep_id) if attempt.trial_id in training]
         assert victim.pid is not None
         os.kill(victim.pid, signal.SIGSTOP)
         assert process.wait(PATIENT_S) == 0
-    first, *others = store.list_attempts(fence.sweep_id)
-    assert (first.outcome, first.ending) == (AttemptOutcome.CRASHED, Ending.HUNG)
-    assert "set retries.hung_after_minutes higher" in (first.message or "")
+    attempts = store.list_attempts(fence.sweep_id)
+    (hung,) = [
+        attempt for attempt in attempts if (attempt.trial_id, attempt.number) == (victim.trial_id, victim.number)
+    ]
+    others = [attempt for attempt in attempts if attempt != hung]
+    assert (hung.outcome, hung.ending) == (AttemptOutcome.CRASHED, Ending.HUNG)
+    assert "set retries.hung_after_minutes higher" in (hung.message or "")
     assert {other.outcome for other in others} == {AttemptOutcome.SUCCEEDED}
     assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.SUCCEEDED}
 

@@ -154,15 +154,23 @@ def test_the_plan_warns_of_a_chat_model_asked_in_plain_text_and_of_answers_that_
             "/training/task/reward",
             "is not one number",
         ),
+        (
+            {
+                "model": {"name": "tiny_qwen2"},
+                "task": {**TRAINING["task"], "data": {**DATA, "answer_after": None, "template": "raw"}},
+            },
+            "/training/task/reward",
+            "is not one number",
+        ),
     ],
-    ids=["template", "answers"],
+    ids=["template", "answers", "answers, from scratch"],
 )
 def test_what_the_trainer_would_refuse_is_refused_in_the_plan(
     tmp_path: Path, cache: Path, change: dict[str, Any], pointer: str, detail: str
 ) -> None:
     raw = spec()
     for part, settings in change.items():
-        raw["training"] = {**raw["training"], part: {**raw["training"][part], **settings}}
+        raw["training"] = {**raw["training"], part: settings}
     with pytest.raises(InvalidSpec) as refusal:
         plan(tmp_path, cache, raw)
     assert {error.pointer for error in refusal.value.errors} == {pointer}

@@ -32,6 +32,7 @@ from trainers.command_line import main
 from trainers.config import TrainingConfig, with_params
 from trainers.errors import ConfigError
 from trainers.export import export
+from trainers.extensions import Extensions
 from trainers.policy.model_folder import model_digest
 from trainers.process.events import EventWriter, read_events
 from trainers.process.locks import locked
@@ -139,7 +140,7 @@ def test_the_initial_model_is_sampled_once_for_all_that_need_it(
         main(words(tmp_path / "otherwise", cache, benchmarks=[QUICK[0] | {"samples": 3}]))
     with pytest.raises(pytest.fail.Exception, match="sampled again"):
         main(words(tmp_path / "in-other-batches", cache, batch=16))
-    monkeypatch.setattr(measure, "reward_code", lambda _: ["edited since"])
+    monkeypatch.setattr(Extensions, "code", lambda *_: ["edited since"])
     with pytest.raises(pytest.fail.Exception, match="sampled again"):
         main(words(tmp_path / "judged-otherwise", cache))
 

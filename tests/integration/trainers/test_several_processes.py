@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from sweep_service.runner.trainer_launch import Running, Spawned
 from sweep_service.runner.trainer_process import Job, Trainer
@@ -187,3 +188,16 @@ def test_processes_end_with_their_actor_their_runner_and_their_raylet(tmp_path: 
         assert not gone(third)
         actors[2].parent().kill()
         wait_until("a raylet's processes end", lambda: gone(third))
+
+
+def test_a_critic_is_shared_and_goes_on_from_a_checkpoint(cache: Path, tmp_path: Path) -> None:
+    changes = {"critic.learning_rate": 0.01, "checkpoint_every_rollouts": 1, "model.warm_start_steps": 100}
+    config = with_params(TWO.model_dump(mode="json"), changes)
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
+    command = [sys.executable, "-m", "trainers", str(tmp_path / "run.yaml"), "--processes", "2", "--cache", str(cache)]
+    for name, more in (("whole", []), ("half", ["--resume-from", str(tmp_path / "whole" / "step-12")])):
+        subprocess.run([*command, "steps=16", "--output", str(tmp_path / name), *more], check=True, timeout=PATIENT_S)
+    whole, half = run_so_far(tmp_path / "whole"), run_so_far(tmp_path / "half")
+    assert whole.steps_done == 16
+    assert whole.metrics()[-1]["critic/value_mean"] != 0
+    assert half.metrics() == whole.metrics(after=12)

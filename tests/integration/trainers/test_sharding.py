@@ -84,6 +84,16 @@ def test_a_sharded_run_is_that_of_copies_and_goes_on_from_its_checkpoint(folder:
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-4)
 
 
+def test_adapters_in_parts_have_the_initial_model_below_them(folder: Path) -> None:
+    changes = ["model.lora={rank: 4}", "terms.kl.coefficient=0.2", "optimizer.learning_rate=0.01", "steps=8"]
+    copies = run(folder, "trainers", "kl-copies", changes)
+    parts = run(folder, SHARDED, "kl-parts", [*changes, "compute.sharding=fsdp"])
+    assert copies.metrics()[0]["loss/kl"] == parts.metrics()[0]["loss/kl"] == 0
+    for found, expected in zip(parts.metrics(), copies.metrics(), strict=True):
+        for name in ("loss", "loss/kl", "kl/reference_k3", "grad_norm"):
+            assert found[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-5), name
+
+
 def test_processes_need_not_sample_equally_many_tokens() -> None:
     said = two("tests.integration.trainers.uneven_sampling")
     assert float(said[0]) == float(said[1]) > 0

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
 
-from tests.integration.trainers.trainer_runs import Run, run, run_so_far, small_config
+from tests.integration.trainers.trainer_runs import SMALL, Run, run, run_so_far, small_config
 from tests.unit.trainers.tasks.chats import add_dataset
 from trainers.config import TrainingConfig, WordProblemsTask
 from trainers.errors import CheckpointError, ConfigError
+from trainers.export import export
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, SUMMARY_METRICS
 
 LATER = [pytest.mark.long, pytest.mark.wires]
@@ -204,6 +206,10 @@ def without_schedule(metrics: dict[str, float | None]) -> dict[str, float | None
     "params",
     [
         {"model__lora": {"rank": 4}},
+        {"terms__kl": {"coefficient": 0.1}},
+        {"critic": {"learning_rate": 0.01}, "loss": {"name": "grpo"}},
+        pytest.param({"critic": {"value_coeff": 0.5}, "model__lora": {"rank": 4}}, marks=LATER),
+        pytest.param({"terms__kl": {"coefficient": 0.1, "estimator": "k3+"}, "model__lora": {"rank": 4}}, marks=LATER),
         pytest.param({"compute__autocast": "bfloat16"}, marks=LATER),
         {"loss": {"name": "clip_cov", "selected_share": 0.2, "covariance_low": 0.0, "covariance_high": 9.0}},
         pytest.param(
@@ -217,7 +223,7 @@ def without_schedule(metrics: dict[str, float | None]) -> dict[str, float | None
             marks=LATER,
         ),
     ],
-    ids=["lora", "autocast", "clip_cov", "terms", "dynamic_sampling"],
+    ids=["lora", "kl", "critic", "critic_lora", "kl_lora", "autocast", "clip_cov", "terms", "dynamic_sampling"],
 )
 def test_every_kind_of_run_resumes_bit_for_bit_in_the_middle_of_a_rollout(
     params: dict[str, Any], cache: Path, tmp_path: Path
@@ -231,6 +237,62 @@ def test_every_kind_of_run_resumes_bit_for_bit_in_the_middle_of_a_rollout(
     norms = [step["grad_norm"] for step in whole.metrics()]
     assert all(norm is not None and math.isfinite(norm) for norm in norms)
     assert all((step["reward/std"] or 0) >= 0 for step in whole.metrics())
+
+
+@pytest.mark.parametrize("model", [{}, {"lora": {"rank": 4}}], ids=["copy", "lora"])
+def test_the_kl_term_starts_at_the_initial_model_and_pulls_back_to_it(
+    model: dict[str, Any], cache: Path, tmp_path: Path
+) -> None:
+    """Adapters begin as nothing, so below them lies the initial model; else it is loaded a second time."""
+    changes = {"model": {**SMALL["model"], **model}, "optimizer__learning_rate": 3e-3, "evaluation__every_steps": 99}
+    divergences = list[float]()
+    for coefficient in (1e-9, 1.0):
+        pulled = run(small_config(**changes, terms__kl__coefficient=coefficient), tmp_path / f"{coefficient:g}", cache)
+        first, *_, last = pulled.metrics()
+        assert [first[name] for name in ("loss/kl", "kl/reference", "kl/reference_k3")] == [0, 0, 0]
+        assert last["loss"] == pytest.approx(
+            (last["loss/policy"] or 0) + coefficient * (last["loss/kl"] or 0), rel=1e-5
+        )
+        divergences.append(sum(step["kl/reference_k3"] or 0 for step in pulled.metrics()[-4:]))
+    assert divergences[1] < 0.5 * divergences[0]
+
+
+def test_a_critic_learns_what_a_policy_that_stands_still_earns(cache: Path, tmp_path: Path) -> None:
+    """Its values go from 0 to the mean reward; with lambda and gamma 1 the reward is what they are trained on."""
+    critic = {"gae_lambda": 1, "learning_rate": 0.03, "value_clip": None}
+    config = small_config(steps=96, critic=critic, optimizer__learning_rate=1e-9, evaluation__every_steps=999)
+    steps = run(config, tmp_path, cache).metrics()
+    for step in steps:
+        assert step["critic/return_mean"] == pytest.approx(
+            step["reward/mean"], abs=0.05
+        )  # completions differ in length
+    assert steps[0]["critic/value_mean"] == 0
+    rollouts = steps[-16::4]  # one update of each of the last
+    values, returns = (
+        sum(step[f"critic/{name}_mean"] or 0 for step in rollouts) / len(rollouts) for name in ("value", "return")
+    )
+    assert values == pytest.approx(returns, abs=0.06)
+    assert returns > 0.05
+
+
+def test_a_critic_whose_loss_does_not_count_trains_nothing_and_leaves_an_ordinary_model(
+    cache: Path, tmp_path: Path
+) -> None:
+    """Its advantages are the rewards, centred and scaled over the rollout."""
+    unused = {"gae_lambda": 1, "value_coeff": 0.0}
+    config = small_config(steps=8, critic=unused, evaluation__every_steps=999)
+    done = run(config, tmp_path / "run", cache)
+    assert [step["critic/value_mean"] for step in done.metrics()] == [0] * 8
+    assert all((step["loss/value"] or 0) >= 0 for step in done.metrics())
+    assert all(step["loss"] == step["loss/policy"] for step in done.metrics())
+    checkpoint = done.output / "step-8"
+    head = torch.load(checkpoint / "value_head.pt", weights_only=True)
+    assert {name: bool(tensor.any()) for name, tensor in head.items()} == {"weight": False, "bias": False}
+    plain = run(small_config(steps=8, evaluation__every_steps=999), tmp_path / "plain", cache)
+    assert done.weights(8).keys() == plain.weights(8).keys()
+    export(checkpoint, tmp_path / "exported")
+    assert not list((tmp_path / "exported").glob("value_head*"))
+    AutoModelForCausalLM.from_pretrained(tmp_path / "exported")
 
 
 def test_gradient_checkpointing_changes_no_number(straight: Run, cache: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from trainers.benchmarks.sampler import ModelSampler
 from trainers.config import TrainingConfig, with_params
 from trainers.errors import OffPolicyError
 from trainers.evaluation.evaluate import Evaluation
-from trainers.losses import TokenBatch
+from trainers.losses import TokenBatch, next_weight
 from trainers.losses.terms import next_coefficient
 from trainers.policy.checkpoints import read_state
 from trainers.policy.load_policy import load_tokenizer
@@ -280,6 +280,50 @@ def test_an_entropy_that_is_not_finite_leaves_the_coefficient(
     monkeypatch.setattr(policy_trainer.StepStats, "reduced", without_entropy)
     done = run(small_config(steps=8, terms={"entropy_bonus": ADAPTIVE}), tmp_path, cache)
     assert {metrics["entropy_bonus/coefficient"] for metrics in done.metrics()} == {ADAPTIVE["coefficient"]}
+
+
+def test_the_positive_weight_follows_the_entropy_of_the_update_before_and_is_used(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used, objective = list[float](), policy_trainer.objective
+
+    def watch(*args: Any, **kwargs: Any) -> Any:
+        used.append(kwargs["positive_weight"])
+        return objective(*args, **kwargs)
+
+    monkeypatch.setattr(policy_trainer, "objective", watch)
+    guided = {"weight": 0.5, "target": 1.6, "delta": 0.02}
+    settings = small_config(steps=8, advantage={"positive_weight": guided})
+    done, params = run(settings, tmp_path, cache), settings.advantage.positive_weight
+    recorded = [metrics["schedule/positive_weight"] for metrics in done.metrics()]
+    assert recorded[0] == 0.5
+    assert recorded == used[:: len(used) // 8]
+    assert len(set(recorded)) > 1
+    for step, (before, after) in enumerate(pairwise(done.metrics()), start=1):
+        weight = before["schedule/positive_weight"]
+        assert after["schedule/positive_weight"] == next_weight(weight, step, before["entropy"], params)
+
+
+def test_tokens_have_advantages_of_their_own_where_rewards_are_shared_out(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, objective = list[Any](), policy_trainer.objective
+
+    def watch(batch: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.append(batch)
+        return objective(batch, *args, **kwargs)
+
+    monkeypatch.setattr(policy_trainer, "objective", watch)
+    options = {"entropy_reward": {"level": "token"}, "entropy": {"alpha": 0.4}}
+    done = run(small_config(steps=8, advantage=options), tmp_path, cache)
+    assert done.outcome == "SUCCEEDED"
+    rows = [
+        (values_T[mask_T], active)
+        for batch in seen
+        for values_T, mask_T, active in zip(batch.advantages_BT, batch.mask_BT, batch.active_B, strict=True)
+    ]
+    assert any(len(values_N.unique()) > 1 for values_N, _ in rows)
+    assert not any(values_N.any() for values_N, active in rows if not active)
 
 
 def test_the_recorded_betas_are_those_of_the_update(

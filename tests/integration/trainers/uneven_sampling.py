@@ -9,6 +9,7 @@ from torch.distributed.distributed_c10d import _get_default_group
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
+from trainers.process.launch import end_process
 from trainers.process.parallel import PATIENCE, process_state
 from trainers.training.sharding import whole_weights
 
@@ -37,7 +38,7 @@ def main() -> None:
     )
     assert isinstance(norm, DTensor)
     print(norm.full_tensor().item())
-    torch.distributed.destroy_process_group()
+    end_process(0)
 
 
 if __name__ == "__main__":

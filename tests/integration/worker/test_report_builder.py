@@ -115,7 +115,7 @@ def test_the_real_process_tells_what_went_wrong_and_goes_on(store: Store, begin:
         store.set_sweep_state(Fence(sweep.id, 1), SweepState.FAILED)
     builder = begin()
     work(builder, lambda: all(store.report_failure(sweep.id) for sweep in store.list_sweeps(9)))
-    assert {store.report_failure(sweep.id) for sweep in store.list_sweeps(9)} == {"KeyError: 'task'"}
+    assert {store.report_failure(sweep.id) for sweep in store.list_sweeps(9)} == {"KeyError: 'rollout'"}
     assert builder._child is not None
     assert builder._child.asked == 2
 

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
+from search_spaces.presets import PRESETS
 from sweep_service.cli.spec_file import read_spec
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.sweep.plan import first_records, make_plan
+from sweep_service.sweep.own_trainer import OwnConfig
+from sweep_service.sweep.plan import first_records, make_plan, stage_counts
 from sweep_service.sweep.records import Role
 from sweep_service.sweep.spec import SweepSpec, setting
 from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset, chatml_tokenizer, deepseek_tokenizer
@@ -75,6 +77,7 @@ LOSSES: dict[str, dict[str, Any]] = {
     **{f"paper_{size}_{arm}": loss for size in MODELS for arm, loss in OF_BOTH_SIZES.items()},
     "paper_1_5b_ce_gppo": CE_GPPO | {"beta1": 0.5, "schedule": []},
     "paper_7b_ce_gppo": CE_GPPO | {"beta1": 0.75, "schedule": []},
+    "paper_1_5b_beta_grid": CE_GPPO | {"beta1": 0.5, "schedule": []},
     "paper_1_5b_beta_schedule": CE_GPPO
     | {"beta1": 0.0, "schedule": [{"step": 585 * 8, "beta1": 0.5, "beta2": None, "ramp": 0}]},
 }
@@ -89,7 +92,8 @@ def test_an_example_can_be_planned_and_every_point_binds(name: str) -> None:
     spec = load(name)
     assert make_plan(spec, 1.0).hours > 0
     points = list(spec.space.grid() if spec.space.size else spec.space.corners())
-    assert all(isinstance(spec.bind(point), TrainingConfig) for point in points)
+    kind = TrainingConfig if spec.trainer is None else OwnConfig
+    assert all(isinstance(spec.trained(point), kind) for point in points)
 
 
 def test_the_demo_measures_its_confirmed_models_on_problems_that_it_keeps_apart() -> None:
@@ -107,9 +111,10 @@ def test_every_recipe_of_the_paper_is_there() -> None:
 @pytest.mark.parametrize("name", PAPER)
 def test_a_recipe_has_the_values_of_its_sources(name: str) -> None:
     spec = load(name)
-    (point,) = spec.space.grid()
-    training = spec.bind(point)
-    assert training == spec.base  # the space says what is the point of the sweep, not what else it trains
+    point, *others = spec.space.grid()
+    training = spec.base
+    # the space says what is the point of the sweep, not what else it trains
+    assert others or spec.bind(point) == training.model_copy(update={"task": spec.bind(point).task})
     assert {dotted: setting(training, dotted) for dotted in COMMON} == COMMON
     size = "7b" if "_7b_" in name else "1_5b"
     assert isinstance(training.model, PretrainedModel)
@@ -124,9 +129,20 @@ def test_a_recipe_has_the_values_of_its_sources(name: str) -> None:
 def test_baselines_differ_from_ce_gppo_in_the_loss_only(size: str) -> None:
     def rest(name: str) -> dict[str, Any]:
         dump = load(name).base.model_dump(exclude={"loss"})
+        dump["task"]["apart_from"] = ()  # benchmarks are kept apart from
+        if name == "paper_1_5b_beta_grid":
+            dump["rollout"] |= {"engine": {"name": "transformers"}, "sampling_batch": 64}
         return dump | {"aggregation": dump["aggregation"]["denominator"]}
 
     assert all(rest(name) == rest(f"paper_{size}_ce_gppo") for name in PAPER if f"_{size}_" in name)
+
+
+def test_the_grid_is_the_paper_s_with_its_benchmarks_and_fresh_seeds() -> None:
+    spec = load("paper_1_5b_beta_grid")
+    assert spec.space == PRESETS["ce_gppo_beta_grid"]
+    assert spec.benchmarks is not None
+    assert spec.benchmarks.names == ("aime24", "aime25", "hmmt25", "math500", "amc23")
+    assert stage_counts(spec) == (34, 15)
 
 
 @pytest.mark.parametrize("size", MODELS)
@@ -180,7 +196,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 def mapped() -> list[dict[str, Any]]:
     """The tasks that docs/tasks.md and the example with own data show."""
     shown = re.findall(r"```yaml\n(.*?)```", (EXAMPLES.parent / "docs" / "tasks.md").read_text(), re.DOTALL)
-    return [*(yaml.safe_load(text)["task"] for text in shown), load("own_data").training["task"]]
+    return [*(yaml.safe_load(text)["task"] for text in shown if "data:" in text), load("own_data").training["task"]]
 
 
 @pytest.mark.parametrize("task", mapped(), ids=lambda task: task["data"]["ref"])

@@ -136,7 +136,7 @@ def test_every_error_is_told_at_once(config_file: Path) -> None:
         (["loss.=3"], "^loss.=3: expected dotted=value"),
         (["loss.nmae=gspo"], r"^loss\.nmae: there is no such setting; did you mean 'name'\?"),
         (["zzzz.q=1"], "^zzzz: there is no such setting; there are task, model, loss, "),
-        (["loss.name=gspoo"], "^loss: there is no 'name' 'gspoo'; there are 'grpo', 'dapo'"),
+        (["loss.name=gspoo"], "^loss: there is no loss 'gspoo'; there are 'grpo', 'dapo'"),
         (["steps=8", "loss.schedule=[{step: 7, beta1: 0}, {step: 8, beta1: 1}]"], "step 8 comes after all 8 steps"),
         (["loss.name=grpo"], r"^loss\.beta2: only ce_gppo has this setting"),
         (["loss.erc={mode: penalty, high: 0.5}"], r"^loss\.erc\.high: .* \(given: 0\.5\)"),
@@ -161,6 +161,18 @@ def test_a_bad_configuration_ends_with_code_2_and_a_record(
     assert event["type"] == "failed"
     assert event["code"] == "BAD_CONFIG"
     assert event["message"].splitlines() == told.err.splitlines()
+
+
+def test_a_missing_package_ends_with_code_2_and_a_record(
+    config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config_file.write_text("loss: {name: tempered}\n")
+    output = tmp_path / "out"
+    words = [str(config_file), "--output", str(output), "--needs", "pydantic==0", "--needs", "tempered-loss==1.2"]
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith("the package tempered-loss 1.2, which this configuration needs, is not")
+    (event,) = read_events(output / "events.jsonl")
+    assert (event["code"], event["message"].count("\n")) == ("BAD_CONFIG", 0)
 
 
 def test_only_the_first_of_several_processes_records_a_bad_configuration(

@@ -36,6 +36,14 @@ def test_reasons_of_fields_catalog_and_reward_come_together(cache: Path) -> None
     assert "there is no reward 'unheard-of' on this machine; known are" in found["/training/task/reward"]
 
 
+def test_each_reward_that_is_not_here_is_told_at_its_own_place(cache: Path) -> None:
+    task = WORDS | {"reward": "exact", "further_rewards": {"nearnes": {}, "number": {}, "unheard-of": {}}}
+    found = refused(cache, training={"task": task, "steps": -1})
+    places = [f"/training/task/further_rewards/{name}" for name in ("nearnes", "unheard-of")]
+    assert list(found) == ["/training/steps", *places]
+    assert found[places[0]].startswith("there is no reward 'nearnes' on this machine")
+
+
 def test_a_task_that_is_wrong_in_itself_is_not_looked_up(cache: Path) -> None:
     model = {"name": "pretrained", "model": "absent"}
     found = refused(cache, training={"task": WORDS | {"validation_every": 0}, "model": model})

@@ -165,11 +165,15 @@ def test_exactly_what_departs_from_the_example_is_listed(name: str, machine: str
         text, spec = written(name, machine, hours)
         here = settings(spec.base.model_dump(mode="json"))
         differing = {key for key in here if here[key] != published.get(key)}
-        assert set(listed(text)) == differing | {"space.loss.beta1", "seeds.tune", "seeds.confirm"}
+        added = {"space.loss.beta1", "seeds.tune", "seeds.confirm"}
+        if RECIPES[name].benchmarks:
+            assert here["task.apart_from"] == list(RECIPES[name].benchmarks)
+            added |= {"space.loss.beta2", "benchmarks"}
+        assert set(listed(text)) == differing - {"task.apart_from"} | added
         plain = {
             key: values
             for key, values in listed(text).items()
-            if key in differing - set(WHOLE) and here[key] is not None
+            if key in differing - {*WHOLE, "benchmarks"} and here[key] is not None
         }
         assert plain == {key: (shown(published[key]), shown(here[key])) for key in plain}
 
@@ -195,6 +199,9 @@ def test_the_lab_s_example_is_what_the_command_writes() -> None:
     text = (EXAMPLES / "lab_1_5b_8gpu.yaml").read_text()
     assert text == write_recipe(Request("paper_1_5b", parse_machine("8xH100"), 40.0))
     assert parse_spec(parse_yaml(text)).base.rollout.max_completion_tokens == 4096
+    text = (EXAMPLES / "lab_1_5b_beta_grid_1gpu.yaml").read_text()
+    assert text == write_recipe(Request("paper_1_5b_beta_grid", parse_machine("1xH100"), 168.0))
+    assert parse_spec(parse_yaml(text)).space.grid_size() == 15
 
 
 def test_the_difference_is_the_one_that_the_report_would_find() -> None:

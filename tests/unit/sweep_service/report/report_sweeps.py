@@ -94,7 +94,7 @@ def _train(
         done = fate(config, named)
         trials.append(done)
         if done.step:
-            loss = config.training["loss"]
+            loss = config.settings["loss"]
             beta1 = loss.get("beta1", 0.0)
             plus = advantage if loss.get("beta2") == 1.0 and beta1 == 0 else 0.0
             series[done.id] = _series(

@@ -262,7 +262,7 @@ def test_a_failed_seed_is_missing_and_said_so() -> None:
     report = build(sweep_inputs(fate=fail_if(lambda config, trial: trial.seed == 12 and config.number == 0)))
     assert report.verdict.comparison is not None
     assert report.verdict.comparison.num_seeds == 3
-    assert ", 3 confirm seeds." in report.verdict.sentence
+    assert ", 3 confirm seeds without a failure." in report.verdict.sentence
     assert "0 of 4 runs of the baseline (β1=0 β2=0) collapsed and 1 failed" in report.verdict.sentence
     few = next(caution.text for caution in report.cautions if caution.code == "FEW_SEEDS")
     assert "3 of 4 confirm seeds have a result for both" in few

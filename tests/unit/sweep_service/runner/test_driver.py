@@ -21,6 +21,21 @@ from sweep_service.sweep.spec import Resources
 from tests.stored_sweeps import start, submit
 
 
+@pytest.mark.parametrize("allowed", ["", "python3 /other.py"])
+def test_a_program_that_is_not_allowed_where_it_would_run_ends_the_sweep_before_anything_begins(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: str
+) -> None:
+    """Another operator's runner may have other permissions than the service that took the sweep."""
+    trainer = {"command": ["python3", "/trainer.py"], "steps": 10}
+    sweep, fence = start(store, trainer=trainer, training={}, space={"beta": [0, 1]}, baselines={})
+    monkeypatch.setattr(driver, "connect", lambda *_: pytest.fail("it must not begin"))
+    run_sweep(store, Settings(home=tmp_path, trainer_commands=allowed), fence, Lease(store, fence))
+    ended = store.get_sweep(sweep.id)
+    assert ended.state is SweepState.FAILED
+    assert ended.message == "SWEEPS_TRAINER_COMMANDS no longer allows the command of its trainer"
+    assert not store.list_attempts(sweep.id)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

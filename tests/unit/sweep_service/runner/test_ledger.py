@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +15,9 @@ from sweep_service.processes.child_processes import started_at, this_host
 from sweep_service.runner import ledger as ledger_module
 from sweep_service.runner import machine_wait, running_attempt
 from sweep_service.runner.ledger import Ledger, Nothing
+from sweep_service.runner.own_trainer_process import OwnTrainerProcess
 from sweep_service.runner.recovery import recover
+from sweep_service.runner.trainer_launch import Running
 from sweep_service.runner.trainer_process import STOP_FILE, Job
 from sweep_service.runner.wishes import SAVE_WITHIN_S, Wishes
 from sweep_service.service import SweepService
@@ -69,6 +71,50 @@ def test_trials_are_handed_out_in_order_up_to_the_slots(store: Store, tmp_path: 
     assert [trial.state for trial in trials[:3]] == [TrialState.RUNNING, TrialState.RUNNING, TrialState.PENDING]
     assert [job.config["seed"] for job in jobs] == [0, 0]
     assert [Path(job.directory) for job in jobs] == [tmp_path / "storage" / sweep.id / t.id / "1" for t in trials[:2]]
+
+
+def test_a_job_of_a_trainer_of_ones_own_has_its_program_and_needs_no_package(store: Store, tmp_path: Path) -> None:
+    trainer = {"command": ["python3", "/trainer.py"], "steps": 10}
+    _, fence = start(store, trainer=trainer, training={}, space={"beta": [0, 1]}, baselines={})
+    job = given(ledger_of(store, fence, tmp_path).next_job("a"))
+    assert job.own is not None
+    assert (job.own.command, job.own.steps, job.own.after_step) == (("python3", "/trainer.py"), 10, 0)
+    assert (job.needs, job.processes) == ((), 1)
+
+
+@pytest.mark.parametrize("runner_died", [False, True])
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_a_resumed_attempt_that_nobody_watched_is_judged_from_its_checkpoint_on(
+    store: Store, tmp_path: Path, *, runner_died: bool, evaluates: bool
+) -> None:
+    """It may evaluate where it goes on, and need not evaluate again what the attempt before it has evaluated."""
+    trainer = {"command": ["python3", "/trainer.py"], "steps": 10}
+    sweep, fence = start(store, trainer=trainer, training={}, space={"beta": [0, 1]}, baselines={})
+    ledger = ledger_of(store, fence, tmp_path)
+    first = given(ledger.next_job("a"))
+    evaluation = {"type": "evaluation", "time": 2.0, "step": 5, "metrics": {"eval/avg_at_k": 0.5}}
+    (saved := tmp_path / "saved").mkdir()
+    checkpoint = {"type": "checkpoint", "time": 3.0, "step": 5, "path": str(saved)}
+    step = {"type": "step", "time": 1.0, "step": 5, "metrics": {}}
+    ledger.report("a", result_of(lines_of([step, evaluation, checkpoint])))
+    ledger.complete("a", {"ending": "CRASHED", "message": "signal 11"})
+    job = given(ledger.next_job("b"))
+    assert job.attempt == 2
+    assert (job.trial_id, job.resume_from) == (first.trial_id, str(saved))
+    assert job.own is not None
+    assert job.own.after_step == 5
+    OwnTrainerProcess(job, job.own, lambda *_: cast("Running", None))
+    events = [evaluation] * evaluates + [step | {"step": 10}, {"type": "finished"}]
+    (Path(job.directory) / "events.jsonl").write_text(lines_of(events))
+    if runner_died:
+        store.release_lease(fence)
+        taken_over = store.claim("second", 60)
+        assert taken_over is not None
+        recover(store, Fence(sweep.id, taken_over.epoch), taken_over)
+    else:
+        ledger.complete("b", None)
+    trial = store.get_trial(job.trial_id)
+    assert (trial.state, trial.message) == (TrialState.SUCCEEDED, None)
 
 
 def test_a_sweep_ends_when_no_trial_runs_and_none_is_left(store: Store, tmp_path: Path) -> None:

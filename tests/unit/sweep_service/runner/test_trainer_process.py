@@ -14,6 +14,22 @@ from sweep_service.sweep.endings import Ending
 JOB = Job(trial_id="t", attempt=1, directory="/d", config={}, threads=3, gpus=0, resume_from=None, cache="/c")
 
 
+def test_a_trainer_is_told_which_packages_its_configuration_needs(tmp_path: Path) -> None:
+    told = list[Sequence[str]]()
+
+    def start(arguments: Sequence[str], _: Path) -> Running:
+        told.append(arguments)
+        return cast("Running", None)
+
+    job = JOB.model_copy(update={"directory": str(tmp_path), "needs": ("tempered-loss==1", "other==2")})
+    Trainer(Job.model_validate_json(job.model_dump_json()), start)
+    (words,) = told
+    assert [words[place + 1] for place, word in enumerate(words) if word == "--needs"] == [
+        "tempered-loss==1",
+        "other==2",
+    ]
+
+
 def write(folder: Path, *events: dict[str, object], torn: str = "") -> None:
     (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events) + torn)
 

@@ -16,7 +16,7 @@ from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import DesiredState, Stage, Sweep, SweepState
 from sweep_service.sweep.spec import SweepSpec
 from sweep_service.worker.reports import build_report, gather
-from tests.stored_sweeps import start
+from tests.stored_sweeps import start, submit
 from tests.unit.sweep_service.report.report_sweeps import SPEC, sweep_inputs
 
 
@@ -154,3 +154,19 @@ def test_a_report_reads_the_attempts_of_trials_that_were_begun_again(tmp_path: P
 def recorded(kind: str, step: int, metrics: dict[str, float | None]) -> dict[str, Any]:
     """An event of a trainer."""
     return {"type": kind, "step": step, "time": 1e9 + step, "metrics": metrics}
+
+
+def test_only_sweeps_of_our_trainer_have_answers_and_validation_problems_for_others(store: Store) -> None:
+    """What a program calls `task` is not what our trainer calls so, and its empty settings are not our defaults."""
+    training = {"task": {"validation": {"benchmark": "aime_2024"}}}
+    trainer = {"command": ["/opt/trainer"], "steps": 16}
+    own = submit(store, training=training, trainer=trainer, space={"beta": [0, 1]}, baselines={})
+    ours, later = submit(store), submit(store)
+    for sweep in (own, ours):
+        store.put_report(sweep.id, "digest", {"verdict": b"{}"})
+    assert [id_ for id_, _ in store.answered(later.id)] == [ours.id]
+    claimed = store.claim("test", 60)
+    assert claimed is not None
+    store.set_sweep_state(Fence(own.id, claimed.epoch), SweepState.RUNNING)
+    assert claimed.id == own.id
+    assert store.validated_on(["aime_2024"], before=later.id) == []

@@ -28,6 +28,8 @@ CLIPPED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gspo": ({"epsilon_low": 1e-3}, PPO_OWN),
     "clip_cov": ({}, PPO_OWN),
     "kl_cov": ({}, PPO_OWN),
+    "dcpo": ({"epsilon_low": 0.1, "dual_clip": 7.0}, PPO_OWN),  # bounds on a change of probability
+    "bapo": (BOUNDS | {"target": 1.0}, {"name": "grpo", **BOUNDS}),  # where its bounds begin
 }
 """Loss -> its settings, and the loss of its PPO-clip baseline."""
 
@@ -58,7 +60,7 @@ def test_the_ppo_clip_baseline_of_every_loss(loss: str) -> None:
 def test_the_dapo_arm_of_every_loss(loss: str) -> None:
     training = make(loss)
     found = clip_higher(training)
-    low = 0.15 if loss in ("grpo", "dapo", "gppo", "ce_gppo") else 0.2
+    low = 0.15 if loss in ("grpo", "dapo", "gppo", "ce_gppo", "bapo") else 0.2
     wanted = {"name": "dapo", "epsilon_low": low, "epsilon_high": 0.28, "erc": None}
     assert wanted.items() <= found.loss.model_dump().items()
     assert found.model_copy(update={"loss": training.loss}) == training

@@ -134,6 +134,14 @@ def test_the_most_expensive_point_is_probed_and_cheaper_ones_cost_less() -> None
     assert shapes(spec()) == 1
 
 
+def test_a_reference_model_is_measured_where_a_point_has_one() -> None:
+    varied = spec(space={"terms.kl.coefficient": [0.01, 0], "loss.beta1": [0, 0.5]})
+    assert costliest(varied).terms.kl.coefficient == 0.01
+    assert shapes(varied) == 2
+    unused = training(terms__kl__coefficient=0.0)
+    assert probe_shape(unused.base, unused.resources) == probe_shape(spec().base, spec().resources)
+
+
 def test_a_shape_is_what_time_and_memory_follow_from() -> None:
     def shape(of: SweepSpec) -> str:
         return probe_shape(costliest(of), of.resources)
@@ -148,6 +156,7 @@ def test_a_shape_is_what_time_and_memory_follow_from() -> None:
         training(device_batch=4),
         training(rollout__max_completion_tokens=901),
         training(compute__gradient_checkpointing=True),
+        training(terms__kl__coefficient=0.1),
         spec(resources={"gpus": 1, "cpus": 4}),
     ]
     assert {shape(one) for one in same} == {shape(spec())}

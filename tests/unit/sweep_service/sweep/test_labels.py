@@ -11,6 +11,8 @@ from sweep_service.sweep.labels import (
     equals_text,
     params_text,
     params_texts,
+    short_name,
+    short_names,
     telling_params,
     value_text,
 )
@@ -21,7 +23,7 @@ from sweep_service.sweep.records import Role
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.0, "0"), (1.0, "1"), (0.5, "0.5"), (0.28, "0.28"), (2e-4, "2e-4"), (1.5e-5, "1.5e-5"), (480, "480"),
-     (100.0, "100"), (-0.25, "-0.25"), (1 / 3, "0.3333"), (1e-3, "0.001"), (True, "True"), ("dapo", "dapo")],
+     (100.0, "100"), (-0.25, "-0.25"), (1 / 3, "0.3333"), (1e-3, "0.001"), (True, "true"), ("dapo", "dapo")],
 )  # fmt: skip
 def test_values_are_short(value: object, text: str) -> None:
     assert value_text(value) == text
@@ -32,6 +34,48 @@ def test_parameters_are_named_by_their_last_part() -> None:
         "beta1=0.5 beta2=1 loss=dapo"
     )
     assert params_text({"optimizer.learning_rate": 1e-6, "steps": 480}) == "learning_rate=1e-06 steps=480"
+
+
+def test_a_last_part_that_says_nothing_comes_with_its_group() -> None:
+    params = {"terms.kl.coefficient": 0.1, "task.further_rewards.brief.weight": 0.2, "loss.alpha": 1, "weight": 3}
+    assert params_text(params) == "kl.coefficient=0.1 brief.weight=0.2 alpha=1 weight=3"
+    assert [short_name(name) for name in params] == ["kl.coefficient", "brief.weight", "alpha", "weight"]
+    assert short_name("loss.beta1") == "β1"
+
+
+def test_every_part_that_says_nothing_comes_with_its_group() -> None:
+    names = ["model.lora.alpha", "model.lora.rank", "advantage.entropy_reward.base", "advantage.entropy_reward.share"]
+    names += ["advantage.entropy_reward.level", "terms.entropy_bonus.delta", "terms.entropy_bonus.target"]
+    names += ["rollout.overlong.factor", "terms.kl.coefficient", "advantage.positive_weight.weight"]
+    assert [short_name(name) for name in names] == [".".join(name.split(".")[-2:]) for name in names]
+
+
+def test_labels_tell_names_that_end_alike_apart() -> None:
+    assert short_names(["rollout.temperature", "evaluation.temperature", "loss.beta1"]) == {
+        "rollout.temperature": "rollout.temperature",
+        "evaluation.temperature": "evaluation.temperature",
+        "loss.beta1": "β1",
+    }
+    space = {"rollout.temperature": [0.6, 1.0], "evaluation.temperature": [0.7, 1.0], "loss.beta1": 0.5}
+    configs, _ = first_records(parse_spec({"name": "a", "space": space, "search": {"strategy": "grid"}}), "swp")
+    labels = config_labels(configs, ["rollout.temperature", "evaluation.temperature"]).values()
+    assert "rollout.temperature=0.6 evaluation.temperature=0.7" in labels
+
+
+def test_null_and_blank_texts_show_in_labels() -> None:
+    configs, _ = first_records(parse_spec({"name": "a", "space": {"loss.dual_clip": [None, 10]}}), "swp")
+    assert {"dual_clip=null", "dual_clip=10"} <= set(config_labels(configs, ["loss.dual_clip"]).values())
+    assert [value_text(value) for value in ("", " ", "a b", "a\nb", None)] == ['""', '" "', "a b", '"a\\nb"', "null"]
+    assert params_text({"x": "", "y": " a", "z": True}) == 'x="" y=" a" z=true'
+    assert [value_text(True), value_text(1), value_text(0.5)] == ["true", "1", "0.5"]
+
+
+def test_a_baseline_of_which_nothing_varies_is_told_by_its_loss() -> None:
+    configs, _ = first_records(parse_spec({"name": "a", "space": {"loss.erc": [{"mode": "mask"}, None]}}), "swp")
+    assert config_labels(configs, ["loss.erc"])[configs[0].id] == "baseline β1=0 β2=0"
+    raw = {"name": "a", "space": {"loss.dual_clip": [3, 10]}, "training": {"loss": {"name": "bapo"}}}
+    configs, _ = first_records(parse_spec(raw), "swp")
+    assert config_labels(configs, ["loss.target"])[configs[0].id] == "baseline loss=grpo"
 
 
 def test_names_that_end_alike_are_written_in_full() -> None:
@@ -68,9 +112,15 @@ def test_a_config_is_told_by_all_in_which_it_differs(space: dict[str, object], t
     assert [params_text(params) for params in telling_params(configs).values()] == texts
 
 
-def test_settings_differ_only_between_trainings_that_have_them() -> None:
+def test_settings_that_are_left_out_differ_but_between_variants() -> None:
     one, two = {"a": 1, "b": {"c": 1, "d": 2}, "e": None}, {"a": 1, "b": {"c": 2}, "e": {"f": 1}}
-    assert differing_names([one, two]) == ["b.c", "e"]
+    assert differing_names([one, two]) == ["b.c", "b.d", "e"]
+    assert differing_names([{"loss": {"name": "x", "a": 1, "b": 1}}, {"loss": {"name": "y", "a": 2}}]) == [
+        "loss.name",
+        "loss.a",
+    ]
+    assert differing_names([{"g": {"name": "x", "scale": 2}}, {"g": {"name": "x"}}]) == ["g.scale"]
+    assert differing_names([{"g": None}, {}]) == []
     assert differing_names([one]) == differing_names([]) == []
 
 
@@ -137,3 +187,11 @@ def test_a_point_that_is_a_matched_baseline_too_is_named_as_a_point() -> None:
     orders = [(Role.SPACE, Role.MATCHED), (Role.MATCHED, Role.SPACE)]
     points = [configs[2].model_copy(update={"roles": roles}) for roles in orders]
     assert [config_label(point, ["loss.beta1"]) for point in points] == ["β1=0"] * 2
+
+
+def test_what_a_whole_value_holds_is_not_told_again() -> None:
+    raw = {"name": "s", "space": {"loss": [{"name": "gspo"}, {"name": "ce_gppo", "beta1": 0.75}]}}
+    configs, _ = first_records(parse_spec(raw | {"baselines": {"dapo": False}}), "swp_1")
+    assert list(params_texts(configs).values()) == ["beta1=0 beta2=0", "loss=gspo", "loss=ce_gppo beta1=0.75"]
+    labels = config_labels(configs, ["loss.beta1", "loss.beta2", "loss"])
+    assert list(labels.values()) == ["baseline β1=0 β2=0", "loss=gspo", "loss=ce_gppo beta1=0.75"]

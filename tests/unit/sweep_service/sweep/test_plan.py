@@ -152,6 +152,15 @@ def test_plan_warns_of_a_warm_up_as_long_as_the_run() -> None:
     assert (told(40), told(16), told(15)) == (True, True, False)
 
 
+def test_plan_warns_where_the_untrained_policy_is_averaged() -> None:
+    def told(steps: int, last: int) -> bool:
+        training = {"steps": steps, "evaluation": {"every_steps": 12}, "optimizer": {"warmup_steps": 0}}
+        warnings = make_plan(make(training=training, objective={"last": last}), None).warnings
+        return any("and one of before training, which is then averaged, too" in warning for warning in warnings)
+
+    assert (told(24, 3), told(32, 3), told(8, 1), told(8, 2)) == (True, False, False, True)
+
+
 def test_plan_warns_of_a_cost_that_nothing_is_known_of() -> None:
     large = make(training={"model": {"name": "pretrained", "model": "large"}})
     assert "far too low" in make_plan(large, None).warnings[0]

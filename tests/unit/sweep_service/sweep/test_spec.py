@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from search_spaces.presets import PRESETS
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.schemas import sweep_schema
+from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.spec import SweepSpec, config_id, setting
 from trainers.config import TrainingConfig
 from trainers.losses import LOSSES
@@ -109,9 +111,95 @@ def test_a_point_has_one_name_however_it_is_written() -> None:
     assert config_id(short) != config_id(other)
 
 
-def test_presets_are_spaces_that_training_takes() -> None:
-    for preset in ("ce_gppo_beta_grid", "beta_epsilon"):
-        assert parse_spec(spec(space={"preset": preset})).space.grid_size() > 1
+@pytest.mark.parametrize(
+    ("training", "name"),
+    [
+        ({}, "cfg_954a691d241f"),
+        ({"loss": {"name": "grpo"}}, "cfg_3971d7b90208"),
+        ({"loss": {"name": "dapo"}}, "cfg_4a1ea41b03d7"),
+        ({"loss": {"name": "gppo"}}, "cfg_335e7c0637fc"),
+        ({"loss": {"name": "cispo"}}, "cfg_90656ab63811"),
+        ({"loss": {"name": "gspo"}}, "cfg_7bc29b492441"),
+        ({"loss": {"name": "clip_cov"}}, "cfg_7b79b7f7405c"),
+        ({"loss": {"name": "kl_cov"}}, "cfg_4fd631bd7146"),
+        (
+            {
+                "loss": {
+                    "epsilon": 0.3,
+                    "beta1": 0.25,
+                    "erc": {"mode": "mask"},
+                    "schedule": [{"step": 8, "beta1": 1.0}],
+                },
+                "steps": 16,
+            },
+            "cfg_560c4181c76b",
+        ),
+    ],
+)
+def test_points_keep_the_names_under_which_they_are_stored(training: dict[str, Any], name: str) -> None:
+    assert config_id(TrainingConfig.model_validate(training)) == name
+
+
+def test_a_spec_keeps_the_digest_under_which_it_is_stored() -> None:
+    training = {"loss": {"name": "gspo", "epsilon": 0.1}}
+    stored = SweepSpec.model_validate({"name": "a", "training": training, "space": {"loss.log_ratio_cap": [1, 2]}})
+    assert stored.digest == "dfe1d99eb87b92017e51e56f1e71772af7c8d97c126f7f959199ec25a7cff013"
+
+
+@pytest.mark.parametrize("loss", ["ce_gppo", "kl_cov"])
+def test_an_option_of_advantages_has_a_name_only_where_it_is_on(loss: str) -> None:
+    training = TrainingConfig.model_validate({"loss": {"name": loss}, "advantage": {"entropy": None}})
+    assert config_id(training) == config_id(TrainingConfig.model_validate({"loss": {"name": loss}}))
+    shaped = training.model_dump(mode="json") | {"advantage": {"entropy": {}}}
+    assert config_id(TrainingConfig.model_validate(shaped)) != config_id(training)
+
+
+def test_options_that_are_off_leave_a_specs_digest() -> None:
+    raw = {
+        "name": "a",
+        "training": {"loss": {"name": "dapo"}, "advantage": {"normalize_std": False}},
+        "space": {"loss.epsilon_high": [0.2, 0.28]},
+    }
+    assert parse_spec(raw).digest == "463bb534df8bc17b0c7366456a59beace4a10422ebf1f0b9bcc2a992e1718cec"
+
+
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [
+        ({}, "cfg_954a691d241f"),
+        ({"loss": {"name": "grpo"}}, "cfg_3971d7b90208"),
+        ({"terms": {"positive_nll": 0.1, "entropy_bonus": {"coefficient": 0.01}}}, "cfg_06cc1e819a6c"),
+        ({"model": {"lora": {"rank": 4}}}, "cfg_dcd84b307b2f"),
+    ],
+)
+def test_settings_that_came_later_rename_no_point_that_leaves_them_alone(params: dict[str, Any], name: str) -> None:
+    """Stores hold these points under these names."""
+    assert config_id(TrainingConfig.model_validate(params)) == name
+
+
+def test_settings_that_came_later_change_no_digest_of_a_spec() -> None:
+    plain = "269667d76033b9db567e494748e6d22ee4bc0027340eded2c626ab39f9c434f7"
+    assert parse_spec({"name": "s", "space": {"loss.beta1": [0, 0.5]}}).digest == plain
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS.keys() - {"seed_ranges"}))
+def test_presets_are_grids_that_training_takes_and_that_are_planned(preset: str) -> None:
+    loss = preset.removesuffix("_bounds") if preset.endswith("_bounds") else "ce_gppo"
+    made = parse_spec(spec(space={"preset": preset}, training={"loss": {"name": loss}}))
+    assert made.space.grid_size() > 1
+    configs, trials = first_records(made, "swp")
+    assert len(configs) >= made.space.grid_size()
+    assert len(trials) >= 2 * len(configs)
+
+
+@pytest.mark.parametrize("preset", ["bapo_bounds", "dcpo_bounds"])
+def test_a_preset_of_a_loss_is_refused_where_the_base_names_another(preset: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        parse_spec(spec(space={"preset": preset}, training={"loss": {"name": "ce_gppo"}}))
+    assert any(f"only {preset.removesuffix('_bounds')} has this setting" in one.detail for one in refused.value.errors)
+
+
+def test_ranges_are_a_preset_for_a_sampler() -> None:
     assert parse_spec(spec(space={"preset": "seed_ranges"}, search={"strategy": "tpe", "num_configs": 3}))
 
 
@@ -144,7 +232,7 @@ def test_a_pointer_names_a_place_in_the_document(changes: dict[str, Any], pointe
 @pytest.mark.parametrize(
     ("training", "pointer", "words"),
     [
-        ({"loss": {"name": "ppo"}}, "/training/loss", "there is no 'name' 'ppo'; there are 'grpo', 'dapo', "),
+        ({"loss": {"name": "ppo"}}, "/training/loss", "there is no loss 'ppo'; there are 'grpo', 'dapo', "),
         ({"loss": {"name": "gspo", "beta1": 1}}, "/training/loss/beta1", "only ce_gppo has this setting"),
         ({"loss": {"name": "grpo", "erc": {}}}, "/training/loss/erc", "only dapo, gppo, ce_gppo have this setting"),
         ({"loss": {"name": "dapo", "erc": {"low": 0.9}}}, "/training/loss/erc", "'mode' is missing"),
@@ -173,11 +261,11 @@ def test_errors_within_variants_name_the_place_in_the_document(
     assert words in found[pointer]
 
 
-def test_a_value_that_is_a_mapping_is_refused_in_one_sentence() -> None:
+def test_a_value_that_is_no_plain_one_is_refused_in_one_sentence() -> None:
     with pytest.raises(InvalidSpec) as caught:
-        parse_spec(spec(space={"loss.erc": [None, {"mode": "mask"}]}))
+        parse_spec(spec(space={"loss.erc": {"type": "fixed", "value": {"mode": "mask"}}}))
     assert [str(error) for error in caught.value.errors] == [
-        str(SpecError("/space/loss.erc/1", "a number, a text, true, false or null is needed"))
+        str(SpecError("/space/loss.erc/value", "a number, a text, true, false or null is needed"))
     ]
 
 

@@ -96,6 +96,18 @@ def test_sharding_that_would_not_be_what_it_says_is_refused(params: dict[str, An
     assert reason in refused(2, **params)["compute.sharding"]
 
 
+def test_a_reference_is_not_sharded_but_lies_below_adapters() -> None:
+    reason = refused(2, compute__sharding="fsdp", terms__kl__coefficient=0.1)["compute.sharding"]
+    assert "terms.kl.coefficient 0.1 compares with the initial model" in reason
+    assert refused(2, compute__sharding="fsdp", terms__kl__coefficient=0.1, model__lora__rank=4) == {}
+    assert refused(2, terms__kl__coefficient=0.1) == refused(2, compute__sharding="fsdp") == {}
+
+
+def test_a_value_head_is_not_sharded() -> None:
+    assert "the value head of critic" in refused(2, compute__sharding="fsdp", critic={})["compute.sharding"]
+    assert refused(2, critic={}) == {}
+
+
 def test_one_process_has_nothing_to_shard() -> None:
     assert "one process" in refused(1, compute__sharding="fsdp")["compute.sharding"]
     assert refused(2, compute__sharding="fsdp") == refused(2, compute__sharding="zero3") == {}

@@ -1,46 +1,59 @@
+"""Shapes of CE-GPPO's schedule."""
+
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
-from trainers.losses import BetaSwitch, CEGPPOParams, GRPOParams
+from trainers.losses import BetaSwitch, CEGPPOParams
 
 
-def betas(params: CEGPPOParams, *steps: int) -> list[tuple[float, float]]:
-    found = [params.at(step) for step in steps]
-    assert all(not params.schedule for params in found)
-    return [(params.beta1, params.beta2) for params in found]
-
-
-def test_the_papers_switch_at_its_step_585_of_8_updates() -> None:
-    params = CEGPPOParams(beta1=0, beta2=1, schedule=(BetaSwitch(step=585 * 8, beta1=0.5),))
-    assert betas(params, 1, 4679, 4680, 9999) == [(0, 1), (0, 1), (0.5, 1), (0.5, 1)]
-
-
-def test_a_ramp_is_linear_and_the_next_switch_starts_where_it_ended() -> None:
-    params = CEGPPOParams(
-        beta1=0.1,
-        beta2=1,
-        schedule=(BetaSwitch(step=10, beta1=0.5, ramp=4), BetaSwitch(step=14, beta1=0.3, beta2=0.2, ramp=2)),
-    )
-    expected = [(0.1, 1), (0.1, 1), (0.2, 1), (0.4, 1), (0.5, 1), (0.4, 0.6), (0.3, 0.2), (0.3, 0.2)]
-    assert betas(params, 1, 10, 11, 13, 14, 15, 16, 99) == [pytest.approx(pair) for pair in expected]
-    assert betas(params, 16) == [(0.3, 0.2)], "exactly"
-
-
-def test_without_a_schedule_every_step_has_the_same_parameters() -> None:
-    assert CEGPPOParams().at(7) == CEGPPOParams()
-    assert GRPOParams().at(7) == GRPOParams()
+def params(schedule: Any) -> CEGPPOParams:
+    return CEGPPOParams.model_validate({"beta1": 0.8, "beta2": 1.0, "schedule": schedule})
 
 
 @pytest.mark.parametrize(
-    ("schedule", "message"),
+    ("schedule", "betas"),
     [
-        ([{"step": 5}], "the switch at step 5 changes nothing; give beta1 or beta2"),
-        ([{"step": 0, "beta1": 1}], "greater than or equal to 1"),
-        ([{"step": 5, "beta1": 1}, {"step": 5, "beta2": 1}], r"schedule\[1\]\.step 5 must come after"),
-        ([{"step": 5, "beta1": 1, "ramp": 4}, {"step": 8, "beta1": 0}], "ends its ramp at step 9, .* to at most 3"),
-        ([{"step": 5, "beta1": -1}], "greater than or equal to 0"),
+        ({"shape": "linear", "start": 10, "over": 20, "beta1": 0.4}, {10: 0.8, 20: 0.6, 30: 0.4, 99: 0.4}),
+        # 0.8 - 0.4 (1 - cos(pi x)) / 2 at x = 0, 1/4, 1/2, 3/4, 1
+        (
+            {"shape": "cosine", "start": 10, "over": 20, "beta1": 0.4},
+            {9: 0.8, 10: 0.8, 15: 0.7414213562373095, 20: 0.6, 25: 0.4585786437626905, 30: 0.4, 99: 0.4},
+        ),
+        ({"shape": "steps", "at": [5, 9], "beta1": [0.5, 0.2]}, {4: 0.8, 5: 0.5, 8: 0.5, 9: 0.2}),
+        ([{"step": 10, "ramp": 20, "beta1": 0.4, "curve": "cosine"}], {15: 0.7414213562373095}),
+        ([{"step": 10, "beta1": 0.4, "curve": "cosine"}], {9: 0.8, 10: 0.4}),
     ],
 )
-def test_a_schedule_that_makes_no_sense_is_refused(schedule: list[dict[str, float]], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        CEGPPOParams.model_validate({"schedule": schedule})
+def test_betas_after_so_many_updates(schedule: Any, betas: dict[int, float]) -> None:
+    shaped = params(schedule)
+    assert {step: shaped.at(step).beta1 for step in betas} == pytest.approx(betas, rel=1e-12)
+    assert {shaped.at(step).beta2 for step in betas} == {1.0}
+
+
+def test_a_shape_is_kept_as_the_switches_that_it_stands_for() -> None:
+    cosine = params({"shape": "cosine", "over": 20, "beta1": 0.4, "beta2": 0.5})
+    assert cosine.schedule == (BetaSwitch(step=1, ramp=20, beta1=0.4, beta2=0.5, curve="cosine"),)
+    assert CEGPPOParams.model_validate(cosine.model_dump()) == cosine
+    linear = params({"shape": "linear", "over": 20, "beta1": 0.4})
+    assert linear.model_dump()["schedule"] == ({"step": 1, "beta1": 0.4, "beta2": None, "ramp": 20},)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "reason"),
+    [
+        ({"shape": "linear", "beta1": 0.4}, "over\n  Field required"),
+        ({"shape": "linear", "over": 20}, "the switch at step 1 changes nothing"),
+        ({"shape": "steps", "at": [5, 9], "beta1": [0.5]}, "beta1 has 1 values for 2 steps in at; give one for each"),
+        ({"shape": "steps", "at": [9, 5], "beta1": [0.5, 1]}, "list the switches in order"),
+        ({"shape": "steps", "at": []}, "at least 1 item"),
+        ({"shape": "exponential", "over": 3}, "'linear', 'cosine', 'steps'"),
+        ({"over": 3}, "discriminator 'shape'"),
+        ({"shape": "cosine", "over": 3, "beta1": 0.5, "at": [3]}, "Extra inputs are not permitted"),
+        ("cosine", "valid tuple"),
+    ],
+)
+def test_impossible_shapes_are_refused(schedule: Any, reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        params(schedule)

@@ -39,12 +39,12 @@ def test_a_signal_is_passed_on_as_a_wish_to_stop(monkeypatch: pytest.MonkeyPatch
 
 
 def test_all_that_end_well_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ended(monkeypatch, "exit 0", "sleep 0.2; exit 0", "sleep 0.1") == [0, 0, 0]
+    assert ended(monkeypatch, "exit 0", "sleep 0.2; exit 0", "exec sleep 0.1") == [0, 0, 0]
 
 
 @pytest.mark.parametrize("first", ["kill -KILL $$", "kill -TERM $$", "exit 1"])
 def test_a_killed_or_failed_process_ends_the_others_at_once(monkeypatch: pytest.MonkeyPatch, first: str) -> None:
-    assert len(ended(monkeypatch, "sleep 6000", first, "sleep 6000")) == 1
+    assert len(ended(monkeypatch, "exec sleep 6000", first, "exec sleep 6000")) == 1
 
 
 def test_others_may_end_by_themselves_after_an_outcome_that_all_of_them_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_others_may_end_by_themselves_after_an_outcome_that_all_of_them_have(mon
 
 
 def test_one_that_waits_for_an_ended_one_is_killed_after_the_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ended(monkeypatch, "exit 3", "sleep 60", grace_s=0.2) == [3]
+    assert ended(monkeypatch, "exit 3", "exec sleep 60", grace_s=0.2) == [3]
 
 
 @pytest.mark.parametrize(

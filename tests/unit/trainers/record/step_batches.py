@@ -1,11 +1,13 @@
 """Random device batches with everything that statistics read, some of it in every region."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from trainers.losses import CEGPPOParams, LossConfig, Objective, TokenBatch, policy_loss, token_mean
+from trainers.losses.base import FoundBounds
 from trainers.record.step_stats import StepStats
 
 PARAMS = CEGPPOParams(epsilon=0.2, beta1=0.5, beta2=0.0, dual_clip=1.5)
@@ -41,7 +43,7 @@ def random_step(
         valid: share of tokens that are no padding.
         spread: standard deviation of log-ratios, nats.
         padding: what stands at padding.
-        optional: whether entropies, correctness, selected tokens and further loss terms are there.
+        optional: whether entropies, a reference, correctness, selected tokens and further loss terms are there.
     """
     made = torch.Generator().manual_seed(seed)
     shape = (rows, 11)
@@ -64,16 +66,18 @@ def random_step(
     batch = TokenBatch(logprobs_BT, old_logprobs_BT, advantages_BT, mask_BT)
     if optional:
         extra = {"entropy_BT": entropy_BT, "old_entropy_BT": old_entropy_BT, "correct_B": correct_B}
+        reference_BT = (logprobs_BT.detach() + spread * entropy_BT.sin()).masked_fill(~mask_BT, padding)
+        extra["reference_logprobs_BT"] = reference_BT
         batch = TokenBatch(logprobs_BT, old_logprobs_BT, advantages_BT, mask_BT, **extra)
     output = policy_loss(batch, params)
     if optional:
-        output = type(output)(output.loss_BT, output.regions, output.ratio_BT, selected_BT=selected_BT)
+        output = replace(output, selected_BT=selected_BT, penalty=None)
     (token_gradient_BT,) = torch.autograd.grad(output.loss_BT.sum(), logprobs_BT, retain_graph=True)
     loss = token_mean(output.loss_BT, mask_BT)
     objective = Objective(loss, loss.detach() / 2, None, None, output, None)
     if optional:
-        penalty, entropy, positive_nll = normal()[0, :3]
-        objective = objective._replace(penalty=penalty, entropy=entropy, positive_nll=positive_nll)
+        names = ("penalty", "entropy", "positive_nll", "kl", "value_loss")
+        objective = objective._replace(**dict(zip(names, normal()[0], strict=False)))
     return Step(batch, objective, token_gradient_BT, (params.low, params.high))
 
 
@@ -82,15 +86,17 @@ def rows_of(step: Step, start: int, end: int) -> Step:
     batch, objective, output = step.batch, step.objective, step.objective.output
     optional = {
         name: getattr(batch, name)[start:end]
-        for name in ("entropy_BT", "old_entropy_BT", "correct_B")
+        for name in ("entropy_BT", "old_entropy_BT", "correct_B", "reference_logprobs_BT")
         if getattr(batch, name) is not None
     }
     whole = (batch.logprobs_BT, batch.old_logprobs_BT, batch.advantages_BT, batch.mask_BT)
+    shape = output.loss_BT.shape
     part = type(output)(
         output.loss_BT[start:end],
         {region: mask_BT[start:end] for region, mask_BT in output.regions.items()},
         output.ratio_BT[start:end],
         None if output.selected_BT is None else output.selected_BT[start:end],
+        bounds=output.bounds and FoundBounds(*(bound.expand(shape)[start:end] for bound in output.bounds)),
     )
     losses = {name: value * (start == 0) for name, value in objective._asdict().items() if isinstance(value, Tensor)}
     return Step(

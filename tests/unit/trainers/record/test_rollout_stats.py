@@ -91,3 +91,18 @@ def test_sums_over_processes_keep_their_digits() -> None:
     shares = [[[judged(1.0, 2**24)] * 2], [[judged(0.0, 1)] * 2]]
     metrics, _ = in_both(lambda process: rollout_stats(shares[process.process_index], 1, process))
     assert metrics["completion/length_mean"] == (2**24 + 1) / 2
+
+
+def test_each_of_several_rewards_has_its_own_mean_over_what_it_judged() -> None:
+    def both(first: float | None, second: float | None) -> tuple[Completion, Judgement]:
+        known = first is not None and second is not None
+        total = first + second if first is not None and second is not None else None
+        return Completion("", 1, truncated=False), Judgement(total, known, parts={"math": first, "brief": second})
+
+    group = [both(1.0, 0.5), both(0.0, None), both(1.0, 0.1), both(None, 0.3)]
+    metrics = rollout_stats([group], 1, ONE_PROCESS, ["math", "brief"])
+    assert metrics["reward/of_math"] == pytest.approx(2 / 3)
+    assert metrics["reward/of_brief"] == pytest.approx(0.3)
+    assert metrics["reward/mean"] == pytest.approx(1.3)
+    nothing = rollout_stats([[both(None, 0.3)]], 1, ONE_PROCESS, ["math", "brief"])
+    assert (nothing["reward/of_math"], nothing["reward/of_brief"]) == (None, 0.3)

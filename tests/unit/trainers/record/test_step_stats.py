@@ -12,7 +12,7 @@ import torch
 
 from tests.unit.trainers.record.step_batches import PARAMS, Step, random_step, rows_of
 from tests.unit.trainers.two_processes import Process, in_both
-from trainers.losses import LOSSES, REGIONS, LossConfig
+from trainers.losses import LOSSES, REGIONS, DCPOParams, LossConfig
 from trainers.record.metrics import STEP_METRICS
 from trainers.record.step_stats import StepStats
 
@@ -33,6 +33,7 @@ class Token(NamedTuple):
     advantage: float
     entropy: float
     old_entropy: float
+    reference: float
     gradient: float
     ratio: float
     bounds: tuple[float, float]
@@ -61,17 +62,27 @@ class Token(NamedTuple):
         return abs(self.gradient) if factor is None else factor * abs(self.advantage)
 
 
+def bounds_at(step: Step, b: int, t: int) -> tuple[float, float]:
+    """What the ratio of a token is compared with: its own bounds where the loss found some."""
+    found = step.objective.output.bounds
+    if found is None:
+        return step.bounds
+    low, high = (bound.expand_as(step.batch.logprobs_BT)[b, t].item() for bound in found)
+    return low, high
+
+
 def tokens_of(steps: Iterable[Step]) -> list[Token]:
     found = list[Token]()
     for step in steps:
         batch, selected_BT = step.batch, step.objective.output.selected_BT
-        optional: Any = (batch.entropy_BT, batch.old_entropy_BT, batch.correct_B, selected_BT)
-        entropy_BT, old_entropy_BT, correct_B, selected_BT = optional
+        optional: Any = (batch.entropy_BT, batch.old_entropy_BT, batch.reference_logprobs_BT)
+        further: Any = (batch.correct_B, selected_BT)
+        correct_B, selected_BT = further
         for b, t in batch.mask_BT.nonzero().tolist():
-            per_token = (batch.logprobs_BT, batch.old_logprobs_BT, batch.advantages_BT, entropy_BT, old_entropy_BT)
+            per_token = (batch.logprobs_BT, batch.old_logprobs_BT, batch.advantages_BT, *optional)
             of_loss = (step.token_gradient_BT, step.objective.output.ratio_BT)
             values = [tensor[b, t].item() for tensor in (*per_token, *of_loss)]
-            found.append(Token(*values, step.bounds, bool(correct_B[b]), bool(selected_BT[b, t])))
+            found.append(Token(*values, bounds_at(step, b, t), bool(correct_B[b]), bool(selected_BT[b, t])))
     return found
 
 
@@ -95,6 +106,8 @@ def expected(tokens: list[Token]) -> dict[str, float | None]:
         "ratio/min": min((t.ratio for t in tokens), default=None),
         "ppo_kl": mean(-t.log_ratio for t in tokens),
         "kl/k3": mean(math.expm1(t.log_ratio) - t.log_ratio for t in tokens),
+        "kl/reference": mean(t.logprob - t.reference for t in tokens),
+        "kl/reference_k3": mean(math.exp(t.reference - t.logprob) - 1 - (t.reference - t.logprob) for t in tokens),
         "clip_fraction/low": mean(t.ratio < t.bounds[0] for t in tokens),
         "clip_fraction/high": mean(t.ratio > t.bounds[1] for t in tokens),
         "clip_fraction/dropped": mean(t.advantage != 0 and t.gradient == 0 for t in tokens),
@@ -150,8 +163,9 @@ def test_the_batches_above_have_tokens_in_every_region() -> None:
     assert {token.part for token in tokens_of(map(random_step, range(3)))} == {*REGIONS, "inside"}
 
 
-def test_device_batches_of_unequal_length_add_up_to_the_whole() -> None:
-    whole = random_step(7, rows=9)
+@pytest.mark.parametrize("params", [PARAMS, DCPOParams()], ids=["steep", "dcpo"])
+def test_device_batches_of_unequal_length_add_up_to_the_whole(params: LossConfig) -> None:
+    whole = random_step(7, rows=9, params=params)
     parts = [rows_of(whole, 0, 1), rows_of(whole, 1, 6), rows_of(whole, 6, 9)]
     added = stats_of(*parts)
     assert added == pytest.approx(stats_of(whole), rel=1e-12)
@@ -172,7 +186,7 @@ def test_two_processes_give_the_metrics_of_all_tokens() -> None:
 
     together, alone = in_both(of_process), stats_of(whole)
     losses = {name: value / 2 for name in alone if name.split("/")[0] == "loss" and (value := alone[name]) is not None}
-    assert len(losses) == 5
+    assert len(losses) == 7
     assert together == [pytest.approx(alone | losses, rel=1e-12)] * 2
 
 
@@ -204,15 +218,20 @@ def test_what_the_trainer_did_not_hand_over_is_none_under_the_same_names() -> No
     assert metrics.keys() == stats_of(random_step(5)).keys() <= STEP_METRICS.keys()
     missing = {name for name, value in metrics.items() if value is None}
     entropies = {name for name in metrics if name.split("/")[0] == "entropy"}
-    assert missing == entropies | {"share/selected", "loss/penalty", "loss/entropy", "loss/positive_nll"}
+    assert missing == entropies | {"share/selected", "loss/penalty", "loss/entropy", "loss/positive_nll"} | {
+        "loss/kl",
+        "loss/value",
+        "kl/reference",
+        "kl/reference_k3",
+    }
 
 
 def test_losses_of_device_batches_are_added() -> None:
     steps = [random_step(seed) for seed in (1, 2)]
     metrics = stats_of(*steps)
     parts = [step.objective._asdict() for step in steps]
-    for name in ("loss", "policy_loss", "penalty", "entropy", "positive_nll"):
-        key = {"loss": "loss", "policy_loss": "loss/policy"}.get(name, f"loss/{name}")
+    for name in ("loss", "policy_loss", "penalty", "entropy", "positive_nll", "kl", "value_loss"):
+        key = {"loss": "loss", "policy_loss": "loss/policy", "value_loss": "loss/value"}.get(name, f"loss/{name}")
         assert metrics[key] == pytest.approx(sum(part[name].item() for part in parts), rel=1e-12), name
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
-from trainers.rewards import known_names, make_reward, reward_code
+from trainers.rewards import REWARDS, make_reward
 from trainers.rewards.exact import ExactReward
 from trainers.tasks import Completion, make_task
 from trainers.tasks.prompted_problems import PromptedProblems
@@ -43,7 +43,7 @@ def install(site: Path, name: str, entries: str) -> None:
 
 def test_an_installed_package_judges_a_task(site: Path) -> None:
     install(site, "short_answers", "short = short_answers:Short")
-    assert known_names() == ["exact", "expression", "math", "number", "short"]
+    assert REWARDS.names() == ["exact", "expression", "math", "number", "short"]
     task = make_task(WordProblemsTask(reward="short"), site)
     problem = task.training[0]
     judgements = task.judge([problem] * 2, [Completion(problem.answer, 1, False), Completion("yes", 1, False)])
@@ -65,7 +65,7 @@ def test_no_package_takes_a_name_of_ours_or_of_another(site: Path) -> None:
         ("exact", r"this package \(trainers.rewards.exact:ExactReward\), short_answers \(short_answers:Short\)"),
         ("short", r"(other|short_answers) .*, (other|short_answers) "),
     ]:
-        with pytest.raises(ConfigError, match=f"several rewards are named '{name}': {places}.*rename or uninstall"):
+        with pytest.raises(ConfigError, match=f"more than one reward is named '{name}': {places}.*rename or uninstall"):
             make_reward(name)
     make_reward("number").close()
 
@@ -92,16 +92,16 @@ def test_our_names_are_found_without_any_package() -> None:
 
 def test_another_version_or_other_code_of_a_package_is_other_code_of_its_reward(site: Path) -> None:
     install(site, "edited_answers", "short = edited_answers:Short")
-    (first,) = reward_code("short")
+    (first,) = REWARDS.code("short")
     assert first.startswith("edited_answers 1 ")
-    assert reward_code("short") == [first]
+    assert REWARDS.code("short") == [first]
     (site / "edited_answers.py").write_text(PACKAGE.replace("1 / (1", "2 / (1"))
-    (edited,) = reward_code("short")
+    (edited,) = REWARDS.code("short")
     assert edited != first
     metadata = site / "edited_answers-1.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text().replace("Version: 1", "Version: 2"))
-    assert reward_code("short")[0].startswith("edited_answers 2 ")
-    assert reward_code("math") == []  # the version of this package tells
+    assert REWARDS.code("short")[0].startswith("edited_answers 2 ")
+    assert REWARDS.code("math") == []  # the version of this package tells
 
 
 @pytest.mark.parametrize("first", [["__init__"], []], ids=["a package", "a namespace package"])
@@ -111,9 +111,9 @@ def test_every_file_of_a_package_is_its_code(site: Path, first: list[str]) -> No
     (site / package).mkdir()
     for name in (*first, "short", "helper"):
         (site / package / f"{name}.py").write_text(PACKAGE)
-    before = reward_code("short")
+    before = REWARDS.code("short")
     (site / package / "helper.py").write_text("")
-    assert reward_code("short") != before
+    assert REWARDS.code("short") != before
 
 
 def test_problems_as_they_are_asked_name_the_code_that_judges_them(site: Path) -> None:

@@ -18,6 +18,7 @@ from trainers.rollouts.rollout import (
     engine_logprobs,
     has_spread,
     totals,
+    with_entropy_rewards,
 )
 from trainers.tasks.base import Completion, Judgement
 
@@ -143,6 +144,22 @@ def test_overlong_completions_are_worth_less_which_makes_a_group_active() -> Non
     made = as_tensors(groups, rollout(1, overlong=OverlongParams(cache_tokens=4)), AdvantageParams(), 9, CPU)
     assert made.advantages[0] > 0 > made.advantages[1]
     assert made.active.tolist() == [True, True]
+
+
+def test_rewards_shared_out_by_entropy_replace_the_advantages_and_what_is_active() -> None:
+    """A wrong completion counts -1, less its penalty for length; the group without a wrong one is not active."""
+    groups = [group(1, 0, lengths=(1, 8)), group(1, 1, lengths=(2, 2))]
+    config, params = rollout(2, overlong=OverlongParams(cache_tokens=4)), {"share": 0.1, "level": "token"}
+    off, on = AdvantageParams(normalize_std=False), {"normalize_std": False, "entropy_reward": params}
+    made = as_tensors(groups, config, off, 9, CPU)
+    entropy_BT = torch.ones(4, 8)
+    assert with_entropy_rewards(made, groups, config, off, entropy_BT) is made
+    shaped = with_entropy_rewards(made, groups, config, AdvantageParams.model_validate(on), entropy_BT)
+    mean = (1.1 - 8 * 2.1) / 9
+    expected = [[1.1 - mean, *[0.0] * 7], [-2.1 - mean] * 8, [0.0] * 8, [0.0] * 8]
+    torch.testing.assert_close(shaped.advantages, torch.tensor(expected))
+    assert shaped.active.tolist() == [True, True, False, False]
+    assert shaped.correct is made.correct
 
 
 def test_denominators_share_a_rollout_out_over_updates_and_processes() -> None:

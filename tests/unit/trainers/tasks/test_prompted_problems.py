@@ -159,7 +159,8 @@ def test_other_problems_answers_or_templates_have_other_digests(tmp_path: Path) 
 def test_a_task_made_by_code_is_recorded_too() -> None:
     record = data_record(make_task(ExpressionsTask(), Path("no-cache")))
     assert (record.training.problems, record.validation.problems) == (49, 49)
-    assert record.training == Problems.of(make_task(ExpressionsTask(), Path("no-cache")).training)
+    problems = make_task(ExpressionsTask(), Path("no-cache")).training
+    assert record.training == Problems.of((problem.prompt, problem.answer) for problem in problems)
     assert record.sources == ()
 
 

@@ -166,7 +166,7 @@ def test_faults_of_data_benchmarks_and_reward_are_said_at_once(tmp_path: Path) -
         assert part in said
     with pytest.raises(ConfigError) as refusal:
         task(tmp_path, validation=held_out, reward="unheard-of")
-    assert [problem.partition(":")[0] for problem in refusal.value.problems] == ["task.validation", "task.reward"]
+    assert [problem.partition(":")[0] for problem in refusal.value.problems] == ["task.reward", "task.validation"]
 
 
 # columns

@@ -16,7 +16,8 @@ def config(**settings: Any) -> TrainingConfig:
 def bare(trainer: type[Any], settings: TrainingConfig, **attributes: Any) -> Any:
     """Return a trainer of one process that was not initialized and has these attributes, or methods, only."""
     made = trainer.__new__(trainer)
-    common = {"_config": settings, "_seed_derivation": DERIVATION, "_rank": 0, "_processes": 1, "vllm_generation": None}
+    common = {"_config": settings, "_seed_derivation": DERIVATION, "_rank": 0, "_processes": 1}
+    common |= {"vllm_generation": None, "_critic": None}
     for name, value in {**common, **attributes}.items():
         setattr(made, name, value)
     return made

@@ -109,6 +109,14 @@ def test_remedies_are_settings_that_can_still_help() -> None:
     )
 
 
+def test_without_a_kl_term_there_is_no_second_model() -> None:
+    copied = message("update", config(terms={"kl": {"coefficient": 0.1}}))
+    assert "terms.kl.coefficient: 0 (now 0.1), without the copy of the initial model" in copied
+    assert "sharding" not in copied  # which would be refused
+    adapters = {"name": "pretrained", "model": "qwen", "lora": {}}
+    assert "terms.kl" not in message("update", config(terms={"kl": {"coefficient": 0.1}}, model=adapters))
+
+
 def test_sampling_by_vllm_wants_another_share_than_training_beside_it() -> None:
     rollout = {"engine": {"name": "vllm", "memory_share": 0.4}, "max_completion_tokens": 12}
     vllm = config(rollout=rollout)

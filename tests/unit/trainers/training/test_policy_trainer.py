@@ -1,6 +1,8 @@
 """What an update is given and what is recorded of it."""
 
 import math
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,6 +66,7 @@ def test_a_loss_draws_by_the_seed_of_the_run_the_device_batch_and_the_process() 
         "correct": torch.tensor([True, False]),
         "active": torch.tensor([False, True]),
         "sampling_weight": 5 * ones_BT,
+        "reference_logprobs": 8 * ones_BT,
     }
     batch = trainer._token_batch(inputs, 6 * ones_BT, 7 * ones_BT)
     assert batch.generator.initial_seed() == loss_seed(3, 11, 2)
@@ -78,6 +81,7 @@ def test_a_loss_draws_by_the_seed_of_the_run_the_device_batch_and_the_process() 
         "correct_B": 0.5,
         "active_B": 0.5,
         "sampling_weight_BT": 5,
+        "reference_logprobs_BT": 8,
     }
     assert (batch.correct_B.tolist(), batch.active_B.tolist()) == ([True, False], [False, True])
 
@@ -123,9 +127,34 @@ def test_groups_that_dynamic_sampling_gave_up_are_counted_as_generated() -> None
     assert trainer._rollout_metrics["sampling/groups_generated"] == 3.0
 
 
+def test_the_reference_scores_a_rollout_only_where_a_term_reads_it() -> None:
+    rows, scores_BT = {"completion_ids": torch.ones(1, 2)}, torch.full((1, 2), -3.0)
+    state = ["adapters on"]
+
+    @contextmanager
+    def disable_adapter() -> Generator[None]:
+        state.append("adapters off")
+        yield
+        state.append("adapters on")
+
+    parts: Any = {
+        "model": SimpleNamespace(disable_adapter=disable_adapter),
+        "_logprobs": lambda model, given: (scores_BT, None) if (model, given) == ("copy", rows) else None,
+        "_forward": lambda given: (scores_BT + len(state), None) if given is rows else None,
+    }
+    off = bare(PolicyTrainer, config(), _reference=None, **parts)
+    assert off._reference_scores(rows) == {}
+    copy = bare(PolicyTrainer, config(terms__kl__coefficient=0.1), _reference="copy", **parts)
+    assert torch.equal(copy._reference_scores(rows)["reference_logprobs"], scores_BT)
+    assert state == ["adapters on"]
+    lora = bare(PolicyTrainer, config(terms__kl__coefficient=0.1, model__lora={}), _reference=None, **parts)
+    assert torch.equal(lora._reference_scores(rows)["reference_logprobs"], scores_BT + 2)
+    assert state == ["adapters on", "adapters off", "adapters on"]
+
+
 def test_the_recorded_betas_are_those_that_the_update_used() -> None:
     settings = config(loss__schedule=[{"step": 3, "beta1": 0.25, "beta2": 0.125}])
-    trainer = bare(PolicyTrainer, settings, _entropy_coefficient=0.5)
+    trainer = bare(PolicyTrainer, settings, _entropy_coefficient=0.5, _positive_weight=1.0)
     betas = [(at["schedule/beta1"], at["schedule/beta2"]) for at in map(trainer._schedules, (3, 4))]
     first: Any = settings.loss.at(2)
     assert betas == [(first.beta1, first.beta2), (0.25, 0.125)]
@@ -146,6 +175,7 @@ def test_a_resumed_run_goes_on_with_the_counters_of_its_checkpoint() -> None:
         "seed_derivation": 1,
         "rollout_metrics": {"reward/mean": 0.5},
         "entropy_coefficient": 0.25,
+        "positive_weight": 0.75,
         "probe": {"entropy": 1.5},
         "inert": {"clipped": 1.0, "all": 2.0, "dead": 3.0},
         "evaluated_step": 4,
@@ -157,6 +187,7 @@ def test_a_resumed_run_goes_on_with_the_counters_of_its_checkpoint() -> None:
         "seed_derivation": trainer._seed_derivation,
         "rollout_metrics": trainer._rollout_metrics,
         "entropy_coefficient": trainer._entropy_coefficient,
+        "positive_weight": trainer._positive_weight,
         "probe": trainer._frozen.state,
         "inert": trainer._inert.state,
         "evaluated_step": trainer.evaluated_step,
@@ -297,10 +328,11 @@ def test_a_rollout_lies_on_the_device_of_training() -> None:
 
 
 def test_losses_without_betas_record_none() -> None:
-    trainer = bare(PolicyTrainer, config(loss={"name": "grpo"}), _entropy_coefficient=0.5)
+    trainer = bare(PolicyTrainer, config(loss={"name": "grpo"}), _entropy_coefficient=0.5, _positive_weight=0.25)
     assert trainer._schedules(1) == {
         "schedule/beta1": None,
         "schedule/beta2": None,
+        "schedule/positive_weight": 0.25,
         "entropy_bonus/coefficient": 0.5,
     }
 
@@ -336,6 +368,7 @@ def test_a_new_run_begins_at_the_first_prompt_with_nothing_counted() -> None:
     assert trainer._seed_derivation == DERIVATION
     assert trainer._rollout_metrics == {}
     assert trainer._entropy_coefficient == trainer._config.terms.entropy_bonus.coefficient
+    assert trainer._positive_weight == 1
     assert trainer._frozen.state == {"entropy": None}
     assert trainer.evaluated_step is None
 

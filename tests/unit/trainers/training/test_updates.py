@@ -106,6 +106,7 @@ def inputs() -> dict[str, torch.Tensor]:
         "completion_mask": torch.tensor([[1, 1, 0], [1, 1, 1]]),
         "correct": torch.tensor([True, False]),
         "active": torch.tensor([True, True]),
+        "reference_logprobs": LOGPROBS - 0.2,
         **{f"totals/{name}": torch.tensor(float(value)) for name, value in vars(TOTALS).items()},
     }
 
@@ -114,7 +115,7 @@ def test_the_loss_is_the_objective_of_the_present_betas_over_the_totals_of_the_u
     added, checked = list[Any](), list[TokenBatch]()
     settings = config(
         loss__schedule=[{"step": 3, "beta1": 0.25}],
-        terms={"entropy_bonus": {"coefficient": 0.1}, "positive_nll": 0.2},
+        terms={"entropy_bonus": {"coefficient": 0.1}, "positive_nll": 0.2, "kl": {"coefficient": 0.4}},
         aggregation={"mode": "seq_mean_token_sum_norm"},
     )
     logprobs_BT, entropy_BT = LOGPROBS.clone().requires_grad_(), torch.full((2, 3), 0.7)
@@ -124,6 +125,7 @@ def test_the_loss_is_the_objective_of_the_present_betas_over_the_totals_of_the_u
         _step=9,
         _batches_per_rollout=8,
         _entropy_coefficient=0.3,
+        _positive_weight=0.6,
         _window_loss=torch.tensor(2.0),
         _logprobs=lambda model, rows: (logprobs_BT, entropy_BT) if model == "model" else None,
         _check_on_policy=checked.append,
@@ -137,7 +139,7 @@ def test_the_loss_is_the_objective_of_the_present_betas_over_the_totals_of_the_u
     assert params.beta1 == 0.25
     batch = trainer._token_batch(inputs(), logprobs_BT, entropy_BT)
     parts = settings.aggregation, settings.terms
-    expected = objective(batch, params, *parts, entropy_coefficient=0.3, totals=TOTALS)
+    expected = objective(batch, params, *parts, entropy_coefficient=0.3, positive_weight=0.6, totals=TOTALS)
     assert loss.item() == expected.loss.item()
     assert trainer._window_loss.item() == pytest.approx(2.0 + loss.item())
     ((seen, result, gradient_BT, bounds),) = added

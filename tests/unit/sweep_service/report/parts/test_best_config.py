@@ -1,5 +1,8 @@
 """The card of the best config: why it, why not the others, and what it takes to run it again."""
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,11 +166,49 @@ def test_provenance_says_what_is_known_and_what_is_not() -> None:
     versions = {"torch": "2.13.0", "sweep-service": "0.1.0"}
     found = card(replace(sweep_inputs(), versions=versions, provenance={"commit": "abc123"})).provenance
     assert found["code"] == "sweep-service 0.1.0, commit abc123 (as installed where this report was built)"
-    assert found["packages"] == "torch 2.13.0"
+    assert found["packages"] == "torch 2.13.0 (as installed there)"
+    assert found["trained with"].startswith("python ")
+    assert "trained with" not in card(replace(sweep_inputs(), trained_with={})).provenance
     assert found["spec"] == f"sha256:{sweep_inputs().sweep.spec_digest}"
     assert found["data"].startswith("made by the code from the task's settings, sha256:")
     assert found["machine"].startswith("1 CPU thread, no GPU a trial")
     assert "no commit known" in card(sweep_inputs()).provenance["code"]
+
+
+def test_the_packages_that_the_config_trained_with_are_named_with_all_their_versions() -> None:
+    inputs = sweep_inputs()
+    own = [trial.id for trial in inputs.trials if trial.config_id == card(inputs).config_id]
+    noted = {own[0]: [{"torch": "2", "brief-answers": "1 (ab)"}, {"torch": "2", "brief-answers": "2 (cd)"}]}
+    others = {trial.id: [{"torch": "3"}] for trial in inputs.trials if trial.id not in own}
+    found = card(replace(inputs, trained_with=noted | others)).provenance
+    assert found["trained with"] == "brief-answers 1 (ab) and 2 (cd), torch 2"
+
+
+def test_the_best_file_of_a_program_is_what_it_read_and_the_command_runs_as_it_stands(tmp_path: Path) -> None:
+    program = (
+        "import json, sys; c = json.load(open(sys.argv[2])); open(sys.argv[4] + '/done', 'w').write(str(c['seed']))"
+    )
+    spec: dict[str, Any] = {
+        "trainer": {"command": [sys.executable, "-c", program], "steps": 480, "baseline": {"loss.beta1": 0.1}},
+        "training": {"loss": {"beta1": 0.0, "beta2": 1.0}},
+        "baselines": {"ppo_clip": False, "dapo": False, "matched": False},
+    }
+    inputs = sweep_inputs(spec)
+    best = card(inputs)
+    (tmp_path / "best.yaml").write_text(best.yaml)
+    assert json.loads(best.yaml) == {"seed": 10, "steps": 480, "loss": best_loss(inputs, best.config_id)}
+    subprocess.run(best.command, shell=True, check=True, cwd=tmp_path)
+    assert (tmp_path / "run" / "done").read_text() == "10"
+    unknown = card(replace(inputs, trained_with={})).provenance
+    assert unknown["program"].endswith("of which no version is recorded")
+    noted = {trial.id: [{"mine": "3.1"}] for trial in inputs.trials}
+    known = card(replace(inputs, trained_with=noted)).provenance
+    assert known["trained with"] == "mine 3.1"
+    assert "no version is recorded" not in known["program"]
+
+
+def best_loss(inputs: ReportInputs, config_id: str) -> dict[str, Any]:
+    return next(config.settings["loss"] for config in inputs.configs if config.id == config_id)
 
 
 def test_the_digest_of_a_data_file_is_given_where_it_was_found() -> None:

@@ -14,9 +14,11 @@ from bench.validate_report import (
     Row,
     Seen,
     Tally,
+    arm_of,
     fair,
     judge,
     line,
+    oracle_error,
     problem_line,
     problem_rows,
     rate_line,
@@ -46,6 +48,22 @@ def test_better_is_rarely_false_and_intervals_cover(name: str) -> None:
         assert found.power >= (0.3 if "recorded" in name else 0.65)  # there the oracle itself finds few
         assert found.regret is not None
         assert found.regret <= 1.4
+
+
+@pytest.mark.parametrize("name", ["Gaussian, none", "near-duplicates, none", "noisy baseline, variance x 4, none"])
+def test_the_oracle_estimates_nothing_but_the_scale(name: str) -> None:
+    rng, row = np.random.default_rng(5), ROWS[name]
+    ratios = list[float]()
+    for _ in range(150):
+        report, arms = simulate(row, rng)
+        places = {config.id: arm_of(config, arms) for config in report.configs}
+        error, df = oracle_error(report, arms, places)
+        assert df == (row.top_k + 2 - 1) * (row.seeds - 1)
+        found = report.verdict.comparison
+        assert found is not None
+        baseline = arms.sds_A[places[found.comparator_id]]
+        ratios.append(error**2 * row.seeds / (1 + baseline**2))
+    assert np.mean(ratios) == pytest.approx(1, abs=0.12)  # four standard errors
 
 
 def test_a_run_goes_through_selection_and_confirmation() -> None:
@@ -132,7 +150,7 @@ def test_missed_targets_are_named() -> None:
     weak = tally(row, [replace(good, better=False)] * 100)
     assert isinstance(weak, Tally)
     assert "power" in weak.missed
-    assert line(weak).count("|") == 12
+    assert line(weak).count("|") == 13
 
 
 @pytest.mark.parametrize("row", [row for row in rate_rows() if row.seeds == 4 and row.top_k == 3], ids=["none", "some"])

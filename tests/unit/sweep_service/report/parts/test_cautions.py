@@ -174,6 +174,40 @@ def test_evaluation_noise_above_the_effect() -> None:
     )
 
 
+def test_configs_that_have_no_room_to_differ() -> None:
+    def all_of_them(value: float, objective: str = "eval/avg_at_k") -> list[str]:
+        inputs = sweep_inputs(HEALTHY | {"objective": {"metric": objective}})
+        series = {
+            id_: replace(own, metrics={**own.metrics, objective: own.metrics["eval/avg_at_k"] * 0 + value})
+            for id_, own in inputs.series.items()
+        }
+        return codes(build(replace(inputs, series=series)))
+
+    assert {"AT_FLOOR", "AT_CEILING"} & {*all_of_them(0.019)} == {"AT_FLOOR"}
+    assert {"AT_FLOOR", "AT_CEILING"} & {*all_of_them(0.981)} == {"AT_CEILING"}
+    assert {"AT_FLOOR", "AT_CEILING"}.isdisjoint([*all_of_them(0.02), *all_of_them(0.98)])
+    assert "AT_FLOOR" in all_of_them(0.0, "eval/pass_at_k")
+    assert "AT_FLOOR" not in all_of_them(0.0, "eval/reward_mean")
+    one_higher = changed(
+        sweep_inputs(HEALTHY),
+        {"eval/avg_at_k": lambda values: values * 0},
+        where=lambda c, t: Role.BASELINE not in c.roles,
+    )
+    assert "AT_FLOOR" not in codes(build(one_higher))
+    on_floor = {"eval/avg_at_k": lambda values: values * 0}
+    tuned = sweep_inputs(HEALTHY)
+    assert "AT_FLOOR" not in codes(build(changed(tuned, on_floor, where=lambda c, t: t.stage is Stage.TUNE)))
+    assert "AT_FLOOR" in codes(build(changed(tuned, on_floor, where=lambda c, t: t.stage is Stage.CONFIRM)))
+
+    def one_diverged(config: Config, trial: Trial) -> Trial:
+        return trial.model_copy(update={"state": TrialState.DIVERGED}) if trial.number == 2 else succeed(config, trial)
+
+    mostly = changed(sweep_inputs(HEALTHY, fate=one_diverged), on_floor, where=lambda c, t: t.number != 2)
+    assert "AT_FLOOR" in codes(build(mostly))
+    diverged = sweep_inputs(HEALTHY, fate=lambda c, t: t.model_copy(update={"state": TrialState.DIVERGED}))
+    assert "AT_FLOOR" not in codes(build(diverged))
+
+
 def test_tokens_that_differ_by_more_than_a_fifth_are_an_unequal_budget() -> None:
     inputs = sweep_inputs(HEALTHY)
     longer = changed(inputs, {"tokens/total": lambda values: values * 1.3}, where=lambda c, t: Role.BASELINE in c.roles)
@@ -254,6 +288,19 @@ def test_trials_that_trained_with_different_versions_are_named() -> None:
     number = len(inputs.trials) - 1
     assert f"torch 2.13.0 ({number} trials) and 2.14.0 (1 trial) and unknown (1 trial)" in caution.text
     assert "python" not in caution.text
+
+
+def test_trials_that_trained_with_different_code_of_a_losss_package_are_named() -> None:
+    inputs = sweep_inputs()
+    usual = {"python": "3.11.9", "torch": "2.13.0", "transformers": "5.23.0", "trl": "1.16.0"}
+    noted = {trial.id: [usual] for trial in inputs.trials}
+    first, second, third, *_ = noted  # the baselines' trials note no package
+    noted |= {id_: [usual | {"tempered-loss": "1 (00aa)"}] for id_ in (first, second, third)}
+    assert "MIXED_VERSIONS" not in codes(build(replace(inputs, trained_with=noted)))
+    noted[third] = [usual | {"tempered-loss": "1 (00bb)"}]
+    caution = found(build(replace(inputs, trained_with=noted)), "MIXED_VERSIONS")
+    assert caution.trials == [third]
+    assert "versions: tempered-loss 1 (00aa) (2 trials) and 1 (00bb) (1 trial). They may" in caution.text
 
 
 def test_trials_of_which_an_earlier_version_noted_less_are_named() -> None:

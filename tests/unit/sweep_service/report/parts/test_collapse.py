@@ -10,12 +10,20 @@ from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.trial_health import _lost
 from sweep_service.report.model import Outcome, RunCounts
-from sweep_service.report.parts.collapse import Weighed, least_rate, rate_bound, runs_to_exclude, weigh
+from sweep_service.report.parts.collapse import (
+    Weighed,
+    failed_bounds,
+    least_rate,
+    rate_bound,
+    runs_to_exclude,
+    weigh,
+)
 from sweep_service.report.parts.purchase import next_purchase
+from sweep_service.report.parts.verdict import _unless
 from sweep_service.report.render.html import render_html
 from sweep_service.report.statistics.differences import Difference
 from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.sweep.records import Config, Stage, Trial
+from sweep_service.sweep.records import Config, Role, Stage, Trial
 from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs
 
 PLAN: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13, 14, 15]}}}
@@ -58,6 +66,10 @@ def test_the_bounds_of_a_rate_are_exact() -> None:
         (Outcome.EQUIVALENT, (-0.01, 0.01), runs(6), runs(6), Weighed(Outcome.EQUIVALENT, None)),
         (Outcome.EQUIVALENT, (-0.01, 0.01), runs(6), runs(6, collapsed=1), Weighed(Outcome.UNDECIDED, None)),
         (Outcome.EQUIVALENT, (-0.01, 0.01), runs(6, failed=1), runs(6), Weighed(Outcome.UNDECIDED, None)),
+        (Outcome.EQUIVALENT, (-0.01, 0.01), runs(6), runs(6, failed=1), Weighed(Outcome.UNDECIDED, None)),
+        # exactly as many ruined runs as the gain outweighs
+        (Outcome.BETTER, (0.3, 0.4), runs(6, collapsed=3), runs(6), Weighed(Outcome.UNDECIDED, 0.5)),
+        (Outcome.UNDECIDED, (-0.02, 0.08), runs(6, collapsed=3), runs(6, failed=1), Weighed(Outcome.UNDECIDED, None)),
         # 3 of 6 leave 15 % possible at the least, which costs 0.09
         (Outcome.UNDECIDED, (-0.02, 0.08), runs(6, collapsed=3), runs(6), Weighed(Outcome.WORSE, None)),
         (Outcome.UNDECIDED, (-0.02, 0.10), runs(6, collapsed=3), runs(6), Weighed(Outcome.UNDECIDED, None)),
@@ -125,7 +137,7 @@ def test_collapsed_runs_are_left_out_of_the_difference_and_counted_in_the_headli
     whole = build(sweep_inputs(PLAN, advantage=0.3))
     assert whole.verdict.outcome is Outcome.BETTER
     assert "unless it collapses or fails in more than" in whole.verdict.sentence
-    assert "(0 of 6 did: up to 39 % cannot be excluded)" in whole.verdict.sentence
+    assert "(0 of 6 did, but up to 39 % cannot be excluded)" in whole.verdict.sentence
     report = build(collapsing(sweep_inputs(PLAN, advantage=0.3), {10}))
     found, before = report.verdict.comparison, whole.verdict.comparison
     assert found is not None
@@ -133,7 +145,7 @@ def test_collapsed_runs_are_left_out_of_the_difference_and_counted_in_the_headli
     assert (found.own.runs, found.own.collapsed, found.num_seeds, found.with_collapsed) == (6, 1, 5, False)
     assert found.difference == pytest.approx(before.difference, abs=0.05)
     assert "5 confirm seeds without a collapse" in report.verdict.sentence
-    assert "(1 of 6 did: up to 58 % cannot be excluded)" in report.verdict.sentence
+    assert "(1 of 6 did, but up to 58 % cannot be excluded)" in report.verdict.sentence
 
 
 def test_a_config_of_which_every_run_collapses_is_worse() -> None:
@@ -151,6 +163,7 @@ def test_a_run_that_failed_by_itself_weakens_what_is_said_and_a_lost_one_does_no
     found = report.verdict.comparison
     assert found is not None
     assert (found.own.runs, found.own.failed, found.num_seeds) == ((6, 2, 4) if counts else (4, 0, 4))
+    assert found.own.bound == pytest.approx(rate_bound(2, 6) if counts else rate_bound(0, 4))
     assert ("2 failed" in report.verdict.sentence) is (counts and report.verdict.outcome is not Outcome.BETTER)
 
 
@@ -180,7 +193,7 @@ def test_where_collapses_leave_it_open_the_report_asks_for_runs_that_do_not() ->
     assert "2 of 6 did" in bought.text
     assert bought.text.endswith(f"sweeps extend swp_test --confirm-seeds {bought.more_seeds}")
     page = render_html(report).decode()
-    assert "The interval is of runs without a collapse" in page
+    assert "The interval is of runs that did not collapse or fail" in page
     assert "The 95 % interval contains zero" not in page
 
 
@@ -194,6 +207,169 @@ def test_a_gain_that_no_number_of_runs_could_save_from_collapses_buys_none() -> 
     found = report.verdict.comparison
     assert found is not None
     verdict = report.verdict.model_copy(update={"comparison": found.model_copy(update={"tolerated": 1e-9})})
-    bought = next_purchase(verdict, {row.id: row for row in report.configs}, [], sweep_inputs(PLAN).sweep, looks=1)
+    bought = next_purchase(verdict, {row.id: row for row in report.configs}, [], [], sweep_inputs(PLAN).sweep, looks=1)
     assert bought is not None
     assert bought.text.endswith("Not even 1000 more runs could exclude a higher rate: look for a larger difference.")
+
+
+def test_what_failed_runs_might_have_scored_stands_beside_the_difference() -> None:
+    whole = build(sweep_inputs(PLAN, advantage=0.12)).verdict.comparison
+    report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
+    found = report.verdict.comparison
+    assert whole is not None
+    assert whole.failed_bounds is None
+    assert found is not None
+    assert found.failed_bounds is not None
+    low, high = found.failed_bounds
+    assert low < whole.difference < high
+    assert high - low == pytest.approx(2 / 6)
+    rows = {row.id: row.confirm for row in report.configs}
+    mine, theirs = rows[found.config_id], rows[found.comparator_id]
+    assert mine is not None
+    assert theirs is not None
+    assert low == pytest.approx((sum(s.value for s in mine.seeds) - sum(s.value for s in theirs.seeds)) / 6)
+    assert "4 confirm seeds without a failure" in report.verdict.sentence
+    said = "Had failed runs scored anything from 0 to 1, the difference would lie between "
+    assert report.verdict.sentence.endswith(f"{said}{low:+.3f} and {high:+.3f}.")
+
+
+def test_a_failed_run_of_the_comparator_might_have_scored_everything() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        if trial.stage is Stage.CONFIRM and Role.BASELINE in config.roles and trial.seed == 10:
+            return trial.model_copy(update={"state": TrialState.FAILED, "ending": Ending.CRASHED})
+        return succeed(config, trial)
+
+    report = build(sweep_inputs(PLAN, fate=fate, advantage=0.3))
+    found = report.verdict.comparison
+    assert found is not None
+    assert found.failed_bounds is not None
+    assert report.verdict.outcome is Outcome.BETTER
+    rows = {row.id: row.confirm for row in report.configs}
+    mine, theirs = rows[found.config_id], rows[found.comparator_id]
+    assert mine is not None
+    assert theirs is not None
+    assert found.failed_bounds[0] == pytest.approx(
+        (sum(s.value for s in mine.seeds) - sum(s.value for s in theirs.seeds) - 1) / 6
+    )
+    assert found.failed_bounds[1] - found.failed_bounds[0] == pytest.approx(1 / 6)
+    assert "Had failed runs scored anything from 0 to 1" in report.verdict.sentence
+    assert "5 confirm seeds without a failure" in report.verdict.sentence
+
+
+def test_a_gain_is_weighed_by_the_mean_of_the_runs_that_did_not_collapse() -> None:
+    report = build(collapsing(sweep_inputs(PLAN, advantage=0.12), {10, 11}))
+    found = report.verdict.comparison
+    assert found is not None
+    assert found.low is not None
+    row = next(row for row in report.configs if row.id == found.config_id)
+    assert row.confirm is not None
+    assert row.tune is not None
+    whole = [seed.value for seed in row.confirm.seeds if seed.seed not in (10, 11)]
+    assert found.tolerated == pytest.approx(found.low / (sum(whole) / 4))
+
+
+def test_failed_runs_count_where_more_runs_are_asked_for() -> None:
+    report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
+    found, bought = report.verdict.comparison, report.verdict.next
+    assert found is not None
+    assert found.tolerated is not None
+    assert bought is not None
+    assert bought.more_seeds + 6 == runs_to_exclude(found.tolerated, bad=2)
+
+
+def test_a_comparator_that_collapses_is_named_and_left_out() -> None:
+    inputs = sweep_inputs(PLAN, advantage=0.3)
+    baseline = next(config.id for config in inputs.configs if Role.BASELINE in config.roles)
+    series = dict(inputs.series)
+    for trial in inputs.trials:
+        if trial.config_id == baseline and trial.stage is Stage.CONFIRM and trial.seed == 10:
+            metrics = dict(series[trial.id].metrics)
+            metrics["eval/avg_at_k"] = np.where(np.arange(len(metrics["eval/avg_at_k"])) < 2, 0.5, 0.01)
+            series[trial.id] = replace(series[trial.id], metrics=metrics)
+    report = build(replace(inputs, series=series))
+    found = report.verdict.comparison
+    assert found is not None
+    assert (found.own.collapsed, found.other.collapsed, found.num_seeds) == (0, 1, 5)
+    assert "5 confirm seeds without a collapse" in report.verdict.sentence
+    assert "1 of 6 runs of the baseline (β1=0 β2=0) collapsed" in report.verdict.sentence
+
+
+def test_lost_runs_and_rewards_have_no_such_bounds() -> None:
+    lost = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.LOST), advantage=0.12)).verdict
+    assert lost.comparison is not None
+    assert lost.comparison.failed_bounds is None
+    assert "without a failure" not in lost.sentence
+    inputs = sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12)
+    objective = inputs.sweep.spec.objective.model_copy(update={"metric": "eval/reward_mean"})
+    spec = inputs.sweep.spec.model_copy(update={"objective": objective})
+    series = {
+        id_: replace(one, metrics={**one.metrics, "eval/reward_mean": one.metrics["eval/avg_at_k"]})
+        for id_, one in inputs.series.items()
+    }
+    sweep = inputs.sweep.model_copy(update={"spec": spec})
+    rewarded = build(replace(inputs, sweep=sweep, series=series)).verdict
+    assert rewarded.comparison is not None
+    assert rewarded.comparison.own.failed == 2
+    assert rewarded.comparison.failed_bounds is None
+
+
+def test_where_failures_leave_it_open_the_sentence_names_them() -> None:
+    report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
+    assert report.verdict.outcome is Outcome.UNDECIDED
+    assert "where it does not collapse or fail, +" in report.verdict.sentence
+    assert "but it may collapse or fail too often for that." in report.verdict.sentence
+
+
+def test_a_config_that_is_worse_for_its_collapses_alone_is_not_called_slightly_worse() -> None:
+    plan = {
+        "space": {"loss.beta1": [0.0], "loss.beta2": 1.0},
+        "seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": list(range(10, 22))}},
+    }
+    report = build(collapsing(sweep_inputs(plan), {10, 11, 12}))
+    found = report.verdict.comparison
+    assert found is not None
+    assert found.high is not None
+    assert report.verdict.outcome is Outcome.WORSE
+    assert found.high > 0
+    assert "is worse than the baseline (β2=0) once its collapses count: " in report.verdict.sentence
+    assert "9 confirm seeds without a collapse. 3 of 12 runs" in report.verdict.sentence
+
+
+def test_an_interval_with_collapsed_runs_is_no_ground_for_a_number_of_seeds() -> None:
+    plan = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}
+    report = build(collapsing(sweep_inputs(plan, advantage=0.12), {10}))
+    assert report.verdict.comparison is not None
+    assert report.verdict.comparison.with_collapsed
+    assert report.verdict.next is not None
+    assert report.verdict.next.more_seeds == 1
+    assert "1 more confirm seed would show the difference without them: sweeps extend" in report.verdict.next.text
+
+
+def test_rates_that_look_alike_get_another_decimal() -> None:
+    plan = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 24))}}}
+    found = build(sweep_inputs(plan, advantage=0.2)).verdict.comparison
+    assert found is not None
+    alike = found.model_copy(update={"tolerated": found.own.bound - 0.001})
+    assert "more than 19.2 % of its runs (0 of 14 did, but up to 19.3 %" in _unless(alike)
+
+
+def test_a_run_that_collapsed_and_then_failed_is_in_the_bounds() -> None:
+    report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
+    found = report.verdict.comparison
+    assert found is not None
+    trials = [trial.model_copy(update={"collapsed": trial.failed_by_itself}) for trial in report.trials]
+    bounds = failed_bounds(trials, found.config_id, found.comparator_id, with_collapsed=False)
+    assert bounds == found.failed_bounds
+    unlike = [trial.model_copy(update={"collapsed": trial.seed == 12}) for trial in report.trials]
+    without = failed_bounds(unlike, found.config_id, found.comparator_id, with_collapsed=False)
+    assert without is not None
+    assert without[1] - without[0] == pytest.approx(2 / 5)
+
+
+def test_bounds_of_failed_runs_leave_collapsed_ones_out_as_the_difference_does() -> None:
+    inputs = sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12)
+    found = build(collapsing(inputs, {12})).verdict.comparison
+    assert found is not None
+    assert (found.with_collapsed, found.num_seeds) == (False, 3)
+    assert found.failed_bounds is not None
+    assert found.failed_bounds[1] - found.failed_bounds[0] == pytest.approx(2 / 5)

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -463,3 +464,30 @@ def test_every_colour_of_a_figure_is_a_variable_of_the_style_sheet() -> None:
     names = set(re.findall(r'"@(\w+)"', figures))
     assert names
     assert names <= set(re.findall(r"--(\w+):", page))
+
+
+NARROW: dict[str, Any] = {
+    "seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}},
+    "objective": {"relevant": 0.015},
+}
+
+
+@pytest.mark.parametrize("spec", [{"seeds": {"tune": [0, 1, 2]}}, NARROW], ids=["exploratory", "confirmed"])
+def test_the_command_that_buys_seeds_can_be_copied_whole(spec: dict[str, Any]) -> None:
+    report = build(sweep_inputs(spec))
+    assert report.verdict.next is not None
+    command = f"sweeps extend swp_test --confirm-seeds {report.verdict.next.more_seeds}"
+    assert f"<code class=command>{command}</code>" in render_html(report).decode()
+
+
+def test_a_later_look_says_its_confidence_where_it_says_what_the_interval_contains() -> None:
+    inputs = sweep_inputs(NARROW)
+    assert "The 95 % interval contains zero" in render_html(build(inputs)).decode()
+    later = build(replace(inputs, looks=2))
+    page, text = render_html(later).decode(), render_markdown(later).decode()
+    assert "The 97.5 % interval contains zero" in page
+    assert "from the baseline, 97.5 %" in page
+    assert "with its 97.5 % interval" in page
+    assert "minus the baseline, 97.5 %" in text
+    assert "at equal steps, 97.5 %" in text
+    assert "at equal steps, 95 %" in render_markdown(build(inputs)).decode()

@@ -1,0 +1,173 @@
+"""How often doing what a report advises shows the difference that it promises to find, and as often as it says.
+
+    python bench/validate_purchases.py [--runs 4000] [--processes 4]    docs/statistics.md's table of purchases
+
+Every point of the space is better than the comparators by exactly what matters (`objective.relevant`). Sweeps whose
+first report decides nothing buy the seeds that it proposes, and the report of all seeds together is read. The exit code
+is 1 if fewer are BETTER than was promised, by more than the simulation's error.
+"""
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.validate_looks import with_seeds
+from bench.validate_report import Arms, Drawn, Lucky, Numbers, Results, Row, run_sweep
+from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.model import Outcome
+from sweep_service.sweep.records import Role
+
+RELEVANT: Final = 0.02
+LEVEL: Final = 0.5
+MOST_SEEDS: Final = 100
+"""Seeds that a sweep can have at most; one that is advised to have more is left out, and counted."""
+_BATCH: Final = 100
+
+
+@dataclass(frozen=True)
+class Gaining:
+    """A world in which every point of the space is better than the comparators by what matters."""
+
+    world: Drawn | Lucky
+    sd: float = 1.0
+    """Standard deviation of the error of a `Drawn` world, and of what a seed adds to all configs."""
+
+    def deal(self, rng: np.random.Generator) -> Arms:
+        """Draw one sweep's configs."""
+        arms = self.world.deal(rng)
+        means_A = np.append(np.full(arms.points, RELEVANT), np.zeros(len(arms.means_A) - arms.points))
+        dealt = arms.source if isinstance(arms.source, Lucky) else self.world
+        return replace(arms, means_A=means_A, source=replace(self, world=dealt))
+
+    def train(self, arms: Arms, rng: np.random.Generator, which: Numbers, seeds: int) -> Results:
+        """Draw the results of trials."""
+        if isinstance(self.world, Lucky):
+            return self.world.train(arms, rng, which, seeds)
+        noise = self.world.train(replace(arms, means_A=np.zeros(len(arms.means_A))), rng, which, seeds)
+        return replace(noise, values_AS=LEVEL + arms.means_A[which, None] + self.sd * noise.values_AS)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One line of the table."""
+
+    name: str
+    world: Gaining
+    first: int
+    """Number of confirm seeds at the first look; 0 for a sweep without a confirm stage."""
+    top_k: int = 2
+
+
+KINDS: Final = (
+    *(Kind(f"error sd {sd:g}", Gaining(Drawn(0), sd), 4) for sd in (0.012, 0.018, 0.03)),
+    Kind("error sd 0.018", Gaining(Drawn(0), 0.018), 8),
+    Kind("error sd 0.018, heavy tails", Gaining(Drawn(0, heavy=True), 0.018), 4),
+    Kind("error sd 0.018, one candidate", Gaining(Drawn(0), 0.018), 3, top_k=1),
+    *(
+        Kind(f"{problems} problems, luck 0.05", Gaining(Lucky(problems, 0.05)), first)
+        for problems, first in (
+            (1000, 3),
+            (500, 2),
+            (500, 3),
+            (500, 6),
+            (200, 4),
+            (100, 4),
+            (1000, 0),
+            (500, 0),
+            (100, 0),
+        )
+    ),
+    *(Kind(f"error sd {sd:g}", Gaining(Drawn(0), sd), 0) for sd in (0.006, 0.012)),
+)
+
+
+@dataclass(frozen=True)
+class Bought:
+    """The seeds that a sweep bought, the promise that it got for them, and their answer."""
+
+    seeds: int
+    promised: float
+    low: float
+    high: float
+    better: bool
+
+
+def at_start(kind: Kind, inputs: ReportInputs) -> ReportInputs:
+    """Return what the first report sees of a sweep; without confirm seeds it has no confirm stage."""
+    seen, spec = with_seeds(inputs, kind.first), inputs.sweep.spec
+    if kind.first:
+        return seen
+    plan = spec.model_copy(update={"seeds": spec.seeds.model_copy(update={"confirm": None})})
+    own = [config for config in inputs.configs if config.roles != (Role.MATCHED,)]
+    return replace(seen, sweep=inputs.sweep.model_copy(update={"spec": plan}), configs=tuple(own))
+
+
+def buy(kind: Kind, inputs: ReportInputs) -> Bought | int | None:
+    """Buy what the first report advises; a number of seeds that are too many, None where it promises nothing."""
+    advice = build(at_start(kind, inputs)).verdict.next
+    if advice is None or not advice.more_seeds or advice.power is None:
+        return None
+    seeds = kind.first + advice.more_seeds
+    if seeds > MOST_SEEDS:
+        return seeds
+    report = build(replace(with_seeds(inputs, seeds), looks=2 if kind.first else 1))
+    low, high = advice.power_range or (math.nan, math.nan)
+    return Bought(advice.more_seeds, advice.power, low, high, report.verdict.outcome is Outcome.BETTER)
+
+
+def run_batch(kind: Kind, seed: int, batch: int, runs: int) -> list[Bought | int | None]:
+    """Do a part of a line's runs; the same arguments give the same runs."""
+    rng = np.random.default_rng([seed, batch])
+    row = Row("", kind.world, MOST_SEEDS, differ=True, top_k=kind.top_k)
+    return [buy(kind, run_sweep(row, rng)[0]) for _ in range(runs)]
+
+
+def line(kind: Kind, found: Sequence[Bought | int | None]) -> tuple[str, bool]:
+    """Return one line of the table, and whether it keeps the promise."""
+    bought = [one for one in found if isinstance(one, Bought)]
+    too_many = sum(isinstance(one, int) for one in found) / len(found)
+    if not bought:
+        return f"| {kind.name} | {kind.first} | 0% | {too_many:.1%} |  |  |  |  |", True
+    promised, shown = (float(np.mean([getattr(one, name) for one in bought])) for name in ("promised", "better"))
+    low, high, seeds = (float(np.mean([getattr(one, name) for one in bought])) for name in ("low", "high", "seeds"))
+    error = math.sqrt(promised * (1 - promised) / len(bought))
+    reach = "" if math.isnan(low) else f"{low:.0%} to {high:.0%}"
+    cells = [kind.name, str(kind.first), f"{len(bought) / len(found):.0%}", f"{too_many:.1%}", f"{seeds:.1f}"]
+    cells += [f"{promised:.1%}", reach, f"{shown:.1%} ± {2 * error:.1%}"]
+    return f"| {' | '.join(cells)} |", shown >= promised - 3 * error
+
+
+def main() -> int:
+    """Print the table; return the exit code."""
+    parser = argparse.ArgumentParser(description="How often bought seeds show what was promised.")
+    parser.add_argument("--runs", type=int, default=4000, help="of each line")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    asked = parser.parse_args()
+    head = ("world", "confirm seeds", "were advised to buy", "more than 100", "seeds bought", "promised", "range")
+    print(f"| {' | '.join((*head, 'BETTER then'))} |\n|{' --- |' * (len(head) + 1)}", flush=True)
+    missed = list[str]()
+    with ProcessPoolExecutor(asked.processes) as pool:
+        for number, kind in enumerate(KINDS):
+            sizes = [min(_BATCH, asked.runs - done) for done in range(0, asked.runs, _BATCH)]
+            parts = [pool.submit(run_batch, kind, number, batch, size) for batch, size in enumerate(sizes)]
+            text, kept = line(kind, [one for part in parts for one in part.result()])
+            print(text, flush=True)
+            missed += [] if kept else [f"{kind.name}, {kind.first} seeds"]
+    if missed:
+        print("Fewer than promised:", *missed, sep="\n  ", file=sys.stderr)
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

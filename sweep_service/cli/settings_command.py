@@ -1,0 +1,35 @@
+"""The command `settings`, which lists what a training has."""
+
+from typing import Annotated
+
+import typer
+
+from sweep_service.cli.exits import ExitCode
+from sweep_service.cli.output import print_error, print_table
+from sweep_service.errors import ServiceError
+
+
+def settings(
+    text: Annotated[
+        str, typer.Argument(metavar="[TEXT]", help="List those with this text in their dotted names. Default: all.")
+    ] = "",
+) -> None:
+    """List the settings of a training, which specs name: defaults, allowed values and meanings.
+
+    OF names the variants that have a setting, such as losses. Losses and rewards of installed packages have settings of
+    their own besides.
+
+    [bold]sweeps settings rollout.[/bold]         of a group
+    [bold]sweeps settings temperature[/bold]      wherever they are
+    """
+    from trainers.config import TrainingConfig
+    from trainers.config.field_words import setting_meant
+    from trainers.config.setting_schemas import setting_facts
+
+    facts, text = setting_facts(TrainingConfig), text.strip().lower()
+    if not (found := [one for one in facts if text in one.name]):
+        meant = setting_meant(text, {one.name for one in facts})
+        remedy = f"did you mean {meant}?" if meant else "list all: sweeps settings"
+        print_error(ServiceError(f"no setting has {text!r} in its name; {remedy}"))
+        raise typer.Exit(ExitCode.USAGE)
+    print_table(("SETTING", "DEFAULT", "ALLOWED", "OF", "MEANING"), found, loose=("ALLOWED", "OF", "MEANING"))

@@ -1,0 +1,107 @@
+"""Reads the events file of a trainer of one's own, up to the first line that breaks a rule. Does not import Ray."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from sweep_service.runner.own_events import MAX_LINE, BadEvent, OwnEvents
+from sweep_service.runner.plain_files import NotPlain, is_there, open_plain
+from sweep_service.runner.trainer_process import EVENTS_FILE, MAX_PART, EventChunk, OwnJob
+
+_SHOWN: Final = 120
+_MAX_NAME: Final = 255
+_MAX_PATH: Final = 4000  # Linux takes 4095 bytes, and what is in a checkpoint has longer paths
+REMEDY: Final = "docs/own_trainer.md says what a trainer writes"
+
+
+class OwnRecord:
+    """The events of one attempt, as ours are: checked, with their times, and with what follows from them.
+
+    Args:
+        directory: folder of the attempt.
+        job: what the program was started for.
+        offset: bytes that were passed on before; they are read again for what later lines must follow, and not passed
+            on once more.
+    """
+
+    def __init__(self, directory: Path, job: OwnJob, offset: int = 0) -> None:
+        self._directory, self._passed_on, self._read, self._line = directory, offset, 0, 0
+        self.events = OwnEvents(job.steps, job.metric, job.after_step)
+        self.problem: str | None = None
+        """What is wrong with the first bad line; nothing that follows it is read."""
+
+    def next_part(self) -> EventChunk:
+        """Return the next events, and the bytes between which their lines lie; an empty chunk if there are none."""
+        start, found = self._passed_on, list[str]()
+        while not found and (lines := self._next_lines()):  # those that were passed on before give nothing
+            found = self._take(lines)
+        return EventChunk(start, self._passed_on, "".join(f"{line}\n" for line in found))
+
+    def _take(self, lines: list[bytes]) -> list[str]:
+        """Return the events of the next lines that were not passed on before, up to a bad one."""
+        found = list[dict[str, Any]]()
+        for line in lines:
+            self._line += 1
+            end = self._read + len(line)
+            try:
+                events = self._events(line)
+            except BadEvent as error:
+                shown = line[:_SHOWN].decode(errors="replace").strip() + ("…" if len(line) > _SHOWN else "")
+                self.problem = f"line {self._line} of {EVENTS_FILE}, {shown}: {error}; {REMEDY}"
+                break
+            self._read = end
+            if end > self._passed_on:
+                found += events
+                self._passed_on = end
+        return [json.dumps(event, separators=(",", ":")) for event in [*found, *self._without_checkpoint(found)]]
+
+    def _without_checkpoint(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Warn if the newest checkpoint is not there; older ones the program may have removed by now."""
+        announced = [event for event in events if event["type"] == "checkpoint"]
+        if not announced or is_there(announced[-1]["path"]):
+            return []
+        last = announced[-1]
+        text = f"there is no {last['path']}; announce a checkpoint once it is complete, and keep the newest"
+        warning = {"type": "warning", "code": "CHECKPOINT_MISSING", "message": text, "evidence": {}}
+        return [{**warning, "step": last["step"], "time": last["time"]}]
+
+    def _next_lines(self) -> list[bytes]:
+        if self.problem is not None:
+            return []
+        try:
+            with open_plain(self._directory / EVENTS_FILE) as file:
+                file.seek(self._read)
+                content = file.read(max(MAX_PART, MAX_LINE) + 1)
+        except FileNotFoundError:
+            return []
+        except NotPlain as error:
+            self.problem = f"{error}; {REMEDY}"
+            return []
+        if b"\n" not in content[: MAX_LINE + 1] and len(content) > MAX_LINE:
+            return [content]
+        return content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
+
+    def _events(self, line: bytes) -> list[dict[str, Any]]:
+        if len(line) > MAX_LINE:
+            raise BadEvent(f"it has more than {MAX_LINE} bytes; write less into one event")
+        events = self.events.take(line)
+        for event in events:
+            if event["type"] == "checkpoint":
+                event["path"] = _whole_path(self._directory, event["path"])
+        return events
+
+
+def _whole_path(directory: Path, path: str) -> str:
+    """Return a checkpoint's path from / on; an absolute one stays.
+
+    Raises: BadEvent, if no file can have such a path.
+    """
+    whole = directory / path
+    if "\x00" in path:
+        raise BadEvent(f"path {path!r:.100} holds the character 0, which no path can; leave it out")
+    if any(len(os.fsencode(part)) > _MAX_NAME for part in whole.parts) or len(os.fsencode(whole)) > _MAX_PATH:
+        limits = f"a name in it has more than {_MAX_NAME} bytes, or all of it more than {_MAX_PATH}"
+        raise BadEvent(f"path {path!r:.100}: {limits}; take a shorter one")
+    return str(whole)

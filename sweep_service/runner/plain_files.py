@@ -1,0 +1,46 @@
+"""Opens files in an attempt's folder, where a program of somebody else's may have put anything under any name."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO, Final
+
+_REFUSED: Final = (errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM)
+"""What opening a link, a socket, or a file without permission gives; other errors are the machine's."""
+
+
+class NotPlain(Exception):
+    """A name leads to something else than an ordinary file that can be read; the message says so."""
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open an ordinary file to read it; it never blocks, as a FIFO would.
+
+    Raises: FileNotFoundError; NotPlain, if it is a folder, a link, a FIFO or the like; OSError, if the disk fails.
+    """
+    refusal = f"{path} is no ordinary file that can be read, but a folder, a link or the like; write a plain file there"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in _REFUSED:
+            raise NotPlain(refusal) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotPlain(refusal)
+    return open(descriptor, "rb")
+
+
+def is_there(path: str) -> bool:
+    """Whether something has this path; False also where it may not be looked for, or no path can be like this."""
+    return os.path.exists(path)  # Path.exists raises then
+
+
+def read_plain(path: Path) -> bytes:
+    """Return what an ordinary file holds; nothing if there is none, or something else has its name."""
+    try:
+        with open_plain(path) as file:
+            return file.read()
+    except (FileNotFoundError, NotPlain):
+        return b""

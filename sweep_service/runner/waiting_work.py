@@ -1,0 +1,186 @@
+"""What of a sweep waits and may begin: trials in their order while the budget has room, then evaluations of models."""
+
+from pathlib import Path
+
+from sweep_service.runner.leftovers import remove_models
+from sweep_service.runner.stages import next_records
+from sweep_service.store import Fence, Store
+from sweep_service.sweep.budget import (
+    Kept,
+    gpu_hours,
+    kept_for_later,
+    left_s,
+    not_begun_message,
+    room,
+    stopped_message,
+)
+from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.evaluations import missing_evaluations
+from sweep_service.sweep.giving_up import reason_to_give_up
+from sweep_service.sweep.objective import objective_metrics
+from sweep_service.sweep.plan import stage_counts, tuning_had_room
+from sweep_service.sweep.records import Evaluation, Role, Stage, Sweep, Trial, Work
+
+
+class WaitingWork:
+    """Trials and evaluations that wait; makes those that come next, and ends those that never can begin.
+
+    Args:
+        fence: the right to write; every method may raise StaleEpoch.
+    """
+
+    def __init__(self, store: Store, fence: Fence, sweep: Sweep) -> None:
+        self._store, self._fence = store, fence
+        self.given_up: str | None = None
+        """Why no other trial begins because those so far have failed; None while there is hope."""
+        self.take(sweep)
+
+    def take(self, sweep: Sweep) -> None:
+        """Go on with the sweep as it is now."""
+        self._sweep = sweep
+        self.look_for_hope()
+        limited = sweep.spec.budget.max_gpu_hours is not None
+        self._later = kept_for_later(sweep.spec, stage_counts(sweep.spec)) if limited else Kept()
+
+    def look_for_hope(self) -> None:
+        """Ask anew whether the sweep is given up, which the end of a trial may have changed."""
+        self.given_up = reason_to_give_up(self._sweep, self._store.list_trials(self._sweep.id))
+
+    def next_trial(self, *, others_run: bool) -> Trial | None:
+        """Return the first pending trial that may begin; make new ones if there is none and the sweep needs more.
+
+        When the budget lets no new trial begin, running ones may still give back hours that they do not need. Once the
+        last of them has ended, the waiting trials are cancelled and the trials that come next are made.
+        """
+        while True:
+            pending = self._store.list_trials(self._sweep.id, limit=1, states=[TrialState.PENDING])
+            if not pending:
+                if self._add_trials():
+                    continue
+                return None
+            (trial,) = pending
+            if self.given_up is not None:
+                return None
+            if self._may_go_on(trial):
+                return trial
+            if others_run and not trial.attempts:
+                return None
+            self._end_pending(trial)
+
+    def _add_trials(self) -> bool:
+        """Store the configs and trials that come next; return whether there are any."""
+        sweep, store = self._sweep, self._store
+        configs, trials = store.list_configs(sweep.id), store.list_trials(sweep.id)
+        evaluations = store.curves(sweep.id, objective_metrics(sweep.spec))
+        may_propose = self._has_room(Stage.TUNE, len(sweep.spec.seeds.tune))
+        if may_propose and any(trial.stage is Stage.CONFIRM for trial in trials):
+            may_propose = tuning_had_room(sweep.spec, trials, store.spent(sweep.id).probe_gpu_hours)
+        records = next_records(sweep, configs, trials, evaluations, may_propose=may_propose)
+        if records is not None:
+            store.add_configs(self._fence, *records)
+        return records is not None
+
+    def _may_go_on(self, trial: Trial) -> bool:
+        """Whether a pending trial may be handed out: once begun it needs time left, before that room in the budget."""
+        if trial.attempts:
+            return self._has_time(trial)
+        return self._has_room(trial.stage)
+
+    def _has_time(self, work: Work) -> bool:
+        seconds = left_s(self._sweep.spec, work.held_s)
+        return seconds is None or seconds > 0
+
+    def _has_room(self, stage: Stage | None, number: int = 1) -> bool:
+        """Whether the budget has room for so many new trials of a stage, or without one, for so many evaluations."""
+        spec = self._sweep.spec
+        if spec.budget.max_gpu_hours is None:
+            return True
+        free = room(spec, self._store.spent(self._sweep.id), self._reserved(stage), measures=stage is None)
+        return free is None or free >= number
+
+    def _reserved(self, stage: Stage | None) -> Kept:
+        """Return for what a trial of this stage, or an evaluation, must leave room.
+
+        Evaluations leave room for the confirm stage, and all trials for the evaluations.
+        """
+        if self._sweep.has_trained:
+            return Kept()
+        if stage is None:
+            return Kept(self._confirm_trials_left(stage), 0)
+        begun = sum(evaluation.attempts > 0 for evaluation in self._store.list_evaluations(self._sweep.id))
+        trials = self._confirm_trials_left(stage) if stage is Stage.TUNE else 0
+        return Kept(trials, max(0, self._later.evaluations - begun))
+
+    def _confirm_trials_left(self, stage: Stage | None) -> int:
+        """Return how many confirm trials may still begin, for a trial of this stage or an evaluation that would begin.
+
+        While a sweep that has been confirmed is tuned again, other configs may come to be the best, so that of its
+        confirm trials only those of the baselines are sure to count.
+        """
+        trials = self._store.list_trials(self._sweep.id)
+        begun = [trial for trial in trials if trial.stage is Stage.CONFIRM and trial.attempts > 0]
+        tuned = stage is not Stage.TUNE and all(t.state.is_over for t in trials if t.stage is Stage.TUNE)
+        if begun and not tuned:
+            configs = self._store.list_configs(self._sweep.id)
+            compared = {config.id for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles)}
+            begun = [trial for trial in begun if trial.config_id in compared]
+        return max(0, self._later.trials - len(begun))
+
+    def _end_pending(self, trial: Trial) -> None:
+        """End a trial that has used up its time; if it never began, end all that wait, for none fits the budget."""
+        spec = self._sweep.spec
+        if trial.attempts:
+            self._store.end_waiting(self._fence, Ending.TIMED_OUT, stopped_message(spec, trial), trial.id)
+            self.look_for_hope()
+        else:
+            hours = gpu_hours(spec, self._store.spent(self._sweep.id))
+            message = not_begun_message(spec, hours, self._reserved(trial.stage))
+            waiting = self._store.list_trials(self._sweep.id, states=[TrialState.PENDING])
+            self._store.end_waiting(self._fence, Ending.OVER_BUDGET, message, *(other.id for other in waiting))
+
+    def next_evaluation(self, *, others_run: bool) -> Evaluation | None:
+        """Return the first evaluation that waits and may begin; those that never can are ended."""
+        store, sweep = self._store, self._sweep
+        if not sweep.benchmarks:
+            return None
+        trials, evaluations = store.list_trials(sweep.id), store.list_evaluations(sweep.id)
+        kept, configs = store.kept_models(sweep.id), store.list_configs(sweep.id)
+        if new := missing_evaluations(sweep, configs, trials, evaluations, kept.keys()):
+            store.add_evaluations(self._fence, new)
+        for evaluation in [*evaluations, *new]:
+            if evaluation.state is not TrialState.PENDING:
+                continue
+            if evaluation.attempts and not self._has_time(evaluation):
+                self._end_evaluation(evaluation, Ending.TIMED_OUT, stopped_message(sweep.spec, evaluation))
+            elif evaluation.trial_id and self.model(evaluation) is None:
+                self._end_evaluation(evaluation, Ending.FAILED, "the weights of its trial are gone")
+            elif evaluation.attempts or self._has_room(None):
+                return evaluation
+            elif not others_run:
+                hours = gpu_hours(sweep.spec, store.spent(sweep.id))
+                message = not_begun_message(sweep.spec, hours, self._reserved(None), measures=True)
+                self._end_evaluation(evaluation, Ending.OVER_BUDGET, message)
+        return None
+
+    def _end_evaluation(self, evaluation: Evaluation, ending: Ending, message: str) -> None:
+        self._store.end_waiting(self._fence, ending, message, evaluation.id)
+        self.free_models(evaluation.trial_id)
+
+    def model(self, evaluation: Evaluation) -> str | None:
+        """Return the folder of the model that a trial has trained; None if it is not there."""
+        assert evaluation.trial_id is not None
+        path = self._store.kept_models(self._sweep.id).get((evaluation.trial_id, evaluation.model_step))
+        if path is None and (checkpoint := self._store.newest_checkpoint(evaluation.trial_id)):
+            path = checkpoint.path if checkpoint.step == evaluation.model_step else None
+        return path if path is not None and Path(path).is_dir() else None
+
+    def free_models(self, trial_id: str | None) -> None:
+        """Remove the models of a trial that were kept for evaluations alone, and whose evaluations are over."""
+        benchmarks = self._sweep.spec.benchmarks
+        if benchmarks is None or benchmarks.at == "end":  # then trials keep none
+            return
+        evaluations = self._store.list_evaluations(self._sweep.id)
+        over = {one.model_step for one in evaluations if one.trial_id == trial_id and one.state.is_over}
+        if trial_id is not None and over:
+            attempts = self._store.list_attempts(self._sweep.id)
+            remove_models((attempt for attempt in attempts if attempt.trial_id == trial_id), over)

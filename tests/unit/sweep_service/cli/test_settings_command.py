@@ -1,0 +1,32 @@
+"""The command `settings`."""
+
+from typer.testing import CliRunner
+
+from sweep_service.cli.app import app
+
+
+def run(*arguments: str) -> tuple[int, list[str], str]:
+    result = CliRunner().invoke(app, ["settings", *arguments], env={"COLUMNS": "1000"})
+    return result.exit_code, [" ".join(line.split()) for line in result.stdout.splitlines()], result.stderr
+
+
+def test_it_lists_the_settings_with_a_text_in_their_names() -> None:
+    code, (heading, *rows), _ = run("beta1")
+    assert (code, heading) == (0, "SETTING DEFAULT ALLOWED OF MEANING")
+    assert (
+        rows[0] == "loss.beta1 0.5 number >= 0, <= 100 ce_gppo Gradient scale where A < 0 and ratio < 1 - epsilon_low."
+    )
+    assert {row.split()[0] for row in rows} == {
+        "loss.beta1",
+        "loss.schedule.beta1",
+        "loss.schedule[].beta1",
+        "optimizer.adam_beta1",
+    }
+    assert len(run()[1]) > 150
+
+
+def test_a_word_of_the_field_leads_to_the_setting() -> None:
+    code, rows, remark = run("clip_ratio")
+    assert (code, rows) == (2, [])
+    assert "no setting has 'clip_ratio' in its name; did you mean loss.epsilon?" in remark
+    assert "list all: sweeps settings" in run("frobnicate")[2]

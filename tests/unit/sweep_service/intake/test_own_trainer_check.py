@@ -1,0 +1,191 @@
+"""What a sweep of a trainer of one's own cannot have, and who may name which program."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from sweep_service.errors import InvalidSpec
+from sweep_service.intake.added_check import MeasuredSweep, check_added
+from sweep_service.intake.extension_check import check_extension
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.intake.whole_check import check_spec
+from sweep_service.settings import Settings, allowed_commands
+from sweep_service.sweep.records import DesiredState, Sweep, SweepState
+
+OWN: dict[str, Any] = {
+    "name": "own",
+    "trainer": {"command": ["python3", "/opt/trainer.py"], "steps": 300},
+    "training": {"beta": 0, "model": {"width": 4}},
+    "space": {"beta": [0, 1]},
+}
+
+
+def errors(raw: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(InvalidSpec) as refused:
+        parse_spec(raw)
+    return {error.pointer: error.detail for error in refused.value.errors}
+
+
+def own(**changes: Any) -> dict[str, Any]:
+    return OWN | {"trainer": OWN["trainer"] | changes}
+
+
+REFUSED: list[tuple[dict[str, Any], dict[str, str]]] = [
+    (OWN | {"baselines": {"dapo": True}}, {"/baselines/dapo": "give trainer.baseline"}),
+    (OWN | {"benchmarks": ["expressions"]}, {"/benchmarks": "benchmarks cannot measure them"}),
+    (OWN | {"probe": "only"}, {"/probe": "has no cost probe"}),
+    (OWN | {"resources": {"processes": 2}}, {"/resources/processes": "starts its own processes"}),
+    (OWN | {"resources": {"cpus": 0.12345}}, {"/resources/cpus": "ten-thousandths"}),
+    (
+        OWN | {"training": {"seed": 1, "steps": 2}},
+        {"/training/seed": "under /seeds", "/training/steps": "/trainer/steps"},
+    ),
+    (OWN | {"space": {"steps": [1, 2]}}, {"/space/steps": "/trainer/steps"}),
+    (OWN | {"space": {"seed.first": [1, 2]}}, {"/space/seed.first": "the service sets seed"}),
+    (own(baseline={"seed": 1}), {"/trainer/baseline/seed": "under /seeds"}),
+    (own(baseline=[1]), {"/trainer/baseline": "baseline: {beta: 0}"}),
+    (
+        own(baseline={"beta.x": 1}),
+        {"/trainer/baseline/beta.x": "has this name", "/trainer/baseline": "beta.x: beta is a value, not a group"},
+    ),
+    (own(baseline={"beta.": 1}) | {"training": {}}, {"/trainer/baseline/beta.": "did you mean beta?"}),
+    (own(baseline={"beta.x": 1}) | {"training": {}}, {"/trainer/baseline/beta.x": "has this name"}),
+    (own(baseline={"betta": 0}), {"/trainer/baseline/betta": "has this name; did you mean beta?"}),
+    (own(baseline={"model.widht": 8}), {"/trainer/baseline/model.widht": "did you mean model.width?"}),
+    (own(baseline={"rate": 8}), {"/trainer/baseline/rate": "give what the sweep's other configs have under training"}),
+    (OWN | {"space": {"beta.x": [1]}}, {"/space": "beta.x: beta is a value, not a group"}),
+    (OWN | {"training": {"a.b": 1}}, {"/training/a.b": "nest it, as in {a: {b: …"}),
+    (OWN | {"training": {"a": [float("nan")]}}, {"/training/a/0": "nan is no number of JSON"}),
+    (own(baseline={"beta": float("inf")}), {"/trainer/baseline/beta": "inf is no number of JSON"}),
+    (own(baseline={"model": {"a.b": 1}}), {"/trainer/baseline/model/a.b": "nest it, as in {a: {b: …"}),
+    (own(command=["bash", "run.sh"]), {"/trainer/command": "run.sh: the program starts in its attempt's folder"}),
+    (own(command="python3 /opt/trainer.py"), {"/trainer/command": "no shell reads it"}),
+    (own(command=[]), {"/trainer/command": "at least one value"}),
+    (own(command=["python3", "trainer.py"]), {"/trainer/command": "trainer.py: the program starts in its attempt's"}),
+    (own(command=["./trainer"]), {"/trainer/command": "./trainer: the program starts in its attempt's folder"}),
+    (own(command=["a\x00b"]), {"/trainer/command": "the character 0, which no argument"}),
+    (own(steps=0), {"/trainer/steps": "1"}),
+    (own(shell=True), {"/trainer/shell": ""}),
+    (OWN | {"space": {"beta": {"type": "float", "low": 0, "high": 1}}}, {"/space/beta": "a grid needs a step"}),
+    (
+        OWN | {"seeds": {"confirm": {"top_k": 3, "seeds": [5]}}},
+        {"/seeds/confirm/top_k": "more than the sweep can confirm"},
+    ),
+    (OWN | {"seeds": {"tune": list(range(1000))}, "space": {"beta": list(range(9))}}, {"/seeds": "are 9000 trials"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    REFUSED,
+    ids=[f"{number} {next(iter(expected))}" for number, (_, expected) in enumerate(REFUSED)],
+)
+def test_what_it_cannot_have_is_refused_with_its_place(raw: dict[str, Any], expected: dict[str, str]) -> None:
+    found = errors(raw)
+    assert found.keys() == expected.keys()
+    for place, words in expected.items():
+        assert words in found[place]
+
+
+def test_all_reasons_come_at_once() -> None:
+    raw = OWN | {"probe": "first", "benchmarks": ["x"], "training": {"seed": 1}, "baselines": {"matched": True}}
+    others = {"/probe", "/benchmarks", "/training/seed", "/baselines/matched"}
+    assert errors(raw).keys() == others
+    assert errors(raw | {"trainer": {"command": ["./here"]}}).keys() == others | {"/trainer/command", "/trainer/steps"}
+
+
+def test_names_that_mean_something_to_our_trainer_mean_nothing_here() -> None:
+    training = {"loss": {"name": "mine", "beta1": "much"}, "rollout": 3, "task": None, "steps_per_epoch": 5}
+    spec = parse_spec(OWN | {"training": training, "space": {"loss.beta1": ["much", "more"]}})
+    assert spec.training == training
+
+
+@pytest.mark.parametrize("baseline", [{}, {"beta": 2}, {"model.width": 8}, {"model": {"depth": 1}}])
+def test_a_baseline_may_change_what_training_or_space_names(baseline: dict[str, Any]) -> None:
+    parse_spec(own(baseline=baseline))
+    whole = {"type": "categorical", "values": {"a": {"beta": 0}, "b": {"beta": 1}}}
+    parse_spec(own(baseline={"loss.beta": 2}) | {"space": {"loss": whole}})
+    parse_spec(own(baseline={"loss": {"beta": 2}}) | {"space": {"loss.beta": [0, 1]}})
+
+
+@pytest.mark.parametrize(
+    ("allowed", "command", "may"),
+    [
+        ("", ["python3", "/opt/a.py"], False),
+        ("any", ["rm", "-r", "/"], True),
+        ("python3 /opt/a.py", ["python3", "/opt/a.py"], True),
+        ("python3 /opt/a.py", ["python3", "/opt/a.py", "--fast"], True),
+        ("python3 /opt/a.py", ["python3", "/opt/a.py2"], False),
+        ("python3 /opt/a.py", ["python3"], False),
+        ("python3 /opt/a.py", ["/tmp/python3", "/opt/a.py"], False),
+        ("/opt/one, python3 -m 'my trainer'", ["python3", "-m", "my trainer"], True),
+        ("/opt/one, python3 -m 'my trainer'", ["python3", "-m", "my"], False),
+        (" , ", ["python3"], False),
+    ],
+)
+def test_an_operator_allows_beginnings_of_commands(allowed: str, command: list[str], may: bool) -> None:
+    assert Settings(trainer_commands=allowed).may_run(command) is may
+
+
+def test_a_setting_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(ValidationError, match="No closing quotation"):
+        Settings(trainer_commands="python3 'my trainer")
+    assert allowed_commands("any") is None
+
+
+def test_a_command_that_is_not_allowed_is_refused_with_the_way_to_allow_it(tmp_path: Path) -> None:
+    """Also where the spec is wrong otherwise, so that every reason comes at once."""
+    raw = OWN | {"probe": "first"}
+    with pytest.raises(InvalidSpec) as refused:
+        check_spec(raw, tmp_path)
+    found = {error.pointer: error.detail for error in refused.value.errors}
+    assert found.keys() == {"/trainer/command", "/probe"}
+    assert found["/trainer/command"].startswith("python3 /opt/trainer.py: this installation runs no programs")
+    assert "SWEEPS_TRAINER_COMMANDS" in found["/trainer/command"]
+    with pytest.raises(InvalidSpec, match=r"only commands that begin with python3 /opt/other\.py"):
+        check_spec(OWN, tmp_path, "python3 /opt/other.py")
+    assert check_spec(OWN, tmp_path, "python3 /opt/trainer.py").trainer is not None
+
+
+def test_a_sweep_of_our_trainer_needs_no_permission(tmp_path: Path) -> None:
+    assert check_spec({"name": "ours", "space": {"loss.beta1": [0, 1]}}, tmp_path).trainer is None
+
+
+def test_it_is_extended_like_any_other(tmp_path: Path) -> None:
+    more = check_extension({"space": {"beta": [0, 1, 2]}, "seeds": {"tune": [0, 1, 2]}}, parse_spec(OWN), tmp_path)
+    assert more.space.grid_size() == 3
+    assert more.trainer == parse_spec(OWN).trainer
+
+
+def test_two_names_of_one_value_are_refused() -> None:
+    values = {"a": {"k": 1}, "b": {"k": 1}, "c": [3], "d": [3]}
+    same = {"type": "categorical", "choices": ["a", "b", 3, "c", "d"], "values": values}
+    with pytest.raises(InvalidSpec) as refusal:
+        parse_spec(OWN | {"space": {"beta": same}})
+    assert [str(error.detail) for error in refusal.value.errors] == [
+        "a and b are the same value; leave one out",
+        "c and d are the same value; leave one out",
+    ]
+
+
+def test_values_that_only_python_takes_for_one_keep_their_names() -> None:
+    values = {"one": {"k": 1}, "true": {"k": True}, "real": {"k": 1.0}}
+    spec = parse_spec(OWN | {"space": {"beta": {"type": "categorical", "values": values}}})
+    assert [spec.point_of(spec.trained(point)) for point in spec.space.grid()] == list(spec.space.grid())
+
+
+def test_no_benchmarks_are_added_to_it(tmp_path: Path) -> None:
+    spec = parse_spec(OWN)
+    sweep = Sweep(
+        id="swp_1",
+        name="own",
+        state=SweepState.SUCCEEDED,
+        desired_state=DesiredState.RUN,
+        created_at=0,
+        spec=spec,
+        spec_digest=spec.digest,
+    )
+    with pytest.raises(InvalidSpec, match="benchmarks cannot measure them"):
+        check_added({"names": ["expressions"]}, MeasuredSweep(sweep, [], [], None), tmp_path)

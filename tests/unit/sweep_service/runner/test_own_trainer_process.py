@@ -1,0 +1,109 @@
+"""How an attempt of a trainer of one's own ends, watched to its end and told from its events alone."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sweep_service.runner.own_record import OwnRecord
+from sweep_service.runner.own_trainer_process import OwnTrainerProcess, note_after_step, noted_after_step, recorded_end
+from sweep_service.runner.trainer_launch import Running
+from sweep_service.runner.trainer_process import Job, OwnJob
+from sweep_service.sweep.endings import Ending
+
+METRIC = "eval/avg_at_k"
+OWN = OwnJob(command=("x",), steps=2, metric=METRIC)
+DONE: list[dict[str, Any]] = [
+    {"type": "step", "step": 2},
+    {"type": "evaluation", "step": 2, "metrics": {METRIC: 0.5}},
+]
+
+
+def watched_end(folder: Path, exit_code: int, *events: dict[str, Any], own: OwnJob = OWN) -> tuple[Ending, str | None]:
+    """Return the end of a program that has written these events and ended with this code."""
+    job = Job(
+        trial_id="t",
+        attempt=1,
+        directory=str(folder),
+        config={},
+        threads=1,
+        gpus=0,
+        resume_from=None,
+        cache="/c",
+        own=own,
+    )
+    running = cast("Running", SimpleNamespace(exit_code=exit_code))
+    trainer = OwnTrainerProcess(job, own, lambda *_: running)
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    while trainer.next_part().lines:
+        pass
+    return trainer.end
+
+
+def unwatched_end(folder: Path) -> tuple[Ending, str | None]:
+    record = OwnRecord(folder, OWN)
+    while record.next_part().lines:
+        pass
+    return recorded_end(record, folder)
+
+
+DIVERGED = {"type": "finished", "outcome": "DIVERGED"}
+
+
+@pytest.mark.parametrize(
+    ("events", "ending", "message"),
+    [
+        ([*DONE, {"type": "finished"}], Ending.SUCCEEDED, None),
+        ([*DONE, DIVERGED], Ending.DIVERGED, None),
+        ([DIVERGED], Ending.DIVERGED, None),
+        ([*DONE, {"type": "failed", "message": "out of luck"}], Ending.FAILED, "out of luck"),
+        ([*DONE, {"type": "failed", "message": "x" * 9999}], Ending.FAILED, "x" * 2000),
+        (
+            [DONE[0] | {"step": 1}, {"type": "finished"}],
+            Ending.FAILED,
+            "the program ended with exit code 0 after step 1 of 2; write an event of every step to the last "
+            "(trainer.steps), or end with 3 (diverged), 4 (stopped) or 1 (failed)",
+        ),
+        (
+            [DONE[0], {"type": "finished"}],
+            Ending.FAILED,
+            "the program ended with exit code 0 and wrote no evaluation; configs are compared by eval/avg_at_k",
+        ),
+    ],
+    ids=["done", "diverged", "diverged early", "failed", "long", "unfinished", "not evaluated"],
+)
+def test_exit_code_0_and_the_events_alone_give_the_same_end(
+    tmp_path: Path, events: list[dict[str, Any]], ending: Ending, message: str | None
+) -> None:
+    assert watched_end(tmp_path, 0, *events) == (ending, message)
+    assert unwatched_end(tmp_path) == (ending, message)
+
+
+def test_exit_code_0_alone_says_that_it_is_done_and_the_events_alone_do_not(tmp_path: Path) -> None:
+    assert watched_end(tmp_path, 0, *DONE) == (Ending.SUCCEEDED, None)
+    assert unwatched_end(tmp_path)[0] is Ending.LOST
+
+
+@pytest.mark.parametrize("exit_code", [-15, 143])
+def test_one_that_ends_by_sigterm_goes_on_later(tmp_path: Path, exit_code: int) -> None:
+    ending, message = watched_end(tmp_path, exit_code, DONE[0])
+    assert (ending, message) == (Ending.LOST, "the trainer was told to stop, and ended without a word")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "ending"),
+    [(1, Ending.FAILED), (3, Ending.DIVERGED), (4, Ending.LOST), (6, Ending.MACHINE_FAULT), (-9, Ending.KILLED)],
+)
+def test_every_other_exit_code_says_more_than_the_events(tmp_path: Path, exit_code: int, ending: Ending) -> None:
+    assert watched_end(tmp_path, exit_code, *DONE, {"type": "finished"})[0] is ending
+
+
+def test_from_where_an_attempt_went_on_can_be_read_later(tmp_path: Path) -> None:
+    assert noted_after_step(tmp_path) == 0
+    note_after_step(folder := tmp_path / "1", 5)
+    assert noted_after_step(folder) == 5
+    for torn in ("", "x", "-5", "9" * 5000):
+        (folder / "resumed_after").write_text(torn)
+        assert noted_after_step(folder) == 0

@@ -1,0 +1,105 @@
+"""A policy loss by its two parts, and what may be wrong with one that an installed package brings."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
+
+from pydantic import PydanticUserError
+
+from trainers.errors import ConfigError
+from trainers.extensions import package
+from trainers.losses.base import REGIONS, ClipParams, LossOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.metadata import EntryPoint
+
+    from trainers.losses.batch import TokenBatch
+
+
+class LossEntry(NamedTuple):
+    """A policy loss: a row of `LOSSES`, or what an entry point of the group `sweeps.losses` names."""
+
+    params: type[ClipParams]
+    function: Callable[[TokenBatch, Any], LossOutput]
+    """A pure function from a batch and parameters to a per-token loss."""
+
+
+def load_entry(entry: EntryPoint) -> LossEntry:
+    """Return the loss that an entry point of a package names; in a process each is imported once, if it is asked for.
+
+    Raises: ConfigError, naming the package and the remedy, if it cannot be used.
+    """
+    found = _loaded(entry)
+    if isinstance(found, str):
+        raise ConfigError(
+            f"loss.name: the loss {entry.name!r} of {package(entry)} ({entry.value}) cannot be used: {found}"
+        )
+    return found
+
+
+@cache
+def _loaded(entry: EntryPoint) -> LossEntry | str:
+    """Import what an entry point names; return why it cannot be used, which stays so in this process."""
+    had_torch = "torch" in sys.modules
+    try:
+        found = cast("object", entry.load())
+    except (Exception, SystemExit) as error:  # noqa: BLE001 a package may raise anything
+        return f"{type(error).__name__}: {error}; correct it, or install what it needs, or uninstall it"
+    if not had_torch and "torch" in sys.modules:
+        return (
+            "importing it imports torch, which must not happen where configurations are only validated; import torch "
+            "inside the function, and for annotations under TYPE_CHECKING"
+        )
+    return entry_fault(found, entry.name) or cast("LossEntry", found)
+
+
+def entry_fault(found: object, name: str) -> str | None:
+    """Say why what a package names cannot be the loss `name`, and what to do; None if it can."""
+    if not isinstance(found, LossEntry):
+        return f"it is {found!r:.100}, not a trainers.losses.LossEntry; name a LossEntry(params, function)"
+    params = cast("object", found.params)
+    if not isinstance(params, type) or not issubclass(params, ClipParams):
+        return (
+            f"its params {params!r:.100} lack the bounds low and high; make them a subclass of "
+            "trainers.losses.ClipParams, or of TokenRatioParams"
+        )
+    field = params.model_fields.get("name")
+    if field is None or get_args(field.annotation) != (name,) or field.default != name:
+        return (
+            f"its params do not have the name of its entry point; give them `name: Literal[{name!r}] = {name!r}`, or "
+            "give the entry point their name"
+        )
+    if not callable(found.function):
+        return f"its function is {found.function!r:.100}; give one that takes a TokenBatch and the params"
+    if params.clips_like_ppo and params.epsilon_below > 1:
+        return "clips_like_ppo promises PPO's bounds, which epsilon_below above 1 is not; leave one of them out"
+    try:
+        params.model_json_schema()
+    except PydanticUserError as error:
+        return f"its params have no JSON schema: {error}; use numbers, texts, lists and models of them"
+    return None
+
+
+def output_fault(output: object, batch: TokenBatch) -> str | None:
+    """Say what is wrong with what a package's function returned for a batch; None if nothing is.
+
+    Shapes, names and gradients are looked at, values are not: `trainers.losses.contract` judges those.
+    """
+    if not isinstance(output, LossOutput):
+        return f"{type(output).__name__}, not a LossOutput"
+    if set(output.regions) != set(REGIONS):
+        return f"the regions {', '.join(output.regions) or 'of nothing'}, not {', '.join(REGIONS)}"
+    parts = {"loss_BT": output.loss_BT, "ratio_BT": output.ratio_BT, **output.regions}
+    if output.selected_BT is not None:
+        parts["selected_BT"] = output.selected_BT
+    for name, part_BT in parts.items():
+        if part_BT.shape != batch.mask_BT.shape:
+            return f"{name} of shape {tuple(part_BT.shape)}, not {tuple(batch.mask_BT.shape)} as logprobs_BT"
+    if batch.logprobs_BT.requires_grad and not output.loss_BT.requires_grad:
+        return "a loss_BT that carries no gradient of logprobs_BT"
+    if output.ratio_BT.requires_grad:
+        return "a ratio_BT that carries a gradient; detach it"
+    return None

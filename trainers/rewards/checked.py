@@ -1,0 +1,77 @@
+"""A reward whose mistakes end the run instead of training on them."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, cast
+
+from trainers.errors import GraderError
+from trainers.tasks.base import Completion, Judgement, Problem, Reward
+
+
+class CheckedReward:
+    """A reward whose mistakes end the run instead of training on them.
+
+    Args:
+        correct_from: reward from which a completion counts as correct; None: as the reward says.
+    """
+
+    def __init__(self, name: str, reward: Reward, correct_from: float | None = None) -> None:
+        self._name, self._reward, self.close = name, reward, reward.close
+        self._correct_from = correct_from
+        self.columns = dict.fromkeys(_columns(reward), name)
+        """Columns of the dataset that it reads beside problem and answer, each with the reward's name."""
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Judge as the reward does; a reward that is not finite is a failed judgement.
+
+        Raises: GraderError, if the reward raises or does not return one judgement for each completion.
+        """
+        try:
+            judgements = self._reward.judge(problems, completions)
+        except GraderError:
+            raise
+        except (Exception, SystemExit) as error:  # whatever code of a package does
+            raise GraderError(f"the reward {self._name} raised {type(error).__name__}: {error}; correct it") from error
+        fault = _fault(judgements, len(completions))
+        if fault:
+            raise GraderError(f"the reward {self._name} returned {fault}; correct its judge()")
+        return [self._counted(_finite(judgement)) for judgement in judgements]
+
+    def _counted(self, judgement: Judgement) -> Judgement:
+        if self._correct_from is None or judgement.reward is None:
+            return judgement
+        return judgement._replace(correct=judgement.reward >= self._correct_from)
+
+
+def _columns(reward: Any) -> tuple[str, ...]:
+    """Return the columns that a reward names. Raises: TypeError, if it names them in another form than a list."""
+    if not hasattr(type(reward), "columns") and "columns" not in vars(reward):
+        return ()
+    columns = reward.columns
+    if not isinstance(columns, list | tuple) or not all(isinstance(column, str) for column in columns):
+        raise TypeError(f"its columns are {columns!r:.60}, not a list of names")
+    return tuple(columns)
+
+
+def _fault(judgements: object, expected: int) -> str | None:
+    if not isinstance(judgements, list):
+        return f"{type(judgements).__name__}, not a list"
+    if len(judgements) != expected:
+        return f"{len(judgements)} judgements of {expected} completions"
+    for judgement in judgements:
+        if not isinstance(judgement, Judgement):
+            return f"{judgement!r:.100}, not a Judgement"
+        answer = cast("object", judgement.answer)
+        if answer is not None and not isinstance(answer, str):
+            return f"the answer {judgement.answer!r:.100}, not a text or None"
+        try:
+            isfinite(0.0 if judgement.reward is None else judgement.reward)
+        except (TypeError, ValueError, OverflowError):
+            return f"the reward {judgement.reward!r:.100}, not a float or None"
+    return None
+
+
+def _finite(judgement: Judgement) -> Judgement:
+    if judgement.reward is None or not isfinite(judgement.reward):
+        return judgement._replace(reward=None, correct=False)
+    return judgement._replace(reward=float(judgement.reward), correct=bool(judgement.correct))
