@@ -43,13 +43,17 @@ SMALL_TRAINING: dict[str, Any] = {
 
 
 def small_sweep(name: str, **changes: Any) -> dict[str, Any]:
-    """Return a spec with two points and their baseline (one of the points) on one seed."""
+    """Return a spec with two points and their baseline (one of the points) on one seed, one trial at a time.
+
+    A trial takes less time than the imports of the process that trains it, of which each slot has its own.
+    """
     spec = {
         "name": name,
         "training": SMALL_TRAINING,
         "space": {"loss.beta1": [0, 0.5], "loss.beta2": 0},
         "seeds": {"tune": [0]},
         "baselines": {"dapo": False},
+        "resources": {"max_parallel": 1},
     }
     return spec | changes
 

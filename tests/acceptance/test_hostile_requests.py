@@ -24,7 +24,7 @@ from tests.sweep_stack import answers
 from tests.waiting import PATIENT_S, wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
-NUMBER = int(os.environ.get("HOSTILE_SPECS", "1500"))
+NUMBER = int(os.environ.get("HOSTILE_SPECS", "800"))
 MOST_CPU_S, MOST_MB = 1.0, 200
 _RESET = 0
 

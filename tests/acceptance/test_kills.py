@@ -64,7 +64,8 @@ def training(store: Store, sweep_id: str) -> bool:
 
 def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
     training_config = SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}
-    raw = small_sweep("kills", training=training_config, seeds={"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}})
+    seeds = {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}}
+    raw = small_sweep("kills", training=training_config, seeds=seeds, resources={})
     store = open_store(settings.database_url)
     with serving(settings) as serve:
         api = one_of(settings.home, "sweep_service", "api")

@@ -47,7 +47,7 @@ examples:
     parser.add_argument("--seed", type=int, help="seed of all that is drawn; default: a new one, which is printed")
     parser.add_argument("--only", default="", metavar="KIND,…", help="only the kinds of faults that have these words")
     parser.add_argument(
-        "--plant", choices=("no-fence", "no-offset"), help="plant a mistake in the service, to see that it is found"
+        "--plant", choices=("no-fence", "no-rest"), help="plant a mistake in the service, to see that it is found"
     )
     options = parser.parse_args()
     try:

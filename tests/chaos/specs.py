@@ -14,21 +14,22 @@ _TRAINING: Final = SMALL_TRAINING | {
     "checkpoint_every_rollouts": 4,
     "evaluation": {"every_steps": 32, "samples_per_problem": 4, "pass_k": 2},
 }
+_ALL: Final[Mapping[str, Any]] = {"training": _TRAINING, "resources": {}}  # as many trials at a time as fit
 _FORGIVEN: Final = {"max_crashes": 100}
 
 SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
     "grid": small_sweep(
-        "grid", training=_TRAINING, seeds={"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}}, retries=_FORGIVEN
+        "grid", **_ALL, seeds={"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}}, retries=_FORGIVEN
     ),
     "measured": small_sweep(
         "measured",
-        training=_TRAINING,
+        **_ALL,
         benchmarks={"names": ["expressions"], "samples": 32, "longest": 16, "of": "all"},
         retries=_FORGIVEN,
     ),
     "fragile": small_sweep(
         "fragile",
-        training=_TRAINING,
+        **_ALL,
         space={"loss.beta1": {"type": "float", "low": 0, "high": 1}, "loss.beta2": 0},
         search={"strategy": "random", "num_configs": 2},
         retries={"max_crashes": 0},

@@ -11,12 +11,15 @@ import sys
 def _plant(mistake: str) -> None:
     from collections.abc import Generator
     from contextlib import contextmanager
+    from pathlib import Path
 
     from sqlalchemy import Connection
 
+    from sweep_service.runner import recovery
+    from sweep_service.runner.trainer_process import EventChunk
+    from sweep_service.store import Fence, Store
     from sweep_service.store.base import Rows
     from sweep_service.store.database import writing
-    from sweep_service.store.trial_rows import TrialRows
     from sweep_service.sweep.records import Attempt
 
     if mistake == "no-fence":
@@ -28,14 +31,16 @@ def _plant(mistake: str) -> None:
                 yield connection
 
         Rows._fenced = unfenced
-    elif mistake == "no-offset":
+    elif mistake == "no-rest":
 
-        def end_of_file(self: TrialRows, attempt: Attempt) -> int:
-            """Take it that the store has whatever lies in the file."""
-            path = os.path.join(attempt.directory, "events.jsonl")
-            return os.path.getsize(path) if os.path.exists(path) else 0
+        def ingest_checkpoints(store: Store, fence: Fence, attempt: Attempt) -> None:
+            """Store the checkpoints of the rest alone, so that trials go on after steps that nobody has stored."""
+            path = Path(attempt.directory) / recovery.EVENTS_FILE
+            rest = EventChunk.read(path, store.events_offset(attempt))
+            checkpoints = [event for event in rest.events if event["type"] == "checkpoint"]
+            store.ingest(fence, attempt, rest.start, rest.end, checkpoints)
 
-        TrialRows.events_offset = end_of_file
+        recovery.ingest_rest = ingest_checkpoints
     else:
         raise ValueError(f"there is no mistake {mistake!r} to plant")
 
