@@ -7,9 +7,9 @@ READY := $(VENV)/.ready
 QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
   HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
 
-# Two workers suit two cores, because a test that starts processes waits for them half of its time. The tests of a file
-# share fixtures and run on one worker; files begin in their order, the longest first.
-PYTEST = $(QUIET) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# The tests of a file share fixtures and run on one worker; files begin in their order, the longest first. Three workers
+# suit two cores in the long tests, which wait half of their time for processes that they start; two suit the others.
+PYTEST = $(QUIET) $(VENV)/bin/python -m pytest --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-all browser bench chaos mutants validate-report check format install lock lock-check clean
@@ -24,10 +24,10 @@ serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave th
 	@$(QUIET) $(VENV)/bin/sweeps serve
 
 test: $(READY) ## Run all tests except the long ones, which make test-all runs
-	@$(PYTEST) -m "not long"
+	@$(PYTEST) -n 2 -m "not long"
 
 test-all: $(READY) ## Run the long tests: planted mistakes, kills, several processes, whole installations
-	@$(PYTEST) -m long
+	@$(PYTEST) -n 3 -m long
 
 browser: $(READY) ## Run the tests of the pages in an installed Chromium (or CHROMIUM=path)
 	@$(QUIET) CHROMIUM="$(CHROMIUM)" $(VENV)/bin/python -m pytest tests/browser

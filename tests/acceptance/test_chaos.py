@@ -10,9 +10,12 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 
 def nemesis_with(mistake: str, only: str, tmp_path: Path) -> Result:
-    """Run it for a minute over two sweeps, with a mistake in the service and the one fault in which that must show."""
+    """Run it for a minute over two sweeps, with a mistake in the service and the one fault in which that must show.
+
+    The mistake may leave a sweep that never ends, for which it waits no longer than it must.
+    """
     evidence = tmp_path / "evidence"
-    return shown(run(1, 1, chosen(only), print, evidence, mistake, sweeps=("grid",), verbs=("plan",)))
+    return shown(run(1, 1, chosen(only), print, evidence, mistake, sweeps=("grid",), verbs=("plan",), calm_s=90))
 
 
 def shown(result: Result) -> Result:

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,6 +44,7 @@ def run(
     mistake: str | None = None,
     sweeps: Sequence[str] = tuple(SPECS),
     verbs: Sequence[str] = tuple(VERBS),
+    calm_s: float = CALM_S,
 ) -> Result:
     """Run the nemesis for some minutes over a new installation.
 
@@ -53,6 +55,7 @@ def run(
         sweeps: kinds of sweeps that are submitted.
         verbs: what is asked for.
         mistake: name of a mistake that is planted in runners and worker, to see that it is found.
+        calm_s: seconds in calm within which some sweep must get further.
     """
     rng, book = random.Random(seed), Book(sweeps)
     with installed(disk=any(kind in NEEDS_DISK for kind in kinds)) as installation:
@@ -73,7 +76,7 @@ def run(
             nemesis.run(hasty, 60 * minutes)
         say("calm: no further faults")
         nemesis.undo_all()
-        broken = [*nemesis.tally.broken, *_bring_to_an_end(installation, book, say)]
+        broken = [*nemesis.tally.broken, *_bring_to_an_end(installation, book, say, calm_s)]
         watch.stop()
         broken += [*watch.broken, *_judge(installation, book, references, say)]
         broken += [f"left behind after the end of serve: {command}" for command in installation.stop()]
@@ -83,7 +86,9 @@ def run(
         return Result(broken, lines)
 
 
-def _bring_to_an_end(installation: Installation, book: Book, say: Callable[[str], None]) -> Iterator[str]:
+def _bring_to_an_end(
+    installation: Installation, book: Book, say: Callable[[str], None], calm_s: float
+) -> Iterator[str]:
     """Settle what was asked without an answer, resume what is paused, try again what has failed; wait for all ends."""
     installation.wait_until_ready()
     store = open_store(installation.settings.database_url)
@@ -91,9 +96,12 @@ def _bring_to_an_end(installation: Installation, book: Book, say: Callable[[str]
         with installation.client(patience_s=60, timeout_s=60) as client:
             for asked in [one for one in book.sweeps if one.id is None]:
                 send(client, book, asked)
-            yield from _wait_for_ends(installation, client, store, book, say)
-            _try_again(client, book)
-            yield from _wait_for_ends(installation, client, store, book, say)
+            ended = partial(_wait_for_ends, installation, client, store, book, say, calm_s)
+            if (stuck := ended()) is None:
+                _try_again(client, book)
+                stuck = ended()
+            if stuck is not None:
+                yield stuck
             _delete_again(client, book)
     except ServiceError as error:
         yield f"expected that the service answers in calm; {error}"
@@ -102,23 +110,23 @@ def _bring_to_an_end(installation: Installation, book: Book, say: Callable[[str]
 
 
 def _wait_for_ends(
-    installation: Installation, client: Client, store: Store, book: Book, say: Callable[[str], None]
-) -> Iterator[str]:
-    """Wait until every sweep has ended; what does not get further for `CALM_S` seconds is broken."""
+    installation: Installation, client: Client, store: Store, book: Book, say: Callable[[str], None], calm_s: float
+) -> str | None:
+    """Wait until every sweep has ended; say so if none gets further for `calm_s` seconds."""
     progress, deadline, told = dict[str, int](), 0.0, 0.0
     while unended := _unended(client, book):
         installation.tend()
         now = {asked.key: progress_of(store, str(asked.id)) for asked in unended}
         if now != progress:
-            progress, deadline = now, time.monotonic() + CALM_S
+            progress, deadline = now, time.monotonic() + calm_s
         if time.monotonic() > deadline:
             states = [(asked.key, asked.id, asked.state.value) for asked in unended]
-            yield f"expected that every sweep ends; in calm these got no further for {CALM_S:.0f} s: {states}"
-            return
+            return f"expected that every sweep ends; in calm these got no further for {calm_s:.0f} s: {states}"
         if time.monotonic() > told:
             told = time.monotonic() + 15
             say(f"calm: {len(unended)} sweeps have not ended")
         time.sleep(1)
+    return None
 
 
 def _unended(client: Client, book: Book) -> list[Asked]:

@@ -35,7 +35,8 @@ def test_a_long_trial_is_paused_for_a_new_sweep_and_ends_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
     one_slot: dict[str, Any] = {"resources": {"cpus": 2}, "space": {"loss.beta1": 0, "loss.beta2": 0}}
-    training = SMALL_TRAINING | {"steps": 3000, "checkpoint_every_rollouts": 1000}
+    evaluation = {**SMALL_TRAINING["evaluation"], "every_steps": 500}
+    training = SMALL_TRAINING | {"steps": 2000, "checkpoint_every_rollouts": 1000, "evaluation": evaluation}
     alone = submit_and_claim(store, small_sweep("alone", training=training, **one_slot))
     with runner(settings, alone, ray) as process:
         assert process.wait(PATIENT_S) == 0
