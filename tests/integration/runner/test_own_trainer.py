@@ -211,6 +211,7 @@ def test_every_way_to_end_is_told_apart(
     assert build_report(store, fence.sweep_id, settings)
 
 
+@pytest.mark.long
 def test_a_program_that_does_not_listen_to_sigterm_is_paused_and_goes_on(
     settings: Settings, store: Store, ray: Mapping[str, str], tmp_path: Path
 ) -> None:
