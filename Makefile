@@ -7,12 +7,12 @@ READY := $(VENV)/.ready
 QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
   HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
 
-# The tests of a file share fixtures and run on one worker; files begin in their order, the longest first. Three workers
-# suit two cores in the long tests, which wait half of their time for processes that they start; two suit the others.
-PYTEST = $(QUIET) $(VENV)/bin/python -m pytest --dist loadfile --no-loadscope-reorder
+# Two workers suit two cores, because a test that starts processes waits for them half of its time. The tests of a file
+# share fixtures and run on one worker; files begin in their order, the longest first.
+PYTEST = $(QUIET) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-all browser bench chaos mutants validate-report check format install lock lock-check clean
+.PHONY: help demo serve test test-all hunts browser bench chaos mutants validate-report check format install lock lock-check clean
 
 help: ## Show these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
@@ -23,11 +23,14 @@ demo: $(READY) ## Run a real sweep over beta1 from submission to report, then st
 serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave them running until Ctrl-C
 	@$(QUIET) $(VENV)/bin/sweeps serve
 
-test: $(READY) ## Run all tests except the long ones, which make test-all runs
-	@$(PYTEST) -n 2 -m "not long"
+test: $(READY) ## Run all tests except the long ones, which make test-all and make hunts run
+	@$(PYTEST) -m "not long and not hunt"
 
 test-all: $(READY) ## Run the long tests: planted mistakes, kills, several processes, whole installations
-	@$(PYTEST) -n 3 -m long
+	@$(PYTEST) -m long
+
+hunts: $(READY) ## Run the tests that hunt for mistakes by chance: faults at random, drawn and hostile specs
+	@$(PYTEST) -m hunt
 
 browser: $(READY) ## Run the tests of the pages in an installed Chromium (or CHROMIUM=path)
 	@$(QUIET) CHROMIUM="$(CHROMIUM)" $(VENV)/bin/python -m pytest tests/browser

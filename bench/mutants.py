@@ -123,7 +123,7 @@ def measure_coverage(folder: Path) -> Covered:
     log, settings = folder / "tests.log", folder / "settings"  # coverage.* it takes for its own
     settings.write_text(f"[run]\nsource = trainers\ndata_file = {folder / 'coverage'}\n")
     options = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report=", "--durations=0", "-vv"]
-    left_out = ["-m", "not long or wires", *(f"--ignore-glob=*/{name}" for name in LEFT_OUT)]
+    left_out = ["-m", "not (long or hunt) or wires", *(f"--ignore-glob=*/{name}" for name in LEFT_OUT)]
     with log.open("wb") as out:
         command = [*_PYTEST, "-n", str(WORKERS), "--dist", "loadfile", *options, *left_out, *TESTS]
         code = subprocess.run(

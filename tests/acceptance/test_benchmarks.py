@@ -14,7 +14,7 @@ from sweep_service.sweep.records import SweepState
 from tests.sweep_stack import SMALL_TRAINING, one_of, serving, small_sweep
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.hunt, pytest.mark.timeout(3600)]
 
 RAW: dict[str, Any] = small_sweep(
     "measured",

@@ -6,7 +6,7 @@ import pytest
 
 from tests.chaos.run import Result, chosen, run
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.hunt, pytest.mark.timeout(3600)]
 
 
 def nemesis_with(mistake: str, only: str, tmp_path: Path) -> Result:

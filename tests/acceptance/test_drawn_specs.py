@@ -25,7 +25,7 @@ NUMBER = int(os.environ.get("DRAWN_SPECS", "2"))
 MOST_UPDATES, MOST_TOKENS = 240, 4_000_000
 """Of all trials together."""
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300 + 1200 * NUMBER)]
+pytestmark = [pytest.mark.hunt, pytest.mark.timeout(300 + 1200 * NUMBER)]
 
 
 def runs_here(raw: dict[str, Any]) -> bool:

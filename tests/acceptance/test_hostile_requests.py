@@ -23,8 +23,8 @@ from tests.postgres import AVAILABLE, postgres
 from tests.sweep_stack import answers
 from tests.waiting import PATIENT_S, wait_until
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
-NUMBER = int(os.environ.get("HOSTILE_SPECS", "800"))
+pytestmark = [pytest.mark.hunt, pytest.mark.timeout(3600)]
+NUMBER = int(os.environ.get("HOSTILE_SPECS", "1500"))
 MOST_CPU_S, MOST_MB = 1.0, 200
 _RESET = 0
 
