@@ -57,7 +57,7 @@ class Faults:
 
     @property
     def problems(self) -> list[str]:
-        """What was noted so far, each once."""
+        """The problems that were noted so far, each once."""
         return list(dict.fromkeys(self._problems))
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What goes by a name and may come from an installed package: rewards, policy losses."""
+"""Finds rewards and policy losses by name, ours and those of installed packages."""
 
 import difflib
 import hashlib

@@ -66,14 +66,14 @@ def cispo(ratio: float, advantage: float, params: Any) -> float:
 
 
 def kl_cov(ratio: float, advantage: float, params: Any) -> float:
-    """With every token selected."""
+    """Return the weight of a token where all are selected."""
     assert params.selected_share == 1
     sign = (ratio > 1) - (ratio < 1)
     return ratio - params.kl_coefficient * sign / advantage
 
 
 def dcpo(ratio: float, advantage: float, params: Any) -> float:
-    """Of a token with old probability 1, which every token of `run` has."""
+    """Return the weight of a token whose old probability is 1, as it is for every token of `run`."""
     low = 0.5 + 0.5 * sqrt(max(1 - 4 * params.epsilon_low, 0.0))
     high = min(0.5 + 0.5 * sqrt(1 + 4 * params.epsilon_high), params.largest_bound)
     dropped = advantage < 0 and params.dual_clip is not None and ratio > params.dual_clip
@@ -81,7 +81,7 @@ def dcpo(ratio: float, advantage: float, params: Any) -> float:
 
 
 def bapo(ratio: float, advantage: float, params: Any) -> float:
-    """With bounds that are enough where the search begins."""
+    """Return the weight of a token where the bounds are enough at which the search begins."""
     assert params.target == 0
     return dual_clipped(ratio, advantage, params)
 

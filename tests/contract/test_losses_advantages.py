@@ -23,7 +23,7 @@ WEIGHTS = [0.0, 0.3]
 
 
 def seeded(batch: TokenBatch) -> TokenBatch:
-    """With a generator, so that clip_cov draws the same tokens each time."""
+    """Return the batch with a generator, so that clip_cov draws the same tokens each time."""
     return replace(batch, generator=torch.Generator().manual_seed(1))
 
 

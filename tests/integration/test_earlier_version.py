@@ -39,7 +39,7 @@ LATER_METRICS = {
     "loss/value",
     "schedule/positive_weight",
 }
-"""Of a step, which that version did not record."""
+"""Metrics of a step that that version did not record."""
 
 
 @pytest.fixture(scope="module")

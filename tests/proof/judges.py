@@ -171,7 +171,7 @@ def losses_are_their_formulas(*names: str) -> None:
 
 
 def _ratios_and_advantages(rows: Rows) -> list[tuple[float, float]]:
-    """Of each valid token, with the log-ratio cut at 20 nats."""
+    """Return ratio and advantage of each valid token, its log-ratio cut at 20 nats."""
     deltas_BT = (rows.logprobs_BT - rows.old_logprobs_BT).clamp(-20, 20)
     return [(math.exp(deltas_BT[at].item()), rows.advantages_B[at[0]].item()) for at in all_valid(rows.mask_BT)]
 
@@ -261,7 +261,7 @@ def _plain_objective(rule: Rule, rows: Rows, by: Denominators) -> tuple[float, T
 
 
 def _totals(rows: Rows, aggregation: AggregationParams, processes: int) -> losses.Totals:
-    """As the trainer makes them: of a rollout that is this update twice."""
+    """Return the totals that the trainer makes of a rollout that is this update twice."""
     nothing = torch.zeros(0)
     mask_BT, correct_B, active_B = (torch.cat([part, part]) for part in (rows.mask_BT, rows.correct_B, rows.active_B))
     tensors = rollout.RolloutTensors(nothing, nothing, nothing, mask_BT.long(), nothing, correct_B, active_B)

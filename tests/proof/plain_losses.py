@@ -101,7 +101,7 @@ def token_loss(rule: Rule, ratio: float, advantage: float, logprob: float) -> To
 
 
 def own_bounds(rule: Rule, old_logprob: float) -> Rule:
-    """With the bounds of a token: dcpo's depend on the probability with which it was sampled."""
+    """Return the rule with a token's own bounds: dcpo's depend on the probability with which it was sampled."""
     if rule.name != "dcpo":
         return rule
     under = 1 - 4 * rule.probability_bounds[0] / math.exp(old_logprob)
@@ -111,7 +111,7 @@ def own_bounds(rule: Rule, old_logprob: float) -> Rule:
 
 
 def searched_bounds(rule: Rule, tokens: Sequence[tuple[float, float]]) -> Rule:
-    """With the bounds that bapo ends at for these ratios and advantages."""
+    """Return the rule with the bounds at which bapo ends for these ratios and advantages."""
     low, high = rule.low, rule.high
     while True:
         positive = sum(min(ratio, high) * advantage for ratio, advantage in tokens if advantage > 0)

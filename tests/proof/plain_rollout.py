@@ -109,7 +109,7 @@ def _advantages(
     entropies: Sequence[Sequence[float]],
     config: TrainingConfig,
 ) -> list[list[float]]:
-    """Of each token of a group's completions."""
+    """Return the advantage of each token of a group's completions."""
     shares = config.advantage.entropy_reward
     if shares is None:
         return [[value] * length for value, length in zip(_of_group(rewards, config), lengths, strict=True)]

@@ -76,11 +76,11 @@ class Recording(NamedTuple):
     sampled: list[dict[str, Tensor]]
     """Each rollout as it was scored, before it was shuffled."""
     old: list[Weights]
-    """Of the policy that sampled each of them."""
+    """Weights of the policy that sampled each of them."""
     rollouts: list[list[list[DeviceBatch]]]
     """Each rollout's updates in device batches, as they were differentiated."""
     losses: list[float]
-    """Of each update: the sum of what its device batches' backward passes started from."""
+    """Loss of each update: the sum of what its device batches' backward passes started from."""
     logged: list[float]
     """The same as the record has it."""
     task: Task
@@ -118,7 +118,7 @@ class RecordingTrainer(PolicyTrainer):
 
     @property
     def head(self) -> Weights:
-        """Of the critic, if there is one."""
+        """Weights of the critic's head; empty without a critic."""
         return {} if self._critic is None else weights_of(self._critic.head)
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:

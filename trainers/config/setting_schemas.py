@@ -31,7 +31,7 @@ class SettingSchema(NamedTuple):
 
 
 class SettingFacts(NamedTuple):
-    """What one wants to know before setting something."""
+    """What a user wants to know of a setting before changing it."""
 
     name: str
     """Dotted name, as in `SettingSchema`."""

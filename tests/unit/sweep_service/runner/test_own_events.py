@@ -358,7 +358,7 @@ def test_many_events_come_in_parts(tmp_path: Path) -> None:
 
 
 def test_what_was_passed_on_before_is_read_for_its_order_alone(tmp_path: Path) -> None:
-    """As after a crash of the runner: the store has the first lines, and what follows must still fit them."""
+    """After a crash of the runner the store has the first lines, and what follows must still fit them."""
     lines = [line(type="step", step=1), line(type="step", step=2), line(type="step", step=3), line(type="finished")]
     append(tmp_path, *lines)
     offset = len(lines[0]) + len(lines[1])

@@ -27,7 +27,7 @@ from trainers.losses.critic import moments, normalized, variance
 NAN = math.nan
 numbers = st.floats(-5, 5).map(lambda number: round(number, 4))
 rows = st.lists(st.tuples(numbers, st.lists(numbers, min_size=1, max_size=6)), min_size=1, max_size=4)
-"""Of completions, each with its reward and the values before its tokens."""
+"""Completions, each with its reward and the values before its tokens."""
 
 
 def padded(completions: list[tuple[float, list[float]]], filler: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
@@ -150,7 +150,7 @@ def test_the_value_loss_is_its_definition(tokens: list[tuple[float, float, float
 
 
 def test_a_hand_worked_value_loss() -> None:
-    """From 0 with a bound of 0.2, towards 1: the value 0.5 counts as 0.2; towards -1 its whole error counts."""
+    """Values were 0 and may move by 0.2: towards 1 the value 0.5 counts as 0.2; towards -1 its whole error counts."""
     values_BT = torch.tensor([[0.5, 0.5, 0.1]], requires_grad=True)
     targets_BT = torch.tensor([[1.0, -1.0, 1.0]])
     loss_BT = value_loss(values_BT, torch.zeros(1, 3), targets_BT, CriticParams(value_clip=0.2))

@@ -10,7 +10,7 @@ from trainers.losses import BAPOParams, DCPOParams, LossOutput, TokenBatch, bapo
 
 
 def output_of(kind: Any, params: Any, rows: list[tuple[float, float, float]]) -> LossOutput:
-    """Of one-token sequences, each an old probability, a ratio and an advantage."""
+    """Return the output for one-token sequences, each an old probability, a ratio and an advantage."""
     old_B, ratio_B, advantages_B = torch.tensor(rows, dtype=torch.float64).unbind(1)
     logprobs_BT = (old_B.log() + ratio_B.log()).unsqueeze(1).requires_grad_()
     mask_BT = torch.ones_like(logprobs_BT)

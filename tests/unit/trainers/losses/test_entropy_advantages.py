@@ -40,7 +40,7 @@ def test_no_factor_on_the_entropy_changes_no_bit() -> None:
 def shared(
     rewards: list[float], right: list[bool], entropies: list[list[float]], offset: float | None = 0.0, **params: Any
 ) -> Tensor:
-    """Of one group, padded with NaN."""
+    """Return the advantages of one group whose entropies are padded with NaN."""
     width = max(map(len, entropies), default=0)
     padded = [[*tokens, *[NAN] * (width - len(tokens))] for tokens in entropies]
     entropy_GNT = torch.tensor([padded], dtype=torch.float64)
