@@ -28,6 +28,7 @@ from trainers.extensions import require_packages
 from trainers.policy.checkpoints import newest
 from trainers.process.environment import ENVIRONMENT, EXIT_CODES, UMASK, default_cache
 from trainers.process.events import EVENTS_FILE, EventWriter, NoEvents, append_event, read_events
+from trainers.process.imports import without_collections
 from trainers.process.launch import launch
 from trainers.process.lifeline import StopSignal, follow_parent
 from trainers.process.machine_faults import machine_fault
@@ -326,12 +327,11 @@ def _recorded(config: TrainingConfig, output: Path, imported: Callable[[], Work]
     _prepare_imports()
     with EventWriter(output / EVENTS_FILE) if _first_process() else NoEvents() as events:
         try:
-            gc.disable()  # a fifth of the imports' time would go into collections that find nothing
-            work = imported()
-            from transformers.utils import logging
+            with without_collections():
+                work = imported()
+                from transformers.utils import logging
 
             logging.disable_progress_bar()
-            gc.enable()
             gc.freeze()  # what was imported stays; collections during training need not look at it
             outcome = work(events=events, stopping=lambda: stop.requested)
         except Exception as error:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from sweep_service.processes.child_processes import die_with_parent
 from trainers.process.environment import ENVIRONMENT, EXIT_CODES
+from trainers.process.imports import without_collections
 from trainers.process.machine_faults import machine_fault
 
 _REQUESTS: Final = 0
@@ -32,9 +33,8 @@ _UNEXPECTED: Final = 1
 def main() -> None:
     """Serve until the input ends."""
     die_with_parent()
-    gc.disable()  # a fifth of the imports' time would go into collections that find nothing
-    _preload()
-    gc.enable()
+    with without_collections():
+        _preload()
     gc.collect()
     gc.freeze()  # so that collections in a fork do not touch, and thereby copy, what is shared
     warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)

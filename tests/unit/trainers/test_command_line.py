@@ -1,4 +1,5 @@
 import errno
+import gc
 import json
 import os
 import signal
@@ -53,6 +54,14 @@ def test_a_process_that_was_told_to_stop_and_lost_the_others_has_stopped(
     monkeypatch.setattr(train, "train", lose_the_others)
     with patch.dict(os.environ, RANK="1"), kept_signals():
         assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 4
+
+
+def test_training_collects_garbage(config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collects = list[bool]()
+    monkeypatch.setattr(train, "train", lambda *_, **__: collects.append(gc.isenabled()) or "SUCCEEDED")
+    with kept_signals():
+        main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)])
+    assert collects == [True]
 
 
 def full(*_: object, **__: object) -> None:
