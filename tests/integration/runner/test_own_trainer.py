@@ -268,10 +268,11 @@ def test_a_command_that_the_operator_no_longer_allows_ends_the_sweep(
     assert not store.list_attempts(sweep.id)
 
 
-def test_the_program_sees_its_file_its_folder_and_no_secret(
+def test_the_program_sees_its_file_its_folder_and_no_secret_and_keeps_what_it_wrote(
     settings: Settings, store: Store, ray: Mapping[str, str], tmp_path: Path
 ) -> None:
     text = (
+        "os.makedirs('model-2')\n"
         "write(type='step', step=2, metrics={'cwd_is_output': int(sys.argv[4] == os.getcwd())})\n"
         "json.dump([json.load(open(sys.argv[2])), sorted(os.environ), sys.argv], open('seen.json', 'w'))\n"
         "write(type='evaluation', step=2, metrics={'eval/avg_at_k': 0.5})\n"
@@ -281,6 +282,7 @@ def test_the_program_sees_its_file_its_folder_and_no_secret(
     run(settings, store, fence, ray)
     (attempt,) = store.list_attempts(fence.sweep_id)
     assert attempt.ending is Ending.SUCCEEDED, attempt.message
+    assert (Path(attempt.directory) / "model-2").is_dir()  # ours of that name would have gone with the sweep's end
     config, names, words = json.loads((Path(attempt.directory) / "seen.json").read_text())
     assert config == {"model": {"name": "mine", "width": 8}, "steps": 2, "seed": 0}
     assert words[1:] == ["--config", f"{attempt.directory}/config.yaml", "--output", attempt.directory]
