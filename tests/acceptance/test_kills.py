@@ -56,10 +56,14 @@ def last_event(store: Store, sweep_id: str) -> int:
 
 
 def training(store: Store, sweep_id: str) -> bool:
-    """Whether a trial is under way that has recorded an update; what has ended would never be again."""
+    """Whether the sweep's present runner has a trial under way that has recorded an update.
+
+    An earlier runner's trial would not do: its successor may still be starting, and never see what is killed now.
+    """
     sweep = store.get_sweep(sweep_id)
     assert not sweep.state.is_over, (sweep.state, sweep.message)
-    return any(trial.step for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]))
+    its_own = {a.trial_id for a in store.list_attempts(sweep_id, running_only=True) if a.epoch == sweep.epoch}
+    return any(trial.step for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]) if trial.id in its_own)
 
 
 def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
