@@ -4,6 +4,7 @@ import signal
 from pathlib import Path
 from typing import Final
 
+from sweep_service.runner.machine_wait import takes_files
 from sweep_service.runner.own_events import OwnEvents
 from sweep_service.runner.own_record import OwnRecord
 from sweep_service.runner.plain_files import read_plain
@@ -19,9 +20,12 @@ from sweep_service.runner.trainer_process import (
 )
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.own_trainer import command_line
+from trainers.process.machine_faults import names_machine_fault
 
 AFTER_STEP_FILE: Final = "resumed_after"
 """File in an attempt's folder with the step of the checkpoint from which it went on, for a runner that comes later."""
+_PERHAPS_THE_MACHINE: Final = (Ending.FAILED, Ending.CRASHED)
+"""Endings of a program that could write nothing any more, and knows no exit code for that."""
 _BY_SIGTERM: Final = (-signal.SIGTERM, 128 + signal.SIGTERM)
 _MAX_DIGITS: Final = 16
 
@@ -51,6 +55,17 @@ class OwnTrainerProcess(Trainer):
     @property
     def end(self) -> AttemptEnd:
         """The program's end, once its process has ended."""
+        end = self._end_as_told()
+        if end.ending not in _PERHAPS_THE_MACHINE or self._record.events.failed is not None:
+            return end
+        if names_machine_fault((end.message or "").rpartition("\n")[2]):
+            return AttemptEnd(Ending.MACHINE_FAULT, end.message)
+        if not takes_files(self._directory):
+            return AttemptEnd(Ending.MACHINE_FAULT, f"{self._directory} took no file as the program ended: {end.message}")
+        return end
+
+    def _end_as_told(self) -> AttemptEnd:
+        """Return the end that events, exit code and log tell."""
         if self._record.problem is not None:
             return AttemptEnd(Ending.FAILED, self._record.problem)
         if self._process.exit_code in _BY_SIGTERM:  # it does not listen to it, and goes on from its newest checkpoint

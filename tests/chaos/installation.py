@@ -20,6 +20,7 @@ from sweep_service.auth import read_token
 from sweep_service.client import Client
 from sweep_service.settings import Settings
 from sweep_service.tracking.credentials import sign_in
+from tests.chaos.specs import OWN_TRAINER
 from tests.sweep_stack import answers, processes_of, unused_port
 from tests.waiting import wait_until
 
@@ -41,7 +42,7 @@ class Installation:
 
     def __init__(self, folder: Path, disk: bool) -> None:
         self.folder, self.disk = folder, disk
-        self.settings = Settings(home=folder / "h", port=unused_port())
+        self.settings = Settings(home=folder / "h", port=unused_port(), trainer_commands=" ".join(OWN_TRAINER))
         self.environment = os.environ | self.settings.environment()
         self.serve: subprocess.Popen[bytes] | None = None
         self.starts = 0

@@ -58,7 +58,7 @@ def _all(installation: Installation) -> Iterator[Victim]:
         yield Victim("serve", psutil.Process(serve.pid))
     for process in installation.processes():
         command = command_of(process)
-        if "trainers.process.keeper" in command or not command:
+        if _keeps(command) or not command:
             continue
         joined = " ".join(command)
         if (work := _work(storage, process.pid)) is not None:
@@ -78,12 +78,17 @@ def _all(installation: Installation) -> Iterator[Victim]:
 
 
 def _actor_above(trainer: psutil.Process) -> psutil.Process | None:
-    """Return the process in Ray above a trainer and the process that forked it."""
+    """Return the process in Ray above a trainer and the process that forked or keeps it."""
     try:
-        server = trainer.parent()
-        return None if server is None or "preloaded" not in " ".join(server.cmdline()) else server.parent()
+        parent = trainer.parent()
+        command = [] if parent is None else parent.cmdline()
+        return parent.parent() if parent and (_keeps(command) or "preloaded" in " ".join(command)) else None
     except psutil.NoSuchProcess:
         return None
+
+
+def _keeps(command: list[str]) -> bool:
+    return "trainers.process.keeper" in command
 
 
 def _work(storage: Path, pid: int) -> tuple[str, str] | None:
@@ -100,9 +105,17 @@ def trainers_at_work(storage: Path) -> dict[str, list[int]]:
     """Return the pids of the living trainers of each trial and evaluation: whatever works in the folder of one."""
     found: dict[str, list[int]] = {}
     for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
-        if (work := _work(storage, pid)) is not None and not _is_dead(pid):
+        if (work := _work(storage, pid)) is not None and not _is_dead(pid) and not _is_keeper(pid):
             found.setdefault(work[1], []).append(pid)
     return found
+
+
+def _is_keeper(pid: int) -> bool:
+    """Whether a process keeps a trainer of one's own, in whose folder it is, too."""
+    try:
+        return _keeps(Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0"))
+    except OSError:
+        return False
 
 
 def _is_dead(pid: int) -> bool:

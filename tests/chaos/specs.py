@@ -1,5 +1,6 @@
 """The sweeps of the nemesis: small, and each the same to the last bit whenever it runs."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ _TRAINING: Final = SMALL_TRAINING | {
     "evaluation": {"every_steps": 32, "samples_per_problem": 4, "pass_k": 2},
 }
 _ALL: Final[Mapping[str, Any]] = {"training": _TRAINING, "resources": {}}  # as many trials at a time as fit
+OWN_TRAINER: Final = (sys.executable, "-m", "examples.own_trainer")
+"""Command of the example of a trainer of one's own."""
 _FORGIVEN: Final = {"max_crashes": 100}
 
 SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -34,8 +37,17 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
         search={"strategy": "random", "num_configs": 2},
         retries={"max_crashes": 0},
     ),
+    "own": {
+        "name": "own",
+        "trainer": {"command": [*OWN_TRAINER], "steps": STEPS, "baseline": {"beta": 0}},
+        "training": {"learning_rate": 0.3, "evaluate_every": 16, "step_s": 0.05},
+        "space": {"beta": [0, 0.5]},
+        "seeds": {"tune": [0, 1]},
+        "retries": _FORGIVEN,
+    },
 }
-"""A grid with a confirm stage; one that measures models on a benchmark; one whose trials fail at the first crash."""
+"""A grid with a confirm stage; one that measures models on a benchmark; one whose trials fail at the first crash; one of
+a trainer of one's own, which knows nothing of faults."""
 
 MORE: Final = {"seeds": {"confirm": {"seeds": [7, 8]}}}
 """The extension: one more confirm seed."""

@@ -18,8 +18,8 @@ _ERRNOS: Final = frozenset(
         errno.ENFILE,
     }
 )
-_IN_TEXT: Final = re.compile(r"\(os error (\d+)\)")
-"""How libraries that are written in Rust, such as safetensors, name an error of the system."""
+_IN_TEXT: Final = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
+"""How Python, and libraries that are written in Rust, such as safetensors, name an error of the system."""
 _TORCH: Final = ("unexpected pos", "iostream error", "PytorchStreamWriter failed")
 """What torch says where a file cannot be written; it does not say why."""
 
@@ -33,8 +33,13 @@ def machine_fault(error: BaseException) -> str | None:
         text = str(link)
         if isinstance(link, OSError) and link.errno in _ERRNOS:
             return text
-        if (found := _IN_TEXT.search(text)) and int(found[1]) in _ERRNOS:
+        if names_machine_fault(text):
             return text
         if isinstance(link, RuntimeError) and any(words in text for words in _TORCH):
             return f"a file could not be written: {text}"
     return None
+
+
+def names_machine_fault(text: str) -> bool:
+    """Whether a text names, by its number, an error of the machine."""
+    return any(int(python or rust) in _ERRNOS for python, rust in _IN_TEXT.findall(text))

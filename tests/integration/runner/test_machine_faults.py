@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any, Final
 
 import psutil
 import pytest
@@ -9,13 +10,17 @@ import pytest
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from tests.chaos.specs import spec_of
 from tests.sweep_stack import SMALL_TRAINING, command_of, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 
 STEPS = 400
-SPEC = small_sweep(
-    "full", training=SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}, retries={"max_crashes": 0}
-)
+SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "ours": small_sweep(
+        "full", training=SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}, retries={"max_crashes": 0}
+    ),
+    "one's own": spec_of("own", "full") | {"resources": {"max_parallel": 1}, "retries": {"max_crashes": 0}},
+}
 
 
 def limit_files(sweep_id: str, size: int) -> None:
@@ -32,20 +37,23 @@ def limit_files(sweep_id: str, size: int) -> None:
 
 def curves(store: Store, fence: Fence) -> list[tuple[int, list[int], list[float | None]]]:
     numbers = {trial.id: trial.number for trial in store.list_trials(fence.sweep_id)}
-    found = store.curves(fence.sweep_id, ["loss", "entropy/mean"])
+    found = store.curves(fence.sweep_id, ["loss", "entropy/mean", "reward/mean", "eval/avg_at_k"])
     return sorted((numbers[curve.trial_id], curve.steps, curve.values) for curve in found)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("trainer", SPECS)
 def test_a_disk_that_is_full_for_seconds_costs_no_trial(
-    settings: Settings, store: Store, ray: Mapping[str, str]
+    trainer: str, settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
-    undisturbed = submit_and_claim(store, SPEC)
+    settings = settings.model_copy(update={"trainer_commands": "any"})
+    spec = dict(SPECS[trainer])
+    undisturbed = submit_and_claim(store, spec)
     with runner(settings, undisturbed, ray) as process:
         assert process.wait(PATIENT_S) == 0
     store.set_sweep_state(undisturbed, SweepState.SUCCEEDED)
     store.release_lease(undisturbed)
-    fence = submit_and_claim(store, SPEC)
+    fence = submit_and_claim(store, spec)
     with runner(settings, fence, ray) as process:
         wait_until("trials train", lambda: all(trial.step for trial in store.list_trials(fence.sweep_id)))
         limit_files(fence.sweep_id, 0)

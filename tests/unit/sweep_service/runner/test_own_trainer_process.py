@@ -1,6 +1,8 @@
 """How an attempt of a trainer of one's own ends, watched to its end and told from its events alone."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -98,6 +100,42 @@ def test_one_that_ends_by_sigterm_goes_on_later(tmp_path: Path, exit_code: int) 
 )
 def test_every_other_exit_code_says_more_than_the_events(tmp_path: Path, exit_code: int, ending: Ending) -> None:
     assert watched_end(tmp_path, exit_code, *DONE, {"type": "finished"})[0] is ending
+
+
+@pytest.mark.parametrize("exit_code", [1, 2, -7, 255])
+@pytest.mark.parametrize(
+    ("last_words", "ending"),
+    [
+        ("Traceback\nOSError: [Errno 28] No space left on device", Ending.MACHINE_FAULT),
+        ("Error: I/O error: Read-only file system (os error 30)", Ending.MACHINE_FAULT),
+        ("OSError: [Errno 28] No space left on device\nwritten elsewhere\nValueError: beta is negative", None),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'data.jsonl'", None),
+    ],
+)
+def test_a_machine_that_failed_shows_in_the_last_words(
+    tmp_path: Path, exit_code: int, last_words: str, ending: Ending | None
+) -> None:
+    (tmp_path / "stderr.log").write_text(last_words)
+    seen, message = watched_end(tmp_path, exit_code, DONE[0])
+    assert seen is (ending or (Ending.FAILED if exit_code in (1, 2) else Ending.CRASHED))
+    assert message is not None
+    assert message.endswith(last_words)
+
+
+def test_a_machine_that_takes_no_file_is_at_fault_unless_the_program_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.TemporaryFile", _no_space)  # so a full disk answers
+    ending, message = watched_end(tmp_path, 1, DONE[0])
+    assert ending is Ending.MACHINE_FAULT
+    assert message is not None
+    assert str(tmp_path) in message
+    failed = {"type": "failed", "message": "beta is negative"}
+    assert watched_end(tmp_path, 1, failed) == (Ending.FAILED, "beta is negative")
+
+
+def _no_space(**_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_from_where_an_attempt_went_on_can_be_read_later(tmp_path: Path) -> None:

@@ -16,13 +16,15 @@ from trainers.process.machine_faults import machine_fault
 def test_what_a_machine_cannot_do_now_is_its_fault(number: int) -> None:
     error = OSError(number, os.strerror(number), "/runs/events.jsonl")
     assert machine_fault(error) == str(error)
-    assert machine_fault(Exception(f"I/O error: {os.strerror(number)} (os error {number})")) is not None
+    for text in (f"I/O error: {os.strerror(number)} (os error {number})", f"[Errno {number}] {os.strerror(number)}"):
+        assert machine_fault(Exception(text)) == text
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOMEM])
 def test_what_a_setting_names_wrongly_is_not(number: int) -> None:
     assert machine_fault(OSError(number, os.strerror(number))) is None
-    assert machine_fault(Exception(f"I/O error: {os.strerror(number)} (os error {number})")) is None
+    for text in (f"I/O error: {os.strerror(number)} (os error {number})", f"[Errno {number}] {os.strerror(number)}"):
+        assert machine_fault(Exception(text)) is None
 
 
 def test_a_cause_counts_whatever_was_raised_of_it() -> None:
