@@ -58,10 +58,11 @@ class OwnTrainerProcess(Trainer):
         end = self._end_as_told()
         if end.ending not in _PERHAPS_THE_MACHINE or self._record.events.failed is not None:
             return end
-        if names_machine_fault((end.message or "").rpartition("\n")[2]):
-            return AttemptEnd(Ending.MACHINE_FAULT, end.message)
+        message = end.message or ""
+        if names_machine_fault(message.rpartition("\n")[2]):
+            return AttemptEnd(Ending.MACHINE_FAULT, message)
         if not takes_files(self._directory):
-            return AttemptEnd(Ending.MACHINE_FAULT, f"{self._directory} took no file as the program ended: {end.message}")
+            return AttemptEnd(Ending.MACHINE_FAULT, f"its folder took no file as the program ended: {message}")
         return end
 
     def _end_as_told(self) -> AttemptEnd:

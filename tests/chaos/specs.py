@@ -46,8 +46,9 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
         "retries": _FORGIVEN,
     },
 }
-"""A grid with a confirm stage; one that measures models on a benchmark; one whose trials fail at the first crash; one of
-a trainer of one's own, which knows nothing of faults."""
+"""A grid with a confirm stage; one that measures models on a benchmark; one whose trials fail at the first crash; one
+with a trainer of one's own, which knows nothing of faults.
+"""
 
 MORE: Final = {"seeds": {"confirm": {"seeds": [7, 8]}}}
 """The extension: one more confirm seed."""
