@@ -41,6 +41,10 @@ class Vigil:
         patience_s = self._patience_s if self.has_seen_life or self._first_s is None else self._first_s
         return self.lifeless_s >= patience_s
 
+    def note_life(self) -> None:
+        """Note a sign of life that somebody else has seen."""
+        self._lifeless_looks, self.has_seen_life = 0, True
+
     def begin_anew(self) -> None:
         """Forget what was seen: the watched one has just been started, and shows no life that is older than this."""
         with suppress(Exception):  # the next look says what keeps this one from looking

@@ -60,7 +60,8 @@ class Service:
     command: Sequence[str]
     environment: dict[str, str]
     log: Path
-    ready: Callable[[], bool]
+    ready: Callable[[], bool] | None = None
+    """Says whether it does its work; None: nothing tells that, and it counts as ready once it is started."""
     prepare: Callable[[], None] = lambda: None
     """Called before each start."""
     vigil: Vigil | None = None
@@ -130,11 +131,21 @@ class Service:
             self._failures = 0
         return f"{self.name} {what}; it starts again in {self._put_off():.1f} s (see {self.log})"
 
+    def is_ready(self) -> bool:
+        """Look whether it does its work; if it has answered, that is a sign of life."""
+        if self.ready is not None:
+            if not self.ready():
+                return False
+            if self.vigil is not None:
+                self.vigil.note_life()  # what hangs from now on has had its time to start
+        self._ready_at = self._ready_at or time.monotonic()
+        return True
+
     def _look_whether_ready(self) -> None:
         now = time.monotonic()
         if self._ready_at is None and now >= self._next_ready_look:
             self._next_ready_look = now + READY_LOOK_EVERY_S
-            self._ready_at = now if self.ready() else None
+            self.is_ready()
 
     def _put_off(self) -> float:
         """Decide when to start the next time; return the seconds until then."""
@@ -181,7 +192,6 @@ def services(
             worker,
             common,
             logs / "worker.log",
-            lambda: True,
             vigil=_vigil(heartbeat.movement(settings), STILL_S),
         ),
     ]

@@ -148,7 +148,7 @@ class Stack:
             self._look_whether_to_stop()
             for service in [service for service in waiting if service.dead]:
                 raise CannotStart(f"{service.name} ended at once; the end of {service.log}:\n{log_tail(service.log)}")
-            for service in [service for service in waiting if service.ready()]:
+            for service in [service for service in waiting if service.is_ready()]:
                 waiting.remove(service)
                 self.say(f"{service.name} is ready after {time.monotonic() - began:.1f} s")
             if time.monotonic() - began > READY_TIMEOUT_S:

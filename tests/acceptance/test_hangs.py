@@ -35,7 +35,7 @@ def test_serve_starts_again_what_stands_still(settings: Settings, monkeypatch: p
             process.send_signal(signal.SIGSTOP)
         for process in stopped:
             wait_until(f"{process} has ended", lambda process=process: not process.is_running())
-        wait_until("all are back", lambda: all(service.ready() for service in stack._services))
+        wait_until("all are back", lambda: all(service.is_ready() for service in stack._services))
         assert one_of(settings.home, "sweep_service", "worker").status() != psutil.STATUS_STOPPED
     assert {line.partition(" has shown no life")[0] for line in said if "shown no life" in line} == {
         "mlflow",

@@ -23,7 +23,7 @@ SLEEPS = [sys.executable, "-c", "import time; time.sleep(3600)"]
 
 
 def service(home: Path, **more: Any) -> Service:
-    return Service("worker", SLEEPS, dict(os.environ), home / "logs" / "worker.log", lambda: True, **more)
+    return Service("worker", SLEEPS, dict(os.environ), home / "logs" / "worker.log", **more)
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def test_a_stack_that_nobody_guards_ends_with_an_error(settings: Settings, tmp_p
         def look_after(self) -> str | None:
             raise SystemExit("no more")
 
-    worker = Broken("worker", SLEEPS, dict(os.environ), tmp_path / "worker.log", lambda: True)
+    worker = Broken("worker", SLEEPS, dict(os.environ), tmp_path / "worker.log")
     with guarded(settings, worker) as (stack, _), pytest.raises(Unguarded, match=r"no longer.*no more.*start it again"):
         stack.wait()
 
@@ -126,6 +126,33 @@ def test_one_who_cannot_be_told_stops_no_guard(settings: Settings, tmp_path: Pat
         stack.say = say
         before = kill(worker)
         wait_until("it lives again", lambda: lives_anew(worker, before))
+
+
+def test_a_server_that_stands_still_once_it_was_ready_has_had_its_time_to_start(
+    settings: Settings, tmp_path: Path
+) -> None:
+    def never_answers_again() -> Vigil:
+        return Vigil(lambda: False, patience_s=0.4, every_s=0.2, first_s=3600)
+
+    server = service(tmp_path, ready=lambda: True, vigil=never_answers_again())
+    other = service(tmp_path, ready=lambda: False, vigil=never_answers_again())  # still starting
+    with guarded(settings, server, other) as (_, said):
+        assert server.process is not None
+        before = server.process.pid
+        wait_until("it lives again", lambda: lives_anew(server, before))
+        assert "has shown no life" in said[0]
+        assert other.vigil is not None
+        assert not other.vigil.has_seen_life
+    starting = service(tmp_path, ready=lambda: True, vigil=never_answers_again())
+    stack = Stack(settings, say=said.append)
+    stack._services = [starting]
+    try:
+        starting.start()
+        stack._wait_until_ready()
+        assert starting.vigil is not None
+        assert starting.vigil.has_seen_life
+    finally:
+        stack.stop()
 
 
 def test_a_service_that_hangs_is_killed_with_all_below_it_and_started_again(settings: Settings, tmp_path: Path) -> None:

@@ -55,6 +55,14 @@ def test_what_has_just_been_started_gets_more_patience_until_its_first_sign_of_l
     assert clock.looks(watch, 2) == [False, True]
 
 
+def test_life_that_somebody_else_has_seen_ends_the_patience_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    watch = Vigil(lambda: False, patience_s=10, every_s=5, first_s=20)
+    clock.looks(watch, 1)
+    watch.note_life()
+    assert clock.looks(watch, 2) == [False, True]
+
+
 def test_a_look_that_fails_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
 

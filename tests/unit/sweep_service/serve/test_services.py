@@ -67,7 +67,7 @@ def test_a_head_is_not_ready_while_a_stranger_has_its_port(
     ray.log.parent.mkdir()
     ray.log.write_text("Ray runtime started.")
     with pytest.raises(StrangerListens):
-        ray.ready()
+        ray.is_ready()
 
 
 def test_no_variable_of_the_user_opens_ray_or_lets_mlflow_run_jobs(
