@@ -15,7 +15,7 @@ from typing import Any, Final
 from sweep_service.processes.child_processes import terminate
 from sweep_service.runner.machine_wait import MachineWait
 from sweep_service.runner.plain_files import is_there
-from sweep_service.runner.recovery import end_unwatched, own_job
+from sweep_service.runner.recovery import end_unwatched, evaluated, own_job
 from sweep_service.runner.running_attempt import RunningAttempt
 from sweep_service.runner.trainer_process import STOP_FILE, AttemptEnd, Job, needed_packages
 from sweep_service.runner.turns import Turns
@@ -36,8 +36,10 @@ from trainers.config import TrainingConfig
 
 MARK_EVERY_S: Final = 5.0
 """Seconds between two notes in the store of how long a trial has held its resources."""
-MAX_LOSSES: Final = 10
-"""Number of attempts of a trial that may be lost in a row before one gets further."""
+MOST_IN_A_ROW: Final = {Ending.LOST: 10, Ending.MACHINE_FAULT: 100}
+"""Number of attempts of a trial that may end so in a row before one gets further. A disk may be full for an hour, in
+which one is tried every minute; what meets such an error for ever, such as files left open, is the trial's own fault.
+"""
 
 
 def _last(works: Sequence[Work]) -> Work:
@@ -79,7 +81,7 @@ class Ledger:
         self._idle_room: tuple[bool, ...] | None = None
         self._machine = MachineWait(settings.storage)
         # The furthest step of each trial or evaluation that was lost, and how often in a row it was lost since then.
-        self._losses: dict[str, tuple[int, int]] = {}
+        self._losses: dict[tuple[str, Ending], tuple[int, int]] = {}
         self._delay: str | None = None  # what the store says of it
         self.had_nothing = True
         """Whether nothing was handed out when it was last asked, so that no idle actor is to hold a slot for it."""
@@ -280,6 +282,8 @@ class Ledger:
                 ending, message = halt.ending, halt.message
             if ending is Ending.TIMED_OUT:
                 ending, message = self._timed_out(running)
+            own = own_job(self._sweep.spec) if isinstance(running.work, Trial) else None
+            ending, message = evaluated(self._store, self._fence, attempt, own, AttemptEnd(ending, message))
             self._finish(attempt, ending, message, more_held_s)
         else:
             if running.reported_at is not None:  # it held them until now, or longer than anyone can tell
@@ -304,8 +308,8 @@ class Ledger:
         return AttemptEnd(Ending.TIMED_OUT, stopped_message(spec, work))
 
     def _finish(self, attempt: Attempt, ending: Ending, message: str | None, more_held_s: float) -> None:
-        if ending is Ending.LOST:
-            ending, message = self._judge_loss(attempt, message)
+        if ending in MOST_IN_A_ROW:
+            ending, message = self._judge_loss(attempt, ending, message)
         crashes = self._sweep.spec.retries.max_crashes
         message = with_log_command(message, ending, attempt.trial_id)
         if self._store.finish_attempt(self._fence, attempt, ending, message, crashes, more_held_s).is_over:
@@ -317,23 +321,23 @@ class Ledger:
         elif ending is not Ending.LOST:
             self._machine.forget()
 
-    def _judge_loss(self, attempt: Attempt, message: str | None) -> AttemptEnd:
+    def _judge_loss(self, attempt: Attempt, ending: Ending, message: str | None) -> AttemptEnd:
         """Decide what becomes of a trial whose attempt was lost by no fault of its own; what follows begins later.
 
         It is tried again and again, but not for ever if none of its attempts gets further.
         """
         work = self._store.get_work(attempt.trial_id)
-        furthest, losses = self._losses.get(work.id, (0, 0))
+        furthest, losses = self._losses.get((work.id, ending), (0, 0))
         if work.step > furthest:
             furthest, losses = work.step, 0
             self._machine.forget()
         losses += 1
-        self._losses[work.id] = furthest, losses
+        self._losses[work.id, ending] = furthest, losses
         self._machine.begin()
-        if losses < MAX_LOSSES:
-            return AttemptEnd(Ending.LOST, message)
+        if losses < MOST_IN_A_ROW[ending]:
+            return AttemptEnd(ending, message)
         text = f"{losses} of its attempts in a row were lost before one got further, the last because {message}"
-        return AttemptEnd(Ending.FAILED, f"{text}; the logs of Ray on {attempt.host or 'its nodes'} may say why")
+        return AttemptEnd(Ending.FAILED, f"{text}; the logs of Ray on {attempt.host or 'its nodes'} may say more")
 
     def note_error(self, name: str, message: str) -> None:
         """Note what Ray says of an actor that died; Tune then completes its trial."""

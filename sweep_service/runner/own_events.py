@@ -26,6 +26,7 @@ _NAME_DIGITS: Final = 16
 
 _METRIC: Final = r"^[A-Za-z][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 """Names that MLflow takes, too, for which they are paths: no part of one is empty, or begins with a dot."""
+_RULE_OF_NAMES: Final = "begin with a letter, take letters, digits and _ . / -, and a letter, digit or _ after each /"
 _Metric = Annotated[str, StringConstraints(pattern=_METRIC, max_length=100)]
 _Metrics = Annotated[dict[_Metric, float | None], Field(max_length=MAX_METRICS)]
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -90,7 +91,7 @@ class _Finished(_Event):
 
 class _Failed(_Event):
     type: Literal["failed"]
-    message: str = Field(min_length=1, max_length=10_000)
+    message: str
 
 
 _Any = _Started | _StepEvent | _EvaluationEvent | _CheckpointEvent | _Progress | _Warning | _Finished | _Failed
@@ -107,14 +108,15 @@ class OwnEvents:
     """
 
     def __init__(self, steps: int, metric: str, after_step: int = 0) -> None:
-        self._steps, self._metric, self._resumed = steps, metric, after_step > 0
+        self._steps, self._metric, self._after_step = steps, metric, after_step
         self.step = after_step
         """The last step so far."""
         self.finished: Literal["SUCCEEDED", "DIVERGED"] | None = None
         """The outcome that the program has announced."""
         self.failed: str | None = None
         """Why it has failed, as it has announced."""
-        self._evaluated, self._saved = -1, -1
+        self._has_evaluated = False
+        self._evaluated = self._saved = after_step - 1  # what was before the checkpoint is recorded already
         self._names: tuple[str, ...] | None = None
         self._metrics = set[str]()
 
@@ -126,7 +128,7 @@ class OwnEvents:
                 f"the program ended with exit code 0 after step {self.step} of {self._steps}; write an event of every "
                 "step to the last (trainer.steps), or end with 3 (diverged), 4 (stopped) or 1 (failed)"
             )
-        if self._evaluated < 0 and not self._resumed:
+        if not self._has_evaluated and not self._after_step:
             return f"the program ended with exit code 0 and wrote no evaluation; configs are compared by {self._metric}"
         return None
 
@@ -135,8 +137,10 @@ class OwnEvents:
 
         Raises: BadEvent.
         """
+        if not line.strip():
+            raise BadEvent("the line is empty; write one event on each")
         try:
-            event = _EVENTS.validate_json(line)
+            event = _EVENTS.validate_json(line.removesuffix(b"\n"))
         except ValidationError as error:
             raise BadEvent(_reasons(error)) from None
         if self.finished is not None or self.failed is not None:
@@ -173,8 +177,11 @@ class OwnEvents:
 
     def _check_step(self, step: int) -> None:
         if step <= self.step:
-            from_where = "the checkpoint from which this attempt went on has" if self._resumed else "before it came"
-            raise BadEvent(f"step {step} does not come after step {self.step}, which {from_where}; steps only go up")
+            if self.step == 0:
+                raise BadEvent(f"step {step} is none; the first step is 1")
+            at_start = self.step == self._after_step
+            whose = "which the checkpoint from which this attempt went on has" if at_start else "the one before"
+            raise BadEvent(f"step {step} does not come after step {self.step}, {whose}; steps only go up")
         self._check_bound(step)
 
     def _check_bound(self, step: int) -> None:
@@ -182,6 +189,11 @@ class OwnEvents:
             raise BadEvent(f"step {step} is beyond trainer.steps {self._steps}, the last one; end there, or raise it")
 
     def _check_place(self, what: str, step: int, last: int) -> None:
+        if step < self._after_step:
+            raise BadEvent(
+                f"the {what} at step {step} comes again after a resume from the checkpoint at step {self._after_step}; "
+                "write only later ones, the one at that step included"
+            )
         if step <= last:
             raise BadEvent(f"the {what} at step {step} comes after one at step {last}; each has a later step")
         if step > self.step:
@@ -199,11 +211,13 @@ class OwnEvents:
     def _evaluation(self, event: _EvaluationEvent) -> list[dict[str, Any]]:
         self._check_place("evaluation", event.step, self._evaluated)
         self._check_names(event.metrics, of_evaluation=True)
-        self._evaluated = event.step
+        self._evaluated, self._has_evaluated = event.step, True
         metrics = dict(event.metrics)
         _check_given(metrics, counted=event.problems is not None)
         written: dict[str, Any] = {"type": "evaluation", "step": event.step, "metrics": metrics}
         events = [written]
+        if event.problems is None and self._names is not None:
+            raise BadEvent("it has no `problems`, as the evaluation before had; give the same ones each time")
         if event.problems is not None:
             counts = _counts(event.problems)
             if self._names not in (None, tuple(counts.names)):
@@ -214,6 +228,8 @@ class OwnEvents:
             metrics |= _scores(counts)
             written["problems"] = counts.event
         if metrics.get(self._metric) is None:
+            if event.problems is not None and self._metric == "eval/avg_at_k":
+                raise BadEvent("of none of its problems a sample was judged; [right, judged] must be above [0, 0] once")
             how = " or `problems`" if self._metric == "eval/avg_at_k" else ""
             raise BadEvent(f"it has no {self._metric}, by which this sweep compares configs; give it in `metrics`{how}")
         for name in _SHARES:
@@ -273,6 +289,11 @@ def _sentences(error: ValidationError) -> Iterator[str]:
         value = cast("object", detail.get("input"))
         given = not isinstance(value, dict | bytes) and detail["type"] not in ("json_invalid", "missing")
         shown = f" ({value!r:.60})" if given else ""
-        yield f"{place}{shown}: {detail['msg']}" if place else f"{detail['msg']}"
+        if detail["type"] == "union_tag_not_found":
+            yield "it has no `type`, which says what the event is, such as step or evaluation"
+        elif detail["type"] == "string_pattern_mismatch" and detail["loc"][-1] == "[key]":
+            yield f"metrics: {value!r:.110} is no name of a metric; {_RULE_OF_NAMES}"
+        else:
+            yield f"{place}{shown}: {detail['msg']}" if place else f"{detail['msg']}"
     if len(details) > 5:
         yield f"and {len(details) - 5} more reasons"

@@ -72,6 +72,9 @@ class OwnRecord:
             return []
         try:
             with open_plain(self._directory / EVENTS_FILE) as file:
+                if os.fstat(file.fileno()).st_size < self._read:
+                    self.problem = f"{EVENTS_FILE} has become shorter; append to it, and open it once; {REMEDY}"
+                    return []
                 file.seek(self._read)
                 content = file.read(max(MAX_PART, MAX_LINE) + 1)
         except FileNotFoundError:
@@ -81,10 +84,10 @@ class OwnRecord:
             return []
         if b"\n" not in content[: MAX_LINE + 1] and len(content) > MAX_LINE:
             return [content]
-        return content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
+        return [line + b"\n" for line in content.split(b"\n")[:-1]]
 
     def _events(self, line: bytes) -> list[dict[str, Any]]:
-        if len(line) > MAX_LINE:
+        if len(line.removesuffix(b"\n")) > MAX_LINE:
             raise BadEvent(f"it has more than {MAX_LINE} bytes; write less into one event")
         events = self.events.take(line)
         for event in events:

@@ -9,7 +9,6 @@ from sweep_service.runner.own_events import OwnEvents
 from sweep_service.runner.own_record import OwnRecord
 from sweep_service.runner.plain_files import read_plain
 from sweep_service.runner.trainer_process import (
-    MESSAGE_LENGTH,
     AttemptEnd,
     EventChunk,
     Job,
@@ -20,6 +19,7 @@ from sweep_service.runner.trainer_process import (
 )
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.own_trainer import command_line
+from trainers.process.environment import EXIT_CODES
 from trainers.process.machine_faults import names_machine_fault
 
 AFTER_STEP_FILE: Final = "resumed_after"
@@ -55,24 +55,24 @@ class OwnTrainerProcess(Trainer):
     @property
     def end(self) -> AttemptEnd:
         """The program's end, once its process has ended."""
+        if self._record.problem is not None:
+            return AttemptEnd(Ending.FAILED, self._record.problem)
         end = self._end_as_told()
         if end.ending not in _PERHAPS_THE_MACHINE or self._record.events.failed is not None:
             return end
         message = end.message or ""
         if names_machine_fault(message.rpartition("\n")[2]):
             return AttemptEnd(Ending.MACHINE_FAULT, message)
-        if not takes_files(self._directory):
+        if self._directory.is_dir() and not takes_files(self._directory):
             return AttemptEnd(Ending.MACHINE_FAULT, f"its folder took no file as the program ended: {message}")
         return end
 
     def _end_as_told(self) -> AttemptEnd:
         """Return the end that events, exit code and log tell."""
-        if self._record.problem is not None:
-            return AttemptEnd(Ending.FAILED, self._record.problem)
         if self._process.exit_code in _BY_SIGTERM:  # it does not listen to it, and goes on from its newest checkpoint
             return AttemptEnd(Ending.LOST, "the trainer was told to stop, and ended without a word")
         if self._process.exit_code == 0:
-            return _announced_end(self._record.events)
+            return _announced_end(self._record.events, self._directory)
         return attempt_end(self._process.exit_code, self._directory)
 
 
@@ -95,13 +95,13 @@ def recorded_end(record: OwnRecord, directory: Path) -> AttemptEnd:
         return AttemptEnd(Ending.FAILED, record.problem)
     if record.events.finished is None and record.events.failed is None:
         return attempt_end(None, directory)
-    return _announced_end(record.events)
+    return _announced_end(record.events, directory)
 
 
-def _announced_end(events: OwnEvents) -> AttemptEnd:
+def _announced_end(events: OwnEvents, directory: Path) -> AttemptEnd:
     """Say how an attempt ended whose program says by its last event, or by exit code 0 alone, that it is done."""
     if events.failed is not None:
-        return AttemptEnd(Ending.FAILED, events.failed[:MESSAGE_LENGTH])
+        return attempt_end(EXIT_CODES["FAILED"], directory)
     if events.finished == "DIVERGED":
         return AttemptEnd(Ending.DIVERGED)
     if why := events.missing:

@@ -8,7 +8,7 @@ from sweep_service.runner.own_record import OwnRecord
 from sweep_service.runner.own_trainer_process import noted_after_step, recorded_end
 from sweep_service.runner.trainer_process import EVENTS_FILE, AttemptEnd, EventChunk, OwnJob, attempt_end
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.endings import with_log_command
+from sweep_service.sweep.endings import Ending, with_log_command
 from sweep_service.sweep.records import Attempt, Sweep
 from sweep_service.sweep.spec import SweepSpec
 
@@ -50,9 +50,20 @@ def end_unwatched(store: Store, fence: Fence, attempt: Attempt, own: OwnJob | No
         record = OwnRecord(Path(attempt.directory), own, store.events_offset(attempt))
         while (part := record.next_part()).end > part.start:
             store.ingest(fence, attempt, part.start, part.end, part.events)
-        return recorded_end(record, Path(attempt.directory))
+        return evaluated(store, fence, attempt, own, recorded_end(record, Path(attempt.directory)))
     ingest_rest(store, fence, attempt)
     return attempt_end(None, Path(attempt.directory))
+
+
+def evaluated(store: Store, fence: Fence, attempt: Attempt, own: OwnJob | None, end: AttemptEnd) -> AttemptEnd:
+    """Return the end, or FAILED if a trial of a trainer of one's own would succeed without any evaluation."""
+    if (
+        own is None
+        or end.ending is not Ending.SUCCEEDED
+        or store.curves(fence.sweep_id, [own.metric], [attempt.trial_id])
+    ):
+        return end
+    return AttemptEnd(Ending.FAILED, f"no attempt of it wrote an evaluation; configs are compared by {own.metric}")
 
 
 def ingest_rest(store: Store, fence: Fence, attempt: Attempt) -> None:

@@ -238,7 +238,7 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
             return _recorded_ending(directory)
         case _:
             killed = -exit_code if exit_code < 0 else exit_code - 128  # a launcher of several processes adds 128
-            what = f"signal {killed}" if killed > 0 else f"exit code {exit_code}"
+            what = f"signal {killed}" if 0 < killed < signal.NSIG else f"exit code {exit_code}"
             last_words = _tail(directory / "stderr.log")
             message = f"the trainer was ended by {what}" + (f": {last_words}" if last_words else "")
             return AttemptEnd(Ending.KILLED if killed == signal.SIGKILL else Ending.CRASHED, message)

@@ -158,7 +158,8 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         _O.LOST,
         _T.FAILED,
         retried=True,
-        remedy="Free the disk, or raise the limit; nothing begins until then, and all goes on by itself.",
+        remedy="Free the disk, or raise the limit; nothing begins until then, and all goes on by itself, unless a "
+        "hundred attempts in a row end so before one gets further.",
     ),
     Ending.PAUSED: Meaning("The sweep was paused, or it was another one's turn.", _O.PAUSED, _T.FAILED, retried=True),
     Ending.CANCELLED: Meaning("The sweep was stopped, or ended before the trial began.", _O.CANCELLED, _T.CANCELLED),

@@ -166,6 +166,24 @@ def test_all_broken_rules_are_told_at_once() -> None:
     assert "large_ratios_stay_finite: loss inf and gradient" in said
 
 
+def broken(function: Callable[..., LossOutput], **said: Any) -> str:
+    """Return what `check_loss` says of a loss, as an author calls it."""
+    with pytest.raises(AssertionError) as caught:
+        check_loss(LossEntry(PlantedParams, function), PlantedParams(), **said)
+    return str(caught.value)
+
+
+def test_what_an_author_says_reaches_the_rules() -> None:
+    assert "reinforce_at_ratio_one" not in broken(right)
+    tripled = changed(lambda batch, output: output.loss_BT * 3)
+    assert "reinforce_at_ratio_one" in broken(tripled)
+    assert "reinforce_at_ratio_one" not in broken(tripled, reinforce=False)
+    assert "weight_is_as_stated" in broken(right, weight=lambda ratio, advantage, params: 2 * ratio)
+    assert "weight_is_as_stated" not in broken(right, weight=lambda ratio, advantage, params: ratio)
+    assert "parts_add_up" in broken(changed(centres_on_the_batch))
+    assert "parts_add_up" not in broken(changed(centres_on_the_batch), looks_at_the_batch=True)
+
+
 def test_what_an_author_does_not_say_is_not_asked() -> None:
     flat = planted(changed(lambda batch, output: output.loss_BT * 3))
     assert judged(RULES["reinforce_at_ratio_one"], flat)

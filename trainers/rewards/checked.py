@@ -64,11 +64,21 @@ def _fault(judgements: object, expected: int) -> str | None:
         answer = cast("object", judgement.answer)
         if answer is not None and not isinstance(answer, str):
             return f"the answer {judgement.answer!r:.100}, not a text or None"
+        if not _is_truth(judgement.correct):
+            return f"correct {judgement.correct!r:.100}, not True or False"
         try:
             isfinite(0.0 if judgement.reward is None else judgement.reward)
         except (TypeError, ValueError, OverflowError):
             return f"the reward {judgement.reward!r:.100}, not a float or None"
     return None
+
+
+def _is_truth(value: Any) -> bool:
+    """Whether this is true or false, whatever library made it; None counts as false."""
+    try:
+        return value is None or value in (0, 1)
+    except (RuntimeError, ValueError):  # an array of several
+        return False
 
 
 def _finite(judgement: Judgement) -> Judgement:

@@ -43,6 +43,7 @@ def cautions(facts: Facts) -> list[Caution]:
         _ended(trials, TrialState.FAILED, "failed; their results are missing, not zero", _FAILED),
         _stopped_by_hand(facts),
         _mixed_versions(facts),
+        _other_problems(facts),
         _earlier_version(facts),
         no_room(facts),
         unequal_budget(facts),
@@ -53,7 +54,7 @@ def cautions(facts: Facts) -> list[Caution]:
         not_measured(facts),
         chosen_by_before(facts),
         *symptoms(facts),
-        *_warned(trials),
+        *_warned(facts),
         edge_of_space(facts),
     ]
     return [caution for caution in found if caution is not None]
@@ -213,8 +214,25 @@ def _earlier_version(facts: Facts) -> Caution | None:
     return Caution(code="EARLIER_VERSION", rule=rule, text=text, trials=ids)
 
 
-def _warned(trials: Sequence[TrialRow]) -> list[Caution]:
+def _other_problems(facts: Facts) -> Caution | None:
+    """Warn of trials whose scores are of other validation problems than most trials' are."""
+    by_set = dict[frozenset[str], dict[str, None]]()
+    for counts in facts.inputs.problem_counts:
+        by_set.setdefault(frozenset(counts.names), {})[counts.trial_id] = None
+    if len(by_set) < 2:
+        return None
+    most, *others = sorted(by_set.values(), key=len, reverse=True)
+    odd = [*dict.fromkeys(trial for trials in others for trial in trials)]
+    text = (
+        f"{len(by_set)} different sets of problems; the commonest has {count(len(most), 'trial')}, "
+        f"and {len(odd)} had another; scores on different problems cannot be compared"
+    )
+    return Caution(code="OTHER_PROBLEMS", rule="Trials were evaluated on different problems.", text=text, trials=odd)
+
+
+def _warned(facts: Facts) -> list[Caution]:
     """Return the warnings of trainers, one caution for each code."""
+    trials, own = facts.trials, facts.inputs.sweep.spec.trainer is not None
     by_code: dict[str, dict[str, str]] = {}
     rows = {trial.id: trial for trial in trials}
     for trial in trials:
@@ -225,6 +243,8 @@ def _warned(trials: Sequence[TrialRow]) -> list[Caution]:
         first, message = next(iter(messages.items()))
         of = f"{len(messages)} of {count(len(trials), 'trial')}"
         text = f"{of}; {rows[first].label}, seed {rows[first].seed}: {message}"
-        rule = "A trainer warned of it: docs/metrics.md has its rule."
+        rule = (
+            "The sweep's own trainer warned of it." if own else "A trainer warned of it: docs/metrics.md has its rule."
+        )
         found.append(Caution(code=code, rule=rule, text=text, trials=[*messages]))
     return found

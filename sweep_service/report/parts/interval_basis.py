@@ -50,6 +50,8 @@ def _counted(comparison: Comparison, inputs: ReportInputs) -> str:
 def _why_uncounted(inputs: ReportInputs) -> str:
     if inputs.sweep.spec.objective.metric != COUNTED:
         return "because the objective is not a mean of right samples over problems"
+    if len({frozenset(counts.names) for counts in inputs.problem_counts}) > 1:
+        return "because not all of these trials were evaluated on the same problems"
     return "because not all of these trials counted right samples problem by problem"
 
 

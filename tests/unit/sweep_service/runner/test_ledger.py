@@ -23,8 +23,10 @@ from sweep_service.runner.wishes import SAVE_WITHIN_S, Wishes
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import AttemptOutcome, Stage, SweepState, TrialState
 from tests.stored_sweeps import NODES, start, training_events
+from tests.sweep_stack import submit_and_claim
 from tests.waiting import wait_until
 
 
@@ -354,6 +356,53 @@ def test_a_fault_of_the_machine_delays_the_sweep_and_counts_against_no_trial(
     assert {one.outcome for one in store.list_attempts(sweep.id)} == {AttemptOutcome.LOST}
     told = [event.data["message"] for event in store.list_events(sweep.id) if event.type == "sweep.delayed"]
     assert [message is None for message in told] == [False, True] * 4 + [False]
+
+
+def test_a_trial_that_meets_faults_of_the_machine_for_ever_fails(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(machine_wait, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(ledger_module, "MOST_IN_A_ROW", {Ending.LOST: 2, Ending.MACHINE_FAULT: 3})
+    (tmp_path / "storage").mkdir()
+    sweep, fence = start(store, seeds={"tune": [0]})
+    ledger = ledger_of(store, fence, tmp_path)
+    for ending in ("MACHINE_FAULT", "LOST", "MACHINE_FAULT", "MACHINE_FAULT"):  # each kind is counted for itself
+        now[0] += 100
+        (first, *_) = store.list_trials(sweep.id)
+        assert first.state is TrialState.PENDING
+        assert given(ledger.next_job("a")).trial_id == first.id
+        ledger.complete("a", {"ending": ending, "message": "[Errno 24] Too many open files"})
+    (first, *_) = store.list_trials(sweep.id)
+    assert first.state is TrialState.FAILED
+    assert "3 of its attempts in a row were lost" in (first.message or "")
+    assert "Too many open files" in (first.message or "")
+
+
+OWN_TRAINER = {
+    "name": "own",
+    "trainer": {"command": ["/bin/true"], "steps": 2},
+    "training": {},
+    "space": {"beta": [1]},
+    "seeds": {"tune": [0]},
+}
+
+
+@pytest.mark.parametrize("has_evaluated", [True, False])
+def test_a_trial_of_ones_own_trainer_succeeds_only_with_an_evaluation(
+    store: Store, tmp_path: Path, has_evaluated: bool
+) -> None:
+    fence = submit_and_claim(store, OWN_TRAINER)
+    ledger = ledger_of(store, fence, tmp_path)
+    given(ledger.next_job("a"))
+    evaluation = {"type": "evaluation", "step": 2, "metrics": {"eval/avg_at_k": 0.5}, "time": 1.0}
+    events = [{"type": "step", "step": 2, "metrics": {}, "time": 1.0}, *([evaluation] if has_evaluated else [])]
+    lines = "".join(json.dumps(event) + "\n" for event in events)
+    ledger.report("a", {"events": lines, "start": 0, "end": len(lines), "held_s": 1.0})
+    ledger.complete("a", {"ending": "SUCCEEDED", "message": None})
+    (trial,) = store.list_trials(fence.sweep_id)
+    assert trial.state is (TrialState.SUCCEEDED if has_evaluated else TrialState.FAILED)
+    assert has_evaluated or "no attempt of it wrote an evaluation" in (trial.message or "")
 
 
 def test_a_runner_that_comes_after_a_delay_says_nothing_of_it(store: Store) -> None:

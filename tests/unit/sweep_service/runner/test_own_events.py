@@ -114,10 +114,10 @@ def test_names_are_told_once_and_problems_without_a_judgement_count_for_nothing(
 )
 def test_names_of_metrics_that_mlflow_would_refuse_are_refused(name: str) -> None:
     for event in ({"type": "step", "step": 1, "metrics": {name: 1}}, {"type": "finished", "summary": {name: 1}}):
-        with pytest.raises(BadEvent, match=r"String should"):
+        with pytest.raises(BadEvent, match=r"is no name of a metric; begin with a letter|String should have at most"):
             took(event)
     for evaluated in ("eval/", "eval//x", "eval/../x"):
-        with pytest.raises(BadEvent, match=r"String should match pattern"):
+        with pytest.raises(BadEvent, match=r"is no name of a metric"):
             took({"type": "evaluation", "step": 0, "metrics": {METRIC: 0.5, evaluated: 1}})
 
 
@@ -131,10 +131,10 @@ def test_names_of_metrics_may_have_parts() -> None:
 STEP: dict[str, Any] = {"type": "step", "step": 3}
 EVALUATED: dict[str, Any] = {"type": "evaluation", "step": 3, "metrics": {METRIC: 0.5}}
 BAD = [
-    ([STEP, STEP], "step 3 does not come after step 3"),
+    ([STEP, STEP], "step 3 does not come after step 3, the one before; steps only go up"),
     ([STEP, {"type": "step", "step": 2}], "step 2 does not come after step 3"),
     ([{"type": "step", "step": 11}], "step 11 is beyond trainer.steps 10"),
-    ([{"type": "step", "step": 0}], "step 0 does not come after step 0"),
+    ([{"type": "step", "step": 0}], "step 0 is none; the first step is 1"),
     ([{"type": "step"}], "step: Field required"),
     ([{"type": "step", "step": "3"}], "step ('3'): Input should be a valid integer"),
     ([{"type": "step", "step": 2.5}], "step (2.5): Input should be a valid integer"),
@@ -142,7 +142,7 @@ BAD = [
     ([STEP | {"metrics": {"loss": float("inf")}}], "metrics.loss (inf): Input should be a finite number"),
     ([STEP | {"metrics": {"loss": float("nan")}}], "metrics.loss (nan): Input should be a finite number"),
     ([STEP | {"metrics": {"loss": "0.5"}}], "metrics.loss ('0.5'): Input should be a valid number"),
-    ([STEP | {"metrics": {'a"b': 1}}], "String should match pattern"),
+    ([STEP | {"metrics": {'a"b': 1}}], "metrics: 'a\"b' is no name of a metric; begin with a letter"),
     ([STEP | {"metrics": {"eval/x": 1}}], "the metric eval/x is in the wrong event"),
     ([STEP | {"metrics": {f"m{number}": 1 for number in range(501)}}], "at most 500 items"),
     (
@@ -152,7 +152,7 @@ BAD = [
     ([STEP | {"time": 1e300}], "time (1e+300): Input should be less than or equal to"),
     ([STEP | {"metric": {"loss": 1}}], "metric: Extra inputs are not permitted"),
     ([{"type": "evalution", "step": 3}], "does not match any of the expected tags"),
-    ([{"step": 3}], "Unable to extract tag using discriminator 'type'"),
+    ([{"step": 3}], "it has no `type`, which says what the event is"),
     ([EVALUATED], "the evaluation at step 3 comes before the event of that step"),
     ([STEP, EVALUATED, EVALUATED], "the evaluation at step 3 comes after one at step 3"),
     ([STEP, EVALUATED | {"metrics": {}}], "it has no eval/avg_at_k, by which this sweep compares configs"),
@@ -187,6 +187,12 @@ BAD = [
         ],
         "its problems are not those of the evaluation before",
     ),
+    (
+        [{"type": "evaluation", "step": 0, "problems": {"a": [1, 2]}}, STEP, EVALUATED],
+        "it has no `problems`, as the evaluation before had",
+    ),
+    ([STEP, EVALUATED | {"metrics": {}, "problems": {"a": [0, 0]}}], "of none of its problems a sample was judged"),
+    ([STEP, EVALUATED | {"metrics": {METRIC: 0.5, "eval/pass_at_k": 50}}], "eval/pass_at_k 50.0 is no share"),
     ([{"type": "checkpoint", "step": 3, "path": "x"}], "the checkpoint at step 3 comes before the event"),
     (
         [STEP, {"type": "checkpoint", "step": 3, "path": "x"}, {"type": "checkpoint", "step": 3, "path": "y"}],
@@ -222,6 +228,47 @@ def test_a_mistake_is_named_with_its_field_and_value(events: list[dict[str, Any]
 def test_what_is_no_object_of_json_is_told(text: bytes) -> None:
     with pytest.raises(BadEvent):
         OwnEvents(10, METRIC).take(text)
+
+
+def test_an_empty_line_is_told_as_one() -> None:
+    with pytest.raises(BadEvent, match="the line is empty"):
+        OwnEvents(10, METRIC).take(b"\n")
+
+
+def test_another_objective_than_avg_at_k_must_be_in_every_evaluation() -> None:
+    taken = OwnEvents(10, "eval/reward_mean")
+    taken.take(line(type="evaluation", step=0, metrics={"eval/reward_mean": 0.5}))
+    taken.take(line(type="step", step=1))
+    with pytest.raises(BadEvent, match=r"it has no eval/reward_mean.*give it in `metrics`$"):
+        taken.take(line(type="evaluation", step=1, metrics={METRIC: 0.5}))
+
+
+def test_what_lies_on_a_limit_is_taken() -> None:
+    taken = OwnEvents(10, METRIC)
+    taken.take(line(type="step", step=10, metrics={f"m{number}": 1 for number in range(498)}))
+    taken.take(line(type="evaluation", step=10, metrics={METRIC: 1.0, "eval/pass_at_k": 1.0}))
+    (warning,) = taken.take(line(type="warning", code="ODD", message="x", step=0))
+    assert warning["step"] == 0
+
+
+@pytest.mark.parametrize("what", ["evaluation", "checkpoint"])
+def test_after_a_resume_nothing_of_a_step_before_the_checkpoint_comes_again(what: str) -> None:
+    more = {"metrics": {METRIC: 0.9}} if what == "evaluation" else {"path": "x"}
+    for step in (0, 4):
+        with pytest.raises(
+            BadEvent, match=rf"the {what} at step {step} comes again after a resume .* at step 5; write"
+        ):
+            OwnEvents(10, METRIC, after_step=5).take(line(type=what, step=step, **more))
+    assert OwnEvents(10, METRIC, after_step=5).take(line(type=what, step=5, **more))
+
+
+def test_where_an_attempt_went_on_is_said_only_at_its_start() -> None:
+    taken = OwnEvents(10, METRIC, after_step=5)
+    with pytest.raises(BadEvent, match="step 5 does not come after step 5, which the checkpoint"):
+        taken.take(line(type="step", step=5))
+    taken.take(line(type="step", step=7))
+    with pytest.raises(BadEvent, match="step 7 does not come after step 7, the one before"):
+        taken.take(line(type="step", step=7))
 
 
 DOCS = Path(__file__).parents[4] / "docs" / "own_trainer.md"

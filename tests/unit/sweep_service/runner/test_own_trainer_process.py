@@ -3,12 +3,14 @@
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from sweep_service.runner.own_events import MAX_LINE
 from sweep_service.runner.own_record import OwnRecord
 from sweep_service.runner.own_trainer_process import OwnTrainerProcess, note_after_step, noted_after_step, recorded_end
 from sweep_service.runner.trainer_launch import Running
@@ -136,6 +138,65 @@ def test_a_machine_that_takes_no_file_is_at_fault_unless_the_program_says_why(
 
 def _no_space(**_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_bad_line_is_the_programs_fault_whatever_it_says(tmp_path: Path) -> None:
+    bad = {"type": "warning", "code": "write_failed", "message": "[Errno 5] Input/output error"}
+    for exit_code in (0, 1, -15):
+        ending, message = watched_end(tmp_path, exit_code, bad)
+        assert ending is Ending.FAILED
+        assert (message or "").startswith("line 1 of events.jsonl")
+
+
+def test_a_program_that_removes_its_folder_is_not_the_machines_fault(tmp_path: Path) -> None:
+    folder = tmp_path / "1"
+    folder.mkdir()
+    job = Job(
+        trial_id="t",
+        attempt=1,
+        directory=str(folder),
+        config={},
+        threads=1,
+        gpus=0,
+        resume_from=None,
+        cache="/c",
+        own=OWN,
+    )
+    trainer = OwnTrainerProcess(job, OWN, lambda *_: cast("Running", SimpleNamespace(exit_code=1)))
+    shutil.rmtree(folder)
+    assert trainer.end.ending is Ending.FAILED
+
+
+@pytest.mark.parametrize(("said", "told"), [("", "the last words"), ("x" * 20_000, "x" * 2000)])
+def test_a_failure_may_be_told_at_any_length(tmp_path: Path, said: str, told: str) -> None:
+    (tmp_path / "stderr.log").write_text("the last words\n")
+    assert watched_end(tmp_path, 1, {"type": "failed", "message": said}) == (Ending.FAILED, told)
+
+
+@pytest.mark.parametrize(("exit_code", "told"), [(255, "exit code 255"), (200, "exit code 200"), (139, "signal 11")])
+def test_only_a_signal_is_told_as_one(tmp_path: Path, exit_code: int, told: str) -> None:
+    assert watched_end(tmp_path, exit_code, DONE[0]) == (Ending.CRASHED, f"the trainer was ended by {told}")
+
+
+def test_a_file_that_becomes_shorter_is_told(tmp_path: Path) -> None:
+    record, path = OwnRecord(tmp_path, OWN), tmp_path / "events.jsonl"
+    path.write_text(json.dumps({"type": "step", "step": 1, "metrics": {"loss": 0.5}}) + "\n")
+    assert record.next_part().lines
+    path.write_text(json.dumps({"type": "step", "step": 2}) + "\n")
+    assert not record.next_part().lines
+    assert "has become shorter; append to it" in (record.problem or "")
+
+
+def test_a_line_may_be_as_long_as_said_and_ends_at_no_other_sign(tmp_path: Path) -> None:
+    record, path = OwnRecord(tmp_path, OWN), tmp_path / "events.jsonl"
+    head = '{"type": "step", "step": 1, "metrics":\r {"loss": 0.5}}'  # a return is white space in JSON
+    path.write_text(head.ljust(MAX_LINE) + "\n", newline="")
+    assert '"loss"' in record.next_part().lines
+    with path.open("a") as file:
+        file.write('{"type": "step", "step": 2}'.ljust(MAX_LINE + 1) + "\n")
+    assert not record.next_part().lines
+    assert "line 2 of events.jsonl, {" in (record.problem or "")
+    assert f"it has more than {MAX_LINE} bytes" in (record.problem or "")
 
 
 def test_from_where_an_attempt_went_on_can_be_read_later(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -208,7 +210,7 @@ class Says:
         self._answer, self.closed = answer, False
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
-        if isinstance(self._answer, Exception):
+        if isinstance(self._answer, BaseException):
             raise self._answer
         return self._answer
 
@@ -220,6 +222,7 @@ class Says:
     ("said", "complaint"),
     [
         (RuntimeError("no network"), "the reward mine raised RuntimeError: no network; correct it"),
+        (SystemExit(0), "the reward mine raised SystemExit: 0; correct it"),
         ([], "0 judgements of 1 completions"),
         ([Judgement(1.0, True)] * 2, "2 judgements of 1 completions"),
         (None, "NoneType, not a list"),
@@ -238,6 +241,18 @@ def test_a_reward_that_is_wrong_is_an_error_and_not_a_zero(said: Any, complaint:
 def test_a_reward_that_is_not_finite_is_a_failed_judgement(reward: float | None) -> None:
     said = Judgement(reward, True, "12")
     assert judged(CheckedReward("mine", Says([said])), "12", "12") == Judgement(None, False, "12")
+
+
+@pytest.mark.parametrize("correct", [True, False, None, 1, 0.0, np.bool_(True), torch.tensor(False)])
+def test_a_reward_may_say_what_is_correct_with_any_truth_value(correct: Any) -> None:
+    judgement = judged(CheckedReward("mine", Says([Judgement(1.0, correct)])), "12", "12")
+    assert judgement.correct is bool(correct)
+
+
+@pytest.mark.parametrize("correct", ["False", 0.5, np.array([1, 0]), [True]])
+def test_a_reward_that_says_neither_true_nor_false_is_at_fault(correct: Any) -> None:
+    with pytest.raises(GraderError, match=r"the reward mine returned correct .*, not True or False; correct its judge"):
+        judged(CheckedReward("mine", Says([Judgement(1.0, correct)])), "12", "12")
 
 
 @pytest.mark.parametrize(("value", "correct"), [(0.79, False), (0.8, True), (None, False)])

@@ -10,7 +10,16 @@ import pytest
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import CURVE_KEYS, ReportInputs
 from sweep_service.report.model import Caution, Outcome, Report
-from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState, TrialWarning
+from sweep_service.sweep.records import (
+    Config,
+    ProblemCounts,
+    Role,
+    Stage,
+    SweepState,
+    Trial,
+    TrialState,
+    TrialWarning,
+)
 from sweep_service.sweep.series import Values
 from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
 
@@ -288,6 +297,22 @@ def test_trials_that_trained_with_different_versions_are_named() -> None:
     number = len(inputs.trials) - 1
     assert f"torch 2.13.0 ({number} trials) and 2.14.0 (1 trial) and unknown (1 trial)" in caution.text
     assert "python" not in caution.text
+
+
+def test_trials_that_were_evaluated_on_other_problems_are_named() -> None:
+    inputs = sweep_inputs()
+
+    def counts(trial_id: str, *names: str) -> ProblemCounts:
+        return ProblemCounts(trial_id=trial_id, step=1, names=names, judged=(2,) * len(names), right=(1,) * len(names))
+
+    same = [counts(trial.id, "a", "b") for trial in inputs.trials]
+    assert "OTHER_PROBLEMS" not in codes(build(replace(inputs, problem_counts=tuple(same))))
+    turned = counts(inputs.trials[0].id, "b", "a")
+    assert "OTHER_PROBLEMS" not in codes(build(replace(inputs, problem_counts=(turned, *same[1:]))))
+    other = counts(inputs.trials[0].id, "a", "c")
+    caution = found(build(replace(inputs, problem_counts=(other, *same[1:]))), "OTHER_PROBLEMS")
+    assert caution.trials == [inputs.trials[0].id]
+    assert f"the commonest has {len(inputs.trials) - 1} trials, and 1 had another" in caution.text
 
 
 def test_trials_that_trained_with_different_code_of_a_losss_package_are_named() -> None:
