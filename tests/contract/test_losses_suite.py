@@ -83,6 +83,17 @@ def draws(batch: TokenBatch, output: LossOutput) -> Any:
     return output.loss_BT * torch.rand_like(output.loss_BT)
 
 
+def draws_the_gradient(batch: TokenBatch, output: LossOutput) -> Any:
+    value_BT = output.loss_BT.detach()
+    return value_BT + (output.loss_BT - value_BT) * torch.rand_like(value_BT)
+
+
+def centres_the_gradient(batch: TokenBatch, output: LossOutput) -> Any:
+    mean = batch.advantages_BT.sum() / batch.mask_BT.sum().clamp(min=1)
+    unit_BT = batch.unit_BT(None)
+    return output.loss_BT + mean * (unit_BT - unit_BT.detach())
+
+
 def averages(batch: TokenBatch, output: LossOutput) -> Any:
     return output.loss_BT.mean()
 
@@ -114,6 +125,8 @@ def ignores_the_clamp(batch: TokenBatch, params: PlantedParams) -> LossOutput:
 MISTAKES: dict[str, tuple[Callable[..., LossOutput], str]] = {
     "forgets_the_mask": (changed(forgets_the_mask), "padding_changes_nothing"),
     "centres_on_the_batch": (changed(centres_on_the_batch), "parts_add_up"),
+    "centres_the_gradient": (changed(centres_the_gradient), "parts_add_up"),
+    "draws_the_gradient": (changed(draws_the_gradient), "the_same_twice"),
     "overflows": (changed(overflows), "large_ratios_stay_finite"),
     "differentiates_the_ratio_twice": (changed(differentiates_the_ratio_twice), "reinforce_at_ratio_one"),
     "differentiates_the_ratio_twice, by weight": (changed(differentiates_the_ratio_twice), "weight_is_as_stated"),
