@@ -1,10 +1,12 @@
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from sweep_service.runner import machine_wait
-from sweep_service.runner.machine_wait import LONGEST_WAIT_S, MachineWait
+from sweep_service.runner.machine_wait import LONGEST_WAIT_S, MachineWait, takes_files
 
 
 @pytest.fixture
@@ -44,3 +46,16 @@ def test_nothing_begins_while_the_storage_takes_no_file(clock: list[float], tmp_
     clock[0] += 5
     assert wait.is_over
     assert list((tmp_path / "storage").iterdir()) == []
+
+
+def test_a_disk_that_takes_only_empty_files_takes_none(tmp_path: Path) -> None:
+    script = (
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from sweep_service.runner.machine_wait import takes_files\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\n"
+        "sys.exit(takes_files(Path(sys.argv[1])))\n"
+    )
+    assert takes_files(tmp_path)
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False).returncode == 0

@@ -43,3 +43,8 @@ def test_torch_that_cannot_write_is_understood(tmp_path: Path) -> None:
         torch.save({"weights": torch.zeros(100_000)}, full)
     assert machine_fault(error.value) is not None
     assert machine_fault(RuntimeError("The size of tensor a (3) must match the size of tensor b (4)")) is None
+
+
+def test_any_number_in_a_text_may_name_the_fault() -> None:
+    text = "[Errno 2] No such file: 'a'; then [Errno 28] No space left on device"
+    assert machine_fault(Exception(text)) == text
