@@ -282,8 +282,8 @@ class Ledger:
                 ending, message = halt.ending, halt.message
             if ending is Ending.TIMED_OUT:
                 ending, message = self._timed_out(running)
-            own = own_job(self._sweep.spec) if isinstance(running.work, Trial) else None
-            ending, message = evaluated(self._store, self._fence, attempt, own, AttemptEnd(ending, message))
+            end, own = AttemptEnd(ending, message), own_job(self._sweep.spec)  # whose models no benchmark measures
+            ending, message = evaluated(self._store, self._fence, attempt, own, end)
             self._finish(attempt, ending, message, more_held_s)
         else:
             if running.reported_at is not None:  # it held them until now, or longer than anyone can tell

@@ -19,7 +19,7 @@ _ERRNOS: Final = frozenset(
     }
 )
 _IN_TEXT: Final = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
-"""How Python, and libraries that are written in Rust, such as safetensors, name an error of the system."""
+"""The number of an error of the system, as Python names it, and libraries in Rust do, such as safetensors."""
 _TORCH: Final = ("unexpected pos", "iostream error", "PytorchStreamWriter failed")
 """What torch says where a file cannot be written; it does not say why."""
 

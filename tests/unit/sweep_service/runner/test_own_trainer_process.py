@@ -25,8 +25,8 @@ DONE: list[dict[str, Any]] = [
 ]
 
 
-def watched_end(folder: Path, exit_code: int, *events: dict[str, Any], own: OwnJob = OWN) -> tuple[Ending, str | None]:
-    """Return the end of a program that has written these events and ended with this code."""
+def ended(folder: Path, exit_code: int, own: OwnJob = OWN) -> OwnTrainerProcess:
+    """Return a trainer whose program has ended with this code."""
     job = Job(
         trial_id="t",
         attempt=1,
@@ -39,7 +39,12 @@ def watched_end(folder: Path, exit_code: int, *events: dict[str, Any], own: OwnJ
         own=own,
     )
     running = cast("Running", SimpleNamespace(exit_code=exit_code))
-    trainer = OwnTrainerProcess(job, own, lambda *_: running)
+    return OwnTrainerProcess(job, own, lambda *_: running)
+
+
+def watched_end(folder: Path, exit_code: int, *events: dict[str, Any], own: OwnJob = OWN) -> tuple[Ending, str | None]:
+    """Return the end of a program that has written these events and ended with this code."""
+    trainer = ended(folder, exit_code, own)
     (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     while trainer.next_part().lines:
         pass
@@ -151,18 +156,7 @@ def test_a_bad_line_is_the_programs_fault_whatever_it_says(tmp_path: Path) -> No
 def test_a_program_that_removes_its_folder_is_not_the_machines_fault(tmp_path: Path) -> None:
     folder = tmp_path / "1"
     folder.mkdir()
-    job = Job(
-        trial_id="t",
-        attempt=1,
-        directory=str(folder),
-        config={},
-        threads=1,
-        gpus=0,
-        resume_from=None,
-        cache="/c",
-        own=OWN,
-    )
-    trainer = OwnTrainerProcess(job, OWN, lambda *_: cast("Running", SimpleNamespace(exit_code=1)))
+    trainer = ended(folder, 1)
     shutil.rmtree(folder)
     assert trainer.end.ending is Ending.FAILED
 
