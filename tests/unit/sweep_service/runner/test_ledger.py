@@ -15,7 +15,7 @@ from sweep_service.processes.child_processes import started_at, this_host
 from sweep_service.runner import ledger as ledger_module
 from sweep_service.runner import machine_wait, running_attempt
 from sweep_service.runner.ledger import Ledger, Nothing
-from sweep_service.runner.own_trainer_process import OwnTrainerProcess
+from sweep_service.runner.own_trainer_process import OwnTrainerProcess, note_after_step
 from sweep_service.runner.recovery import recover
 from sweep_service.runner.trainer_launch import Running
 from sweep_service.runner.trainer_process import STOP_FILE, Job
@@ -403,6 +403,19 @@ def test_a_trial_of_ones_own_trainer_succeeds_only_with_an_evaluation(
     (trial,) = store.list_trials(fence.sweep_id)
     assert trial.state is (TrialState.SUCCEEDED if has_evaluated else TrialState.FAILED)
     assert has_evaluated or "no attempt of it wrote an evaluation" in (trial.message or "")
+
+
+def test_nor_does_one_that_nobody_watched_to_its_end(store: Store, tmp_path: Path) -> None:
+    fence = submit_and_claim(store, OWN_TRAINER)
+    ledger = ledger_of(store, fence, tmp_path)
+    folder = Path(given(ledger.next_job("a")).directory)
+    note_after_step(folder, 1)
+    events = [{"type": "step", "step": 2}, {"type": "finished"}]
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    ledger.complete("a", None)
+    (trial,) = store.list_trials(fence.sweep_id)
+    assert (trial.state, trial.step) == (TrialState.FAILED, 2)
+    assert "no attempt of it wrote an evaluation" in (trial.message or "")
 
 
 def test_a_runner_that_comes_after_a_delay_says_nothing_of_it(store: Store) -> None:

@@ -131,6 +131,13 @@ def test_the_report_says_what_its_interval_counts() -> None:
     assert not any("Differences also count the problems" in line for line in plain.method)
 
 
+def test_problems_that_differ_from_trial_to_trial_are_told_as_the_reason() -> None:
+    inputs = counted(sweep_inputs())
+    own = (one.model_copy(update={"names": (*one.names[1:], one.trial_id)}) for one in inputs.problem_counts)
+    basis = build(replace(inputs, problem_counts=tuple(own))).verdict.basis
+    assert "because not all of these trials were evaluated on the same problems" in basis
+
+
 def test_other_counts_are_other_inputs() -> None:
     one, other = counted(sweep_inputs()), counted(sweep_inputs(), tuple(reversed(NAMES)))
     assert len({one.digest, other.digest, sweep_inputs().digest}) == 3

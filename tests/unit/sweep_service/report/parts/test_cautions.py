@@ -10,6 +10,7 @@ import pytest
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import CURVE_KEYS, ReportInputs
 from sweep_service.report.model import Caution, Outcome, Report
+from sweep_service.sweep.own_trainer import OwnTrainer
 from sweep_service.sweep.records import (
     Config,
     ProblemCounts,
@@ -368,6 +369,18 @@ def test_a_trial_that_was_warned_twice_counts_once() -> None:
     assert len(caution.trials) == 1
     assert caution.text.startswith("1 of ")
     assert caution.text.endswith(": at 12")
+
+
+def test_the_rule_of_a_warning_is_that_of_the_trainer_which_gave_it() -> None:
+    def fate(config: Config, trial: Trial) -> Trial:
+        warning = TrialWarning(code="ODD", message="odd", evidence={}, step=12)
+        return succeed(config, trial.model_copy(update={"warnings": (warning,)}))
+
+    inputs = sweep_inputs(HEALTHY, fate=fate)
+    assert "docs/metrics.md has its rule" in found(build(inputs), "ODD").rule
+    spec = inputs.sweep.spec.model_copy(update={"trainer": OwnTrainer(command=("/bin/true",), steps=2)})
+    own = replace(inputs, sweep=inputs.sweep.model_copy(update={"spec": spec}))
+    assert found(build(own), "ODD").rule == "The sweep's own trainer warned of it."
 
 
 @pytest.mark.parametrize(
