@@ -133,7 +133,10 @@ def test_the_report_says_what_its_interval_counts() -> None:
 
 def test_problems_that_differ_from_trial_to_trial_are_told_as_the_reason() -> None:
     inputs = counted(sweep_inputs())
-    own = (one.model_copy(update={"names": (*one.names[1:], one.trial_id)}) for one in inputs.problem_counts)
+    own = [
+        one.model_copy(update={"names": tuple(f"{name} {one.trial_id}" for name in one.names)})
+        for one in inputs.problem_counts
+    ]
     basis = build(replace(inputs, problem_counts=tuple(own))).verdict.basis
     assert "because not all of these trials were evaluated on the same problems" in basis
 
