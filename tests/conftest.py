@@ -7,10 +7,14 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import psutil
+import pytest
 from hypothesis import settings
+
+from tests.fork_server import fork_server
 
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
 settings.load_profile("unhurried")
@@ -57,3 +61,10 @@ def _stay_on_this_machine(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _own_addresses() -> set[str]:
     return {entry.address for entries in psutil.net_if_addrs().values() for entry in entries}
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Mapping[str, str]]:
+    """The variables with which processes of ours are forked from one that has imported torch and TRL."""
+    with fork_server() as variables:
+        yield variables

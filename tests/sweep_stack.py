@@ -75,11 +75,15 @@ def unused_port() -> int:
 
 
 @contextmanager
-def ray_head(home: Path, cpus: int, gpus: int) -> Iterator[dict[str, str]]:
-    """Run a Ray head of its own; yield the variables that its drivers need, `SWEEPS_RAY_ADDRESS` among them."""
+def ray_head(home: Path, cpus: int, gpus: int, **variables: str) -> Iterator[dict[str, str]]:
+    """Run a Ray head of its own; yield the variables that its drivers need, `SWEEPS_RAY_ADDRESS` among them.
+
+    Args:
+        variables: further variables of the head and of all its actors.
+    """
     port, token, log = unused_port(), home / "ray-token", home / "ray.log"
     new_ray_token(token)
-    environment = os.environ | head_environment(token, unused_port())
+    environment = os.environ | head_environment(token, unused_port()) | variables
     with tempfile.TemporaryDirectory(prefix="sweeps-ray-", ignore_cleanup_errors=True) as short:  # holds sockets
         keeper = start_kept(head_command(port, Path(short), cpus, gpus), environment, log)
         try:

@@ -25,7 +25,7 @@ def store(settings: Settings) -> Iterator[Store]:
 
 
 @pytest.fixture(scope="session")
-def ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+def ray(tmp_path_factory: pytest.TempPathFactory, forks: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
     """The variables with which runners reach a Ray of 2 CPUs and 8 logical GPUs."""
-    with ray_head(tmp_path_factory.mktemp("r"), cpus=2, gpus=8) as environment:
+    with ray_head(tmp_path_factory.mktemp("r"), cpus=2, gpus=8, **forks) as environment:
         yield environment

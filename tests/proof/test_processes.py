@@ -1,9 +1,9 @@
 """Two CPU processes that train one policy: the updates of one process, one record, and an exact resume."""
 
-import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from tests.fork_server import forked
 from tests.proof import plain_loop
 from tests.proof.float64 import in_float64
 from tests.proof.plain_loop import DeviceBatch
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.long
 
 TOLERANCE = 1e-10
 PROCESSES = 2
+PROCESS = "tests.proof.process"
 RULES = {
     "dapo": Rule("dapo", low=0.95, high=1.08, dual_clip=1.2),
     "cispo": Rule("cispo", low=0.0, high=1.08),
@@ -37,7 +39,7 @@ RULES = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, cache: Path, forks: Mapping[str, str]) -> Path:
     """What two processes leave that know of each other as torchrun tells them."""
     folder = tmp_path_factory.mktemp("two")
     policy_folder(tiny_config(), cache)
@@ -50,8 +52,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(PROCESSES)}
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.proof.process", str(folder), str(cache)],
-            env={**os.environ, **address, "RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+            [sys.executable, "-m", PROCESS, str(folder), str(cache)],
+            env=forked(forks, PROCESS) | address | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

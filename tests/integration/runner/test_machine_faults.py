@@ -23,14 +23,18 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def limit_files(sweep_id: str, size: int) -> None:
+def limit_files(store: Store, sweep_id: str, size: int) -> None:
     """Let the sweep's actors, and what they start, lengthen no file beyond a size in bytes; -1 lifts the limit.
 
     Processes of Python get an error for each write, as on a full disk; Ray's own programs would end.
     """
     actors = [process for process in psutil.process_iter() if f"ray::trial-{sweep_id}" in " ".join(command_of(process))]
     assert actors
-    for process in [*actors, *(child for actor in actors for child in actor.children(recursive=True))]:
+    pids = [attempt.pid for attempt in store.list_attempts(sweep_id) if attempt.pid and psutil.pid_exists(attempt.pid)]
+    trainers = [psutil.Process(pid) for pid in pids]
+    started = [child for process in (*actors, *trainers) for child in process.children(recursive=True)]
+    forking = [parent for trainer in trainers if (parent := trainer.parent())]
+    for process in {*actors, *trainers, *started, *forking}:
         with suppress(psutil.NoSuchProcess):
             process.rlimit(psutil.RLIMIT_FSIZE, (size, process.rlimit(psutil.RLIMIT_FSIZE)[1]))
 
@@ -56,9 +60,9 @@ def test_a_disk_that_is_full_for_seconds_costs_no_trial(
     fence = submit_and_claim(store, spec)
     with runner(settings, fence, ray) as process:
         wait_until("trials train", lambda: all(trial.step for trial in store.list_trials(fence.sweep_id)))
-        limit_files(fence.sweep_id, 0)
+        limit_files(store, fence.sweep_id, 0)
         wait_until("the sweep says why nothing begins", lambda: store.get_sweep(fence.sweep_id).message)
-        limit_files(fence.sweep_id, -1)
+        limit_files(store, fence.sweep_id, -1)
         assert process.wait(PATIENT_S) == 0
     assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.SUCCEEDED}
     outcomes = [attempt.outcome for attempt in store.list_attempts(fence.sweep_id)]

@@ -1,9 +1,8 @@
 """Weights, gradients and optimizer state in parts: on CPUs, by torch's own FSDP2, the numbers of whole copies."""
 
-import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import torch
 import yaml
 from transformers import AutoModelForCausalLM
 
+from tests.fork_server import forked
 from tests.integration.trainers.trainer_runs import SMALL, Run, run_so_far
 from tests.waiting import PATIENT_S
 from trainers.config import with_params
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.long
 SHARDED = "tests.integration.trainers.sharded_on_cpus"
 
 
-def two(*arguments: str) -> list[str]:
+def two(forks: Mapping[str, str], *arguments: str) -> list[str]:
     """Run `python -m ARGUMENTS` as two processes; what each of them printed."""
     with meeting_place() as place:
         processes = [
             subprocess.Popen(
                 [sys.executable, "-m", *arguments],
-                env=os.environ | process_environment(rank, 2, place),
+                env=forked(forks, arguments[0]) | process_environment(rank, 2, place),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -51,28 +51,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def run(folder: Path, program: str, output: str, arguments: Sequence[str]) -> Run:
-    two(
-        program,
-        str(folder / "run.yaml"),
-        *arguments,
-        "--output",
-        str(folder / output),
-        "--cache",
-        str(folder / "cache"),
-    )
-    return run_so_far(folder / output)
+Runs = Callable[[str, str, Sequence[str]], Run]
 
 
 @pytest.fixture(scope="module")
-def copies(folder: Path) -> Run:
-    return run(folder, "trainers", "copies", [])
+def run(folder: Path, forks: Mapping[str, str]) -> Runs:
+    """Runs a program as two processes, with a folder for its output and further arguments."""
+
+    def run(program: str, output: str, arguments: Sequence[str]) -> Run:
+        places = ("--output", str(folder / output), "--cache", str(folder / "cache"))
+        two(forks, program, str(folder / "run.yaml"), *arguments, *places)
+        return run_so_far(folder / output)
+
+    return run
 
 
-def test_a_sharded_run_is_that_of_copies_and_goes_on_from_its_checkpoint(folder: Path, copies: Run) -> None:
+@pytest.fixture(scope="module")
+def copies(run: Runs) -> Run:
+    return run("trainers", "copies", [])
+
+
+def test_a_sharded_run_is_that_of_copies_and_goes_on_from_its_checkpoint(run: Runs, copies: Run) -> None:
     sharding = ["compute.sharding=fsdp", "compute.gradient_checkpointing=true"]
-    run(folder, SHARDED, "parts", [*sharding, "steps=8"])
-    parts = run(folder, SHARDED, "parts", [*sharding, "--resume"])
+    run(SHARDED, "parts", [*sharding, "steps=8"])
+    parts = run(SHARDED, "parts", [*sharding, "--resume"])
     assert [event["step"] for event in parts.of("step")] == list(range(1, 17))
     for found, expected in zip(parts.metrics(), copies.metrics(), strict=True):
         for name in ("loss", "grad_norm", "entropy", "reward/mean", "tokens/step"):
@@ -84,16 +86,16 @@ def test_a_sharded_run_is_that_of_copies_and_goes_on_from_its_checkpoint(folder:
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-4)
 
 
-def test_adapters_in_parts_have_the_initial_model_below_them(folder: Path) -> None:
+def test_adapters_in_parts_have_the_initial_model_below_them(run: Runs) -> None:
     changes = ["model.lora={rank: 4}", "terms.kl.coefficient=0.2", "optimizer.learning_rate=0.01", "steps=8"]
-    copies = run(folder, "trainers", "kl-copies", changes)
-    parts = run(folder, SHARDED, "kl-parts", [*changes, "compute.sharding=fsdp"])
+    copies = run("trainers", "kl-copies", changes)
+    parts = run(SHARDED, "kl-parts", [*changes, "compute.sharding=fsdp"])
     assert copies.metrics()[0]["loss/kl"] == parts.metrics()[0]["loss/kl"] == 0
     for found, expected in zip(parts.metrics(), copies.metrics(), strict=True):
         for name in ("loss", "loss/kl", "kl/reference_k3", "grad_norm"):
             assert found[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-5), name
 
 
-def test_processes_need_not_sample_equally_many_tokens() -> None:
-    said = two("tests.integration.trainers.uneven_sampling")
+def test_processes_need_not_sample_equally_many_tokens(forks: Mapping[str, str]) -> None:
+    said = two(forks, "tests.integration.trainers.uneven_sampling")
     assert float(said[0]) == float(said[1]) > 0

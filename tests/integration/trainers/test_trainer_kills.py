@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from tests.fork_server import forked
 from tests.integration.trainers.trainer_runs import SMALL, Run
 from tests.waiting import PATIENT_S
 from trainers.config import with_params
@@ -20,6 +22,7 @@ from trainers.process.events import read_events
 pytestmark = pytest.mark.long
 
 STEPS = 48
+KILLS = "tests.integration.trainers.trainer_kills"
 TERM, KILL = int(signal.SIGTERM), int(signal.SIGKILL)
 Moment = tuple[str, int, int]
 
@@ -33,13 +36,15 @@ def moments(seed: int, number: int) -> list[Moment]:
     return [(place, chosen.randint(1, SPANS[place] // 2), end) for place, end in first]
 
 
-def run_until_done(folder: Path, cache: Path, planted: list[Moment | None]) -> tuple[Run, list[int]]:
+def run_until_done(
+    folder: Path, cache: Path, planted: list[Moment | None], forks: Mapping[str, str]
+) -> tuple[Run, list[int]]:
     folder.mkdir()
     (folder / "run.yaml").write_text(yaml.safe_dump(with_params(SMALL, {"steps": STEPS, "device_batch": 8})))
     (folder / "moments.json").write_text(json.dumps(planted))
-    command = [sys.executable, "-m", "tests.integration.trainers.trainer_kills", str(folder / "moments.json")]
+    command = [sys.executable, "-m", KILLS, str(folder / "moments.json")]
     command += [str(folder / "run.yaml"), "--resume", "--output", str(folder / "run"), "--cache", str(cache)]
-    done = subprocess.run(command, capture_output=True, timeout=PATIENT_S, check=False)
+    done = subprocess.run(command, env=forked(forks, KILLS), capture_output=True, timeout=PATIENT_S, check=False)
     assert done.returncode == 0, done.stderr.decode()
     events = read_events(folder / "run" / "events.jsonl")
     return Run(events[-1].get("outcome", ""), events, folder / "run"), json.loads(done.stdout)
@@ -51,8 +56,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def straight(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    found, codes = run_until_done(tmp_path_factory.mktemp("straight") / "a", cache, [None])
+def straight(cache: Path, forks: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    found, codes = run_until_done(tmp_path_factory.mktemp("straight") / "a", cache, [None], forks)
     assert codes == [0]
     return found
 
@@ -64,9 +69,11 @@ def by_step(run: Run, kind: str) -> list[tuple[int, dict[str, float | None]]]:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_the_same_command_continues_bit_for_bit(seed: int, straight: Run, cache: Path, tmp_path: Path) -> None:
+def test_the_same_command_continues_bit_for_bit(
+    seed: int, straight: Run, cache: Path, forks: Mapping[str, str], tmp_path: Path
+) -> None:
     planted = moments(seed, 5)
-    ended, codes = run_until_done(tmp_path / "ended", cache, [*planted, None])
+    ended, codes = run_until_done(tmp_path / "ended", cache, [*planted, None], forks)
     assert codes[-1] == 0, codes
     unfinished = [code for code in codes[:-1] if code in (-KILL, 4)]
     assert len(unfinished) >= 3, f"most moments fall into the run: {planted}, {codes}"

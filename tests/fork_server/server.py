@@ -1,0 +1,104 @@
+"""Imports torch and TRL once for a test session, and forks processes that would each import them.
+
+`python -m tests.fork_server.server FD`, with a listening socket. A fork runs a module as `python -m` does, with the
+environment, folder, search path, files and umask of the interpreter that stands for it (`sitecustomize.py`). It is
+killed when that one ends; all are when the lifeline on standard input ends.
+"""
+
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import traceback
+import warnings
+from contextlib import suppress
+from typing import Any
+
+from sweep_service.processes.child_processes import die_with_parent
+from sweep_service.runner import preloaded
+
+
+def main() -> None:
+    """Serve until the lifeline ends."""
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    preloaded._preload()
+    gc.collect()
+    gc.freeze()
+    warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
+    running = dict[socket.socket, tuple[int, int]]()
+    """Pid and handle of each fork, by the connection to the interpreter that stands for it."""
+    while True:
+        handles = [handle for _, handle in running.values()]
+        ready, _, _ = select.select([0, listener, *running, *handles], [], [])
+        if 0 in ready:
+            os._exit(0)
+        for connection, (pid, handle) in list(running.items()):
+            if connection in ready:  # whoever stands for it has ended
+                os.kill(pid, signal.SIGKILL)
+            if connection in ready or handle in ready:
+                del running[connection]
+                answer(connection, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                connection.close()
+                os.close(handle)
+        if listener in ready:
+            connection, _ = listener.accept()
+            pid = fork(connection, [listener, *running], handles)
+            running[connection] = pid, os.pidfd_open(pid)
+            answer(connection, pid)
+
+
+def answer(connection: socket.socket, number: int) -> None:
+    """Tell a number to the interpreter that stands for a fork."""
+    with suppress(OSError):
+        connection.sendall(f"{number}\n".encode())
+
+
+def fork(connection: socket.socket, sockets: list[socket.socket], handles: list[int]) -> int:
+    """Fork the process that a connection asks for; return its pid."""
+    _, files, _, _ = socket.recv_fds(connection, 1, 3)
+    request = json.loads(connection.makefile().readline())
+    pid = os.fork()
+    if pid == 0:
+        for place, file in enumerate(files):
+            os.dup2(file, place)
+        for one in (connection, *sockets):
+            one.close()
+        for number in (*files, *handles):
+            with suppress(OSError):
+                os.close(number)
+        be(request)
+    for file in files:
+        os.close(file)
+    return pid
+
+
+def be(request: dict[str, Any]) -> None:
+    """Be the process that was asked for. Does not return."""
+    code = 1
+    try:
+        die_with_parent()
+        os.setsid()
+        os.umask(request["umask"])
+        os.chdir(request["directory"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        sys.path[:] = [request["directory"], *request["path"]]
+        sys.argv[1:] = request["arguments"][1:]
+        runpy.run_module(request["arguments"][0], run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:  # noqa: BLE001 (nothing may get out of the fork into the server's code)
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
