@@ -21,7 +21,7 @@ from tests.chaos.specs import spec_of
 from tests.sweep_stack import unused_port
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 
 FULL_DISK_S = float(os.environ.get("FULL_DISK_S", "3"))
 """Seconds for which the disk is full. Set the variable to have more."""
@@ -33,6 +33,7 @@ def client_of(installation: Installation) -> Client:
     return installation.client(patience_s=120, timeout_s=30)
 
 
+@pytest.mark.hunt
 def test_a_full_disk_costs_no_trial_and_no_number() -> None:
     with installed(disk=True) as installation, client_of(installation) as client:
         if not installation.disk:
@@ -82,6 +83,7 @@ def shown(server: httpx.Client) -> dict[str, list[tuple[int, float]]]:
     return points
 
 
+@pytest.mark.long
 def test_a_sweep_ends_without_mlflow_which_has_everything_once_it_comes(tmp_path: Path) -> None:
     port = unused_port()
     with installed(disk=False) as installation:

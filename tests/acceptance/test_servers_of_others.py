@@ -23,8 +23,6 @@ from tests.postgres import AVAILABLE, postgres
 from tests.sweep_stack import command_of, processes_of, ray_head, serving, small_sweep, unused_port
 from tests.waiting import PATIENT_S, wait_until
 
-pytestmark = pytest.mark.long
-
 SIGN_IN = ("admin", f"hush-{secrets.token_hex(8)}")
 
 
@@ -61,7 +59,9 @@ def mlflow_with_passwords(home: Path) -> Iterator[str]:
         stop(keeper, 5)
 
 
-@pytest.mark.parametrize("way", ["variables", "url"])
+@pytest.mark.parametrize(
+    "way", [pytest.param("variables", marks=pytest.mark.hunt), pytest.param("url", marks=pytest.mark.long)]
+)
 def test_serve_uses_the_servers_that_were_there(settings: Settings, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     if not AVAILABLE:
         pytest.skip("NO POSTGRESQL IS INSTALLED HERE: a database that was there before was not tested")

@@ -200,8 +200,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "preloaded": Subject(preloaded, 12),
     "MLflow's door": Subject(mlflow_door, 15, end=(0,)),
 }
-QUICK = ("api", "rollout server")
-"""Subjects of `make test`, one storm each; `make test-all` has several at each subject."""
+QUICK = ("api", "rollout server", "trainer")
+"""Subjects of `make test`, one storm each; `make hunts` has several at each subject."""
 STORMS = int(os.environ.get("STORMS", "2"))
 """Number of storms at each subject. Set the variable to have more."""
 
@@ -284,7 +284,7 @@ def test_a_storm(tmp_path: Path, name: str) -> None:
     survive(subject, tmp_path, {}, subject.latest_s / 2, random.Random(name))
 
 
-@pytest.mark.long
+@pytest.mark.hunt
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_storms(request: pytest.FixtureRequest, tmp_path: Path, name: str) -> None:

@@ -1,5 +1,6 @@
 """Mistakes planted one at a time in the modules that training runs; each must be seen by a comparison of the suite."""
 
+import inspect
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -17,8 +18,6 @@ from tests.proof.judges import (
 )
 from tests.proof.planting import planted
 from trainers.errors import ConfigError
-
-pytestmark = pytest.mark.long
 
 Judge = Callable[[Path], None]
 
@@ -418,6 +417,13 @@ MUTATIONS: dict[str, Mutation] = {
 }
 
 
+def test_each_line_in_which_a_mistake_is_planted_is_there_once() -> None:
+    """Whether the mistake is seen takes longer, and `make hunts` tells."""
+    sources = {name: inspect.getsource(import_module(f"trainers.{m.module}")) for name, m in MUTATIONS.items()}
+    assert [name for name, mutation in MUTATIONS.items() if sources[name].count(mutation.right) != 1] == []
+
+
+@pytest.mark.hunt
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_planted_mistake_is_seen(name: str, cache: Path) -> None:
     mutation = MUTATIONS[name]
@@ -428,6 +434,7 @@ def test_a_planted_mistake_is_seen(name: str, cache: Path) -> None:
         mutation.judge(cache)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "judge",
     [of_losses(), of_advantages, of_parts, of_trainer, of_critic, of_resume],
