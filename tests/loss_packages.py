@@ -1,4 +1,4 @@
-"""Packages with losses, laid out as pip installs them, and the one that docs/losses.md shows."""
+"""Packages with losses, laid out as pip installs them, and the packages that the docs show."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 from tests.waiting import PATIENT_S
 from trainers.losses import entry, loss_entry
 
-PAGE = Path(__file__).parents[1] / "docs" / "losses.md"
+DOCS = Path(__file__).parents[1] / "docs"
 
 TEMPERED = """
 from typing import Literal
@@ -61,10 +61,10 @@ def package_site(folder: Path) -> Iterator[Path]:
         entry._loaded.cache_clear()
 
 
-def documented_package(folder: Path) -> Path:
-    """Write the package that docs/losses.md shows, with its test and its sweep, below a folder; return where."""
-    package = folder / "package"
-    for name, content in re.findall(r"```\w+\n# (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL):
+def documented_package(folder: Path, page: str = "losses") -> Path:
+    """Write the package that a page of the docs shows, with all its files, below a folder; return where."""
+    package, text = folder / "package", (DOCS / f"{page}.md").read_text()
+    for name, content in re.findall(r"```\w+\n# (\S+)\n(.*?)```", text, re.DOTALL):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(content)
     return package
