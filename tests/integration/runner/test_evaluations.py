@@ -15,7 +15,7 @@ from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import Evaluation, Stage, SweepState, TrialState
-from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
+from tests.sweep_stack import SMALL_TRAINING, command_of, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 from trainers.export import export
 
@@ -92,18 +92,8 @@ def test_the_models_of_given_steps_are_measured_on_resources_of_their_own_and_le
     }
 
 
-def kill(store: Store, evaluation: Evaluation, victim: str) -> None:
-    """Kill the process that measures, or its actor, which had it forked from a preloaded one."""
-    running = store.list_attempts(evaluation.sweep_id, running_only=True)
-    process = psutil.Process(next(a for a in running if a.trial_id == evaluation.id).pid)
-    if victim == "actor":
-        process = process.parents()[1]
-        assert "ray::" in process.cmdline()[0]
-    process.kill()
-
-
-def measuring(store: Store, sweep_id: str) -> Evaluation | None:
-    """Return an evaluation of a trained model that is in the middle of its samples, with its process known."""
+def measuring(store: Store, sweep_id: str, done: set[str]) -> Evaluation | None:
+    """Return an evaluation beyond `done` that is in the middle of its samples, with its process known."""
     pids = {a.trial_id for a in store.list_attempts(sweep_id, running_only=True) if a.pid is not None}
     begun = {
         event.data["evaluation_id"]
@@ -111,50 +101,74 @@ def measuring(store: Store, sweep_id: str) -> Evaluation | None:
         if event.type == "evaluation.progress" and 0 < event.data["done"] < event.data["total"]
     }
     running = store.list_evaluations(sweep_id, states=[TrialState.RUNNING])
-    return next((one for one in running if one.trial_id and one.id in pids and one.id in begun), None)
+    return next((one for one in running if one.id in (pids & begun) - done), None)
+
+
+def kill_process(store: Store, evaluation: Evaluation) -> None:
+    """Kill the process that measures."""
+    running = store.list_attempts(evaluation.sweep_id, running_only=True)
+    psutil.Process(next(a for a in running if a.trial_id == evaluation.id).pid).kill()
+
+
+def kill_actor(_: Store, evaluation: Evaluation) -> None:
+    """Kill the actor of the process that measures."""
+    words = f"ray::trial-{evaluation.sweep_id}"
+    next(one for one in psutil.process_iter() if words in " ".join(command_of(one))).kill()
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("disturbed", ["process", "actor", "runner", "pause"])
-def test_an_evaluation_that_is_killed_or_paused_goes_on_and_ends_as_undisturbed(
-    settings: Settings, store: Store, ray: Mapping[str, str], disturbed: str
+def test_evaluations_that_are_killed_or_paused_go_on_and_end_as_undisturbed(
+    settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
-    many = {"names": ["expressions", "arithmetic"], "samples": 120, "longest": 64}  # so that there is time to kill
-    undisturbed = submit_and_claim(store, measured_sweep(benchmarks=many))
+    """Each of four evaluations in another way: its process, its actor or its runner is killed, or its sweep paused."""
+    many = {"names": ["expressions", "arithmetic"], "samples": 60, "longest": 64}  # so that there is time to kill
+    raw = measured_sweep(benchmarks=many, seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8, 9]}})
+    undisturbed = submit_and_claim(store, raw)
     run_out(settings, store, undisturbed, ray)
     store.release_lease(undisturbed)
-    fence = submit_and_claim(store, measured_sweep(benchmarks=many))
-    with runner(settings, fence, ray) as process:
+    fence, disturbed = submit_and_claim(store, raw), set[str]()
+
+    def next_one(process: subprocess.Popen[bytes]) -> Evaluation:
         found = list[Evaluation]()
 
         def is_found() -> bool:
-            found.extend(one for one in [measuring(store, fence.sweep_id)] if one)
+            found.extend(one for one in [measuring(store, fence.sweep_id, disturbed)] if one)
             return bool(found) or process.poll() is not None
 
-        wait_until("a trained model is measured", is_found)
+        wait_until("another model is measured", is_found)
         assert found
-        evaluation = found[0]
-        if disturbed in ("process", "actor"):
-            kill(store, evaluation, disturbed)
-            assert process.wait(PATIENT_S) == 0
-        elif disturbed == "pause":
-            store.request_pause(fence.sweep_id)
-            assert process.wait(PATIENT_S) == 0
-        else:
-            process.kill()
-            process.wait(PATIENT_S)
-    if disturbed == "pause":
-        assert store.get_sweep(fence.sweep_id).state is SweepState.PAUSED
-        assert not store.list_attempts(fence.sweep_id, running_only=True)
-        store.request_resume(fence.sweep_id)
-    if disturbed in ("runner", "pause"):
+        disturbed.add(found[0].id)
+        return found[0]
+
+    def taken_over() -> Fence:
         store.release_lease(fence)
         taken = store.claim("next", 60)
         assert taken is not None
-        run_out(settings, store, Fence(taken.id, taken.epoch), ray)
-    again = next(one for one in store.list_evaluations(fence.sweep_id) if one.id == evaluation.id)
-    assert (again.state, again.attempts) == (TrialState.SUCCEEDED, 2)
+        return Fence(taken.id, taken.epoch)
+
+    with runner(settings, fence, ray) as process:
+        for kill in (kill_process, kill_actor):
+            kill(store, next_one(process))
+        next_one(process)
+        process.kill()
+        process.wait(PATIENT_S)
+    fence = taken_over()
+    with runner(settings, fence, ray) as process:
+        next_one(process)
+        store.request_pause(fence.sweep_id)
+        assert process.wait(PATIENT_S) == 0
+    assert store.get_sweep(fence.sweep_id).state is SweepState.PAUSED
+    assert not store.list_attempts(fence.sweep_id, running_only=True)
+    store.request_resume(fence.sweep_id)
+    fence = taken_over()
+    run_out(settings, store, fence, ray)
+    evaluations = store.list_evaluations(fence.sweep_id)
+    assert {one.state for one in evaluations} == {TrialState.SUCCEEDED}
+    assert {one.id: one.attempts for one in evaluations} == {
+        one.id: 2 if one.id in disturbed else 1 for one in evaluations
+    }
+    assert len(disturbed) == 4
     assert contents(store, fence.sweep_id) == contents(store, undisturbed.sweep_id)
     told = [event for event in store.list_events(fence.sweep_id) if event.type == "evaluation.measured"]
     assert len(told) == len({(event.data["evaluation_id"], event.data["benchmark"]) for event in told})

@@ -52,38 +52,24 @@ def points(store: Store, fence: Fence) -> set[tuple[str, frozenset[Role]]]:
 
 
 @pytest.mark.long
-def test_two_more_confirm_seeds_give_what_a_sweep_with_them_from_the_start_has(
+def test_a_confirm_stage_that_is_added_and_then_has_more_seeds_gives_what_a_sweep_with_all_from_the_start_has(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
-    def raw(*seeds: int) -> dict[str, object]:
-        return small_sweep("more", seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": list(seeds)}})
-
-    whole = submit_and_claim(store, raw(5, 6, 7))
-    run(store, settings, whole, ray)
-    fence = submit_and_claim(store, raw(5))
-    run(store, settings, fence, ray)
-    before = {trial.id: trial for trial in store.list_trials(fence.sweep_id)}
-    extend_and_run(store, settings, fence, ray, {"seeds": {"confirm": {"seeds": [5, 6, 7]}}})
-    trials = store.list_trials(fence.sweep_id)
-    new = [trial for trial in trials if trial.id not in before]
-    assert {(trial.stage, trial.seed, trial.state) for trial in new} == {
-        (Stage.CONFIRM, seed, TrialState.SUCCEEDED) for seed in (6, 7)
-    }
-    assert [trial for trial in trials if trial.id in before] == list(before.values())
-    assert curves(store, fence) == curves(store, whole)
-
-
-@pytest.mark.long
-def test_a_confirm_stage_that_is_added_gives_what_a_sweep_with_it_from_the_start_has(
-    settings: Settings, store: Store, ray: Mapping[str, str]
-) -> None:
-    confirm = {"top_k": 1, "seeds": [5]}
     space = {"loss.beta1": [0.5, 1], "optimizer.learning_rate": [1e-5, 2e-5]}  # so that baselines are matched
-    whole = submit_and_claim(store, small_sweep("more", space=space, seeds={"tune": [0], "confirm": confirm}))
+    whole_seeds = {"tune": [0], "confirm": {"top_k": 1, "seeds": [5, 6]}}
+    whole = submit_and_claim(store, small_sweep("more", space=space, seeds=whole_seeds))
     run(store, settings, whole, ray)
     fence = submit_and_claim(store, small_sweep("more", space=space, seeds={"tune": [0]}))
     run(store, settings, fence, ray)
-    extend_and_run(store, settings, fence, ray, {"seeds": {"confirm": confirm}})
+    for seeds in ([5], [5, 6]):
+        before = {trial.id: trial for trial in store.list_trials(fence.sweep_id)}
+        extend_and_run(store, settings, fence, ray, {"seeds": {"confirm": {"top_k": 1, "seeds": seeds}}})
+        trials = store.list_trials(fence.sweep_id)
+        new = [trial for trial in trials if trial.id not in before]
+        assert {(trial.stage, trial.seed, trial.state) for trial in new} == {
+            (Stage.CONFIRM, seeds[-1], TrialState.SUCCEEDED)
+        }
+        assert [trial for trial in trials if trial.id in before] == list(before.values())
     assert curves(store, fence) == curves(store, whole)
     assert objectives(store, fence) == objectives(store, whole)
     assert any("matched" in config.roles for config in store.list_configs(fence.sweep_id))

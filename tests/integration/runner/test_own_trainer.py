@@ -80,7 +80,7 @@ def test_the_examples_sweep_ends_with_a_verdict(settings: Settings, store: Store
 def test_killed_and_paused_in_mid_run_it_ends_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
-    """The example goes on exactly where its checkpoint was; every step is there once, and every evaluation."""
+    """The example goes on exactly where its checkpoint was: its program is killed, its runner, and its sweep paused."""
     one = {"space": {"beta": [1]}, "seeds": {"tune": [0]}, "search": {"strategy": "grid"}}
     quick = submit_and_claim(store, example(**one))
     run(settings, store, quick, ray)
@@ -89,7 +89,7 @@ def test_killed_and_paused_in_mid_run_it_ends_as_undisturbed(
 
     raw = example(**one)
     slow = submit_and_claim(store, raw | {"training": raw["training"] | {"step_s": 0.1}})
-    first = store.list_trials(slow.sweep_id)[0].id
+    first, taken = store.list_trials(slow.sweep_id)[0].id, list[Sweep]()
     with runner(settings, slow, ray) as process:
         wait_until("it is beyond a checkpoint", lambda: store.get_trial(first).step > 12)
         (attempt, *_) = store.list_attempts(slow.sweep_id, running_only=True)
@@ -97,45 +97,24 @@ def test_killed_and_paused_in_mid_run_it_ends_as_undisturbed(
         assert attempt.pid is not None
         os.kill(program_of(attempt.pid), signal.SIGKILL)
         wait_until("it goes on", lambda: store.get_trial(first).attempts == 2 and store.get_trial(first).step > 22)
+        process.kill()
+        process.wait()
+    wait_until("its lease is over", lambda: taken.extend(filter(None, [store.claim("test", 60)])) or taken)
+    slow = Fence(taken[0].id, taken[0].epoch)
+    with runner(settings, slow, ray) as process:
+        wait_until("it goes on", lambda: store.get_trial(first).attempts == 3 and store.get_trial(first).step > 32)
         store.request_pause(slow.sweep_id)
         assert process.wait(PATIENT_S) == 0
-    killed, paused = store.attempts_of(first)
-    assert (killed.ending, paused.ending) == (Ending.KILLED, Ending.PAUSED)
+    killed, lost, paused = store.attempts_of(first)
+    assert (killed.ending, lost.ending, paused.ending) == (Ending.KILLED, Ending.LOST, Ending.PAUSED)
     assert "signal 9" in (killed.message or "")
-    assert not any(is_alive(a.host, a.pid, a.pid_started_at) for a in (killed, paused))
+    assert not any(is_alive(a.host, a.pid, a.pid_started_at) for a in (killed, lost, paused))
     checkpoint = store.newest_checkpoint(first)
     assert checkpoint is not None
     assert checkpoint.step == store.get_trial(first).step  # it has saved at the pause, so nothing is trained again
     slow = go_on(store, slow)
     run(settings, store, slow, ray)
-    assert [attempt.ending for attempt in store.attempts_of(first)] == [
-        Ending.KILLED,
-        Ending.PAUSED,
-        Ending.SUCCEEDED,
-    ]
-    assert curves(store, slow) == curves(store, quick)
-
-
-@pytest.mark.long
-def test_after_its_runner_was_killed_it_goes_on_without_loss_or_doubling(
-    settings: Settings, store: Store, ray: Mapping[str, str]
-) -> None:
-    one = {"space": {"beta": [1]}, "seeds": {"tune": [0]}}
-    quick = submit_and_claim(store, example(**one))
-    run(settings, store, quick, ray)
-    store.set_sweep_state(quick, SweepState.SUCCEEDED)
-    store.release_lease(quick)
-    raw = example(**one)
-    slow = submit_and_claim(store, raw | {"training": raw["training"] | {"step_s": 0.1}})
-    first, taken = store.list_trials(slow.sweep_id)[0].id, list[Sweep]()
-    with runner(settings, slow, ray) as process:
-        wait_until("it is beyond a checkpoint", lambda: store.get_trial(first).step > 22)
-        process.kill()
-        process.wait()
-    wait_until("its lease is over", lambda: taken.extend(filter(None, [store.claim("test", 60)])) or taken)
-    run(settings, store, Fence(taken[0].id, taken[0].epoch), ray)
-    attempts = store.attempts_of(first)
-    assert [attempt.ending for attempt in attempts] == [Ending.LOST, Ending.SUCCEEDED]
+    assert store.attempts_of(first)[-1].ending is Ending.SUCCEEDED
     assert curves(store, slow) == curves(store, quick)
 
 

@@ -40,7 +40,7 @@ def test_paused_and_resumed_it_ends_as_undisturbed(
     store.release_lease(undisturbed)
 
     fence = submit_and_claim(store, spec(processes))
-    for at in (0, 50):  # the first while trainers start or sample
+    for at in (0, 50) if processes == 1 else (50,):  # the first while trainers start or sample
         with runner(settings, fence, ray) as process:
             wait_until(
                 f"a trial is beyond {at}",

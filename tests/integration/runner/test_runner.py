@@ -13,7 +13,7 @@ from sweep_service.processes.child_processes import is_alive
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import AttemptOutcome, Stage, SweepState, TrialState
+from sweep_service.sweep.records import Attempt, AttemptOutcome, Stage, SweepState, Trial, TrialState
 from tests.sweep_stack import SMALL_TRAINING, command_of, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 
@@ -95,50 +95,43 @@ def test_a_signal_ends_a_runner_at_once_and_leaves_its_sweep_to_the_next(
 
 
 @pytest.mark.long
-def test_a_trainer_that_stands_still_is_killed_and_its_trial_goes_on(
+def test_a_hung_trainer_and_actors_that_are_killed_cost_their_trials_one_attempt_each(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
-    raw = small_sweep("hung", training=SMALL_TRAINING | {"steps": 800}, retries={"hung_after_minutes": 1})
-    fence = submit_and_claim(store, raw)
+    """The first trial's trainer stands still. The second's actor is killed while it moves, the third's stands still."""
+    training = SMALL_TRAINING | {"steps": 400}
+    seeds, retries = {"tune": [0, 1]}, {"hung_after_minutes": 1, "max_crashes": 1}
+    fence = submit_and_claim(store, small_sweep("hung", training=training, seeds=seeds, retries=retries))
+    first, second, third, fourth = store.list_trials(fence.sweep_id)
+
+    def training_attempt(trial: Trial) -> Attempt:
+        wait_until("the trial trains", lambda: store.get_trial(trial.id).step)
+        (attempt,) = store.attempts_of(trial.id)
+        return attempt
+
     with runner(settings, fence, ray) as process:
-        wait_until("a trial trains", lambda: any(trial.step for trial in store.list_trials(fence.sweep_id)))
-        training = {trial.id for trial in store.list_trials(fence.sweep_id) if trial.step}
-        (victim, *_) = [attempt for attempt in store.list_attempts(fence.sweep_id) if attempt.trial_id in training]
-        assert victim.pid is not None
-        os.kill(victim.pid, signal.SIGSTOP)
+        hung = training_attempt(first)
+        assert hung.pid is not None
+        os.kill(hung.pid, signal.SIGSTOP)
+        for trial, stopped in ((second, False), (third, True)):
+            training_attempt(trial)
+            words = f"ray::trial-{fence.sweep_id}"
+            actor = next(one for one in psutil.process_iter() if words in " ".join(command_of(one)))
+            if stopped:
+                actor.suspend()
+            actor.kill()
         assert process.wait(PATIENT_S) == 0
-    attempts = store.list_attempts(fence.sweep_id)
-    (hung,) = [
-        attempt for attempt in attempts if (attempt.trial_id, attempt.number) == (victim.trial_id, victim.number)
+    assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.SUCCEEDED}
+    endings = {trial.id: store.attempts_of(trial.id)[0] for trial in (first, second, third, fourth)}
+    assert [attempt.ending for attempt in endings.values()] == [
+        Ending.HUNG,
+        Ending.LOST,
+        Ending.LOST,
+        Ending.SUCCEEDED,
     ]
-    others = [attempt for attempt in attempts if attempt != hung]
-    assert (hung.outcome, hung.ending) == (AttemptOutcome.CRASHED, Ending.HUNG)
-    assert "set retries.hung_after_minutes higher" in (hung.message or "")
-    assert {other.outcome for other in others} == {AttemptOutcome.SUCCEEDED}
-    assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.SUCCEEDED}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("stopped", [False, True])
-def test_an_actor_that_is_killed_costs_its_trial_no_crash(
-    settings: Settings, store: Store, ray: Mapping[str, str], stopped: bool
-) -> None:
-    """Whether the actor moved or stood still when it was killed, as a runner kills one that hangs."""
-    raw = small_sweep("actor", training=SMALL_TRAINING | {"steps": 800}, retries={"max_crashes": 0})
-    fence = submit_and_claim(store, raw)
-    with runner(settings, fence, ray) as process:
-        wait_until("a trial trains", lambda: any(trial.step for trial in store.list_trials(fence.sweep_id)))
-        words = f"ray::trial-{fence.sweep_id}"
-        actor = next(one for one in psutil.process_iter() if words in " ".join(command_of(one)))
-        if stopped:
-            actor.suspend()
-        actor.kill()
-        assert process.wait(PATIENT_S) == 0
-    attempts = store.list_attempts(fence.sweep_id)
-    (lost,) = [attempt for attempt in attempts if attempt.outcome is not AttemptOutcome.SUCCEEDED]
-    assert (lost.outcome, lost.ending) == (AttemptOutcome.LOST, Ending.LOST)
-    assert "actor" in (lost.message or "")
-    assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.SUCCEEDED}
+    assert [len(store.attempts_of(id_)) for id_ in endings] == [2, 2, 2, 1]
+    assert "set retries.hung_after_minutes higher" in (endings[first.id].message or "")
+    assert "actor" in (endings[second.id].message or "")
 
 
 def test_a_runner_without_a_lease_changes_nothing(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
