@@ -44,9 +44,9 @@ bench: $(READY) ## Time an optimizer step beside TRL's, the math grader, large r
 chaos: $(READY) ## Kill, stop and starve a real service at random for 20 minutes, and judge it; CHAOS="--seed 1 --minutes 2"
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python -m tests.chaos $(CHAOS)
 
-mutants: $(READY) ## Plant 100 small mistakes in the trainer and count those that a test sees; up to an hour
+mutants: $(READY) ## Plant 100 small mistakes, and count those that a quick test sees; hours; MUTANTS="--help" says how
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement bench/mutants.lock
-	@$(QUIET) $(VENV)/bin/python bench/mutants.py
+	@$(QUIET) $(VENV)/bin/python bench/mutants.py $(MUTANTS)
 
 validate-report: $(READY) ## Simulate 300,000 sweeps with known truths through the report; an hour on 4 cores
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py

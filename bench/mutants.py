@@ -1,13 +1,22 @@
-"""Plants small mistakes in the trainer, a sample drawn by a seed, and counts those that a test sees.
+"""Plants small mistakes in the three packages, a sample drawn by a seed, and counts those that a test sees.
 
-    python bench/mutants.py                  100 mutants, seed 0; up to an hour on two cores
-    python bench/mutants.py --number 300 --seed 1
+    python bench/mutants.py                                100 mutants, seed 0; up to two hours on two cores
+    python bench/mutants.py --number 300 --seed 1 --only sweep_service/store
+    python bench/mutants.py --list > mutants.jsonl         prints the sample, and plants nothing
+    python bench/mutants.py --replay mutants.jsonl         plants the same mistakes, also at another commit
 
-mutmut's operators make the mutants in the modules of `MODULES`: another operator, number or comparison, an argument
-that is gone or None, a value that is None, a branch that is always taken. Texts, which are for people, stay. A first
-run of the tests with coverage tells which tests run which line. Each mutant is planted in a copy of the
-repository, and the tests that run its line are run, the quickest first, until one fails or they have used a
-minute of processor time. The exit code is 1 if fewer than 90 % of the mutants are seen.
+`mutations.py` beside this file makes the mutants. Each is as likely as any other, so that a file has its share by the
+number of its mutants. A mutant is known by its file and the text of its lines before and after, whichever lines stand
+above them.
+
+A first run of the quick tests with coverage, a quarter of an hour, tells which test runs which line; it is kept in
+`build/` for the commit. Each mutant is planted in a copy of the repository, and the tests that run its line are run
+there, the quickest first, until one fails or they have used two minutes of processor time. Where a line runs while its
+module is imported, these are the tests that run any line of the module, then those of the modules that import it.
+
+Coverage sees pytest's own processes. Code that only the processes run which tests start, such as that of Ray's actors,
+`serve` and the modules `__main__`, has no tests here; its mutants are drawn all the same, and count as not seen. The
+run says which modules these are. The exit code is 1 if fewer than 90 % of the mutants are seen.
 """
 
 import argparse
@@ -15,274 +24,177 @@ import json
 import math
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-import coverage
-import libcst as cst
 import psutil
-from libcst.metadata import MetadataWrapper, PositionProvider
-from mutmut.mutation.mutators import mutation_operators
+from line_tests import PYTEST, ROOT, WAIT_S, WORKERS, Covered, copied, environment, git, is_below, measure, modules
 
-ROOT: Final = Path(__file__).parents[1]
-MODULES: Final = (
-    "trainers/losses",
-    "trainers/rollouts",
-    "trainers/evaluation",
-    "trainers/training/policy_trainer.py",
-    "trainers/training/sampling_trainer.py",
-    "trainers/training/schedule.py",
-    "trainers/training/training_arguments.py",
-    "trainers/record",
-    "trainers/config",
-    "trainers/process/seeds.py",
-    "trainers/policy/positions.py",
-)
-TESTS: Final = ("tests/unit/trainers", "tests/contract", "tests/integration/trainers")
-LEFT_OUT: Final = ("test_sharding.py", "test_several_processes.py", "test_processes.py", "test_trainer_kills.py")
-"""Tests of other processes, whose coverage is not seen and which take minutes."""
-WORDS: Final = ("complaints.py", "field_words.py")
-"""Modules that only say to people what is wrong, and change no run."""
-LIMIT_S: Final = 60.0
-"""Processor time for the tests of a mutant."""
-_LONGEST_STATEMENT: Final = 12
-_LOOK: Final = 20
-"""Most lines that a test runs which only looks at what was imported, such as at the schema of the settings."""
-WORKERS: Final = 2
+LIMIT_S: Final = 120.0
+"""Processor time for the tests of a mutant, and all processes that they start."""
 WANTED: Final = 0.9
-_OPERATORS: Final = [(kind, make) for kind, make in mutation_operators if make.__name__ != "operator_string"]
-_WHOLE: Final = (cst.Annotation, cst.Decorator, cst.Assert, cst.Import, cst.ImportFrom, cst.Raise)
-"""Parts without mutants: what changes nothing that is computed, or words alone."""
-_NO_CODE: Final = ("cast", "Metric")
-"""Calls without mutants: a type for the type checker, and what a metric means."""
-_PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-_COPIED: Final = ("trainers", "sweep_service", "search_spaces", "tests", "docs", "examples", "bench", "pyproject.toml")
 
 
 class Mutant(NamedTuple):
-    """One mutant of one file."""
+    """A mistake in one file."""
 
     path: str
-    line: int
-    number: int
-    """Number among the mutants of its file."""
+    before: str
+    """Whole lines that stand once in the file."""
+    after: str
+
+    @classmethod
+    def between(cls, path: str, source: str, changed: str) -> "Mutant":
+        """Return the mutant that changes a source so: the lines that differ, and above them what makes them unique."""
+        old, new = source.splitlines(keepends=True), changed.splitlines(keepends=True)
+        first = _common(old, new)
+        last = min(_common(old[::-1], new[::-1]), min(len(old), len(new)) - first)
+        while first and source.count("".join(old[first : len(old) - last])) != 1:
+            first -= 1
+        return cls(path, "".join(old[first : len(old) - last]), "".join(new[first : len(new) - last]))
+
+    def planted(self, source: str) -> str | None:
+        """Return the source with this mistake in it; None if it does not have the lines, or has them twice."""
+        return source.replace(self.before, self.after) if source.count(self.before) == 1 else None
+
+    def line(self, source: str) -> int:
+        """Return the number of the first line that differs."""
+        above = source[: source.index(self.before)].count("\n")
+        return 1 + above + _common(self.before.splitlines(), self.after.splitlines())
+
+    @property
+    def change(self) -> str:
+        """The first line that differs, before and after, in one line."""
+        old, new = self.before.splitlines(), self.after.splitlines()
+        place = _common(old, new)
+        was, now = (lines[place].strip() if place < len(lines) else "(gone)" for lines in (old, new))
+        return f"{was}  ->  {now}"
 
 
 class Result(NamedTuple):
     """What became of a mutant."""
 
     mutant: Mutant
-    code: str
-    """The mutated line."""
+    line: int | None
+    """Number of its line; None if the file does not have it any more, so that nothing was planted."""
+    tests: int
+    """Number of tests that it met at most."""
     seen_by: str | None
     """The test that failed; None, if none did."""
-    tests: int
     seconds: float
 
-
-class Covered(NamedTuple):
-    """Tests by the lines that they run, and their durations."""
-
-    tests: Mapping[tuple[str, int], frozenset[str]]
-    seconds: Mapping[str, float]
-    """Duration of each test; the quickest are left out."""
-    setups: Mapping[str, float]
-    """Duration of what the tests of a file share, by file."""
-
-    def of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that run a mutant's line, or the first line of its statement.
-
-        Each comes by the time that its file needs until it is done: what is quick comes first, and then tests of
-        different files, for those of one file see much the same.
-        """
-        lines = ((mutant.path, mutant.line - back) for back in range(_LONGEST_STATEMENT))
-        found = next((tests for line in lines if (tests := self.tests.get(line))), frozenset[str]())
-        spent, done_at = dict(self.setups), dict[str, float]()
-        for test in sorted(found, key=lambda test: (self.seconds.get(test, 0.0), test)):
-            spent[_file(test)] = spent.get(_file(test), 0.0) + self.seconds.get(test, 0.0)
-            done_at[test] = spent[_file(test)]
-        return sorted(found, key=lambda test: (done_at[test], test))
+    @property
+    def word(self) -> str:
+        """The result in one word."""
+        return "gone" if self.line is None else "seen" if self.seen_by else "SURVIVED"
 
 
-# which tests run which line
+def _common(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return how many lines are the same before the first that differs."""
+    pairs = zip(old, new, strict=False)
+    return next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
 
 
-def measure_coverage(folder: Path) -> Covered:
-    """Run the tests once, and return which of them run which line."""
-    log, settings = folder / "tests.log", folder / "settings"  # coverage.* it takes for its own
-    settings.write_text(f"[run]\nsource = trainers\ndata_file = {folder / 'coverage'}\n")
-    options = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report=", "--durations=0", "-vv"]
-    left_out = ["-m", "not (long or hunt) or wires", *(f"--ignore-glob=*/{name}" for name in LEFT_OUT)]
-    with log.open("wb") as out:
-        command = [*_PYTEST, "-n", str(WORKERS), "--dist", "loadfile", *options, *left_out, *TESTS]
-        code = subprocess.run(
-            command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=_environment(ROOT)
-        ).returncode
-    if code:
-        raise SystemExit(f"the tests fail without a mutant: {log.read_text(errors='replace')[-3000:]}")
-    lines = log.read_text(errors="replace").splitlines()
-    calls, setups = _durations(lines, "call"), dict[str, float]()
-    for test, seconds in _durations(lines, "setup").items():
-        setups[_file(test)] = setups.get(_file(test), 0.0) + seconds
-    passed = [line.partition(" PASSED ")[2].strip() for line in lines if " PASSED " in line]
-    return Covered(_tests_of_lines(folder / "coverage", passed), calls, setups)
+# the sample
 
 
-def _tests_of_lines(path: Path, passed: Sequence[str]) -> dict[tuple[str, int], frozenset[str]]:
-    """Return the tests by file and line. What a shared fixture runs counts for every test of its file.
+def sample(number: int, seed: int, only: Sequence[str]) -> list[Mutant]:
+    """Draw mutants that are Python, all as likely, of the modules below the paths `only`, or of all."""
+    from mutations import Mutations  # brings libcst, which only a drawing needs
 
-    Tests of a line that is run while its module is imported are all tests of the module, and those of the contract that
-    run hardly any line: these look at what was imported.
-    """
-    data = coverage.CoverageData(str(path))
-    data.read()
-    contexts = {context.rpartition("|")[0] for context in data.measured_contexts() if context}
-    looking = {test for test in passed if test.startswith("tests/contract/")} - _busy_tests(data)
-    of_file = dict[str, set[str]]()
-    for test in contexts:
-        of_file.setdefault(_file(test), set()).add(test)
-    tests = dict[tuple[str, int], frozenset[str]]()
-    for file in data.measured_files():
-        module, of_module = str(Path(file).relative_to(ROOT)), set[str]()
-        lines = data.contexts_by_lineno(file)
-        for line, names in lines.items():
-            found = set[str]()
-            for test, _, phase in (name.rpartition("|") for name in names if name):
-                found |= of_file[_file(test)] if phase == "setup" else {test}
-            tests[module, line] = frozenset(found)
-            of_module |= found
-        tests |= {(module, line): frozenset(of_module | looking) for line, names in lines.items() if "" in names}
-    return tests
+    sources = {
+        path: (ROOT / path).read_text(encoding="utf-8") for path in modules() if not only or is_below(path, only)
+    }
+    every = {path: Mutations(source) for path, source in sources.items()}
+    places = [(path, place) for path, mutations in every.items() for place in range(len(mutations))]
+    drawn = dict[Mutant, None]()
+    for path, place in random.Random(seed).sample(places, len(places)):
+        if len(drawn) == number:
+            break
+        changed = every[path][place]
+        if changed != sources[path] and _is_python(changed):
+            drawn[Mutant.between(path, sources[path], changed)] = None
+    return list(drawn)
 
 
-def _busy_tests(data: coverage.CoverageData) -> set[str]:
-    """Return the tests that run more than `_LOOK` lines."""
-    names = (
-        name for file in data.measured_files() for found in data.contexts_by_lineno(file).values() for name in found
-    )
-    return {test for test, lines in Counter(name.rpartition("|")[0] for name in names).items() if lines > _LOOK}
-
-
-def _durations(lines: Sequence[str], phase: str) -> dict[str, float]:
-    """Read pytest's list of durations of a phase, `0.12s call     tests/…::test_…`."""
-    rows = (line.split(maxsplit=2) for line in lines if "::" in line)
-    return {row[2]: float(row[0][:-1]) for row in rows if row[1:2] == [phase] and row[0].endswith("s")}
-
-
-def _file(test: str) -> str:
-    return test.partition("::")[0]
-
-
-# the mutants
-
-
-class _Found(NamedTuple):
-    node: cst.CSTNode
-    other: cst.CSTNode
-    line: int
-
-
-class _Finder(cst.CSTVisitor):
-    METADATA_DEPENDENCIES = (PositionProvider,)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found = list[_Found]()
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, _WHOLE) or _is_call(node, _NO_CODE):
-            return False
-        if position := self.get_metadata(PositionProvider, node, None):
-            others = [other for kind, make in _OPERATORS if isinstance(node, kind) for other in make(node)]
-            others = [other for other in others if not _changes_words_alone(node, other)]
-            self.found += [_Found(node, other, position.start.line) for other in others]  # pyright: ignore[reportAttributeAccessIssue]
-        return True
-
-
-def _is_call(node: cst.CSTNode, names: Sequence[str]) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in names
-
-
-def _changes_words_alone(node: cst.CSTNode, other: cst.CSTNode) -> bool:
-    """Tell whether the mutant of a call lacks its description."""
-    if not isinstance(node, cst.Call) or not isinstance(other, cst.Call):
+def _is_python(source: str) -> bool:
+    try:
+        compile(source, "mutant", "exec")
+    except SyntaxError:
         return False
-    gone = [arg for arg in node.args if not any(arg is kept for kept in other.args)]
-    return bool(gone) and all(arg.keyword is not None and arg.keyword.value == "description" for arg in gone)
+    return True
 
 
-def _mutants(source: str) -> tuple[cst.Module, list[_Found]]:
-    wrapper, finder = MetadataWrapper(cst.parse_module(source)), _Finder()
-    return wrapper.visit(finder), finder.found
+def read_mutants(file: Path) -> list[Mutant]:
+    """Read mutants, one a line; a list of results is one of mutants, too."""
+    return [Mutant(row["path"], row["before"], row["after"]) for row in _rows(file)]
 
 
-def all_mutants() -> Iterator[Mutant]:
-    """Yield every mutant of the modules."""
-    for path in (path for name in MODULES for path in _sources(ROOT / name)):
-        _, found = _mutants(path.read_text(encoding="utf-8"))
-        for number, one in enumerate(found):
-            yield Mutant(str(path.relative_to(ROOT)), one.line, number)
+def read_results(file: Path) -> list[Result]:
+    """Read the results of a run that was broken off; none if there is no such file."""
+    rows = _rows(file) if file.exists() else []
+    return [
+        Result(Mutant(row["path"], row["before"], row["after"]), *(row[name] for name in Result._fields[1:]))
+        for row in rows
+    ]
 
 
-def mutated(source: str, mutant: Mutant) -> str:
-    """Return the source with this mutant in it."""
-    module, found = _mutants(source)
-    changed = module.deep_replace(found[mutant.number].node, found[mutant.number].other)
-    assert isinstance(changed, cst.Module)
-    return changed.code
+def as_line(result: Result) -> str:
+    """Return a result as a line of JSON."""
+    return json.dumps(result.mutant._asdict() | {name: getattr(result, name) for name in Result._fields[1:]}) + "\n"
 
 
-def _sources(place: Path) -> list[Path]:
-    found = sorted(place.rglob("*.py")) if place.is_dir() else [place]
-    return [path for path in found if path.name not in WORDS]
+def _rows(file: Path) -> list[dict[str, Any]]:
+    whole = [line for line in file.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
+    return [json.loads(line) for line in whole]
 
 
 # one mutant
 
 
-def judge(mutant: Mutant, covered: Covered, copy: Path) -> Result:
+def judge(mutant: Mutant, tests: Sequence[str], copy: Path) -> Result:
     """Plant a mutant in a copy of the repository, and run the tests of its line until one fails."""
     path, began = copy / mutant.path, time.monotonic()
-    source = path.read_text(encoding="utf-8")
-    planted = mutated(source, mutant)
-    tests = covered.of(mutant)
+    source, times = path.read_text(encoding="utf-8"), path.stat()
+    planted = mutant.planted(source)
+    assert planted is not None
     try:
         path.write_text(planted, encoding="utf-8")
         seen_by = _first_failure(tests, copy)
     finally:
         path.write_text(source, encoding="utf-8")
-    return Result(mutant, _change(source, planted), seen_by, len(tests), time.monotonic() - began)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # else the mutant's bytecode may pass for this one's
+    return Result(mutant, mutant.line(source), len(tests), seen_by, round(time.monotonic() - began, 1))
 
 
 def _first_failure(tests: Sequence[str], copy: Path) -> str | None:
-    """Run tests in their order within `LIMIT_S`, and name the first that fails; None, if none did."""
+    """Run tests in their order within the limits, and name the first that fails; None, if none did."""
     if not tests:
         return None
-    listed = copy / "tests-of-a-mutant"
+    listed, log, began = copy / "tests-of-a-mutant", copy / "log-of-a-mutant", time.monotonic()
     listed.write_text("\n".join(tests))
-    log = copy / "log-of-a-mutant"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*_PYTEST, "-n0", "-x", "--timeout=120", "-vv", "--tb=no", f"@{listed}"],
+            [*PYTEST, "-n0", "-x", "--timeout=120", "-vv", "--tb=no", f"@{listed}"],
             cwd=copy,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=_environment(copy),
+            env=environment(copy),
             start_new_session=True,
         )
         try:
-            while (code := process.poll()) is None and _busy_s(process.pid) < LIMIT_S:
+            while (code := process.poll()) is None and time.monotonic() - began < WAIT_S:
+                if _busy_s(process.pid) >= LIMIT_S:
+                    break
                 time.sleep(0.2)
         finally:
             _kill_group(process)
@@ -292,37 +204,20 @@ def _first_failure(tests: Sequence[str], copy: Path) -> str | None:
 
 
 def _busy_s(pid: int) -> float:
-    """Return the processor's seconds of a process, so that other work on the machine takes nothing from the tests."""
-    times = psutil.Process(pid).cpu_times()
-    return times.user + times.system
+    """Return the processor's seconds of a process and of all below it, so that other work takes nothing from them."""
+    total = 0.0
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                total += sum(one.cpu_times()[:4])  # user and system, its own and that of children that have ended
+    return total
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _change(before: str, after: str) -> str:
-    """Return the first line that differs, before and after."""
-    pairs = zip(before.splitlines(), after.splitlines(), strict=False)
-    return next((f"{one.strip()}  ->  {other.strip()}" for one, other in pairs if one != other), "(a line is gone)")
-
-
-def _environment(root: Path) -> dict[str, str]:
-    quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1", "OMP_NUM_THREADS": "1"}
-    return {**os.environ, **quiet, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def _copied(folder: Path) -> Path:
-    """Copy what tests need of the repository."""
-    for name in _COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, folder / name)
-    return folder
 
 
 # the score
@@ -338,47 +233,100 @@ def interval(seen: int, number: int) -> tuple[float, float]:
 
 def main() -> int:
     """Judge a sample, and print the survivors and the score."""
+    options = _options()
+    if options.replay:
+        mutants = read_mutants(options.replay)
+        mutants = [one for one in mutants if not options.only or is_below(one.path, options.only)]
+    else:
+        mutants = sample(options.number, options.seed, options.only)
+    if options.list:
+        print("".join(json.dumps(mutant._asdict()) + "\n" for mutant in mutants), end="")
+        return 0
+    earlier = {result.mutant: result for result in (read_results(options.results) if options.results else ())}
+    with tempfile.TemporaryDirectory(prefix="mutants-") as name:
+        for result in _judged([one for one in mutants if one not in earlier], options, Path(name)):
+            earlier[result.mutant] = result
+            print(f"{result.word:8} {result.mutant.path}:{result.line} {result.mutant.change}", flush=True)
+            if options.results:
+                with options.results.open("a", encoding="utf-8") as file:
+                    file.write(as_line(result))
+    return report([earlier[mutant] for mutant in mutants])
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python bench/mutants.py", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--number", type=int, default=100, help="number of mutants; default: 100")
     parser.add_argument("--seed", type=int, default=0, help="draws them; default: 0")
-    parser.add_argument("--output", type=Path, help="write every result to this file as JSON")
-    options = parser.parse_args()
-    drawn = random.Random(options.seed).sample(list(all_mutants()), options.number)
-    with tempfile.TemporaryDirectory(prefix="mutants-") as name:
-        folder = Path(name)
-        covered = measure_coverage(folder)
-        copies = SimpleQueue[Path]()
-        for number in range(WORKERS):
-            copies.put(_copied(folder / f"copy-{number}"))
-
-        def judged(mutant: Mutant) -> Result:
-            copy = copies.get()
-            try:
-                result = judge(mutant, covered, copy)
-            finally:
-                copies.put(copy)
-            print(
-                f"{'seen    ' if result.seen_by else 'SURVIVED'} {mutant.path}:{mutant.line} {result.code}", flush=True
-            )
-            return result
-
-        with ThreadPoolExecutor(WORKERS) as threads:
-            results = list(threads.map(judged, drawn))
-    return _report(results, options.output)
-
-
-def _report(results: Sequence[Result], output: Path | None) -> int:
-    survivors = [result for result in results if not result.seen_by]
-    seen, (low, high) = len(results) - len(survivors), interval(len(results) - len(survivors), len(results))
-    print(f"\n{len(survivors)} survived:")
-    for mutant, code, _, tests, _ in survivors:
-        print(f"{mutant.path}:{mutant.line}  {code}  ({tests} tests run the line)")
-    print(
-        f"{seen} of {len(results)} mutants were seen: {seen / len(results):.0%}, 95 % interval {low:.0%} to {high:.0%}"
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="PATH", help="draw from these modules or folders alone"
     )
-    if output:
-        output.write_text(json.dumps([{**r._asdict(), "mutant": r.mutant._asdict()} for r in results], indent=1) + "\n")
-    return 0 if seen >= WANTED * len(results) else 1
+    parser.add_argument("--list", action="store_true", help="print the mutants, one a line as JSON, and plant none")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="plant these mutants, as --list prints them")
+    parser.add_argument(
+        "--results", type=Path, metavar="FILE", help="add each result; a run that was broken off goes on"
+    )
+    parser.add_argument("--coverage", type=Path, metavar="FILE", help="use this coverage pass, or write it there")
+    parser.add_argument("--tests", nargs="+", default=[], metavar="PATH", help="measure and run these tests alone")
+    return parser.parse_args()
+
+
+def _judged(mutants: Sequence[Mutant], options: argparse.Namespace, folder: Path) -> Iterator[Result]:
+    """Yield the results in the order in which they come."""
+    paths = {mutant.path for mutant in mutants if (ROOT / mutant.path).exists()}
+    sources = {path: (ROOT / path).read_text(encoding="utf-8") for path in paths}
+    there = [mutant for mutant in mutants if mutant.planted(sources.get(mutant.path, "")) is not None]
+    yield from (Result(mutant, None, 0, None, 0.0) for mutant in mutants if mutant not in there)
+    if not there:
+        return
+    covered = _covered(options, folder)
+
+    def tests_of(mutant: Mutant) -> list[str]:
+        source = sources[mutant.path]
+        return covered.of(mutant.path, source, mutant.line(source))
+
+    jobs = [(mutant, tests_of(mutant)) for mutant in there]
+    copies = SimpleQueue[Path]()
+    for number in range(WORKERS):
+        copies.put(copied(folder / f"copy-{number}"))
+
+    def judged(job: tuple[Mutant, list[str]]) -> Result:
+        copy = copies.get()
+        try:
+            return judge(*job, copy)
+        finally:
+            copies.put(copy)
+
+    with ThreadPoolExecutor(WORKERS) as threads:
+        yield from (future.result() for future in as_completed([threads.submit(judged, job) for job in jobs]))
+
+
+def _covered(options: argparse.Namespace, folder: Path) -> Covered:
+    """Return the coverage pass of this commit, which is made unless it is there already."""
+    commit = git("describe", "--always", "--abbrev=12", "--dirty", "--exclude=*")
+    is_kept = not options.tests and not commit.endswith("-dirty")
+    file = options.coverage or (ROOT / "build" / "mutants" if is_kept else folder) / f"{commit}.coverage"
+    if not file.exists():
+        measure(file, options.tests, folder)
+    covered = Covered(file)
+    print(f"no test runs a line, in pytest's own process, of: {', '.join(covered.blind)}", file=sys.stderr)
+    return covered
+
+
+def report(results: Sequence[Result]) -> int:
+    """Print the survivors and the score, and return the exit code."""
+    planted = [result for result in results if result.line is not None]
+    survivors = [result for result in planted if not result.seen_by]
+    if not planted:
+        raise SystemExit("none of the mutants could be planted: their lines are gone")
+    seen, (low, high) = len(planted) - len(survivors), interval(len(planted) - len(survivors), len(planted))
+    print(f"\n{len(survivors)} survived:")
+    for mutant, line, tests, *_ in survivors:
+        print(f"{mutant.path}:{line}  {mutant.change}  ({tests} tests run the line)")
+    if gone := len(results) - len(planted):
+        print(f"{gone} could not be planted, because their lines are gone")
+    share = seen / len(planted)
+    print(f"{seen} of {len(planted)} mutants were seen: {share:.0%}, 95 % interval {low:.0%} to {high:.0%}")
+    return 0 if share >= WANTED else 1
 
 
 if __name__ == "__main__":
