@@ -12,7 +12,7 @@ QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 
 PYTEST = $(QUIET) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-all hunts browser bench chaos mutants validate-report check format install lock lock-check clean
+.PHONY: help demo serve test touched test-all hunts browser bench chaos mutants validate-report check format install lock lock-check clean
 
 help: ## Show these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
@@ -23,13 +23,17 @@ demo: $(READY) ## Run a real sweep over beta1 from submission to report, then st
 serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave them running until Ctrl-C
 	@$(QUIET) $(VENV)/bin/sweeps serve
 
-test: $(READY) ## Run all tests except the long ones, which make test-all and make hunts run
-	@$(PYTEST) -m "not long and not hunt"
+test: $(READY) ## Run all tests but the long ones, which make test-all and make hunts run; FILES=tests/unit/trainers: those
+	@$(PYTEST) -m "not long and not hunt" $(FILES)
 
-test-all: $(READY) ## Run the long tests: planted mistakes, kills, several processes, whole installations
-	@$(PYTEST) -m long
+touched: $(READY) ## Run the quick tests of what has changed since the last commit, or since BASE=main
+	@files=$$(BASE=$(BASE) .ci/touched); test -n "$$files" || { echo "no change touches a test"; exit; }; \
+	  $(PYTEST) -m "not long and not hunt" $$files
 
-hunts: $(READY) ## Run the tests that hunt for mistakes by chance: faults at random, drawn and hostile specs
+test-all: $(READY) ## Run the long tests: kills, several processes, whole installations
+	@$(PYTEST) -m long $(FILES)
+
+hunts: $(READY) ## Run the tests that plant mistakes or hunt by chance: faults, storms of signals, drawn and hostile specs
 	@$(PYTEST) -m hunt
 
 browser: $(READY) ## Run the tests of the pages in an installed Chromium (or CHROMIUM=path)
