@@ -349,13 +349,17 @@ def test_whatever_happens_the_budget_holds_and_confirm_stage_and_benchmarks_have
     run = Run(store, home, slots, **changes, **budget(hours))
     dice = random.Random(seed)
     truly_held: dict[str, float] = {}
+    refused = False  # whether a trial was ended because it would not have fitted
     unseen_s = 0.0  # what no runner can see: the seconds in which trials are stopped, and die
 
     def spend(job: Job, seconds: float) -> None:
         truly_held[job.trial_id] = truly_held.get(job.trial_id, 0) + seconds * job.gpus
 
     for _ in range(10_000):
-        if run.fill() is Nothing.EVER:
+        nothing = run.fill()
+        if not refused and (refused := any(trial.ending is Ending.OVER_BUDGET for trial in run.trials)):
+            assert needed_for_one_more(run, of, sampled=sampled) > hours, "it would have fitted"
+        if nothing is Nothing.EVER:
             break
         assert run.live, "nothing runs, and nothing will"
         name = dice.choice(list(run.live))
@@ -404,6 +408,19 @@ def test_whatever_happens_the_budget_holds_and_confirm_stage_and_benchmarks_have
     assert all(evaluation.attempts for evaluation in evaluations), "the benchmarks had no room"
     assert all(evaluation.state.is_over for evaluation in evaluations)
     finish(store, run.fence)
+
+
+def needed_for_one_more(run: Run, of: str | None, *, sampled: bool) -> float:
+    """Return the GPU-hours that all would take which has begun or is sure to follow, and one more tune trial."""
+    evaluations = run.store.list_evaluations(run.sweep.id)
+    of_tune = {None: 0, "confirmed": 0, "all": 10 if sampled else 8}[of]
+    most = of_tune + 4 + 1 if of else 0  # and those of the confirm trials and of the initial model
+    begun = [(work, 2) for work in run.trials] + [(work, 1) for work in evaluations]
+    booked = sum(
+        (min(work.held_s / HOUR, 1) if work.state.is_over else 1) * gpus for work, gpus in begun if work.attempts
+    )
+    confirmed = sum(trial.attempts > 0 for trial in run.trials if trial.stage is Stage.CONFIRM)
+    return booked + 2 * (4 - confirmed) + most - sum(evaluation.attempts > 0 for evaluation in evaluations) + 2
 
 
 def contenders(run: Run) -> list[Trial]:

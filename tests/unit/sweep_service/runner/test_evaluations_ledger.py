@@ -14,7 +14,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.budget import Spent, gpu_hours
 from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.sweep.records import Evaluation, SweepState
+from sweep_service.sweep.records import Evaluation, Stage, SweepState
 from sweep_service.sweep.shares import Part
 from tests.stored_sweeps import NODES, start, training_events
 
@@ -226,17 +226,22 @@ def test_trials_leave_hours_for_all_evaluations_that_follow(store: Store, tmp_pa
     assert run.at_work == (2, 0)
 
 
-def test_evaluations_that_wait_keep_their_hours_from_new_trials(store: Store, tmp_path: Path) -> None:
-    """Four confirm trials and eight evaluations may take an hour each, so fourteen hours are two tune trials'."""
-    budget = {"max_gpu_hours": 14, "max_trial_hours": 1}
-    run = Run(store, tmp_path, slots=2, budget=budget, resources={"gpus": 1}, probe="off", **ALL)
+@pytest.mark.parametrize(("hours", "tuned"), [(14, 2), (15, 3)])
+def test_each_evaluation_keeps_its_hours_from_new_trials_once(
+    hours: float, tuned: int, store: Store, tmp_path: Path
+) -> None:
+    """Four confirm trials and eight evaluations may take an hour each; one of these begins before the last trial."""
+    budget = {"max_gpu_hours": hours, "max_trial_hours": 1}
+    fits: Callable[[int, int], bool] = lambda trials, evaluations: trials <= 2 and evaluations <= 1  # noqa: E731
+    run = Run(store, tmp_path, fits=fits, budget=budget, resources={"gpus": 1}, probe="off", **ALL)
     run.fill()
-    assert run.at_work == (2, 0)
-    for name, at_work in (("0", (1, 1)), ("1", (0, 2))):
+    assert run.at_work == (2, 1)
+    for name in "01":
         run.ledger.report(name, {"held_s": 3600.0})
         run.end(name)
         run.fill()
-        assert run.at_work == at_work
+    tune = [trial for trial in store.list_trials(run.sweep.id) if trial.stage is Stage.TUNE]
+    assert sum(trial.attempts for trial in tune) == tuned
 
 
 @pytest.mark.parametrize(("used", "begin"), [(11, 0), (10, 1)])

@@ -1,6 +1,7 @@
 """What every store keeps of trials: attempts, curves, samples, checkpoints, and how far MLflow is."""
 
 import time
+from typing import Any
 
 import pytest
 from sqlalchemy.exc import IntegrityError
@@ -11,6 +12,7 @@ from sweep_service.sweep.budget import WorkTime
 from sweep_service.sweep.endings import MEANINGS, Ending, TrialState, state_after
 from sweep_service.sweep.records import Attempt, AttemptOutcome, Role, Stage, SweepState, Trial, new_id
 from sweep_service.sweep.shares import Part
+from sweep_service.sweep.spec import Resources
 from tests import stored_sweeps as sweeps
 
 
@@ -325,9 +327,13 @@ def test_the_newest_checkpoint_is_the_furthest_of_the_newest_attempt(store: Stor
     store.finish_attempt(fence, attempt, Ending.CRASHED, None, max_crashes=3)
     attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
     sweeps.ingest(store, fence, attempt, [checkpoint_event(16)])
+    store.finish_attempt(fence, attempt, Ending.CRASHED, None, max_crashes=3)
+    attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
+    sweeps.ingest(store, fence, attempt, [checkpoint_event(8)])  # it began anew, and has not got as far
     found = store.newest_checkpoint(trial.id)
     assert found is not None
     assert (found.step, found.attempt, found.path) == (16, 2, "/data/step-16")
+    assert store.newest_checkpoints(trial.sweep_id) == [found]
 
 
 def test_the_newest_checkpoints_of_a_sweep_are_those_of_its_trials(store: Store) -> None:
@@ -419,9 +425,15 @@ def test_speed_is_that_of_earlier_trials_of_the_same_shape(store: Store) -> None
     store.set_held(fence, store.attempts_of(trial.id)[0], 20.0)
     sweeps.run_trial(store, fence, other)  # nobody knows for how long this one held its resources
     assert store.seconds_per_step(config.training, resources) == 20.0 / 16
-    assert store.seconds_per_step({**config.training, "loss": {"name": "grpo"}}, resources) is not None
-    assert store.seconds_per_step({**config.training, "device_batch": 1}, resources) is None
-    assert store.seconds_per_step(config.training, resources.model_copy(update={"gpus": 8.0})) is None
+    shaping = {"task", "model", "rollout", "compute", "evaluation", "device_batch"}
+    for name in config.training:
+        found = store.seconds_per_step({**config.training, name: "another"}, resources)
+        assert (found is None) == (name in shaping), name
+    others: dict[str, Any] = {"cpus": 2.0, "gpus": 8.0, "processes": 2, "max_parallel": 3}
+    assert others.keys() == Resources.model_fields.keys()
+    for field, value in others.items():
+        found = store.seconds_per_step(config.training, resources.model_copy(update={field: value}))
+        assert (found is None) == (field != "max_parallel"), field
 
 
 # How far MLflow is
@@ -503,6 +515,7 @@ def test_what_is_to_be_carried_over_anew_is_left_until_all_of_it_is(store: Store
     store.set_sweep_projected(id_, "RUNNING", None)
     assert store.projection_left([id_], newest) == 1
     store.set_trial_run(trial.id, "run")
+    store.set_projected(trial.id, curve_id=newest - 1, state="RUNNING")
     assert store.projection_left([id_], newest) == 1
     store.set_projected(trial.id, curve_id=newest, state="RUNNING")
     sweeps.ingest(store, fence, attempt, [*sweeps.training_events(5, 8)])

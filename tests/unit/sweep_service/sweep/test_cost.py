@@ -7,7 +7,8 @@ import pytest
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.cost import Measured, above_budget, costliest, probe_shape, shapes, sweep_cost, trial_seconds
 from sweep_service.sweep.plan import first_records, make_plan, stage_counts
-from sweep_service.sweep.spec import SweepSpec
+from sweep_service.sweep.spec import Resources, SweepSpec
+from trainers.config import TrainingConfig, with_params
 from trainers.cost.cost_figures import CostFigures
 
 FIGURES = CostFigures(
@@ -63,8 +64,6 @@ def spec(**changes: Any) -> SweepSpec:
 
 def training(**changes: Any) -> SweepSpec:
     """The spec with dotted names of the training configuration changed; a dot is two underscores."""
-    from trainers.config import with_params
-
     params = {name.replace("__", "."): value for name, value in changes.items()}
     return spec(training=with_params(SPEC["training"], params))
 
@@ -142,27 +141,76 @@ def test_a_reference_model_is_measured_where_a_point_has_one() -> None:
     assert probe_shape(unused.base, unused.resources) == probe_shape(spec().base, spec().resources)
 
 
-def test_a_shape_is_what_time_and_memory_follow_from() -> None:
-    def shape(of: SweepSpec) -> str:
-        return probe_shape(costliest(of), of.resources)
+SHAPING: dict[str, Any] = {
+    "task.largest": 49,
+    "model.hidden_size": 32,
+    "rollout.prompts_per_rollout": 16,
+    "rollout.completions_per_prompt": 4,
+    "rollout.prompts_per_minibatch": 4,
+    "rollout.max_completion_tokens": 901,
+    "rollout.sampling_batch": 32,
+    "rollout.engine": {"name": "vllm"},
+    "rollout.dynamic_sampling": {"prompts_per_round": 16, "max_rounds": 2},
+    "compute.gradient_checkpointing": True,
+    "evaluation.max_completion_tokens": 450,
+    "evaluation.sampling_batch": 64,
+    "terms.kl.coefficient": 0.1,
+    "device_batch": 4,
+}
+"""Settings on which time and memory depend, each with another value than that of `SPEC`."""
+SHAPELESS: dict[str, Any] = {
+    "loss.beta1": 1,
+    "critic": {},
+    "advantage.normalize_std": False,
+    "aggregation.denominator": "active",
+    "rollout.temperature": 0.9,
+    "rollout.top_p": 1.0,  # no other value is allowed
+    "rollout.overlong": {"cache_tokens": 100},
+    "optimizer.learning_rate": 1e-5,
+    "evaluation.every_steps": 4,
+    "evaluation.samples_per_problem": 8,
+    "evaluation.pass_k": 1,
+    "evaluation.temperature": 0.9,
+    "evaluation.top_p": 0.9,
+    "evaluation.shown_samples": 4,
+    "evaluation.probe_completions": 16,
+    "steps": 64,
+    "checkpoint_every_rollouts": 1,
+    "kept_checkpoints": 1,
+    "keep_best": True,
+    "seed": 1,
+}
+RESOURCES = Resources(cpus=4, gpus=2, processes=2, max_parallel=4)
+OTHER_RESOURCES: dict[str, Any] = {"cpus": 3, "gpus": 4, "processes": 1, "max_parallel": 3}
 
-    same = [
-        spec(space={"loss.beta1": [0, 1], "loss.epsilon": 0.1}),
-        spec(seeds={"tune": [7]}),
-        training(steps=64, evaluation__every_steps=4, optimizer__learning_rate=1e-5, rollout__temperature=0.9),
-        SweepSpec.model_validate_json(spec().model_dump_json()),
-    ]
-    others = [
-        training(device_batch=4),
-        training(rollout__max_completion_tokens=901),
-        training(compute__gradient_checkpointing=True),
-        training(terms__kl__coefficient=0.1),
-        spec(resources={"gpus": 1, "cpus": 4}),
-    ]
-    assert {shape(one) for one in same} == {shape(spec())}
-    assert shape(spec()) not in {shape(one) for one in others}
+
+def test_each_setting_on_which_time_and_memory_depend_changes_the_shape_and_no_other_one() -> None:
+    def shape(name: str, value: Any) -> str:
+        of_engine = {"model": {"name": "pretrained", "model": "some"}} if name == "rollout.engine" else {}
+        return probe_shape(TrainingConfig.model_validate(with_params(given | of_engine, {name: value})), RESOURCES)
+
+    given, names = SPEC["training"], SHAPING.keys() | SHAPELESS.keys()
+    assert {name.partition(".")[0] for name in names} == TrainingConfig.model_fields.keys()
+    for part in ("rollout", "evaluation"):
+        fields = type(getattr(spec().base, part)).model_fields
+        assert {name.partition(".")[2] for name in names if name.startswith(part)} == fields.keys()
+    plain = probe_shape(spec().base, RESOURCES)
+    assert [name for name, value in SHAPELESS.items() if shape(name, value) != plain] == []
+    assert len({shape(name, value) for name, value in SHAPING.items()} - {plain}) == len(SHAPING)
+
+
+@pytest.mark.parametrize("field", Resources.model_fields)
+def test_each_resource_changes_the_shape_but_the_number_of_trials_at_a_time(field: str) -> None:
+    changed = RESOURCES.model_copy(update={field: OTHER_RESOURCES[field]})
+    same = probe_shape(spec().base, changed) == probe_shape(spec().base, RESOURCES)
+    assert same == (field == "max_parallel")
+
+
+def test_a_shape_stays_when_its_spec_is_stored() -> None:
     cpus = spec(resources={"cpus": 1})
-    assert shape(cpus) == shape(SweepSpec.model_validate_json(cpus.model_dump_json()))
+    for one in (spec(), cpus):
+        stored = SweepSpec.model_validate_json(one.model_dump_json())
+        assert probe_shape(stored.base, stored.resources) == probe_shape(one.base, one.resources)
 
 
 def test_a_plan_counts_with_trials_before_probes_before_the_guess() -> None:
