@@ -46,13 +46,18 @@ def submit(store: Store, **changes: Any) -> Sweep:
     return store.create_sweep(sweep, *first_records(sweep.spec, sweep.id))
 
 
+def claimed(store: Store, lease_s: float = 3600, **which: Any) -> tuple[Sweep, Fence]:
+    """Take over the sweep whose turn it is; there is one."""
+    sweep = store.claim("test", lease_s, **which)
+    assert sweep is not None
+    return sweep, Fence(sweep.id, sweep.epoch)
+
+
 def start(store: Store, **changes: Any) -> tuple[Sweep, Fence]:
     """Store a sweep and take it over as its runner. No other sweep may be waiting."""
     submitted = submit(store, **changes)
-    sweep = store.claim("test", 3600)
-    assert sweep is not None
+    sweep, fence = claimed(store)
     assert sweep.id == submitted.id
-    fence = Fence(sweep.id, sweep.epoch)
     store.set_sweep_state(fence, SweepState.RUNNING)
     return store.get_sweep(sweep.id), fence
 

@@ -48,9 +48,7 @@ def open_again(store: Store, sweep_id: str, added: AddedBenchmarks) -> Sweep:
 
 
 def taken(store: Store, home: Path) -> tuple[Ledger, Fence]:
-    sweep = store.claim("next", 3600)
-    assert sweep is not None
-    fence = Fence(sweep.id, sweep.epoch)
+    sweep, fence = sweeps.claimed(store)
     store.set_sweep_state(fence, SweepState.RUNNING)
     wishes, settings = Wishes(store, sweep.id), Settings(home=home)
     return Ledger(store, fence, settings, lambda *_: True, wishes, lambda: sweeps.NODES, lambda: None), fence
@@ -117,30 +115,6 @@ def test_a_model_of_another_trial_is_not_measured_on_what_was_added(store: Store
     assert sweep.benchmarks == ("arithmetic", "expressions")
 
 
-def test_cancelled_before_it_is_taken_it_ends_with_a_new_report(store: Store, tmp_path: Path) -> None:
-    run, confirmed = finished(store, tmp_path)
-    added = AddedBenchmarks(names=("gsm8k",), trials=(confirmed[0].id,))
-    open_again(store, run.sweep.id, added)
-    store.request_cancel(run.sweep.id)
-    assert store.get_sweep(run.sweep.id).state is SweepState.FINALIZING
-    states = {one.trial_id: one.state for one in run.evaluations}
-    assert states[confirmed[0].id] is TrialState.CANCELLED
-    assert states[confirmed[1].id] is TrialState.SUCCEEDED
-
-
-def test_cancelled_while_it_measures_it_ends_with_a_new_report(store: Store, tmp_path: Path) -> None:
-    run, confirmed = finished(store, tmp_path)
-    open_again(store, run.sweep.id, AddedBenchmarks(names=("gsm8k",), trials=(confirmed[0].id,)))
-    ledger, fence = taken(store, tmp_path)
-    assert handed_out(ledger)
-    store.request_cancel(run.sweep.id)
-    interruption = interruption_for(store.get_sweep(run.sweep.id))
-    assert interruption is not None
-    assert interruption.state is SweepState.FINALIZING
-    store.set_sweep_state(fence, SweepState.FINALIZING)
-    store.set_sweep_state(fence, SweepState.SUCCEEDED)
-
-
 def test_a_sweep_that_has_changed_meanwhile_is_not_opened(store: Store, tmp_path: Path) -> None:
     run, confirmed = finished(store, tmp_path)
     sweep, added = store.get_sweep(run.sweep.id), AddedBenchmarks(names=("gsm8k",), trials=(confirmed[0].id,))
@@ -168,38 +142,44 @@ def test_opened_again_it_forgets_how_it_ended_and_keeps_what_was_added(store: St
         assert [one.message for one in waiting] == [None, None]
 
 
-def test_what_was_added_stays_inside_the_hours_of_the_sweep(store: Store, tmp_path: Path) -> None:
-    hours = {"resources": {"gpus": 1}, "budget": {"max_gpu_hours": 4, "max_trial_hours": 0.5}, "probe": "off"}
-    run, confirmed = finished(store, tmp_path, benchmarks=None, **hours)
-    open_again(store, run.sweep.id, AddedBenchmarks(names=("gsm8k",), trials=(confirmed[0].id,)))
-    ledger, fence = taken(store, tmp_path)
-    for trial in store.list_trials(run.sweep.id):  # 7 trials, half an hour each
-        store.set_held(fence, store.attempts_of(trial.id)[-1], 1800.0)
-    (first,) = handed_out(ledger)
-    store.set_held(fence, store.attempts_of(first.trial_id)[-1], 1800.0)
-    ledger.complete("again-0", {"ending": "SUCCEEDED", "message": None})
-    assert ledger.next_job("none") is Nothing.EVER
-    (refused,) = (one for one in run.evaluations if one.id != first.trial_id)
-    assert refused.state is TrialState.CANCELLED
-    assert "max_gpu_hours" in (refused.message or "")
-
-
-def test_an_evaluation_waits_for_the_hours_that_a_running_one_gives_back(store: Store, tmp_path: Path) -> None:
-    hours = {"resources": {"gpus": 1}, "budget": {"max_gpu_hours": 4, "max_trial_hours": 0.5}, "probe": "off"}
-    run, confirmed = finished(store, tmp_path, benchmarks=None, **hours)
-    open_again(store, run.sweep.id, AddedBenchmarks(names=("gsm8k",), trials=(confirmed[0].id,)))
-    ledger, fence = taken(store, tmp_path)
-    for trial in store.list_trials(run.sweep.id):  # 7 trials, half an hour each
-        store.set_held(fence, store.attempts_of(trial.id)[-1], 1800.0)
-    (first,) = handed_out(ledger)
-    ledger.complete("again-0", {"ending": "SUCCEEDED", "message": None})
-    (second,) = handed_out(ledger)
-    assert {first.trial_id, second.trial_id} == {evaluation.id for evaluation in run.evaluations}
-
-
-def test_the_events_tell_what_was_added(store: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_cancelled_while_it_is_to_measure_it_ends_with_a_new_report(
+    store: Store, tmp_path: Path, is_taken: bool
+) -> None:
     run, confirmed = finished(store, tmp_path)
     last = store.last_event(run.sweep.id)
     open_again(store, run.sweep.id, AddedBenchmarks(names=("gsm8k",), trials=(confirmed[0].id,)))
     types = [event.type for event in store.list_events(run.sweep.id, last)]
     assert types == 2 * ["evaluation.state_changed"] + ["sweep.benchmarks_added", "sweep.state_changed"]
+    if is_taken:
+        ledger, fence = taken(store, tmp_path)
+        assert handed_out(ledger)
+        store.request_cancel(run.sweep.id)
+        interruption = interruption_for(store.get_sweep(run.sweep.id))
+        assert interruption is not None
+        assert interruption.state is SweepState.FINALIZING
+        store.set_sweep_state(fence, SweepState.FINALIZING)
+        store.set_sweep_state(fence, SweepState.SUCCEEDED)
+        return
+    assert store.request_cancel(run.sweep.id).state is SweepState.FINALIZING
+    states = {one.trial_id: one.state for one in run.evaluations}
+    assert (states[confirmed[0].id], states[confirmed[1].id]) == (TrialState.CANCELLED, TrialState.SUCCEEDED)
+
+
+@pytest.mark.parametrize("held_s", [1800.0, 0.0])
+def test_what_was_added_stays_inside_the_hours_of_the_sweep_of_which_an_evaluation_may_give_some_back(
+    store: Store, tmp_path: Path, held_s: float
+) -> None:
+    hours = {"resources": {"gpus": 1}, "budget": {"max_gpu_hours": 4, "max_trial_hours": 0.5}, "probe": "off"}
+    run, confirmed = finished(store, tmp_path, benchmarks=None, **hours)
+    open_again(store, run.sweep.id, AddedBenchmarks(names=("gsm8k",), trials=(confirmed[0].id,)))
+    ledger, fence = taken(store, tmp_path)
+    for trial in store.list_trials(run.sweep.id):  # 7 trials, half an hour each
+        store.set_held(fence, store.attempts_of(trial.id)[-1], 1800.0)
+    (first,) = handed_out(ledger)
+    store.set_held(fence, store.attempts_of(first.trial_id)[-1], held_s)
+    ledger.complete("again-0", {"ending": "SUCCEEDED", "message": None})
+    assert isinstance(ledger.next_job("next"), Job) == (not held_s)
+    (second,) = (one for one in run.evaluations if one.id != first.trial_id)
+    assert second.state is (TrialState.CANCELLED if held_s else TrialState.RUNNING)
+    assert second.ending is (Ending.OVER_BUDGET if held_s else None)

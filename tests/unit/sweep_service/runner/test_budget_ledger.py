@@ -18,11 +18,11 @@ from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.wishes import Wishes
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
-from sweep_service.store import Fence, Store, open_store
+from sweep_service.store import Store, open_store
 from sweep_service.sweep.budget import gpu_hours
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Stage, Trial
-from tests.stored_sweeps import NODES, finish, start
+from tests.stored_sweeps import NODES, claimed, finish, start
 
 HOUR = 3600.0
 SPEC: dict[str, Any] = {
@@ -62,9 +62,7 @@ class Run:
     def restart(self) -> None:
         """Die, and be another runner."""
         self.store.release_lease(self.fence)
-        taken = self.store.claim("next", 3600)
-        assert taken is not None
-        self.fence = Fence(taken.id, taken.epoch)
+        _, self.fence = claimed(self.store)
         self.begin()
 
     def extend(self, extension: dict[str, Any]) -> None:
@@ -103,6 +101,14 @@ class Run:
 
     def states(self, stage: Stage) -> list[str]:
         return [trial.state.value for trial in self.trials if trial.stage is stage]
+
+
+def with_one_trial(store: Store, home: Path, **changes: Any) -> tuple[Run, str]:
+    """Return a sweep of which one trial runs, and that trial's name."""
+    run = Run(store, home, slots=1, **changes)
+    run.fill()
+    (name,) = run.live
+    return run, name
 
 
 def budget(gpu_hours: float) -> dict[str, Any]:
@@ -194,43 +200,28 @@ def test_what_the_confirm_stage_did_not_need_proposes_nothing_but_more_hours_do(
     assert run.states(Stage.TUNE) == ["SUCCEEDED"] * 8
 
 
-def test_new_points_leave_room_for_another_confirm_stage(store: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("more", "begun"), [(2 * 2, ["SUCCEEDED"] * 2), (2, ["SUCCEEDED", "CANCELLED"])])
+def test_new_points_begin_where_there_is_room_for_them_and_for_another_confirm_stage(
+    store: Store, tmp_path: Path, more: float, begun: list[str]
+) -> None:
     """The baseline has been confirmed for good; of the config that was, another one may take the place."""
     run = Run(store, tmp_path, **budget(8 + 8 * 2))
-    run.fill()
-    run.end_all(1)
-    run.fill()
-    run.end_all(1)
+    for _ in range(2):
+        run.fill()
+        run.end_all(1)
     assert run.fill() is Nothing.EVER  # 12 trials have taken all hours
-    run.extend({"space": {"loss.beta1": [0, 0.5, 1, 2]}, "budget": {"max_gpu_hours": 24 + 2 * 2 + 2 * 2}})
+    run.extend({"space": {"loss.beta1": [0, 0.5, 1, 2]}, "budget": {"max_gpu_hours": 24 + more + 2 * 2}})
     assert run.fill() is Nothing.NOW
-    assert run.states(Stage.TUNE)[8:] == ["RUNNING"] * 2
-    run.end_all(1)
-    run.fill()
-    assert run.states(Stage.CONFIRM)[4:] == ["RUNNING"] * 2
-    run.end_all(1)
-    assert run.fill() is Nothing.EVER
-    assert gpu_hours(run.sweep.spec, store.spent(run.sweep.id)).used == pytest.approx(32)
-
-
-def test_new_points_for_which_there_is_no_room_do_not_begin(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, **budget(8 + 8 * 2))
-    run.fill()
-    run.end_all(1)
-    run.fill()
-    run.end_all(1)
-    run.fill()
-    run.extend({"space": {"loss.beta1": [0, 0.5, 1, 2]}, "budget": {"max_gpu_hours": 24 + 2 + 2 * 2}})
-    run.fill()
-    run.end_all(1)
-    assert run.fill() is Nothing.EVER
-    assert run.states(Stage.TUNE)[8:] == ["SUCCEEDED", "CANCELLED"]
+    while run.live:
+        run.end_all(1)
+        run.fill()
+    assert run.states(Stage.TUNE)[8:] == begun
+    assert run.states(Stage.CONFIRM)[4:] == ["SUCCEEDED"] * 2 * begun.count("SUCCEEDED") // 2
+    assert gpu_hours(run.sweep.spec, store.spent(run.sweep.id)).used == pytest.approx(24 + more + 4)
 
 
 def test_a_trial_that_began_keeps_its_place_through_crashes(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, slots=1, **budget(8 + 3 * 2))
-    run.fill()
-    (name,) = run.live
+    run, name = with_one_trial(store, tmp_path, **budget(8 + 3 * 2))
     run.end(name, 0.75, "CRASHED")
     run.slots = 9
     run.fill()
@@ -239,9 +230,7 @@ def test_a_trial_that_began_keeps_its_place_through_crashes(store: Store, tmp_pa
 
 
 def test_a_trial_that_is_stopped_failed_and_says_where_it_was(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, slots=1)
-    run.fill()
-    (name,) = run.live
+    run, name = with_one_trial(store, tmp_path)
     step = {"type": "step", "time": 1.0, "step": 11, "metrics": {"loss": 0.5}}
     run.hold(name, HOUR, [step])
     run.ledger.complete(name, {"ending": "TIMED_OUT", "message": "told to stop"})
@@ -256,9 +245,7 @@ def test_a_trial_that_is_stopped_failed_and_says_where_it_was(store: Store, tmp_
 
 
 def test_a_trial_without_time_left_is_not_tried_again(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, slots=1)
-    run.fill()
-    (name,) = run.live
+    run, name = with_one_trial(store, tmp_path)
     run.hold(name, HOUR - UNSEEN_S)
     run.restart()
     run.fill()
@@ -270,11 +257,10 @@ def test_a_trial_without_time_left_is_not_tried_again(store: Store, tmp_path: Pa
 
 
 def test_what_a_dead_runner_saw_is_kept_and_what_it_did_not_see_is_added(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, slots=1)
-    run.fill()
-    (name,) = run.live
-    for seconds in (1.0, 3.0, 7.0, 9.0):
+    run, name = with_one_trial(store, tmp_path)
+    for seconds, noted_s in ((1.0, 1.0), (3.0, 1.0), (7.0, 7.0), (9.0, 7.0)):
         run.hold(name, seconds)
+        assert run.trials[0].held_s == noted_s
     run.restart()
     assert run.trials[0].held_s == 7.0 + UNSEEN_S
     recover(store, run.fence, run.sweep)
@@ -285,33 +271,9 @@ def test_what_a_dead_runner_saw_is_kept_and_what_it_did_not_see_is_added(store: 
 
 
 def test_a_trial_that_waits_for_its_gpus_uses_no_hours(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, slots=1)
-    run.fill()
-    (name,) = run.live
+    run, name = with_one_trial(store, tmp_path)
     run.ledger.complete(name, None)
     assert (run.trials[0].state, run.trials[0].held_s) == (TrialState.PENDING, 0)
-
-
-def test_without_memory_a_trial_is_not_tried_again(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, slots=1)
-    run.fill()
-    (name,) = run.live
-    run.end(name, 0.1, "FAILED", message="OUT_OF_MEMORY: 80 GB were not enough")
-    assert (run.trials[0].state, run.trials[0].attempts) == (TrialState.FAILED, 1)
-
-
-def test_crashes_end_a_trial_within_its_hours_and_its_tries(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, slots=1, retries={"max_crashes": 2})
-    limits: list[float] = []
-    for _ in range(3):
-        run.fill()
-        (name,) = run.live
-        limits.append(run.live[name].limit_s or 0)
-        run.end(name, 0.1, "CRASHED")
-    first = run.trials[0]
-    assert (first.state, first.attempts) == (TrialState.FAILED, 3)
-    assert limits == pytest.approx([HOUR, 0.9 * HOUR, 0.8 * HOUR])
-    assert first.held_s == pytest.approx(0.3 * HOUR)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -21,6 +21,22 @@ from sweep_service.sweep.spec import Resources
 from tests.stored_sweeps import start, submit
 
 
+@pytest.fixture(autouse=True)
+def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cluster is connected to; nodes and wishes are looked at each time."""
+    monkeypatch.setattr(driver, "connect", lambda *_: None)
+    monkeypatch.setattr(node_wait, "demanded", nullcontext)
+    monkeypatch.setattr(cluster, "COUNT_EVERY_S", -1.0)
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
+
+
+def has_nodes(monkeypatch: pytest.MonkeyPatch, *resources: dict[str, float]) -> list[dict[str, Any]]:
+    """Let the cluster have living nodes with these resources; return the list that it reads."""
+    nodes = [{"Alive": True, "Resources": dict(one)} for one in resources]
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
+    return nodes
+
+
 @pytest.mark.parametrize("allowed", ["", "python3 /other.py"])
 def test_a_program_that_is_not_allowed_where_it_would_run_ends_the_sweep_before_anything_begins(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: str
@@ -60,10 +76,7 @@ def test_a_sweep_of_which_a_part_fits_no_node_fails_when_it_has_waited_as_long_a
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
 ) -> None:
     sweep, fence = start(store, budget={"max_wait_hours": 0}, **changes)
-    nodes = [{"Alive": True, "Resources": {"CPU": 8.0, "GPU": 1.0}}, {"Alive": False, "Resources": {"CPU": 64.0}}]
-    monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
-    monkeypatch.setattr(driver, "connect", lambda *_: None)
-    monkeypatch.setattr(node_wait, "demanded", nullcontext)
+    has_nodes(monkeypatch, {"CPU": 8.0, "GPU": 1.0}, {"CPU": 64.0})[1]["Alive"] = False
     monkeypatch.setattr(driver, "_run_tune", lambda *_: pytest.fail("it must not begin"))
     run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
     ended = store.get_sweep(sweep.id)
@@ -75,7 +88,7 @@ def test_a_sweep_of_which_a_part_fits_no_node_fails_when_it_has_waited_as_long_a
 
 def test_a_sweep_waits_for_a_node_and_says_so(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep, fence = start(store, resources={"gpus": 4}, training={"steps": 16, "device_batch": 16}, probe="off")
-    nodes, said, demands = [{"Alive": True, "Resources": {"CPU": 8.0}}], list[str | None](), list[float]()
+    nodes, said, demands = has_nodes(monkeypatch, {"CPU": 8.0}), list[str | None](), list[float]()
 
     def sleep(_: float) -> None:
         said.append(store.get_sweep(sweep.id).message)
@@ -87,12 +100,8 @@ def test_a_sweep_waits_for_a_node_and_says_so(store: Store, tmp_path: Path, monk
         yield
         demands.append(0)
 
-    monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
-    monkeypatch.setattr(cluster, "COUNT_EVERY_S", -1.0)
-    monkeypatch.setattr(driver, "connect", lambda *_: None)
     monkeypatch.setattr(node_wait, "demanded", demanded)
     monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
-    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
     monkeypatch.setattr(driver, "_run_tune", lambda *_: store.request_cancel(sweep.id))
     run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
     assert said == [
@@ -112,11 +121,8 @@ def test_a_sweep_waits_as_long_as_it_may_by_now(store: Store, tmp_path: Path, mo
         if now[0] == 1800:
             service.extend(sweep.id, {"budget": {"max_wait_hours": 3}})
 
-    monkeypatch.setattr(cluster.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 8.0}}])
-    monkeypatch.setattr(driver, "connect", lambda *_: None)
-    monkeypatch.setattr(node_wait, "demanded", nullcontext)
+    has_nodes(monkeypatch, {"CPU": 8.0})
     monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
     run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
     assert now[0] == 3 * 3600
     assert store.get_sweep(sweep.id).state is SweepState.FAILED
@@ -142,9 +148,7 @@ def test_a_runner_that_waits_for_a_node_gives_way_to_a_sweep_that_fits_one(
         if len(slept) == 30:
             submit(store, name="small")
 
-    monkeypatch.setattr(cluster.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 8.0}}])
-    monkeypatch.setattr(driver, "connect", lambda *_: None)
-    monkeypatch.setattr(node_wait, "demanded", nullcontext)
+    has_nodes(monkeypatch, {"CPU": 8.0})
     monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=lambda: len(slept) / 2, sleep=sleep))
     with pytest.raises(Gone):
         run_sweep(store, Settings(home=tmp_path), fence, lease)
@@ -158,19 +162,14 @@ def test_a_sweep_whose_node_goes_away_waits_for_another_and_says_so(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep, fence = start(store, probe="off")
-    nodes, said = [{"Alive": True, "Resources": {"CPU": 8.0}}], list[str | None]()
+    nodes, said = has_nodes(monkeypatch, {"CPU": 8.0}), list[str | None]()
 
     def sleep(_: float) -> None:
         said.append(store.get_sweep(sweep.id).message)
         store.request_cancel(sweep.id)
 
-    monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
-    monkeypatch.setattr(cluster, "COUNT_EVERY_S", -1.0)
-    monkeypatch.setattr(driver, "connect", lambda *_: None)
     monkeypatch.setattr(driver, "time", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(node_wait, "demanded", nullcontext)
     monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
-    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
     monkeypatch.setattr(driver, "_run_tune", lambda *_: nodes.clear())
     run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
     asked = "a trial asks for 1 CPUs and 0 GPUs, which no node of the Ray cluster has"
@@ -205,8 +204,7 @@ def test_a_sweep_that_only_fails_is_failed_and_says_why(
         ledger.next_job("a")
         ledger.complete("a", {"ending": "FAILED", "message": "the reward cannot be imported"})
 
-    monkeypatch.setattr(cluster.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 8.0}}])
-    monkeypatch.setattr(driver, "connect", lambda *_: None)
+    has_nodes(monkeypatch, {"CPU": 8.0})
     monkeypatch.setattr(driver, "_run_tune", run_tune)
     run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
     ended = store.get_sweep(sweep.id)

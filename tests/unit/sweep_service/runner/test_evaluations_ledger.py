@@ -78,12 +78,18 @@ class Run:
         """Return the name under which the newest attempt of a trial or evaluation was handed out."""
         return [name for name, job in self.live.items() if job.trial_id == work_id][-1]
 
-    def train(self) -> None:
+    def train(self, ending: Ending = Ending.SUCCEEDED) -> None:
         """Run all trials of the present stage."""
         self.fill()
         for name, job in list(self.live.items()):
             if job.measure is None and self.store.get_work(job.trial_id).state is TrialState.RUNNING:
-                self.end(name)
+                self.end(name, ending)
+
+    def train_all(self) -> None:
+        """Run all trials of both stages, and hand out what follows."""
+        self.train()
+        self.train()
+        self.fill()
 
     @property
     def at_work(self) -> tuple[int, int]:
@@ -140,18 +146,26 @@ def test_models_of_the_confirm_stage_are_measured_and_the_initial_one_once(store
 
 def test_the_numbers_of_benchmarks_are_kept_out_of_every_configs_training(store: Store, tmp_path: Path) -> None:
     run = Run(store, tmp_path)
-    for config in store.list_configs(run.sweep.id):
-        assert config.training["task"]["apart_from"] == ["arithmetic", "expressions"]
+    apart = [config.training["task"]["apart_from"] for config in store.list_configs(run.sweep.id)]
+    assert apart == [["arithmetic", "expressions"]] * 3
 
 
-def test_a_waiting_trial_goes_before_an_evaluation(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, slots=1, benchmarks={"names": ["arithmetic"], "of": "all"})
-    run.fill()
-    run.end("0")
-    run.fill()
-    run.end("1")
-    run.fill()  # the confirm stage's first trial
-    assert [job.measure for job in run.live.values()] == [None, None, None]
+@pytest.mark.parametrize(
+    ("benchmarks", "ending", "nothing", "measured"),
+    [
+        (None, Ending.SUCCEEDED, Nothing.EVER, []),
+        ({"names": ["arithmetic"], "at": [8]}, Ending.SUCCEEDED, Nothing.NOW, [None]),  # the last step is not named
+        ({"names": ["arithmetic"]}, Ending.DIVERGED, Nothing.NOW, [None]),
+    ],
+)
+def test_a_model_that_nobody_asks_for_or_that_is_not_there_is_not_measured(
+    store: Store, tmp_path: Path, benchmarks: Any, ending: Ending, nothing: Nothing, measured: list[None]
+) -> None:
+    run = Run(store, tmp_path, benchmarks=benchmarks)
+    run.train()
+    run.train(ending)
+    assert run.fill() is nothing
+    assert [evaluation.trial_id for evaluation in run.evaluations] == measured
 
 
 def test_evaluations_begin_while_trials_run_that_leave_a_slot(store: Store, tmp_path: Path) -> None:
@@ -216,14 +230,6 @@ def test_an_evaluation_gets_resources_of_its_own_and_is_one_process(
     trial, (evaluation,) = run.live["0"], measuring(run)
     assert (trial.cpus, trial.gpus, trial.threads, trial.processes) == (2, 2, 2, 2)
     assert (evaluation.cpus, evaluation.gpus, evaluation.threads, evaluation.processes) == (*held, 1)
-
-
-def test_trials_leave_hours_for_all_evaluations_that_follow(store: Store, tmp_path: Path) -> None:
-    """Three tune trials, four confirm trials and five evaluations may take an hour each; there are eleven hours."""
-    budget = {"max_gpu_hours": 11, "max_trial_hours": 1}
-    run = Run(store, tmp_path, budget=budget, resources={"gpus": 1}, probe="off")
-    run.fill()
-    assert run.at_work == (2, 0)
 
 
 @pytest.mark.parametrize(("hours", "tuned"), [(14, 2), (15, 3)])
@@ -304,22 +310,9 @@ def test_weights_that_are_gone_end_an_evaluation_with_the_reason(store: Store, t
     assert [job.measure["model"] for job in measuring(run) if job.measure] == [None]
 
 
-def test_a_trial_that_failed_or_diverged_leaves_no_model_to_measure(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path)
-    run.train()
-    run.fill()
-    for name, job in list(run.live.items()):
-        if store.get_work(job.trial_id).state is TrialState.RUNNING and job.measure is None:
-            run.end(name, Ending.DIVERGED)
-    run.fill()
-    assert [evaluation.trial_id for evaluation in run.evaluations] == [None]
-
-
 def test_an_evaluation_that_crashes_is_tried_again_and_cancelled_with_its_sweep(store: Store, tmp_path: Path) -> None:
     run = Run(store, tmp_path)
-    run.train()
-    run.train()
-    run.fill()
+    run.train_all()
     name, job = next((name, job) for name, job in run.live.items() if job.measure is not None)
     run.ledger.complete(name, {"ending": "CRASHED", "message": "signal 9"})
     run.fill()
@@ -332,9 +325,7 @@ def test_an_evaluation_that_crashes_is_tried_again_and_cancelled_with_its_sweep(
 
 def test_a_measured_benchmark_is_stored_once_and_told(store: Store, tmp_path: Path) -> None:
     run = Run(store, tmp_path)
-    run.train()
-    run.train()
-    run.fill()
+    run.train_all()
     name, job = next((name, job) for name, job in run.live.items() if job.measure is not None)
     content = {"scores": {"avg_at_k": {"k": 3, "mean": 0.25}}, "problems": [{"id": "a", "judged": 3, "right": 1}]}
     measured = {"type": "benchmark", "time": 5.0, "name": "arithmetic", "model_sha256": "ab", "shown": []}
@@ -358,16 +349,13 @@ def test_a_measured_benchmark_is_stored_once_and_told(store: Store, tmp_path: Pa
 
 def test_trials_do_not_count_evaluations_among_them(store: Store, tmp_path: Path) -> None:
     run = Run(store, tmp_path)
-    run.train()
-    run.train()
-    run.fill()
+    run.train_all()
     sweep_id, numbers = run.sweep.id, [trial.number for trial in store.list_trials(run.sweep.id)]
     assert numbers == list(range(len(numbers)))
     assert sum(store.count_trials([sweep_id])[sweep_id].values()) == len(numbers)
-    assert {series.trial_id for series in store.series(sweep_id, ["loss"])} <= {
-        t.id for t in store.list_trials(sweep_id)
-    }
-    assert all(trial.id in {t.id for t in store.list_trials(sweep_id)} for trial, _ in store.behind())
+    trained = [trial.id for trial in store.list_trials(sweep_id)]
+    assert [series.trial_id for series in store.series(sweep_id, ["loss"])] == trained
+    assert [trial.id for trial, _ in store.behind()] == trained
 
 
 def test_models_of_given_steps_are_measured_as_soon_as_they_are_kept_and_then_removed(
@@ -484,29 +472,11 @@ def test_weights_that_a_trial_keeps_again_after_they_were_measured_go_with_its_a
     assert waiting.exists()  # the model of step 12 is still to be measured
 
 
-def test_without_its_last_step_a_trial_is_measured_at_the_named_ones_alone(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, benchmarks={"names": ["arithmetic"], "at": [8]})
-    run.train()
-    run.train()
-    run.fill()
-    assert [evaluation.trial_id for evaluation in run.evaluations] == [None]
-
-
-def test_a_sweep_without_benchmarks_has_no_evaluations(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, benchmarks=None)
-    run.train()
-    run.train()
-    assert run.fill() is Nothing.EVER
-    assert run.evaluations == []
-
-
 def test_an_evaluation_that_has_run_for_long_keeps_its_slot(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(store, tmp_path, **ALL)
-    run.train()
-    run.train()
-    run.fill()
+    run.train_all()
     running = measuring(run)
     assert running
     for job in running:

@@ -24,8 +24,8 @@ from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import AttemptOutcome, Stage, SweepState, TrialState
-from tests.stored_sweeps import NODES, start, training_events
+from sweep_service.sweep.records import AttemptOutcome, Stage, Sweep, SweepState, TrialState
+from tests.stored_sweeps import NODES, claimed, start, training_events
 from tests.sweep_stack import submit_and_claim
 from tests.waiting import wait_until
 
@@ -34,6 +34,12 @@ def ledger_of(store: Store, fence: Fence, home: Path, slots: int = 2) -> Ledger:
     wishes = Wishes(store, fence.sweep_id)
     fits: Callable[[int, int], bool] = lambda *running: sum(running) <= slots  # noqa: E731
     return Ledger(store, fence, Settings(home=home), fits, wishes, lambda: NODES, lambda: None)
+
+
+def at_work(store: Store, home: Path, slots: int = 2, **changes: Any) -> tuple[Sweep, Fence, Ledger]:
+    """Store a sweep, and take it over with a ledger."""
+    sweep, fence = start(store, **changes)
+    return sweep, fence, ledger_of(store, fence, home, slots)
 
 
 def lines_of(events: list[dict[str, Any]]) -> str:
@@ -64,8 +70,7 @@ def given_in_time(ledger: Ledger, name: str) -> Job:
 
 
 def test_trials_are_handed_out_in_order_up_to_the_slots(store: Store, tmp_path: Path) -> None:
-    sweep, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, _, ledger = at_work(store, tmp_path)
     jobs = [given(ledger.next_job(name)) for name in ("a", "b")]
     assert ledger.next_job("c") is Nothing.NOW
     trials = store.list_trials(sweep.id)
@@ -91,8 +96,7 @@ def test_a_resumed_attempt_that_nobody_watched_is_judged_from_its_checkpoint_on(
 ) -> None:
     """It may evaluate where it goes on, and need not evaluate again what the attempt before it has evaluated."""
     trainer = {"command": ["python3", "/trainer.py"], "steps": 10}
-    sweep, fence = start(store, trainer=trainer, training={}, space={"beta": [0, 1]}, baselines={})
-    ledger = ledger_of(store, fence, tmp_path)
+    _, fence, ledger = at_work(store, tmp_path, trainer=trainer, training={}, space={"beta": [0, 1]}, baselines={})
     first = given(ledger.next_job("a"))
     evaluation = {"type": "evaluation", "time": 2.0, "step": 5, "metrics": {"eval/avg_at_k": 0.5}}
     (saved := tmp_path / "saved").mkdir()
@@ -110,9 +114,8 @@ def test_a_resumed_attempt_that_nobody_watched_is_judged_from_its_checkpoint_on(
     (Path(job.directory) / "events.jsonl").write_text(lines_of(events))
     if runner_died:
         store.release_lease(fence)
-        taken_over = store.claim("second", 60)
-        assert taken_over is not None
-        recover(store, Fence(sweep.id, taken_over.epoch), taken_over)
+        taken_over, successor = claimed(store)
+        recover(store, successor, taken_over)
     else:
         ledger.complete("b", None)
     trial = store.get_trial(job.trial_id)
@@ -120,8 +123,7 @@ def test_a_resumed_attempt_that_nobody_watched_is_judged_from_its_checkpoint_on(
 
 
 def test_a_sweep_ends_when_no_trial_runs_and_none_is_left(store: Store, tmp_path: Path) -> None:
-    sweep, fence = start(store, seeds={"tune": [0]})
-    ledger = ledger_of(store, fence, tmp_path, slots=9)
+    sweep, _, ledger = at_work(store, tmp_path, slots=9, seeds={"tune": [0]})
     names = [trial.id for trial in store.list_trials(sweep.id)]
     for name in names:
         given(ledger.next_job(name))
@@ -133,8 +135,7 @@ def test_a_sweep_ends_when_no_trial_runs_and_none_is_left(store: Store, tmp_path
 
 
 def test_results_are_stored_and_taken_out(store: Store, tmp_path: Path) -> None:
-    sweep, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, _, ledger = at_work(store, tmp_path)
     given(ledger.next_job("a"))
     result = result_of(lines_of(list(training_events(1, 4))))
     ledger.report("a", result)
@@ -152,8 +153,7 @@ def test_results_are_stored_and_taken_out(store: Store, tmp_path: Path) -> None:
 def test_a_crashed_trial_comes_again_from_its_checkpoint_until_it_has_crashed_too_often(
     store: Store, tmp_path: Path
 ) -> None:
-    sweep, fence = start(store, retries={"max_crashes": 1})
-    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    sweep, _, ledger = at_work(store, tmp_path, slots=1, retries={"max_crashes": 1})
     first = given(ledger.next_job("a"))
     checkpoint = tmp_path / "step-4"
     checkpoint.mkdir()
@@ -170,8 +170,7 @@ def test_a_crashed_trial_comes_again_from_its_checkpoint_until_it_has_crashed_to
 
 
 def test_a_checkpoint_that_is_gone_is_not_resumed_from(store: Store, tmp_path: Path) -> None:
-    _, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    _, _, ledger = at_work(store, tmp_path, slots=1)
     given(ledger.next_job("a"))
     saved = {"type": "checkpoint", "time": 1.0, "step": 4, "path": str(tmp_path / "gone")}
     ledger.report("a", result_of(lines_of([saved])))
@@ -189,8 +188,7 @@ def test_a_checkpoint_that_is_gone_is_not_resumed_from(store: Store, tmp_path: P
 def test_a_dead_actors_last_events_are_read_from_the_disk(
     store: Store, tmp_path: Path, last: dict[str, Any], state: TrialState
 ) -> None:
-    sweep, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, _, ledger = at_work(store, tmp_path)
     job = given(ledger.next_job("a"))
     written = lines_of([*training_events(1, 4), last])
     Path(job.directory).mkdir(parents=True)
@@ -248,8 +246,7 @@ def test_an_actor_that_reports_no_more_is_killed_and_one_that_waits_for_its_plac
 ) -> None:
     monkeypatch.setattr(running_attempt, "SILENT_S", 0.2)
     monkeypatch.setattr(running_attempt, "_LOOK_EVERY_S", 0.05)
-    _, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path, slots=2)
+    _, _, ledger = at_work(store, tmp_path, slots=2)
     with subprocess.Popen(["sleep", "600"]) as silent, subprocess.Popen(["sleep", "600"]) as speaking:
         actors = {"a": silent, "b": speaking}
         for name, process in actors.items():
@@ -278,8 +275,7 @@ def test_what_a_power_cut_left_of_the_events_does_no_harm(store: Store, tmp_path
 
 
 def test_ending_twice_changes_nothing(store: Store, tmp_path: Path) -> None:
-    sweep, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, _, ledger = at_work(store, tmp_path)
     given(ledger.next_job("a"))
     ledger.complete("a", {"ending": "SUCCEEDED", "message": None})
     ledger.complete("a", None)
@@ -299,17 +295,14 @@ def test_a_cancelled_sweep_hands_out_nothing_and_its_trials_are_cancelled(store:
 
 
 def test_recovery_keeps_finished_trials_and_hands_the_others_out_again(store: Store, tmp_path: Path) -> None:
-    sweep, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, fence, ledger = at_work(store, tmp_path)
     done, torn = (given(ledger.next_job(name)) for name in ("a", "b"))
     finished = {"type": "finished", "time": 9.0, "outcome": "SUCCEEDED", "step": 16, "summary": {"loss": 1.0}}
     for job, events in ((done, [*training_events(1, 16), finished]), (torn, list(training_events(1, 3)))):
         Path(job.directory).mkdir(parents=True)
         (Path(job.directory) / "events.jsonl").write_text(lines_of(events))
     store.release_lease(fence)
-    taken_over = store.claim("second", 60)
-    assert taken_over is not None
-    successor = Fence(sweep.id, taken_over.epoch)
+    taken_over, successor = claimed(store)
     recover(store, successor, taken_over)
     states = {trial.id: (trial.state, trial.step) for trial in store.list_trials(sweep.id)}
     assert states[done.trial_id] == (TrialState.SUCCEEDED, 16)
@@ -323,8 +316,7 @@ def test_an_interrupted_attempt_ends_as_its_interruption_says(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", 0.0)
-    sweep, fence = start(store, seeds={"tune": [0]})
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, _, ledger = at_work(store, tmp_path, seeds={"tune": [0]})
     job = given(ledger.next_job("a"))
     store.request_cancel(sweep.id)
     ledger.complete("a", None)
@@ -340,8 +332,7 @@ def test_a_fault_of_the_machine_delays_the_sweep_and_counts_against_no_trial(
     clock = SimpleNamespace(monotonic=lambda: now[0])  # the event loops of other threads keep the real one
     monkeypatch.setattr(machine_wait, "time", clock)
     (tmp_path / "storage").mkdir()
-    sweep, fence = start(store, seeds={"tune": [0]}, retries={"max_crashes": 0})
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, _, ledger = at_work(store, tmp_path, seeds={"tune": [0]}, retries={"max_crashes": 0})
     for attempt in range(1, 6):
         job = given(ledger.next_job("a"))
         assert job.attempt == attempt
@@ -365,8 +356,7 @@ def test_a_trial_that_meets_faults_of_the_machine_for_ever_fails(
     monkeypatch.setattr(machine_wait, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(ledger_module, "MOST_IN_A_ROW", {Ending.LOST: 2, Ending.MACHINE_FAULT: 3})
     (tmp_path / "storage").mkdir()
-    sweep, fence = start(store, seeds={"tune": [0]})
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, _, ledger = at_work(store, tmp_path, seeds={"tune": [0]})
     for ending in ("MACHINE_FAULT", "LOST", "MACHINE_FAULT", "MACHINE_FAULT"):  # each kind is counted for itself
         now[0] += 100
         (first, *_) = store.list_trials(sweep.id)
@@ -397,8 +387,7 @@ def test_a_trial_of_ones_own_trainer_succeeds_only_with_an_evaluation(
     given(ledger.next_job("a"))
     evaluation = {"type": "evaluation", "step": 2, "metrics": {"eval/avg_at_k": 0.5}, "time": 1.0}
     events = [{"type": "step", "step": 2, "metrics": {}, "time": 1.0}, *([evaluation] if has_evaluated else [])]
-    lines = "".join(json.dumps(event) + "\n" for event in events)
-    ledger.report("a", {"events": lines, "start": 0, "end": len(lines), "held_s": 1.0})
+    ledger.report("a", result_of(lines_of(events), held_s=1.0))
     ledger.complete("a", {"ending": "SUCCEEDED", "message": None})
     (trial,) = store.list_trials(fence.sweep_id)
     assert trial.state is (TrialState.SUCCEEDED if has_evaluated else TrialState.FAILED)
@@ -411,7 +400,7 @@ def test_nor_does_one_that_nobody_watched_to_its_end(store: Store, tmp_path: Pat
     folder = Path(given(ledger.next_job("a")).directory)
     note_after_step(folder, 1)
     events = [{"type": "step", "step": 2}, {"type": "finished"}]
-    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (folder / "events.jsonl").write_text(lines_of(events))
     ledger.complete("a", None)
     (trial,) = store.list_trials(fence.sweep_id)
     assert (trial.state, trial.step) == (TrialState.FAILED, 2)
@@ -438,8 +427,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_a_paused_attempt_is_asked_to_save_and_goes_on_later(store: Store, tmp_path: Path, clock: list[float]) -> None:
-    sweep, fence = start(store, seeds={"tune": [0]}, retries={"max_crashes": 0})
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, fence, ledger = at_work(store, tmp_path, seeds={"tune": [0]}, retries={"max_crashes": 0})
     begun, waiting = given(ledger.next_job("a")), given(ledger.next_job("b"))
     for job in (begun, waiting):
         Path(job.directory).mkdir(parents=True)
@@ -468,8 +456,7 @@ def test_a_paused_attempt_is_asked_to_save_and_goes_on_later(store: Store, tmp_p
 
 
 def test_one_trial_is_asked_to_save_and_the_others_go_on(store: Store, tmp_path: Path, clock: list[float]) -> None:
-    sweep, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, _, ledger = at_work(store, tmp_path)
     stopped, kept = given(ledger.next_job("a")), given(ledger.next_job("b"))
     for job in (stopped, kept):
         Path(job.directory).mkdir(parents=True)
@@ -499,8 +486,7 @@ def test_an_attempt_that_ends_by_itself_in_a_pause_keeps_its_ending(
     store: Store, tmp_path: Path, clock: list[float], ending: str, state: TrialState
 ) -> None:
     assert clock
-    sweep, fence = start(store, retries={"max_crashes": 0})
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, _, ledger = at_work(store, tmp_path, retries={"max_crashes": 0})
     job = given(ledger.next_job("a"))
     ledger.report("a", {"events": "", "start": 0, "end": 0})
     store.request_pause(sweep.id)
@@ -511,8 +497,7 @@ def test_an_attempt_that_ends_by_itself_in_a_pause_keeps_its_ending(
 
 def test_a_cancel_leaves_no_time_to_save(store: Store, tmp_path: Path, clock: list[float]) -> None:
     assert clock
-    sweep, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, _, ledger = at_work(store, tmp_path)
     given(ledger.next_job("a"))
     ledger.report("a", {"events": "", "start": 0, "end": 0})
     store.request_pause(sweep.id)
@@ -590,8 +575,7 @@ def test_what_was_handed_out_to_a_node_that_went_away_waits_again(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sweep_service.runner.turns.YIELD_EVERY_S", -1.0)
-    _, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path, slots=9)
+    _, _, ledger = at_work(store, tmp_path, slots=9)
     nodes: list[dict[str, float]] = [{"CPU": 2.0}]
     monkeypatch.setattr(ledger._turns, "nodes", lambda: nodes)
     jobs = {name: given(ledger.next_job(name)) for name in "ab"}
@@ -617,16 +601,14 @@ def test_what_was_handed_out_to_a_node_that_went_away_waits_again(
 
 
 def test_no_more_than_max_parallel_run_whatever_fits(store: Store, tmp_path: Path) -> None:
-    _, fence = start(store, resources={"max_parallel": 1})
-    ledger = ledger_of(store, fence, tmp_path, slots=9)
+    _, _, ledger = at_work(store, tmp_path, slots=9, resources={"max_parallel": 1})
     given(ledger.next_job("a"))
     assert ledger.next_job("b") is Nothing.NOW
 
 
 @pytest.mark.usefixtures("clock")
 def test_an_extension_is_heard_while_the_sweep_runs(store: Store, tmp_path: Path) -> None:
-    sweep, fence = start(store, resources={"max_parallel": 1}, seeds={"tune": [0]})
-    ledger = ledger_of(store, fence, tmp_path, slots=9)
+    sweep, _, ledger = at_work(store, tmp_path, slots=9, resources={"max_parallel": 1}, seeds={"tune": [0]})
     given(ledger.next_job("a"))
     assert ledger.next_job("b") is Nothing.NOW
     extension = {"resources": {"max_parallel": 4}, "seeds": {"tune": [0, 1]}}
@@ -655,9 +637,7 @@ def extended_after_its_end(store: Store, fence: Fence, home: Path, extension: di
     store.set_sweep_state(fence, SweepState.SUCCEEDED)
     store.release_lease(fence)
     assert SweepService(store, Settings(home=home)).extend(fence.sweep_id, extension).state is SweepState.QUEUED
-    taken = store.claim("second", 3600)
-    assert taken is not None
-    fence = Fence(taken.id, taken.epoch)
+    _, fence = claimed(store)
     store.set_sweep_state(fence, SweepState.RUNNING)
     return ledger_of(store, fence, home)
 
@@ -688,8 +668,9 @@ def test_a_sweep_that_has_ended_trains_the_points_of_its_new_values_once(store: 
 def test_a_search_that_runs_or_has_ended_gets_more_configs(store: Store, tmp_path: Path) -> None:
     search = {"strategy": "random", "num_configs": 1}
     space = {"loss.beta1": {"type": "float", "low": 0, "high": 1}, "loss.beta2": 1}
-    sweep, fence = start(store, space=space, search=search, seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}})
-    ledger = ledger_of(store, fence, tmp_path)
+    sweep, fence, ledger = at_work(
+        store, tmp_path, space=space, search=search, seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}}
+    )
     first = given(ledger.next_job("a"))
     SweepService(store, Settings(home=tmp_path)).extend(sweep.id, {"search": {"num_configs": 3}})
     ledger.complete("a", {"ending": "SUCCEEDED", "message": None})
@@ -715,8 +696,7 @@ def test_a_sweep_that_was_only_tuned_gets_a_confirm_stage_with_matched_baselines
 
 
 def test_a_sweep_that_only_fails_begins_no_other_trial(store: Store, tmp_path: Path) -> None:
-    sweep, fence = start(store, retries={"max_failed_trials": 2})
-    ledger = ledger_of(store, fence, tmp_path, slots=3)
+    sweep, fence, ledger = at_work(store, tmp_path, slots=3, retries={"max_failed_trials": 2})
     for name in ("a", "b", "c"):
         given(ledger.next_job(name))
     for name in ("a", "b"):
@@ -732,8 +712,7 @@ def test_a_sweep_that_only_fails_begins_no_other_trial(store: Store, tmp_path: P
 
 
 def test_a_result_gives_a_failing_sweep_hope(store: Store, tmp_path: Path) -> None:
-    _, fence = start(store, retries={"max_failed_trials": 1})
-    ledger = ledger_of(store, fence, tmp_path)
+    _, _, ledger = at_work(store, tmp_path, retries={"max_failed_trials": 1})
     for name in ("a", "b"):
         given(ledger.next_job(name))
     ledger.complete("a", {"ending": "FAILED", "message": "no reward"})
@@ -745,8 +724,7 @@ def test_a_result_gives_a_failing_sweep_hope(store: Store, tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("clock")
 def test_a_sweep_that_gave_up_tries_the_others_once_it_is_extended(store: Store, tmp_path: Path) -> None:
-    sweep, fence = start(store, retries={"max_failed_trials": 1})
-    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    sweep, fence, ledger = at_work(store, tmp_path, slots=1, retries={"max_failed_trials": 1})
     failed = given(ledger.next_job("a")).trial_id
     ledger.complete("a", {"ending": "FAILED", "message": "no reward"})
     store.set_sweep_state(fence, SweepState.FAILED, ledger.given_up, ledger.generation)
@@ -759,8 +737,7 @@ def test_a_sweep_that_gave_up_tries_the_others_once_it_is_extended(store: Store,
 
 
 def test_failed_trials_that_are_tried_again_count_no_more(store: Store, tmp_path: Path) -> None:
-    sweep, fence = start(store, retries={"max_failed_trials": 1})
-    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    sweep, fence, ledger = at_work(store, tmp_path, slots=1, retries={"max_failed_trials": 1})
     job = given(ledger.next_job("a"))
     ledger.complete("a", {"ending": "FAILED", "message": "no reward"})
     assert ledger.next_job("b") is Nothing.EVER
@@ -768,15 +745,12 @@ def test_failed_trials_that_are_tried_again_count_no_more(store: Store, tmp_path
     store.release_lease(fence)
     service = SweepService(store, Settings(home=tmp_path))
     assert service.retry_failed(sweep.id).message is None
-    taken = store.claim("second", 60)
-    assert taken is not None
-    ledger = ledger_of(store, Fence(sweep.id, taken.epoch), tmp_path, slots=1)
+    ledger = ledger_of(store, claimed(store)[1], tmp_path, slots=1)
     assert given(ledger.next_job("c")).trial_id == job.trial_id
 
 
 def test_a_trial_that_has_yielded_is_wanted_when_it_comes_again(store: Store, tmp_path: Path) -> None:
-    _, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    _, _, ledger = at_work(store, tmp_path, slots=1)
     job = given(ledger.next_job("a"))
     ledger._wishes.yielding[job.trial_id] = "it yields"
     assert not ledger.is_wanted("a")
@@ -787,8 +761,7 @@ def test_a_trial_that_has_yielded_is_wanted_when_it_comes_again(store: Store, tm
 
 
 def test_a_trial_that_is_stopped_and_tried_again_at_once_is_wanted(store: Store, tmp_path: Path) -> None:
-    _, fence = start(store)
-    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    _, _, ledger = at_work(store, tmp_path, slots=1)
     job = given(ledger.next_job("a"))
     ledger._wishes.stops[job.trial_id] = True  # as of the last reading, a moment ago
     ledger.complete("a", {"ending": "LOST", "message": None})
@@ -800,8 +773,7 @@ def test_a_limit_that_is_raised_while_a_trial_runs_lets_it_go_on(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
-    sweep, fence = start(store, budget={"max_trial_hours": 1})
-    ledger = ledger_of(store, fence, tmp_path, slots=2)
+    sweep, _, ledger = at_work(store, tmp_path, slots=2, budget={"max_trial_hours": 1})
     first, second = (given(ledger.next_job(name)).trial_id for name in "ab")
     for name, held_s in (("a", 3600.5), ("b", 7201.0)):
         ledger.report(name, result_of("", held_s=held_s))
@@ -818,8 +790,7 @@ def test_a_limit_that_is_raised_while_a_trial_runs_lets_it_go_on(
 
 
 def test_a_trial_that_times_out_a_moment_early_has_timed_out(store: Store, tmp_path: Path) -> None:
-    _, fence = start(store, budget={"max_trial_hours": 1})
-    ledger = ledger_of(store, fence, tmp_path, slots=1)
+    _, _, ledger = at_work(store, tmp_path, slots=1, budget={"max_trial_hours": 1})
     trial_id = given(ledger.next_job("a")).trial_id
     ledger.report("a", result_of("", held_s=3599.9))
     ledger.complete("a", {"ending": "TIMED_OUT", "message": None})

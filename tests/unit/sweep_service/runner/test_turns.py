@@ -40,15 +40,21 @@ def fill(store: Store, fence: Fence) -> None:
         store.set_held(fence, attempt, 1.0)
 
 
-def test_a_runner_that_waits_gives_way_to_a_sweep_that_has_none_after_a_while(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock, gone = Clock(monkeypatch), list[float]()
+def waiting_behind_another(store: Store) -> Fence:
+    """Return the fence of a sweep that has begun, and for whose next trial a busy one leaves no slot."""
     _, busy = start(store, name="busy")
     fill(store, busy)
     _, waiting = start(store, name="waiting")
     attempt = store.start_attempt(waiting, store.list_trials(waiting.sweep_id)[0].id, "/data/{attempt}")
-    store.set_held(waiting, attempt, 1.0)  # it has begun
+    store.set_held(waiting, attempt, 1.0)
+    return waiting
+
+
+def test_a_runner_that_waits_gives_way_to_a_sweep_that_has_none_after_a_while(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, gone = Clock(monkeypatch), list[float]()
+    waiting = waiting_behind_another(store)
     turns = turns_of(store, waiting, give_way=lambda: gone.append(clock.now))
     large = submit(store, name="large", resources={"cpus": 3})
     assert not turns.could_begin(ONE)
@@ -65,11 +71,7 @@ def test_a_runner_that_waits_gives_way_to_a_sweep_that_has_none_after_a_while(
 
 def test_a_runner_gives_way_not_before_it_has_waited(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, gone = Clock(monkeypatch), list[float]()
-    _, busy = start(store, name="busy")
-    fill(store, busy)
-    _, waiting = start(store, name="waiting")
-    attempt = store.start_attempt(waiting, store.list_trials(waiting.sweep_id)[0].id, "/data/{attempt}")
-    store.set_held(waiting, attempt, 1.0)
+    waiting = waiting_behind_another(store)
     turns = turns_of(store, waiting, give_way=lambda: gone.append(clock.now))
     submit(store, name="small")
     for _ in range(int(GIVE_WAY_AFTER_S)):
@@ -79,9 +81,7 @@ def test_a_runner_gives_way_not_before_it_has_waited(store: Store, monkeypatch: 
 
 
 def test_without_a_lease_nobody_waits_nor_fails(store: Store) -> None:
-    _, busy = start(store, name="busy")
-    fill(store, busy)
-    _, fence = start(store, name="waiting")
+    fence = waiting_behind_another(store)
     turns = turns_of(store, fence)
     store.renew_lease(fence, -1)
     assert not turns.could_begin(ONE)
@@ -89,9 +89,7 @@ def test_without_a_lease_nobody_waits_nor_fails(store: Store) -> None:
 
 
 def test_who_wants_nothing_any_more_keeps_no_slot(store: Store) -> None:
-    _, busy = start(store, name="busy")
-    fill(store, busy)
-    _, fence = start(store, name="waiting")
+    fence = waiting_behind_another(store)
     turns = turns_of(store, fence)
     assert not turns.could_begin(ONE)
     turns.withdraw()

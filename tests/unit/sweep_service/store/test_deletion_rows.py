@@ -130,16 +130,6 @@ def test_an_archived_sweep_keeps_its_trials_and_its_report(store: Store) -> None
     assert store.deletions([sweep.id])[sweep.id].state is DeletionState.DELETED
 
 
-def test_another_sweep_is_left_alone(store: Store) -> None:
-    other = ended(store)
-    alone = rows(store)
-    sweep = ended(store)
-    store.remove_rows(store.request_deletion(sweep.id, keep_report=False))
-    assert store.get_report(other.id, "html") == b"report"
-    left = {name: number for name, number in rows(store).items() if name not in KEPT}
-    assert left == {name: number for name, number in alone.items() if name not in KEPT}
-
-
 def test_a_removal_that_was_ended_in_the_middle_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = ended(store)
     asked = store.request_deletion(sweep.id, keep_report=False)

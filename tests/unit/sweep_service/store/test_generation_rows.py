@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from sweep_service.errors import Conflict
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.store import Fence, Store
+from sweep_service.store import Store
 from sweep_service.store import tables as t
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.extension import Extension, extended
@@ -31,9 +31,7 @@ def test_a_failed_trial_waits_again_and_its_crashes_are_forgiven(store: Store) -
     waiting = store.get_trial(trial.id)
     assert (waiting.state, waiting.message, waiting.ended_at, waiting.attempts) == (TrialState.PENDING, None, None, 2)
     store.release_lease(fence)
-    claimed = store.claim("test", 60)
-    assert claimed is not None
-    fence = Fence(sweep.id, claimed.epoch)
+    _, fence = sweeps.claimed(store)
     attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
     state = store.finish_attempt(fence, attempt, Ending.CRASHED, "bang", max_crashes=1)
     assert state is TrialState.PENDING  # one crash of a new count

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sweep_service.errors import NotFound, StaleEpoch
+from sweep_service.errors import NotFound
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import CostProbe, ProbeState
 from tests import stored_sweeps as sweeps
@@ -67,18 +67,3 @@ def test_a_probe_whose_runner_ended_is_lost_and_what_it_held_is_spent(store: Sto
     assert store.crashed_probes(sweep.id) == 1
     assert store.spent(sweep.id).probe_gpu_hours == pytest.approx(0.5 * 2 + 1.5 * 2)
     assert store.last_probe(sweep.id).state is ProbeState.CRASHED  # pyright: ignore[reportOptionalMemberAccess]
-
-
-def test_a_runner_that_was_replaced_writes_no_probe(store: Store) -> None:
-    _, fence = sweeps.start(store)
-    probe = begin(store, fence)
-    stale = Fence(fence.sweep_id, fence.epoch - 1)
-    for write in (
-        lambda: begin(store, stale),
-        lambda: store.mark_probe(stale, probe, 1.0),
-        lambda: store.finish_probe(stale, probe, ProbeState.FAILED, 1.0),
-        lambda: store.reuse_probe(stale, probe),
-    ):
-        with pytest.raises(StaleEpoch):
-            write()
-    assert store.last_probe(fence.sweep_id) == probe

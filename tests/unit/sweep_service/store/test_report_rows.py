@@ -11,12 +11,12 @@ from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.render.html import page_script
 from sweep_service.settings import Settings
-from sweep_service.store import Fence, Store, open_store, tables
+from sweep_service.store import Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import DesiredState, Stage, Sweep, SweepState
 from sweep_service.sweep.spec import SweepSpec
 from sweep_service.worker.reports import build_report, gather
-from tests.stored_sweeps import start, submit
+from tests.stored_sweeps import claimed, start, submit
 from tests.unit.sweep_service.report.report_sweeps import SPEC, sweep_inputs
 
 
@@ -38,9 +38,7 @@ def fill(store: Store, *, backwards: bool = False) -> str:
     confirm = [trial for trial in inputs.trials if trial.stage is Stage.CONFIRM]
     pending = {"state": TrialState.PENDING, "step": 0, "attempts": 0, "started_at": None, "ended_at": None}
     store.create_sweep(sweep, inputs.configs[::order], [trial.model_copy(update=pending) for trial in tune[::order]])
-    claimed = store.claim("test", 60)
-    assert claimed is not None
-    fence = Fence(sweep.id, claimed.epoch)
+    _, fence = claimed(store)
     store.set_sweep_state(fence, SweepState.RUNNING)
     store.add_configs(fence, [], [trial.model_copy(update=pending) for trial in confirm[::order]])
     for trial in inputs.trials[::order]:
@@ -165,8 +163,7 @@ def test_only_sweeps_of_our_trainer_have_answers_and_validation_problems_for_oth
     for sweep in (own, ours):
         store.put_report(sweep.id, "digest", {"verdict": b"{}"})
     assert [id_ for id_, _ in store.answered(later.id)] == [ours.id]
-    claimed = store.claim("test", 60)
-    assert claimed is not None
-    store.set_sweep_state(Fence(own.id, claimed.epoch), SweepState.RUNNING)
-    assert claimed.id == own.id
+    sweep, fence = claimed(store)
+    store.set_sweep_state(fence, SweepState.RUNNING)
+    assert sweep.id == own.id
     assert store.validated_on(["aime_2024"], before=later.id) == []

@@ -94,6 +94,7 @@ def test_a_state_is_final_if_nothing_follows_by_itself() -> None:
 
 def test_a_trial_may_go_where_its_endings_lead() -> None:
     after = {meaning.state for meaning in MEANINGS.values()}
+    assert all(state.is_over for state in after)
     assert TRIAL_LIFE[TrialState.RUNNING].next == after | {TrialState.PENDING}
 
 

@@ -125,7 +125,3 @@ def test_an_extension_keeps_whole_values_and_changes_none() -> None:
 def test_a_loss_as_a_whole_excludes_its_parts() -> None:
     (reason,) = reasons({"loss": [{"name": "gspo"}], "loss.epsilon_low": [0.1]})
     assert "loss is set as a whole, so loss.epsilon_low cannot be set too" in reason
-
-
-def test_the_digest_of_a_spec_with_plain_values_is_what_it_was() -> None:
-    assert spec({"loss.beta1": [0, 0.5]}).digest.startswith("3df9d5442fd944a9")

@@ -74,11 +74,8 @@ def test_every_metric_keeps_its_name() -> None:
     assert mlflow_words.metric_key("pass@8") == "pass_8"
 
 
-def test_the_curves_of_a_config_are_metrics() -> None:
+def test_the_main_curves_and_those_of_a_config_are_metrics() -> None:
     assert set(OF_CONFIGS) <= set(KEYS) <= STEP_METRICS.keys() | EVALUATION_METRICS.keys()
-
-
-def test_the_main_curves_are_metrics() -> None:
     assert set(FIRST) <= set(EVALUATION_METRICS) | mlflow_words.EVERY_UPDATE
     assert set(STEP_METRICS) >= mlflow_words.EVERY_UPDATE
 
@@ -124,13 +121,8 @@ def test_warnings_are_a_tag_and_said_in_the_note() -> None:
     assert tags["mlflow.note.content"] == "it failed\n\nONE: says ONE\n\nTWO: says TWO"
 
 
-@pytest.mark.parametrize("state", TrialState)
-def test_a_trial_has_an_end_in_mlflow_when_it_has_ended(state: TrialState) -> None:
-    assert state.is_over == (mlflow_words.run_status(state) in {"FINISHED", "FAILED", "KILLED"})
-
-
-@pytest.mark.parametrize("state", SweepState)
-def test_a_sweep_has_an_end_in_mlflow_when_it_has_ended(state: SweepState) -> None:
+@pytest.mark.parametrize("state", [*TrialState, *SweepState], ids=repr)
+def test_a_run_has_an_end_in_mlflow_when_its_trial_or_sweep_has_ended(state: TrialState | SweepState) -> None:
     assert state.is_over == (mlflow_words.run_status(state) in {"FINISHED", "FAILED", "KILLED"})
 
 
