@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.runner.stages import next_records
+from sweep_service.runner.stages import Records, next_records
 from sweep_service.sweep.extension import Extension, extended
 from sweep_service.sweep.matched_baselines import matched_training
 from sweep_service.sweep.objective import choose
@@ -43,6 +43,13 @@ def curves(trials: list[Trial], values: dict[str, float]) -> list[Curve]:
         for trial in trials
         if trial.config_id in values
     ]
+
+
+def following(sweep: Sweep, configs: list[Config], trials: list[Trial], evaluations: list[Curve]) -> Records:
+    """Return what comes next, which is something."""
+    records = next_records(sweep, configs, trials, evaluations)
+    assert records is not None
+    return records
 
 
 def fraction(config: Config) -> float:
@@ -98,8 +105,7 @@ def test_the_best_and_the_baselines_are_confirmed_on_fresh_seeds_once() -> None:
     sweep, configs, trials = sweep_of(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8]}})
     values = {config.id: config.number / 10 for config in configs}
     trials = ended(trials)
-    found = next_records(sweep, configs, trials, curves(trials, values))
-    assert found is not None
+    found = following(sweep, configs, trials, curves(trials, values))
     changed, confirming = found
     assert {trial.config_id for trial in confirming} == {configs[0].id, configs[-1].id}
     assert [trial.seed for trial in confirming] == [7, 7, 8, 8]
@@ -126,12 +132,10 @@ def test_stopped_trials_keep_no_stage_waiting_and_discarded_ones_are_missing() -
             else trial.model_copy(update={"state": TrialState.SUCCEEDED})
             for trial in trials
         ]
-        found = next_records(sweep, configs, stopped, curves(stopped, values))
-        assert found is not None
+        found = following(sweep, configs, stopped, curves(stopped, values))
         assert {trial.config_id for trial in found[1]} == {configs[0].id, best}
     gone = [trial.model_copy(update={"state": fates[trial.config_id != best]}) for trial in trials]
-    found = next_records(sweep, configs, gone, curves(gone, values))
-    assert found is not None
+    found = following(sweep, configs, gone, curves(gone, values))
     assert best not in {trial.config_id for trial in found[1]}
 
 
@@ -154,13 +158,11 @@ def test_tpe_is_told_one_value_for_each_config_over_its_seeds() -> None:
     def proposed(values: list[float]) -> dict[str, Any]:
         sweep, configs, trials = sweep_of(space={"loss.beta1": BETA}, search={"strategy": "tpe", "num_configs": 30})
         for value in values:
-            found = next_records(sweep, configs, trials, curves(trials, of_config := {}))
-            assert found is not None
+            found = following(sweep, configs, trials, curves(trials, of_config := {}))
             configs, trials = [*configs, *found[0]], [*trials, *ended(found[1])]
             of_config[found[0][0].id] = value
         known = {config.id: value for config, value in zip(configs[1:], values, strict=True)}
-        found = next_records(sweep, configs, trials, curves(trials, known))
-        assert found is not None
+        found = following(sweep, configs, trials, curves(trials, known))
         return found[0][0].params
 
     rising, falling = [number / 12 for number in range(12)], [1 - number / 12 for number in range(12)]
@@ -172,8 +174,7 @@ def test_a_proposal_that_a_baseline_has_tried_makes_no_trials() -> None:
     sweep, configs, trials = sweep_of(
         space={"loss.beta1": [0], "loss.beta2": [0]}, search={"strategy": "random", "num_configs": 3}
     )
-    found = next_records(sweep, configs, trials, [])
-    assert found is not None
+    found = following(sweep, configs, trials, [])
     assert (found[0][0].id, found[0][0].roles, found[1]) == (configs[0].id, (Role.BASELINE, Role.SPACE), [])
     assert next_records(sweep, found[0], trials, []) is None
     assert {trial.stage for trial in trials} == {Stage.TUNE}
@@ -182,8 +183,7 @@ def test_a_proposal_that_a_baseline_has_tried_makes_no_trials() -> None:
 def test_new_seeds_of_a_sweep_that_is_done_give_exactly_their_trials() -> None:
     sweep, configs, trials = sweep_of(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}})
     values = {config.id: config.number / 10 for config in configs}
-    records = next_records(sweep, configs, ended(trials), curves(trials, values))
-    assert records is not None
+    records = following(sweep, configs, ended(trials), curves(trials, values))
     by_id = {config.id: config for config in [*configs, *records[0]]}
     configs, trials = list(by_id.values()), ended([*trials, *records[1]])
     assert next_records(sweep, configs, trials, curves(trials, values)) is None
@@ -193,8 +193,7 @@ def test_new_seeds_of_a_sweep_that_is_done_give_exactly_their_trials() -> None:
     tuned = {trial.config_id for trial in trials if trial.stage is Stage.TUNE}
     confirmed = {trial.config_id for trial in trials if trial.stage is Stage.CONFIRM}
     for stage, wanted, seeds in ((Stage.TUNE, tuned, [5]), (Stage.CONFIRM, confirmed, [8, 9])):
-        records = next_records(sweep, configs, trials, curves(trials, values))
-        assert records is not None
+        records = following(sweep, configs, trials, curves(trials, values))
         new = records[1]
         assert {trial.stage for trial in new} == {stage}
         pairs = [(trial.seed, trial.config_id) for trial in new]

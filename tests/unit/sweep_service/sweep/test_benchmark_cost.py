@@ -20,18 +20,19 @@ RAW: dict[str, Any] = {
 PROBLEMS = {"aime24": 30, "math500": 500, "arithmetic": 40}
 
 
-def planned(benchmarks: Any, measured: Measured | None = None, **changes: Any) -> BenchmarksPlan | None:
+def planned(benchmarks: Any, measured: Measured | None = None, **changes: Any) -> BenchmarksPlan:
     spec = parse_spec(RAW | {"benchmarks": benchmarks} | changes)
-    return make_plan(spec, None, measured, PROBLEMS).benchmarks
+    plan = make_plan(spec, None, measured, PROBLEMS).benchmarks
+    assert plan is not None
+    return plan
 
 
 def test_a_sweep_without_benchmarks_plans_none() -> None:
-    assert planned(None) is None
+    assert make_plan(parse_spec(RAW), None, None, PROBLEMS).benchmarks is None
 
 
 def test_models_completions_tokens_and_errors_are_counted() -> None:
     plan = planned(["aime24", "math500"])
-    assert plan is not None
     assert (plan.models, plan.samples, plan.problems) == (
         10,
         {"aime24": 32, "math500": 4},
@@ -45,13 +46,11 @@ def test_models_completions_tokens_and_errors_are_counted() -> None:
 
 def test_fewer_samples_are_offered_with_what_they_save_and_lose() -> None:
     plan = planned(["aime24", "math500"])
-    assert plan is not None
     assert plan.fewer is not None
     assert plan.fewer_samples == 8
     assert plan.fewer.completions == 10 * (30 * 8 + 500 * 4)
     assert plan.fewer.error == pytest.approx(((0.25 / 240 + 0.25 / 2000) / 4) ** 0.5)
     least = planned({"names": ["arithmetic"], "samples": 1})
-    assert least is not None
     assert (least.fewer_samples, least.fewer) == (None, None)
 
 
@@ -59,17 +58,14 @@ def test_a_probe_says_the_hours_at_full_length() -> None:
     measured = Measured(FIGURES, 0.0)
     resources = {"cpus": 2}
     plan = planned({"names": ["arithmetic"], "samples": 2, "longest": 100}, measured, resources=resources)
-    assert plan is not None
     tokens = 10 * 40 * 2 * 100
     assert plan.planned.tokens == tokens
     assert plan.planned.hours == pytest.approx(2 * tokens / FIGURES.sampled_tokens_per_second / 3600)
     own = {"names": ["arithmetic"], "samples": 2, "longest": 100, "resources": {"cpus": 3}}
     on_more = planned(own, measured, resources=resources)
-    assert on_more is not None
     assert on_more.planned.hours == pytest.approx(1.5 * plan.planned.hours)
 
 
 def test_steps_and_all_trials_are_more_models() -> None:
     every = planned({"names": ["arithmetic"], "of": "all", "at": [100, 200]})
-    assert every is not None
     assert every.models == 1 + 2 * (9 + 8)  # 4 configs on 2 tune seeds

@@ -22,28 +22,22 @@ def test_192_problems_show_a_difference_of_two_hundredths_and_191_do_not() -> No
     # two configs with an sd of 0.1 each: 1.96 * 0.1 * sqrt(2 / n) is 0.02 at n = 192.1
     same = spec(confirm={"problems": "same"})
     assert problems_warning(same, 193) is None
-    said = problems_warning(same, 192)
-    assert said is not None
+    said = problems_warning(same, 192) or ""
     assert "confirm stage counts all of them" in said
     assert said.endswith("EQUIVALENT within objective.relevant 0.02 takes about 193")
 
 
 def test_half_of_the_problems_measure_the_confirm_stage() -> None:
     assert problems_warning(spec(), 2 * 193) is None
-    said = problems_warning(spec(), 20)
-    assert said is not None
+    said = problems_warning(spec(), 20) or ""
     assert "20 validation problems, of which the confirm stage counts half of them" in said
     assert f"below ±{1.96 * 0.1 * math.sqrt(2 / 10):.2g};" in said
     assert said.endswith("takes about 193 in that half")
-    few = problems_warning(spec(), 15)  # too few for halves
-    assert few is not None
-    assert "all of them" in few
+    assert "all of them" in (problems_warning(spec(), 15) or "")  # too few for halves
 
 
 def test_a_larger_relevant_difference_takes_fewer_problems() -> None:
-    said = problems_warning(spec(relevant=0.05), 20)
-    assert said is not None
-    assert "takes about 31" in said
+    assert "takes about 31" in (problems_warning(spec(relevant=0.05), 20) or "")
 
 
 @pytest.mark.parametrize("changes", [{"seeds": {"tune": [0]}}, {"objective": {"metric": "eval/reward_mean"}}])

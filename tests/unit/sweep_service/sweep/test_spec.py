@@ -76,7 +76,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"search": {"strategy": "tpe"}}, {"/search": "needs num_configs"}),
     ({"search": {"strategy": "grid", "num_configs": 3}}, {"/search": "leave num_configs out"}),
     ({"space": {BETA: {"type": "float", "low": 0, "high": 1}}}, {f"/space/{BETA}": "needs a step"}),
-    ({"space": {BETA: {"type": "int", "low": 0, "high": 20_000}}}, {"/space": "more than 500;"}),
+    ({"space": {BETA: {"type": "int", "low": 0, "high": 20_000}}}, {"/space": "more than 500;", f"/space/{BETA}": ""}),
     ({"space": {BETA: {"type": "float", "low": 2, "high": 1}}}, {f"/space/{BETA}": ""}),
     ({"space": {BETA: {"type": "float", "low": 2}}}, {f"/space/{BETA}/high": "required"}),
     ({"space": {BETA: {"type": "float", "low": "x", "high": 1}}}, {f"/space/{BETA}/low": "number"}),
@@ -84,7 +84,10 @@ REFUSED: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"space": {BETA: []}}, {f"/space/{BETA}": ""}),
     ({"space": {"{beta}": [1]}}, {"/space": ""}),
     ({"space": {"preset": "nope"}}, {"/space": "there is no preset 'nope'"}),
-    ({"space": {"preset": "bapo_bounds"}}, {"/space/loss.target": "only bapo has this setting"}),
+    (
+        {"space": {"preset": "bapo_bounds"}},
+        {"/space/loss.target": "only bapo has", "/space/loss.low_end": "only bapo has"},
+    ),
     ({"space": {"optimizer.learning_rate": ["1e-4", 2e-4]}}, {"/space/optimizer.learning_rate": "is read as 0.0001"}),
     (
         {"space": {"loss.erc": {"type": "fixed", "value": {"mode": "mask"}}}},
@@ -102,7 +105,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"objective": {"diverged": -1}}, {"/objective": "diverged -1: the lowest eval/avg_at_k is 0"}),
     ({"training": ON_POLICY}, {"/training": "keeps every ratio at 1"}),
     ({"training": {"loss": {"epsilon": 3}}}, {"/training/loss": ""}),
-    ({"training": {"loss": 3}, "space": {"loss.name": ["grpo"]}}, {"/training/loss": ""}),
+    ({"training": {"loss": 3}, "space": {"loss.name": ["grpo"]}}, {"/training/loss": "", "/space/loss.name": ""}),
     ({"training": {"loss": {"name": "nope"}}, "space": {"loss.name": ["grpo"]}}, {"/training/loss": ""}),
     (
         {"training": {"optimizer": {"learning_rate": float("nan")}}},

@@ -1,0 +1,117 @@
+"""What the projection hands to a tracking server: written down, and compared with the rows of a real store."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from sweep_service.schemas import MEDIA_TYPES
+from sweep_service.store import Store
+from sweep_service.tracking import mlflow_words
+from sweep_service.tracking.projector import EXPERIMENT, Projector
+from sweep_service.tracking.tracker import MetricPoint, RunStatus
+from tests import stored_sweeps as sweeps
+
+
+class Recorder:
+    """A tracking server that keeps what it is handed."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.runs, self.experiment_tags = dict[str, dict[str, Any]](), dict[str, str]()
+
+    def close(self) -> None: ...
+
+    def experiment(self, name: str) -> str:
+        return f"id of {name}"
+
+    def set_experiment_tag(self, experiment_id: str, key: str, value: str) -> None:
+        assert experiment_id == f"id of {EXPERIMENT}"
+        self.experiment_tags[key] = value
+
+    def find_runs(self, experiment_id: str, tags: Mapping[str, str], *, deleted: bool = True) -> Iterator[str]:
+        yield from (id_ for id_, run in self.runs.items() if tags.items() <= run["tags"].items())
+
+    def ensure_run(
+        self,
+        experiment_id: str,
+        name: str,
+        start_time: int,
+        tags: Mapping[str, str],
+        identity: Collection[str],
+        *,
+        deleted: bool = True,
+    ) -> str:
+        assert experiment_id == f"id of {EXPERIMENT}"
+        run_id = "run of " + " ".join(tags[key] for key in identity)
+        self.runs[run_id] = {
+            "name": name,
+            "start": start_time,
+            "tags": dict(tags),
+            "params": {},
+            "points": [],
+            "files": {},
+        }
+        return run_id
+
+    def log(
+        self,
+        run_id: str,
+        points: Sequence[MetricPoint] = (),
+        params: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        self.calls += 1
+        self.runs[run_id]["points"] += points
+        self.runs[run_id]["params"] |= params or {}
+        self.runs[run_id]["tags"] |= tags or {}
+
+    def update_run(self, run_id: str, status: RunStatus, end_time: int | None = None) -> None:
+        self.runs[run_id] |= {"status": status, "end": end_time}
+
+    def delete_run(self, run_id: str) -> None:
+        del self.runs[run_id]
+
+    def put_artifact(self, run_id: str, name: str, content: bytes, media_type: str) -> None:
+        self.runs[run_id]["files"][name] = content, media_type
+
+
+def test_a_sweep_and_its_begun_trials_are_handed_over_once_with_all_that_is_stored(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    begun = store.list_trials(sweep.id)[1]
+    sweeps.run_trial(store, fence, begun)
+    sweeps.finish(store, fence)
+    store.put_report(sweep.id, "digest", {"md": b"the answer"})
+    recorder = Recorder()
+    projector = Projector(store, recorder)
+    assert not projector.carry()
+    calls = recorder.calls
+    assert not projector.carry()
+    assert recorder.calls == calls
+
+    sweep, trial = store.get_sweep(sweep.id), store.get_trial(begun.id)
+    config = next(config for config in store.list_configs(sweep.id) if config.id == trial.config_id)
+    of_sweep, of_trial = f"run of sweep {sweep.id}", f"run of trial {trial.id}"
+    assert recorder.runs.keys() == {of_sweep, of_trial}
+    assert (sweep.mlflow_run_id, trial.mlflow_run_id) == (of_sweep, of_trial)
+    shown = recorder.runs[of_sweep]
+    assert (shown["name"], shown["start"]) == (sweep.name, 1000 * sweeps.START)
+    assert shown["tags"].items() >= mlflow_words.sweep_tags(sweep).items()
+    assert shown["params"] == mlflow_words.flat(sweep.spec.model_dump(mode="json", exclude={"labels"}))
+    assert shown["files"] == {"report.md": (b"the answer", MEDIA_TYPES["md"])}
+    assert (shown["status"], shown["end"]) == ("FINISHED", round(1000 * (sweep.ended_at or 0)))
+    shown = recorder.runs[of_trial]
+    assert shown["name"] == mlflow_words.trial_name(sweep, trial, config)
+    assert shown["start"] == round(1000 * (trial.started_at or 0))
+    assert shown["tags"] == mlflow_words.trial_tags(sweep, trial, config)
+    assert shown["tags"]["mlflow.parentRunId"] == of_sweep
+    assert shown["params"] == mlflow_words.flat({**config.settings, "seed": trial.seed, "threads": trial.threads})
+    assert (shown["status"], shown["end"]) == ("FINISHED", round(1000 * (trial.ended_at or 0)))
+    points = {(point.key, point.step): (point.value, point.timestamp) for point in shown["points"]}
+    assert len(points) == len(shown["points"])
+    assert {step: points["entropy", step] for step in range(1, 17)} == {
+        step: (1.0 - step / 100, 1000 * (sweeps.START + step)) for step in range(1, 17)
+    }
+    assert {step: points["eval/avg_at_k", step][0] for step in (4, 8, 12, 16)} == {4: 0.1, 8: 0.2, 12: 0.3, 16: 0.4}
+    assert points["final/objective", 0][0] == pytest.approx(0.3)  # the mean of the last three
+    assert points["final/avg_at_k", 0][0] == 0.4
