@@ -23,10 +23,10 @@ JOB = Job(trial_id="t", attempt=1, directory="/d", config={}, threads=3, gpus=0,
 
 
 @pytest.mark.parametrize(
-    ("gpus", "bundle"), [(0, {"CPU": 3.0}), (0.5, {"CPU": 3.0, "GPU": 0.5}), (2, {"CPU": 3.0, "GPU": 2.0})]
+    ("gpus", "bundle"), [(0, {"CPU": 2.5}), (0.5, {"CPU": 2.5, "GPU": 0.5}), (2, {"CPU": 2.5, "GPU": 2.0})]
 )
 def test_an_actor_asks_for_the_cpus_and_gpus_of_its_job(gpus: float, bundle: dict[str, float]) -> None:
-    job = JOB.model_copy(update={"cpus": 3.0, "gpus": gpus})
+    job = JOB.model_copy(update={"cpus": 2.5, "gpus": gpus})
     asked = actor_class("trial-swp-1").default_resource_request({"job": job.model_dump_json()})
     assert asked is not None
     assert asked.bundles == [bundle]
