@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import optuna
 import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+from search_spaces import sampling
 from search_spaces.sampling import Observation, propose
 from search_spaces.space import Point, SearchSpace, Strategy
 
@@ -62,11 +64,6 @@ def test_a_grid_skips_what_is_running_failed_or_done_whatever_the_order() -> Non
     assert propose(SMALL, "grid", 0, history) == points[2]
 
 
-def test_a_grid_of_decimals_is_exact() -> None:
-    space = SearchSpace.model_validate({"x": {"type": "float", "low": 0, "high": 1, "step": 0.1}})
-    assert [observation.params["x"] for observation in sweep(space, "grid", 99)] == [i / 10 for i in range(11)]
-
-
 @every_drawing_strategy
 def test_a_small_space_is_exhausted_without_repeats(strategy: Strategy) -> None:
     history = sweep(SMALL, strategy, 99, value=lambda point: float(point["b"] == 2))
@@ -112,6 +109,41 @@ def test_random_does_not_depend_on_what_became_of_its_points() -> None:
     assert propose(SQUARE, "random", 0, history) == propose(SQUARE, "random", 0, running)
 
 
+def test_tpe_sees_the_whole_history_and_is_asked_in_the_same_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every observation has a state, value and params of its own, and they are handed over in another order."""
+    studies = list[optuna.Study]()
+    new_study = sampling.new_study
+    monkeypatch.setattr(sampling, "new_study", lambda sampler: studies.append(new_study(sampler)) or studies[-1])
+    points = [item.params for item in sweep(MIXED, "random", 4)]
+    history = [
+        Observation(0, points[0], 0.25, "complete"),
+        Observation(1, points[1], None, "failed"),
+        Observation(2, points[2], None, "running"),
+        Observation(3, points[3], -1.5, "complete"),
+    ]
+    studies.clear()
+    propose(MIXED, "tpe", 7, history[::-1])
+    (study,) = studies
+    told, asked = study.trials[:4], study.trials[4:]
+    assert [(trial.number, trial.state.name, trial.value, trial.params | {"steps": 480}) for trial in told] == [
+        (0, "COMPLETE", 0.25, points[0]),
+        (1, "FAIL", None, points[1]),
+        (2, "RUNNING", None, points[2]),
+        (3, "COMPLETE", -1.5, points[3]),
+    ]
+    assert [trial.distributions for trial in (*told, *asked)] == 5 * [
+        {
+            "beta": FloatDistribution(0, 1),
+            "epsilon": FloatDistribution(0.15, 0.3, step=0.01),
+            "kind": CategoricalDistribution(["grpo", "dapo"]),
+            "rate": FloatDistribution(1e-6, 1e-3, log=True),
+            "width": IntDistribution(1, 64, log=True),
+        }
+    ]
+    assert study.direction.name == "MAXIMIZE"
+    assert isinstance(study.sampler, optuna.samplers.TPESampler)
+
+
 def test_tpe_proposes_different_points_before_any_result() -> None:
     history: list[Observation] = []
     for number in range(8):
@@ -139,14 +171,6 @@ def test_running_points_repel_tpe() -> None:
     assert max(abs(float(away[name] or 0) - float(alone[name] or 0)) for name in ("x", "y")) > 1e-3
 
 
-def test_failed_points_teach_tpe_nothing() -> None:
-    history = sweep(SQUARE, "tpe", 15, value=peak)
-    failed = [Observation(15, {"x": 0.8, "y": 0.3}, None, "failed")]
-    one = propose(SQUARE, "tpe", 0, [*history, *failed])
-    other = propose(SQUARE, "tpe", 0, [*history, Observation(15, {"x": 0.1, "y": 0.1}, None, "failed")])
-    assert one == other
-
-
 @every_strategy
 def test_the_empty_space_has_one_point(strategy: Strategy) -> None:
     assert propose(SearchSpace({}), strategy, 0, []) == {}
@@ -168,8 +192,3 @@ def test_the_empty_space_has_one_point(strategy: Strategy) -> None:
 def test_an_impossible_observation_is_named(observation: Observation, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         propose(SQUARE, "random", 0, [observation])
-
-
-def test_a_grid_over_a_continuum_is_refused() -> None:
-    with pytest.raises(ValueError, match="a grid needs a step, or a list of values, for x, y"):
-        propose(SQUARE, "grid", 0, [])
