@@ -3,6 +3,7 @@
 import math
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,14 @@ import torch
 from tests.unit.trainers.training.bare_trainers import bare, config
 from tests.unit.trainers.two_processes import Process, in_both
 from trainers.errors import CheckpointError, DivergedError
+from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.problem_counts import ProblemCounts
+from trainers.policy.checkpoints import read_state, write_state
+from trainers.process.events import NoEvents
 from trainers.process.seeds import DERIVATION, loss_seed
 from trainers.record.engine_stats import NO_ENGINE
 from trainers.record.frozen_probe import FrozenCompletions
+from trainers.record.recorder import Recorder
 from trainers.rollouts.logprob_check import engine_warning
 from trainers.rollouts.rollout import Collected, PromptStream, Sample, problems_digest
 from trainers.tasks.base import Completion, Judgement, Problem
@@ -152,51 +158,87 @@ def test_the_reference_scores_a_rollout_only_where_a_term_reads_it() -> None:
     assert state == ["adapters on", "adapters off", "adapters on"]
 
 
-def test_the_recorded_betas_are_those_that_the_update_used() -> None:
-    settings = config(loss__schedule=[{"step": 3, "beta1": 0.25, "beta2": 0.125}])
-    trainer = bare(PolicyTrainer, settings, _entropy_coefficient=0.5, _positive_weight=1.0)
-    betas = [(at["schedule/beta1"], at["schedule/beta2"]) for at in map(trainer._schedules, (3, 4))]
-    first: Any = settings.loss.at(2)
-    assert betas == [(first.beta1, first.beta2), (0.25, 0.125)]
+@pytest.mark.parametrize(
+    ("loss", "step", "betas"),
+    [
+        ({"schedule": [{"step": 3, "beta1": 0.25, "beta2": 0.125}]}, 3, (0.5, 1.0)),
+        ({"schedule": [{"step": 3, "beta1": 0.25, "beta2": 0.125}]}, 4, (0.25, 0.125)),
+        ({"name": "grpo"}, 1, (None, None)),
+    ],
+)
+def test_the_recorded_betas_are_those_that_the_update_used(loss: Any, step: int, betas: tuple[Any, Any]) -> None:
+    trainer = bare(PolicyTrainer, config(loss=loss), _entropy_coefficient=0.6, _positive_weight=0.75)
+    assert trainer._schedules(step) == {
+        "schedule/beta1": betas[0],
+        "schedule/beta2": betas[1],
+        "schedule/positive_weight": 0.75,
+        "entropy_bonus/coefficient": 0.6,
+    }
 
 
 def restored(state: dict[str, Any], task: Any = TASK) -> Any:
-    settings = config()
-    parts = {"_prompts": PromptStream(2, 0, 0, 1), "_frozen": FrozenCompletions(), "_inert": InertBetas(settings)}
-    trainer = bare(PolicyTrainer, settings, _task=task, **parts)
+    """Return a trainer of two processes that goes on from these counters, with all of its parts that count."""
+    trainer = bare(
+        PolicyTrainer,
+        config(),
+        _processes=2,
+        _task=task,
+        _prompts=PromptStream(2, 0, 0, 1),
+        _frozen=FrozenCompletions(),
+        _inert=InertBetas(config()),
+        _recorder=Recorder(NoEvents(), 480, 0, state),
+        _model_only=False,
+        state=SimpleNamespace(global_step=state.get("step", 0)),
+    )
     trainer._restore(state)
     return trainer
 
 
-def test_a_resumed_run_goes_on_with_the_counters_of_its_checkpoint() -> None:
-    state = {
-        "problems": problems_digest(TASK),
-        "prompts_read": 7,
-        "seed_derivation": 1,
-        "rollout_metrics": {"reward/mean": 0.5},
-        "entropy_coefficient": 0.25,
-        "positive_weight": 0.75,
-        "probe": {"entropy": 1.5},
-        "inert": {"clipped": 1.0, "all": 2.0, "dead": 3.0},
-        "evaluated_step": 4,
-    }
-    trainer = restored(state)
-    assert {
-        "problems": trainer._problems,
-        "prompts_read": trainer._prompts.position,
-        "seed_derivation": trainer._seed_derivation,
-        "rollout_metrics": trainer._rollout_metrics,
-        "entropy_coefficient": trainer._entropy_coefficient,
-        "positive_weight": trainer._positive_weight,
-        "probe": trainer._frozen.state,
-        "inert": trainer._inert.state,
-        "evaluated_step": trainer.evaluated_step,
-    } == state
+COUNTING = ("_prompts", "_frozen", "_inert", "_recorder", "state")
+NO_COUNTERS = {
+    *("_rank", "_processes", "_seed_derivation", "_problems", "_model_only", "vllm_generation", "_critic"),
+    *("_prompts._problems", "_prompts._seed", "_prompts._rank", "_prompts._processes"),
+    *("_frozen.rows", "_frozen._latest"),  # in a file of their own, and read at once
+    *("_inert._judged_at", "_inert._has_betas", "_recorder._started", "_recorder._named_problems"),
+}
+"""What follows from the settings or the checkpoint's folder, or begins anew in each process."""
+
+
+def counters(trainer: Any) -> dict[str, Any]:
+    """Return what a trainer and its parts count, by attribute, as JSON has it."""
+    parts = {"": trainer} | {f"{part}.": getattr(trainer, part) for part in COUNTING}
+    found = {f"{part}{name}": value for part, of in parts.items() for name, value in vars(of).items()}
+    kinds = int | float | str | dict | list | None
+    return {name: value for name, value in found.items() if isinstance(value, kinds) and name not in NO_COUNTERS}
+
+
+def test_a_resumed_run_goes_on_with_the_counters_of_its_checkpoint(tmp_path: Path) -> None:
+    """Every counter of the first run is another one than that of a new run."""
+    first, new = restored({}), counters(restored({}))
+    first.state.global_step, first.evaluated_step, first._prompts.position = 8, 4, 7
+    first._rollout_metrics = {"reward/mean": 0.5}
+    first._entropy_coefficient, first._positive_weight = 0.25, 0.75
+    first._frozen.restore({"entropy": 1.5})
+    first._inert.restore({"clipped": 1.0, "all": 2.0, "dead": 3.0})
+    first._recorder.step(1, {"tokens/step": 7.0, "reward/mean": None, "entropy": None})
+    first._recorder.evaluation(4, Evaluation({"eval/avg_at_k": 0.125}, [], ProblemCounts([], [], [])))
+    before = counters(first)
+    assert [name for name, value in before.items() if new[name] == value] == []
+    write_state(tmp_path, config(), first._state())
+    assert counters(restored(read_state(tmp_path, config()))) == before
+
+
+@pytest.mark.parametrize("name", ["processes", "problems"])
+def test_a_checkpoint_says_what_a_run_that_goes_on_must_share(name: str) -> None:
+    state = restored({})._state()
+    restored(state)
+    with pytest.raises(CheckpointError):
+        restored(state | {name: 3})
 
 
 @pytest.mark.parametrize("part", ["training", "validation"])
 def test_a_run_does_not_go_on_with_other_problems(part: str) -> None:
-    state = {"problems": problems_digest(TASK)}
+    state = restored({})._state()
     other = SimpleNamespace(**{**vars(TASK), part: [Problem("4+4=", "8")]})
     with pytest.raises(CheckpointError, match="other problems"):
         restored(state, other)
@@ -325,16 +367,6 @@ def test_a_rollout_lies_on_the_device_of_training() -> None:
     tensors = trainer._scored(Collected(groups_of(1, 2, logprobs=True), sampled=2))
     assert {name for name, tensor in tensors.items() if tensor.device != meta} == {"totals/width"}
     assert engine == [meta] * 3
-
-
-def test_losses_without_betas_record_none() -> None:
-    trainer = bare(PolicyTrainer, config(loss={"name": "grpo"}), _entropy_coefficient=0.5, _positive_weight=0.25)
-    assert trainer._schedules(1) == {
-        "schedule/beta1": None,
-        "schedule/beta2": None,
-        "schedule/positive_weight": 0.25,
-        "entropy_bonus/coefficient": 0.5,
-    }
 
 
 def test_an_evaluation_is_recorded_told_to_the_callbacks_and_may_be_the_best() -> None:

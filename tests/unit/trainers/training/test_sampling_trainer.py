@@ -28,15 +28,17 @@ def test_an_evaluation_is_seeded_by_the_seed_of_the_run_and_by_its_step() -> Non
     assert [trainer.evaluation_after(step) for step in (1, 8)] == [derived_seed(5, "evaluation", s) for s in (1, 8)]
 
 
-def test_the_processes_of_an_evaluation_draw_differently(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling_trainer, "evaluate", lambda *_: torch.rand(1).item())
+def test_validation_problems_are_evaluated_and_the_processes_draw_differently(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling_trainer, "evaluate", lambda sample, *args: (*args, sample.keywords, torch.rand(1)))
+    task = SimpleNamespace(training=["to train on"], validation=["to validate on"])
 
-    def drawn(rank: int) -> float:
-        task = SimpleNamespace(validation=[])
+    def evaluated(rank: int) -> Any:
         return bare(SamplingTrainer, config(), _rank=rank, _processes=2, _task=task)._evaluation(7)
 
-    assert drawn(0) == drawn(0)
-    assert drawn(0) != drawn(1)
+    *given, drawn = evaluated(0)
+    assert given == [["to validate on"], config().evaluation, {"seed": 7}]
+    assert evaluated(0)[-1] == drawn
+    assert evaluated(1)[-1] != drawn
 
 
 def test_a_rollout_is_sampled_in_batches_of_its_own_size() -> None:
@@ -72,9 +74,9 @@ def test_an_evaluation_samples_with_its_own_settings_and_puts_those_of_training_
     own = {"evaluation.temperature": 0.6, "evaluation.top_p": 0.9, "evaluation.max_completion_tokens": 7}
     trainer = bare(SamplingTrainer, config(**own), model=model, generation_config=training, generation_kwargs=kwargs)
     with trainer._evaluation_settings():
-        used = trainer.generation_config
-        assert (used.temperature, used.top_p, used.max_new_tokens, used.do_sample) == (0.6, 0.9, 7, True)
         assert trainer.generation_kwargs == kwargs | {"temperature": 0.6, "top_p": 0.9, "max_new_tokens": 7}
+        expected = GenerationConfig(**trainer.generation_kwargs, disable_compile=True)
+        assert trainer.generation_config.to_dict() == expected.to_dict()
         assert not model.training
     assert trainer.generation_config is training
     assert trainer.generation_kwargs == kwargs

@@ -79,13 +79,23 @@ def test_a_missing_deepspeed_is_said_before_it_costs_anything(monkeypatch: pytes
         sharding_arguments(ComputeConfig(sharding="zero3"))
 
 
-def test_every_setting_reaches_the_argument_of_its_name() -> None:
+@pytest.mark.parametrize(("seen", "used"), [(0, 0), (1, 1), (8, 1)])
+def test_trl_is_told_every_setting_and_of_one_gpu_however_many_are_seen(
+    monkeypatch: pytest.MonkeyPatch, seen: int, used: int
+) -> None:
     """Each value differs from the library's default and from the others."""
-    found = arguments(
+    made: Any = SimpleNamespace(n_gpu=seen, fsdp_plugin_args=None)
+    given = dict[str, Any]()
+    monkeypatch.setattr(training_arguments_module, "GRPOConfig", lambda **named: given.update(named) or made)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: seen > 0)
+    arguments(
+        2,
         seed=5,
         steps=12,
         device_batch=8,
         rollout={**CONFIG["rollout"], "max_completion_tokens": 17, "temperature": 0.8},
+        evaluation={"temperature": 0.7, "max_completion_tokens": 19},
+        compute={"autocast": "bfloat16"},
         optimizer={
             "learning_rate": 3e-4,
             "adam_beta1": 0.81,
@@ -96,13 +106,14 @@ def test_every_setting_reaches_the_argument_of_its_name() -> None:
             "max_grad_norm": 0.6,
         },
     )
-    expected = {
+    assert made._n_gpu == used
+    assert given == {
         "output_dir": "unfinished",
         "seed": 5,
         "max_steps": 12,
         "per_device_train_batch_size": 8,
-        "gradient_accumulation_steps": 8,
-        "steps_per_generation": 32,
+        "gradient_accumulation_steps": 4,
+        "steps_per_generation": 16,
         "num_generations": 8,
         "max_completion_length": 17,
         "temperature": 0.8,
@@ -118,28 +129,18 @@ def test_every_setting_reaches_the_argument_of_its_name() -> None:
         "adam_epsilon": 1e-7,
         "weight_decay": 0.03,
         "max_grad_norm": 0.6,
-        "bf16": False,
+        "use_cpu": seen == 0,
+        "bf16": True,
+        **sharding_arguments(ComputeConfig()),
         "ddp_find_unused_parameters": False,
+        "dataloader_pin_memory": seen > 0,
         "logging_steps": 1,
         "logging_nan_inf_filter": False,
         "save_strategy": "no",
-        "report_to": [],
+        "report_to": "none",
         "log_level_replica": "passive",
         "disable_tqdm": True,
     }
-    assert {name: getattr(found, name) for name in expected} == expected
-    assert arguments(compute={"autocast": "bfloat16"}).bf16
-
-
-@pytest.mark.parametrize(("seen", "used"), [(0, 0), (1, 1), (8, 1)])
-def test_a_process_has_one_gpu_however_many_it_sees(monkeypatch: pytest.MonkeyPatch, seen: int, used: int) -> None:
-    made: Any = SimpleNamespace(n_gpu=seen, fsdp_plugin_args=None)
-    given = dict[str, Any]()
-    monkeypatch.setattr(training_arguments_module, "GRPOConfig", lambda **named: given.update(named) or made)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: seen > 0)
-    assert arguments() is made
-    assert made._n_gpu == used
-    assert (given["use_cpu"], given["dataloader_pin_memory"]) == (seen == 0, seen > 0)
 
 
 def test_products_are_rounded_by_fsdp_only_where_that_is_configured() -> None:

@@ -10,7 +10,7 @@ import torch
 from tests.unit.trainers.training.bare_trainers import bare, config
 from tests.unit.trainers.two_processes import Process, in_both
 from trainers.errors import OffPolicyError, SamplingInterruptedError
-from trainers.losses import TokenBatch, Totals, objective
+from trainers.losses import CEGPPOParams, TokenBatch, Totals, objective
 from trainers.process.seeds import derived_seed
 from trainers.rollouts.rollout import Collected, PromptStream
 from trainers.training import policy_trainer
@@ -100,7 +100,7 @@ LOGPROBS = torch.tensor([[-1.0, -2.0, -3.0], [-0.5, -1.5, -2.5]])
 
 def inputs() -> dict[str, torch.Tensor]:
     return {
-        "old_logprobs": LOGPROBS - 0.01,
+        "old_logprobs": LOGPROBS - torch.tensor([[0.5], [-0.5]]),  # ratios on the sides that the betas weigh
         "old_entropy": torch.ones(2, 3),
         "advantages": torch.tensor([1.0, -1.0]),
         "completion_mask": torch.tensor([[1, 1, 0], [1, 1, 1]]),
@@ -111,7 +111,11 @@ def inputs() -> dict[str, torch.Tensor]:
     }
 
 
-def test_the_loss_is_the_objective_of_the_present_betas_over_the_totals_of_the_update() -> None:
+@pytest.mark.parametrize(("updates", "beta1"), [(2, 0.5), (3, 0.25)])
+def test_the_loss_is_the_objective_of_the_present_betas_over_the_totals_of_the_update(
+    updates: int, beta1: float
+) -> None:
+    """The betas change after update 3."""
     added, checked = list[Any](), list[TokenBatch]()
     settings = config(
         loss__schedule=[{"step": 3, "beta1": 0.25}],
@@ -131,16 +135,16 @@ def test_the_loss_is_the_objective_of_the_present_betas_over_the_totals_of_the_u
         _check_on_policy=checked.append,
         _stats=SimpleNamespace(add=lambda *args, **named: added.append((*args, named))),
         accelerator=SimpleNamespace(device=torch.device("cpu")),
-        state=SimpleNamespace(global_step=5),
+        state=SimpleNamespace(global_step=updates),
         args=SimpleNamespace(gradient_accumulation_steps=2),
     )
     loss = trainer._compute_loss("model", inputs())
-    params: Any = settings.loss.at(5)
-    assert params.beta1 == 0.25
+    params = CEGPPOParams(beta1=beta1)
     batch = trainer._token_batch(inputs(), logprobs_BT, entropy_BT)
     parts = settings.aggregation, settings.terms
     expected = objective(batch, params, *parts, entropy_coefficient=0.3, positive_weight=0.6, totals=TOTALS)
     assert loss.item() == expected.loss.item()
+    assert expected.output.regions["na_lp"].any()
     assert trainer._window_loss.item() == pytest.approx(2.0 + loss.item())
     ((seen, result, gradient_BT, bounds),) = added
     assert (seen.logprobs_BT - batch.logprobs_BT).abs().sum() == 0
