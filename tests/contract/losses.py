@@ -9,11 +9,36 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trainers.losses import LOSSES, LossOutput, TokenBatch, policy_loss
+from trainers.losses import (
+    LOSSES,
+    EntropyBonusParams,
+    ERCMask,
+    ERCPenalty,
+    LossOutput,
+    ReferenceKLParams,
+    TermsParams,
+    TokenBatch,
+    policy_loss,
+)
 
 quick = settings(max_examples=60, deadline=None)
 brief = settings(max_examples=10, deadline=None)
 """For tests that run for every loss, aggregation and denominator."""
+
+ALL_TERMS = TermsParams(
+    positive_nll=0.1,
+    entropy_bonus=EntropyBonusParams(coefficient=0.01),
+    kl=ReferenceKLParams(coefficient=0.05),
+)
+ALL_PARAMS = [
+    *(entry.params() for entry in LOSSES.values()),
+    *(
+        entry.params(erc=erc)
+        for entry in LOSSES.values()
+        if "erc" in entry.params.model_fields
+        for erc in (ERCMask(), ERCPenalty())
+    ),
+]
 
 Row = tuple[float, float]
 """Log-ratio and advantage of a token."""

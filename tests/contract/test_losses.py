@@ -104,14 +104,6 @@ def test_a_ratio_exactly_at_the_dual_clip_is_inside() -> None:
 
 
 @every_loss
-@quick
-@given(values=st.lists(st.floats(-5, 5), min_size=1, max_size=8))
-def test_at_ratio_one_it_is_reinforce(name: str, values: list[float]) -> None:
-    _, grad_BT = run(LOSSES[name].params(), [(0.0, advantage) for advantage in values])
-    assert grad_BT.flatten().tolist() == pytest.approx([-advantage for advantage in values])
-
-
-@every_loss
 def test_regions_are_on_the_sides_the_paper_says(name: str) -> None:
     half, twice = float(torch.tensor(0.5).log()), float(torch.tensor(2.0).log())
     tokens = [(half, -1.0), (twice, 1.0), (half, 1.0), (twice, -1.0), (twice, 0.0), (0.0, 1.0)]

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.contract.losses import label
+from tests.contract.losses import ALL_PARAMS, ALL_TERMS, label
 from tests.contract.test_losses_objective import per_token, rows_of, totals_of, whole_batch
-from tests.contract.test_losses_robust import ALL_PARAMS, ALL_TERMS
 from trainers.losses import (
     AggregationParams,
     EntropyAdvantageParams,
@@ -19,7 +18,6 @@ from trainers.losses import (
 )
 
 every_loss = pytest.mark.parametrize("params", ALL_PARAMS, ids=label)
-WEIGHTS = [0.0, 0.3]
 
 
 def seeded(batch: TokenBatch) -> TokenBatch:
@@ -36,51 +34,27 @@ def gradient(batch: TokenBatch, made: Objective) -> torch.Tensor:
 
 
 @every_loss
-@pytest.mark.parametrize("weight", WEIGHTS)
-def test_the_positive_weight_scales_positive_tokens_and_nothing_else(params: Any, weight: float) -> None:
+@pytest.mark.parametrize("positive", [0.0, 0.3, 1.0, "of each token"])
+def test_a_weight_scales_the_loss_of_its_tokens_and_nothing_else(params: Any, positive: Any) -> None:
+    """The weight on tokens with A > 0, or one on each token for another engine's samples, which has no gradient."""
     batch = whole_batch(2)
-    plain, weighed = of(batch, params), of(batch, params, positive_weight=weight)
-    factor_BT = torch.ones_like(batch.advantages_BT).masked_fill(batch.advantages_BT > 0, weight)
-    torch.testing.assert_close(weighed.output.loss_BT, plain.output.loss_BT * factor_BT, rtol=1e-14, atol=0)
-    torch.testing.assert_close(gradient(batch, weighed), gradient(batch, plain) * factor_BT, rtol=1e-14, atol=0)
-    assert (weighed.entropy, weighed.positive_nll, weighed.penalty) == (
-        plain.entropy,
-        plain.positive_nll,
-        plain.penalty,
-    )
-    for name, mask_BT in plain.output.regions.items():
-        assert torch.equal(weighed.output.regions[name], mask_BT)
-
-
-@every_loss
-def test_a_positive_weight_of_one_changes_no_bit(params: Any) -> None:
-    batch = whole_batch(3)
-    plain, same = of(batch, params), of(batch, params, positive_weight=1.0)
-    assert torch.equal(plain.loss, same.loss)
-    assert torch.equal(gradient(batch, plain), gradient(batch, same))
-
-
-@every_loss
-def test_without_their_weight_positive_tokens_pass_no_gradient_whatever_their_ratio(params: Any) -> None:
-    tokens = [(delta, advantage) for delta in (-300.0, -0.5, 0.0, 0.5, 300.0) for advantage in (-2.0, 2.0)]
-    delta_BT, advantages_BT = torch.tensor(tokens, dtype=torch.float64).unsqueeze(1).unbind(-1)
-    ones_BT = torch.ones_like(delta_BT)
-    batch = TokenBatch(
-        delta_BT.clone().requires_grad_(),
-        ones_BT * 0,
-        advantages_BT,
-        ones_BT,
-        entropy_BT=ones_BT,
-        old_entropy_BT=ones_BT,
-        selected_BT=ones_BT * 0,
-        correct_B=ones_BT[:, 0],
-        reference_logprobs_BT=ones_BT,
-    )
-    made = of(batch, params, positive_weight=0.0)
-    gradient_BT = gradient(batch, made)
-    assert made.output.loss_BT.isfinite().all()
-    assert gradient_BT.isfinite().all()
-    assert not gradient_BT[batch.advantages_BT > 0].any()
+    plain = of(batch, params)
+    if positive == "of each token":
+        factor_BT = (torch.arange(30, dtype=torch.float64).view(6, 5) / 20).requires_grad_()
+        weighed = of(replace(batch, sampling_weight_BT=factor_BT), params)
+        assert torch.autograd.grad(weighed.loss, factor_BT, allow_unused=True, retain_graph=True) == (None,)
+    else:
+        factor_BT = torch.ones_like(batch.advantages_BT).masked_fill(batch.advantages_BT > 0, positive)
+        weighed = of(batch, params, positive_weight=positive)
+    mask_BT = batch.mask_BT
+    expected = (plain.output.loss_BT * factor_BT)[mask_BT], (gradient(batch, plain) * factor_BT)[mask_BT]
+    exact = {"rtol": 0 if positive == 1 else 1e-14, "atol": 0}
+    torch.testing.assert_close(weighed.output.loss_BT[mask_BT], expected[0], **exact)
+    torch.testing.assert_close(gradient(batch, weighed)[mask_BT], expected[1], **exact)
+    for part in ("entropy", "positive_nll", "penalty", "kl"):
+        assert getattr(weighed, part) == getattr(plain, part), part
+    for name, region_BT in plain.output.regions.items():
+        assert torch.equal(weighed.output.regions[name], region_BT)
 
 
 @per_token

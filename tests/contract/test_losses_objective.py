@@ -1,4 +1,4 @@
-"""`objective` for every loss: parts of an update sum to the whole, and what does not count might as well be absent."""
+"""`objective` for every loss: parts of an update sum to the whole, and what does not count changes nothing."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
-from tests.contract.losses import brief, label
-from tests.contract.test_losses_robust import ALL_PARAMS, ALL_TERMS
+from tests.contract.losses import ALL_PARAMS, ALL_TERMS, brief, label, rows
 from trainers.losses import (
     AGGREGATIONS,
     AggregationParams,
@@ -30,6 +30,7 @@ per_token = pytest.mark.parametrize(
     ],
     ids=label,
 )
+every_loss = pytest.mark.parametrize("params", ALL_PARAMS, ids=label)
 every_mode = pytest.mark.parametrize("mode", AGGREGATIONS)
 denominators = pytest.mark.parametrize("denominator", ["window", "active"])
 
@@ -61,7 +62,7 @@ def rows_of(batch: TokenBatch, rows: Any) -> TokenBatch:
     return TokenBatch(**parts)
 
 
-def totals_of(batch: TokenBatch, denominator: str, processes: int = 1) -> Totals:
+def totals_of(batch: TokenBatch, denominator: str) -> Totals:
     mask_BT, active_B, correct_B = batch.mask_BT, batch.active_B, batch.correct_B
     assert active_B is not None
     assert correct_B is not None
@@ -71,7 +72,7 @@ def totals_of(batch: TokenBatch, denominator: str, processes: int = 1) -> Totals
     for prefix, rows_B in (("", torch.ones_like(active_B)), ("active_", active_B), ("correct_", correct_B)):
         counts[f"{prefix}tokens"] = mask_BT[rows_B].sum()
         counts[f"{prefix}sequences"] = mask_BT[rows_B].any(-1).sum()
-    return Totals(**{name: count / processes for name, count in counts.items()})
+    return Totals(**counts)
 
 
 def gradients(batch: TokenBatch, *parts: Objective) -> tuple[torch.Tensor, ...]:
@@ -98,20 +99,7 @@ def test_parts_with_totals_sum_to_the_whole(params: Any, mode: Any, denominator:
         torch.testing.assert_close(part, other)
 
 
-@per_token
-@every_mode
-def test_processes_whose_gradients_are_averaged_give_the_whole(params: Any, mode: Any) -> None:
-    aggregation, batch = AggregationParams(mode=mode), whole_batch(7)
-    totals = totals_of(batch, "window", processes=2)
-    pieces = [
-        objective(rows_of(batch, rows), params, aggregation, ALL_TERMS, totals=totals)
-        for rows in (slice(1), slice(1, 2), slice(2, ROWS))
-    ]
-    whole = objective(batch, params, aggregation, ALL_TERMS)
-    torch.testing.assert_close(sum(piece.loss for piece in pieces) / 2, whole.loss)
-
-
-@pytest.mark.parametrize("params", ALL_PARAMS, ids=label)
+@every_loss
 @every_mode
 @brief
 @given(seed=st.integers(0, 999))
@@ -134,7 +122,7 @@ def test_with_active_denominators_groups_without_spread_are_not_there(params: An
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("params", ALL_PARAMS, ids=label)
+@every_loss
 def test_the_parts_make_up_the_loss(params: Any) -> None:
     made = objective(whole_batch(3), params, AggregationParams(), ALL_TERMS)
     assert made.entropy is not None
@@ -147,3 +135,47 @@ def test_the_parts_make_up_the_loss(params: Any) -> None:
     torch.testing.assert_close(made.loss.detach(), expected)
     assert not any(part.requires_grad for part in (made.policy_loss, made.entropy, made.positive_nll, made.kl))
     assert (made.penalty is not None) == isinstance(getattr(params, "erc", None), ERCPenalty)
+
+
+garbage = st.sampled_from([float("nan"), float("inf"), -float("inf"), 1e30, -300.0])
+
+
+def result(params: Any, rows_BT: Tensor, mask_BT: Tensor, filler: float) -> tuple[Tensor, ...]:
+    """Objective with all terms and its gradients, where every input reads `filler` at padding."""
+
+    def filled(values_BT: Tensor) -> Tensor:
+        return values_BT.where(mask_BT, filler)
+
+    delta_BT, advantages_BT = rows_BT.unbind(-1)
+    logprobs_BT = filled(delta_BT - 2).requires_grad_()
+    entropy_BT = filled(delta_BT.abs()).requires_grad_()
+    batch = TokenBatch(
+        logprobs_BT,
+        filled(torch.full_like(delta_BT, -2.0)),
+        filled(advantages_BT),
+        mask_BT,
+        entropy_BT=entropy_BT,
+        old_entropy_BT=filled(delta_BT.abs() + 0.1),
+        correct_B=torch.tensor([True] * len(rows_BT)),
+        reference_logprobs_BT=filled(delta_BT / 2 - 2),
+        generator=torch.Generator().manual_seed(0),
+    )
+    made = objective(batch, params, AggregationParams(), ALL_TERMS)
+    masks = made.output.regions.values()
+    selected_BT = made.output.selected_BT
+    assert not any((region_BT & ~mask_BT).any() for region_BT in masks)
+    assert selected_BT is None or not (selected_BT & ~mask_BT).any()
+    return made.loss.detach(), *torch.autograd.grad(made.loss, (logprobs_BT, entropy_BT))
+
+
+@every_loss
+@brief
+@given(rows=rows, filler=garbage, kept=st.lists(st.booleans(), min_size=12, max_size=12))
+def test_padding_changes_nothing(params: Any, rows: list[Any], filler: float, kept: list[bool]) -> None:
+    rows_BT = torch.tensor([rows, rows[::-1]], dtype=torch.float64)
+    mask_BT = torch.tensor([kept[: len(rows)]]).expand(2, -1)
+    clean, dirty = (result(params, rows_BT, mask_BT, value) for value in (0.0, filler))
+    for one, other in zip(clean, dirty, strict=True):
+        assert torch.equal(one, other)
+        assert one.isfinite().all()
+    assert not any(grad_BT[~mask_BT].any() for grad_BT in clean[1:])

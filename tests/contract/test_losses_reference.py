@@ -47,8 +47,3 @@ def test_every_algorithm_and_awkward_input_is_among_the_cases() -> None:
     tags = {tag for case in LOSS_CASES for tag in case["tags"]}
     assert tags >= {"boundary", "empty_rows", "holes", "extreme", "log_ratio_clamp", "all_masked_batch", "no_dual_clip"}
     assert tags >= {"boundary_token", "token_adv", "all_zero_adv", "random_selection", "composed"}
-
-
-def test_an_unknown_algorithm_is_not_answered() -> None:
-    with pytest.raises(NotImplementedError, match="sapo is not in LOSSES"):
-        solve({"algo": "sapo", "hyper": {}})
