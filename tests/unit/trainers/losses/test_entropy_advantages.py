@@ -11,12 +11,10 @@ from torch import Tensor
 
 from tests.proof.plain_entropy_rewards import entropy_rewarded
 from trainers.losses import (
-    AdvantageParams,
     EntropyAdvantageParams,
     EntropyRewardParams,
     entropy_advantages,
     entropy_rewarded_advantages,
-    group_advantages,
 )
 
 NAN = float("nan")
@@ -50,74 +48,33 @@ def shared(
     return entropy_rewarded_advantages(rewards_GN, torch.tensor([right]), entropy_GNT, mask_GNT, made, offset)[0]
 
 
-def test_hand_worked_tokens() -> None:
-    """1 + 0.1 (3/4) 2 and 1 + 0.1 (1/4) 2 of the right ones; -1 - 0.1 (1/5) 2 and -1 - 0.1 (4/5) 2 of the wrong ones.
-
-    Their mean is 0.
-    """
-    found = shared([1, 1, -1, -1], [True, True, False, False], [[3.0], [1.0], [4.0], [1.0]], offset=None)
-    assert found.flatten().tolist() == pytest.approx([1.15, 1.05, -1.04, -1.16], abs=1e-7)
+ROOT = math.sqrt(0.5)
 
 
-def test_a_position_counts_the_completions_that_reach_it() -> None:
-    """The third token of the longer right completion is alone: its share is 1 of 1."""
-    found = shared([1, 1, -1], [True, True, False], [[1.0, 3.0, 0.2], [1.0, 1.0], [1.0]], offset=None, share=0.5)
-    values = [1.5, 1.75, 1.5, 1.5, 1.25, -1.5]
-    mean = math.fsum(values) / 6
-    assert found[~found.eq(0)].tolist() == pytest.approx([value - mean for value in values], abs=1e-7)
+@pytest.mark.parametrize(
+    ("rewards", "entropies", "params", "values", "mean"),
+    [
+        # 1 + 0.1 (3/4) 2 and 1 + 0.1 (1/4) 2 of the right ones; -1 - 0.1 (1/5) 2 and -1 - 0.1 (4/5) 2 of the wrong ones
+        ([1, 1, -1, -1], [[3.0], [1.0], [4.0], [1.0]], {}, [1.15, 1.05, -1.04, -1.16], 0),
+        # the third token of the longer right completion is alone: its share is 1 of 1
+        ([1, 1, -1], [[1, 3, 0.2], [1, 1], [1]], {"share": 0.5}, [1.5, 1.75, 1.5, 1.5, 1.25, -1.5], 1),
+        # mean entropies 2 and 1 of the right ones: 1 + 0.3 (2/3) 2 and 1 + 0.3 (1/3) 2, for each of their tokens
+        ([1, 1, -1], [[1, 3], [1], [5, 5]], {"level": "sequence", "share": 0.3}, [1.4, 1.4, 1.2, -1.3, -1.3], 1.3 / 3),
+        # compared with its own set a right token may have a negative advantage
+        ([1, 1, -1, -1], [[3.0], [1.0], [4.0], [1.0]], {"compared": "set", "offset": 0}, [ROOT, -ROOT] * 2, 0),
+        ([1, 1], [[3.0, 1.0], [1.0]], {}, [0, 0, 0], 0),  # all are right, or all wrong
+        ([-1, -1], [[3.0, 1.0], [1.0]], {}, [0, 0, 0], 0),
+    ],
+)
+def test_hand_worked_groups(
+    rewards: list[float], entropies: list[list[float]], params: dict[str, Any], values: list[float], mean: float
+) -> None:
+    found = shared(rewards, [reward > 0 for reward in rewards], entropies, **{"offset": None, **params})
+    tokens = [value for row, own in zip(found.tolist(), entropies, strict=True) for value in row[: len(own)]]
+    assert tokens == pytest.approx([value - mean for value in values], abs=1e-7)
 
 
-def test_sequences_share_by_their_mean_entropy() -> None:
-    """Means 2 and 1 of the right ones: 1 + 0.3 (2/3) 2 and 1 + 0.3 (1/3) 2."""
-    found = shared(
-        [1, 1, -1], [True, True, False], [[1.0, 3.0], [1.0], [5.0, 5.0]], offset=None, level="sequence", share=0.3
-    )
-    values = [1.4, 1.2, -1.3]
-    mean = math.fsum(values) / 3
-    expected = [[values[0] - mean] * 2, [values[1] - mean, 0.0], [values[2] - mean] * 2]
-    assert torch.allclose(found, torch.tensor(expected, dtype=torch.float64), atol=1e-7)
-
-
-def test_compared_with_its_own_set_a_right_token_may_have_a_negative_advantage() -> None:
-    rewards, right, entropies = [1, 1, -1, -1], [True, True, False, False], [[3.0], [1.0], [4.0], [1.0]]
-    own = shared(rewards, right, entropies, compared="set").flatten().tolist()
-    root = math.sqrt(0.5)
-    assert own == pytest.approx([root, -root, root, -root])
-    group = shared(rewards, right, entropies).flatten().tolist()
-    assert group[0] > group[1] > 0 > group[2] > group[3]
-
-
-@pytest.mark.parametrize("right", [[True, True], [False, False]])
-def test_a_group_that_is_all_right_or_all_wrong_has_no_advantage(right: list[bool]) -> None:
-    assert not shared([1.0 if each else -1.0 for each in right], right, [[3.0, 1.0], [1.0]]).any()
-
-
-def test_a_missing_reward_counts_nowhere() -> None:
-    without = shared([1, -1], [True, False], [[3.0, 1.0], [2.0]])
-    with_gap = shared([1, NAN, -1], [True, False, False], [[3.0, 1.0], [9.0, 9.0], [2.0]])
-    assert torch.equal(with_gap[[0, 2]], without)
-    assert not with_gap[1].any()
-
-
-def test_without_a_share_sequences_have_the_groups_advantages() -> None:
-    """Rewards of 1 and -1 instead of 1 and 0 change nothing but the size of the offset."""
-    right = [True, False, False, True, False]
-    found = shared([1.0 if r else -1.0 for r in right], right, [[0.3, 2.0]] * 5, level="sequence", share=0)
-    plain = group_advantages(torch.tensor([right], dtype=torch.float64), AdvantageParams(epsilon=0))
-    torch.testing.assert_close(found, plain[0].unsqueeze(1).expand(5, 2))
-
-
-def test_rewards_are_only_shared_out_where_the_factors_sum_to_one() -> None:
-    """At each position the right ones' rewards have the sum d, the wrong ones' -h."""
-    rewards, right = [1, 1, -1, -1, 1], [True, True, False, False, True]
-    entropies = [[0.3, 0.1, 2.0], [4.0, 0.2], [0.1, 0.9, 0.4], [2.2], [1.0, 1.0, 0.01]]
-    found = shared(rewards, right, entropies, offset=None, base=0.9, share=0.1)
-    plain = shared(rewards, right, entropies, offset=None, base=1.0, share=0.0)
-    for rows in ([0, 1, 4], [2, 3]):
-        torch.testing.assert_close(found[rows].sum(0), plain[rows].sum(0), rtol=1e-9, atol=1e-12)
-
-
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_group_has_the_advantages_of_the_plain_loops(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 6))

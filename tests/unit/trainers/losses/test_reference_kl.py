@@ -55,17 +55,6 @@ def test_each_token_has_the_value_and_gradient_of_its_definition(
         assert pair == pytest.approx(plain(estimator, *token), rel=1e-9, abs=1e-9)
 
 
-def test_hand_worked_tokens() -> None:
-    """Half and twice the reference's probability."""
-    two = math.log(2)
-    assert values_and_gradients("k1", [-two, 0], [0, -two]) == [(-two, 1), (two, 1)]
-    assert values_and_gradients("k2", [-two, 0], [0, -two]) == [(two**2 / 2, -two), (two**2 / 2, two)]
-    for estimator, gradients in (("k3", (-1.0, 0.5)), ("k3+", (-two, two))):
-        found = values_and_gradients(estimator, [-two, 0], [0, -two])
-        assert [value for value, _ in found] == pytest.approx([1 - two, two - 0.5])
-        assert [gradient for _, gradient in found] == pytest.approx(gradients)
-
-
 def exact(logits_V: Tensor, reference_V: Tensor, estimator: Any) -> tuple[Tensor, Tensor]:
     """Mean value and mean gradient by the logits of an estimator over all tokens of a vocabulary, exactly."""
     logits_V = logits_V.clone().requires_grad_()

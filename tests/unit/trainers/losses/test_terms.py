@@ -92,10 +92,7 @@ def test_the_entropy_bonus_lowers_the_loss_and_raises_entropy() -> None:
 def test_the_adaptive_coefficient_follows_its_target(coefficient: float, entropy: float, expected: float) -> None:
     params = EntropyBonusParams(coefficient=0.1, target=0.5, delta=0.05)
     assert next_coefficient(coefficient, entropy, params) == pytest.approx(expected)
-
-
-def test_without_a_target_the_coefficient_stays() -> None:
-    assert next_coefficient(0.1, 99.0, EntropyBonusParams(coefficient=0.1)) == 0.1
+    assert next_coefficient(coefficient, entropy, EntropyBonusParams(coefficient=0.1)) == coefficient  # no target
 
 
 @pytest.mark.parametrize(
