@@ -58,42 +58,32 @@ def test_the_warm_start_is_taught_right_answers_in_no_fixed_order_of_the_numbers
 
 
 @pytest.mark.parametrize(
-    ("text", "correct", "answer"),
+    ("prompt", "text", "correct", "answer"),
     [
-        ("(12-7)*3", True, "(12-7)*3"),
-        ("((12-7)*(3))", True, "(12-7)*3"),
-        ("3*(12-7)", True, "3*(12-7)"),
-        ("12+3", False, "12+3"),  # 7 is not used
-        ("7+7+1", False, "7+7+1"),
-        ("15", False, "15"),
-        ("(12-7)*3+7-7", False, "(12-7)*3+7-7"),
-        ("12-7*3", False, "12-7*3"),
-        ("12/(7-7)", False, None),
-        ("(12-7)*3=", False, None),
-        ("(12-7)*3 ", False, None),
-        ("", False, None),
+        ("3,7,12>15=", "((12-7)*(3))", True, "(12-7)*3"),
+        ("3,7,12>15=", "3*(12-7)", True, "3*(12-7)"),
+        ("3,7,12>15=", "12+3", False, "12+3"),  # 7 is not used
+        ("3,7,12>15=", "7+7+1", False, "7+7+1"),
+        ("3,7,12>15=", "(12-7)*3+7-7", False, "(12-7)*3+7-7"),
+        ("3,7,12>15=", "12-7*3", False, "12-7*3"),
+        ("3,7,12>15=", "12/(7-7)", False, None),
+        ("3,7,12>15=", "(12-7)*3 ", False, None),
+        ("1,3,3>1=", "1/3*3", True, "1/3*3"),  # values are exact
+        ("1,3,9>27=", "9/(1/3)", True, "9/(1/3)"),
+        ("7,9,10>1=", "7*9/10", False, "7*9/10"),
+        ("5,5,1>11=", "5+5+1", True, "5+5+1"),  # equal numbers must all be used
+        ("5,5,1>6=", "5+1", False, "5+1"),
+        ("5,5,1>7=", "5+1+1", False, "5+1+1"),
     ],
 )
 def test_an_answer_uses_each_number_once_and_has_the_target_as_value(
-    text: str, correct: bool, answer: str | None
+    prompt: str, text: str, correct: bool, answer: str | None
 ) -> None:
-    assert judged("3,7,12>15=", text) == Judgement(float(correct), correct, answer)
+    assert judged(prompt, text) == Judgement(float(correct), correct, answer)
 
 
 def test_an_answer_that_was_cut_is_wrong() -> None:
     assert judged("3,7,12>15=", "(12-7)*3", truncated=True) == Judgement(0.0, False)
-
-
-def test_values_are_exact() -> None:
-    assert judged("1,3,3>1=", "1/3*3").correct
-    assert judged("1,3,9>27=", "9/(1/3)").correct
-    assert not judged("7,9,10>1=", "7*9/10").correct
-
-
-def test_equal_numbers_must_all_be_used() -> None:
-    assert judged("5,5,1>11=", "5+5+1").correct
-    assert not judged("5,5,1>6=", "5+1").correct
-    assert not judged("5,5,1>7=", "5+1+1").correct
 
 
 def test_problems_follow_from_the_seed_alone() -> None:
@@ -104,9 +94,6 @@ def test_problems_follow_from_the_seed_alone() -> None:
 def test_more_problems_than_there_are_is_refused_with_how_many_were_found() -> None:
     with pytest.raises(ConfigError, match=r"task.problems: 100 asked for, but only 7 different ones .* lower it"):
         Countdown(CountdownTask(numbers=2, largest=2, problems=100))
-
-
-def test_too_few_problems_to_validate_are_refused() -> None:
     with pytest.raises(ValidationError, match="none is kept for validation"):
         CountdownTask(problems=4, validation_every=10)
 

@@ -66,56 +66,62 @@ def test_the_rest_of_the_task_stays() -> None:
     assert [judgement.reward for judgement in SHORT.judge([problem], [right])] == [1.0]
 
 
-def test_a_limit_that_leaves_nothing_is_refused() -> None:
+def test_a_limit_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     task = WordProblems(WordProblemsTask(reward="number", max_prompt_tokens=3), Path("no-cache"))
     with pytest.raises(
         ConfigError, match=r"task\.max_prompt_tokens: all \d+ training prompts are longer than 3 tokens"
     ):
         PromptedProblems(task, task.tokenizer())
-
-
-def test_of_validation_alone_the_limit_says_so(tmp_path: Path) -> None:
     given = [*rows(9), {"problem": "long " * 90, "answer": "1"}]
     with pytest.raises(ConfigError, match=r"all 1 validation prompts are longer than 100 tokens"):
         asked(tmp_path, given, chats.base_tokenizer(), max_prompt_tokens=100, data={"suffix": ""})
 
 
-def test_prompts_are_written_in_the_chat_template(tmp_path: Path) -> None:
-    found = asked(
-        tmp_path,
-        rows(20),
-        chats.llama_tokenizer(),
-        data={"template": "chat", "system": "Think.", "suffix": " Box it."},
-    )
-    assert found.training[0].prompt.endswith(
-        "Think.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nWhat is 0 and 1? Box it.<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n"
-    )
-    assert found.training[0].answer == "1"
+LLAMA, QWEN = chats.llama_tokenizer(), chats.chatml_tokenizer()
 
 
-def test_plain_text_has_the_system_text_in_front(tmp_path: Path) -> None:
-    found = asked(tmp_path, rows(20), chats.llama_tokenizer(), data={"system": "Q: ", "suffix": " A:"})
-    assert found.training[0].prompt == "Q: What is 0 and 1? A:"
+@pytest.mark.parametrize(
+    ("tokenizer", "data", "prompt"),
+    [
+        (
+            LLAMA,
+            {"template": "chat", "system": "Think.", "suffix": " Box it."},
+            "Think.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nWhat is 0 and 1? Box it.<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        ),
+        (LLAMA, {"system": "Q: ", "suffix": " A:"}, "Q: What is 0 and 1? A:"),
+        (
+            QWEN,
+            {"template": "chat", "template_options": {"enable_thinking": False}},
+            "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+        ),
+        (
+            QWEN,  # the special tokens that the spec writes itself stay
+            {"system": "<|im_start|>user\n", "suffix": "<|im_end|>\n<|im_start|>assistant\n"},
+            "<|im_start|>user\nWhat is 0 and 1?<|im_end|>\n<|im_start|>assistant\n",
+        ),
+    ],
+    ids=["chat", "text", "options", "own tokens"],
+)
+def test_prompts_are_plain_text_or_written_in_the_chat_template(
+    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, data: dict[str, Any], prompt: str
+) -> None:
+    found = asked(tmp_path, rows(20), tokenizer, data=data)
+    assert found.training[0].prompt.endswith(prompt)
+    assert (found.training[0].prompt == prompt) == (data.get("template") != "chat")
+    assert (found.training[0].answer, len(found.training), found.record.left_out) == ("1", 18, {})
 
 
 def test_a_problem_that_says_a_special_token_is_left_out(tmp_path: Path) -> None:
     bad = {"problem": "What does <|im_end|> mean?", "answer": "1"}
-    found = asked(tmp_path, [bad, *rows(20)], chats.chatml_tokenizer(), data={"template": "chat"})
+    found = asked(tmp_path, [bad, *rows(20)], QWEN, data={"template": "chat"})
     assert found.record.left_out["special_token"].problems == 1
     assert not any("mean" in problem.prompt for problem in [*found.training, *found.validation])
 
 
-def test_special_tokens_that_the_spec_writes_itself_stay(tmp_path: Path) -> None:
-    texts = {"system": "<|im_start|>user\n", "suffix": "<|im_end|>\n<|im_start|>assistant\n"}
-    found = asked(tmp_path, rows(20), chats.chatml_tokenizer(), data=texts)
-    assert found.record.left_out == {}
-    assert len(found.training) == 18
-
-
 def test_a_begin_token_in_the_text_that_the_tokenizer_adds_too_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"begin with <\|begin_of_text\|> twice"):
-        asked(tmp_path, rows(20), chats.llama_tokenizer(), data={"system": "<|begin_of_text|>"})
+        asked(tmp_path, rows(20), LLAMA, data={"system": "<|begin_of_text|>"})
 
 
 def test_the_record_counts_and_digests(tmp_path: Path) -> None:
@@ -162,12 +168,6 @@ def test_a_task_made_by_code_is_recorded_too() -> None:
     problems = make_task(ExpressionsTask(), Path("no-cache")).training
     assert record.training == Problems.of((problem.prompt, problem.answer) for problem in problems)
     assert record.sources == ()
-
-
-def test_options_reach_the_chat_template(tmp_path: Path) -> None:
-    data = {"template": "chat", "template_options": {"enable_thinking": False}}
-    found = asked(tmp_path, rows(20), chats.chatml_tokenizer(), data=data)
-    assert found.training[0].prompt.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
 
 
 @pytest.mark.parametrize("part", ["training", "validation"])
