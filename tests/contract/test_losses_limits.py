@@ -58,21 +58,6 @@ def test_a_loss_becomes_another_one(limit: str, tokens: list[Row], clip: Any, du
 
 
 @quick
-@given(tokens=rows)
-def test_gppo_is_as_its_authors_write_it(tokens: list[Row]) -> None:
-    """The ratio clipped to bounds that carry the ratio's own gradient."""
-    output, grad_BT = run(GPPOParams(dual_clip=None), tokens)
-    delta_BT, advantages_BT = torch.tensor(tokens, dtype=torch.float64).unsqueeze(1).unbind(-1)
-    logprobs_BT = delta_BT.clone().requires_grad_()
-    ratio_BT = logprobs_BT.exp()
-    unit_BT = ratio_BT / ratio_BT.detach()
-    clipped_BT = ratio_BT.maximum(0.8 * unit_BT).minimum(1.2 * unit_BT)
-    loss_BT = (-advantages_BT * ratio_BT).maximum(-advantages_BT * clipped_BT)
-    torch.testing.assert_close(output.loss_BT, loss_BT)
-    torch.testing.assert_close(grad_BT, torch.autograd.grad(loss_BT.sum(), logprobs_BT)[0])
-
-
-@quick
 @given(tokens=rows, dual_clip=st.none() | st.floats(1.7, 20))
 def test_dcpo_where_all_old_probabilities_are_one_is_dapo(tokens: list[Row], dual_clip: float | None) -> None:
     dcpo = with_bounds("dcpo", 0.8, 1.25).model_copy(update={"dual_clip": dual_clip})

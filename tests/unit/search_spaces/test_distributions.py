@@ -65,13 +65,8 @@ def test_what_is_not_contained(distribution: Distribution, value: object) -> Non
         ({"type": "float", "low": 0.1, "high": 1, "log": True, "step": 0.1}, "step and log exclude each other"),
         ({"type": "float", "low": 0, "high": 1, "step": 0.3}, "the last value would be 0.9"),
         ({"type": "float", "low": 0, "high": 1, "step": 1e-300}, "step 1e-300 is too small"),
-        ({"type": "float", "low": 0, "high": float("inf")}, "finite number"),
         ({"type": "int", "low": 0, "high": 10, "step": 3}, "the last value would be 9"),
-        ({"type": "int", "low": 0, "high": 10**400}, "less than or equal to"),
-        ({"type": "int", "low": 0, "high": 3, "values": 3}, "Extra inputs are not permitted"),
-        ({"type": "categorical", "choices": []}, "at least 1 item"),
         ({"type": "categorical", "choices": [1, True]}, "choices repeat True"),
-        ({"type": "categorical", "choices": [object()]}, "valid"),
     ],
 )
 def test_impossible_distributions_are_refused_with_the_reason(raw: dict[str, object], message: str) -> None:

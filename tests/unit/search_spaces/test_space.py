@@ -93,21 +93,13 @@ def test_contains_wants_exactly_the_names() -> None:
         ({"loss.": 1}, "is not a dotted name"),
         ({"loss": "grpo", "loss.beta1": 1}, "loss is set as a whole, so loss.beta1 cannot be set too"),
         ({f"p{i}": 1 for i in range(65)}, "65 parameters are more than 64"),
-        ({"a": float("nan")}, "finite number"),
         ({"a": {"low": 0, "high": 1}}, "there is no type, but a distribution's type is float, int, categorical, fixed"),
         ({"a": {"type": "uniform"}}, "the type is 'uniform', but a distribution's type is"),
-        ({"a": [object()]}, "choices"),
     ],
 )
 def test_impossible_spaces_are_refused_with_the_reason(raw: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         SearchSpace.model_validate(raw)
-
-
-def test_the_schema_offers_bare_values() -> None:
-    kinds = SearchSpace.model_json_schema()["additionalProperties"]["anyOf"]
-    assert {"type": "number"} in kinds
-    assert any(kind.get("type") == "array" for kind in kinds)
 
 
 def test_importing_space_and_presets_loads_no_optuna() -> None:

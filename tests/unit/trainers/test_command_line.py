@@ -1,19 +1,19 @@
 import errno
 import gc
-import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from unittest.mock import patch
+from typing import Any
 
 import pytest
 
 from sweep_service.settings import Settings
 from tests.kept_signals import kept_signals
 from tests.waiting import wait_until
+from trainers import command_line
 from trainers.benchmarks.__main__ import _parser as benchmarks_parser
 from trainers.command_line import _parser, load_config, main
 from trainers.config import TrainingConfig
@@ -43,8 +43,22 @@ def test_settings_change_a_file_and_are_read_as_yaml(config_file: Path) -> None:
     assert config.optimizer.learning_rate == 1e-4
 
 
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def run(config_file: Path, tmp_path: Path) -> Iterator[Run]:
+    """Return a function that runs the command line with further words, in the folder `run`."""
+
+    def command(*words: str, output: Path = tmp_path / "run") -> int:
+        return main([str(config_file), *words, "--output", str(output), "--cache", str(tmp_path)])
+
+    with kept_signals():
+        yield command
+
+
 def test_a_process_that_was_told_to_stop_and_lost_the_others_has_stopped(
-    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose_the_others(*_: object, stopping: Callable[[], bool], **__: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -52,15 +66,14 @@ def test_a_process_that_was_told_to_stop_and_lost_the_others_has_stopped(
         raise RuntimeError("Connection closed by peer")
 
     monkeypatch.setattr(train, "train", lose_the_others)
-    with patch.dict(os.environ, RANK="1"), kept_signals():
-        assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 4
+    monkeypatch.setenv("RANK", "1")
+    assert run() == 4
 
 
-def test_training_collects_garbage(config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_collects_garbage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     collects = list[bool]()
     monkeypatch.setattr(train, "train", lambda *_, **__: collects.append(gc.isenabled()) or "SUCCEEDED")
-    with kept_signals():
-        main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)])
+    run()
     assert collects == [True]
 
 
@@ -68,68 +81,49 @@ def full(*_: object, **__: object) -> None:
     raise ConfigError("the data cannot be read") from OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_disk_is_the_machines_fault_and_said_so(
-    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def broken_disk(*_: object, **__: object) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+def full_record(*_: object, events: EventWriter, **__: object) -> None:
+    os.dup2(os.open("/dev/full", os.O_WRONLY), events._file.fileno())
+    events.write("step")
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "fault"),
+    [
+        (train, "train", full),
+        (train, "train", full_record),
+        (command_line, "load_config", full),
+        (Path, "mkdir", broken_disk),
+    ],
+    ids=["training", "record", "configuration", "folder"],
+)
+def test_what_the_machine_cannot_do_is_no_wrong_setting(
+    place: Any, name: str, fault: Any, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(train, "train", full)
-    with kept_signals():
-        assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 6
-    assert "No space left on device\nthe same command goes on" in capsys.readouterr().err
-    (*_, last) = read_events(tmp_path / "run" / "events.jsonl")
-    assert (last["type"], last["code"]) == ("failed", "MACHINE_FAULT")
-    assert "No space left" in last["message"]
-
-
-def test_a_record_that_cannot_be_written_ends_the_same_way(
-    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def work(*_: object, events: EventWriter, **__: object) -> None:
-        os.dup2(os.open("/dev/full", os.O_WRONLY), events._file.fileno())
-        events.write("step")
-
-    monkeypatch.setattr(train, "train", work)
-    with kept_signals():
-        assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 6
+    monkeypatch.setattr(place, name, fault)
+    assert run() == 6
+    assert "the same command goes on" in capsys.readouterr().err
+    if (place, fault) == (train, full):
+        (*_, last) = read_events(tmp_path / "run" / "events.jsonl")
+        assert (last["type"], last["code"]) == ("failed", "MACHINE_FAULT")
+        assert "No space left" in last["message"]
 
 
 def test_nobody_can_be_told_when_the_log_is_full_too(config_file: Path, tmp_path: Path) -> None:
-    (tmp_path / "log").symlink_to("/dev/full")
     words = [str(config_file), "--output", str(config_file / "run"), "--cache", str(tmp_path)]
     command = "import sys; from trainers import command_line; command_line._run = fail; sys.exit(command_line.main())"
     failing = "def fail(_): raise OSError(28, 'No space left on device')\n" + command
-    with (tmp_path / "log").open("w") as log:
+    with Path("/dev/full").open("w") as log:
         ended = subprocess.run([sys.executable, "-c", failing, *words], stdout=log, stderr=log, check=False)
     assert ended.returncode == 6
-
-
-def test_a_configuration_that_cannot_be_read_now_is_no_wrong_one(
-    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trainers.command_line.load_config", full)
-    assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 6
-
-
-def test_a_folder_on_a_disk_with_errors_is_no_wrong_setting(
-    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(Path, "mkdir", fails)
-    assert main([str(config_file), "--output", str(tmp_path / "run"), "--cache", str(tmp_path)]) == 6
 
 
 def test_an_empty_file_is_the_default_run(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").touch()
     assert load_config(tmp_path / "empty.yaml", []) == TrainingConfig()
-
-
-def test_every_error_is_told_at_once(config_file: Path) -> None:
-    settings = ["loss.beta1=-1", "rollout.top_p=2", "nonsense=1", "seed=many", "steps=81"]
-    with pytest.raises(ConfigError) as caught:
-        load_config(config_file, settings)
-    places = {problem.partition(":")[0] for problem in caught.value.problems}
-    assert {"loss.beta1", "rollout.top_p", "nonsense", "seed"} <= places
 
 
 @pytest.mark.parametrize(
@@ -157,39 +151,39 @@ def test_what_cannot_run_is_refused_with_the_reason(config_file: Path, settings:
         load_config(config_file, settings)
 
 
-def test_a_bad_configuration_ends_with_code_2_and_a_record(
-    config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_bad_configuration_ends_with_code_2_and_a_record_of_every_error(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = tmp_path / "out"
-    assert main([str(config_file), "loss.beta1=-1", "seed=-1", "--output", str(output)]) == 2
+    assert run("loss.beta1=-1", "rollout.top_p=2", "nonsense=1", "seed=many", "steps=81") == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert "loss.beta1: " in told.err
-    assert "seed: " in told.err
-    (event,) = [json.loads(line) for line in (output / "events.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert event["type"] == "failed"
-    assert event["code"] == "BAD_CONFIG"
+    assert {line.partition(":")[0] for line in told.err.splitlines()} >= {
+        "loss.beta1",
+        "rollout.top_p",
+        "nonsense",
+        "seed",
+    }
+    (event,) = read_events(tmp_path / "run" / "events.jsonl")
+    assert (event["type"], event["code"]) == ("failed", "BAD_CONFIG")
     assert event["message"].splitlines() == told.err.splitlines()
 
 
 def test_a_missing_package_ends_with_code_2_and_a_record(
-    config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config_file: Path, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config_file.write_text("loss: {name: tempered}\n")
-    output = tmp_path / "out"
-    words = [str(config_file), "--output", str(output), "--needs", "pydantic==0", "--needs", "tempered-loss==1.2"]
-    assert main(words) == 2
+    assert run("--needs", "pydantic==0", "--needs", "tempered-loss==1.2") == 2
     assert capsys.readouterr().err.startswith("the package tempered-loss 1.2, which this configuration needs, is not")
-    (event,) = read_events(output / "events.jsonl")
+    (event,) = read_events(tmp_path / "run" / "events.jsonl")
     assert (event["code"], event["message"].count("\n")) == ("BAD_CONFIG", 0)
 
 
 def test_only_the_first_of_several_processes_records_a_bad_configuration(
-    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "1")
-    assert main([str(config_file), "seed=-1", "--output", str(tmp_path / "out")]) == 2
-    assert not (tmp_path / "out" / "events.jsonl").exists()
+    assert run("seed=-1") == 2
+    assert not (tmp_path / "run" / "events.jsonl").exists()
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(
@@ -205,18 +199,16 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(
     assert record.read_text(encoding="utf-8") == '{"type": "started"}\n{"type": "st'
 
 
-def test_a_refused_run_leaves_its_folder_free(
-    config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "out"
-    for settings in (["seed=-1"], ["steps=7"]):
-        assert main([str(config_file), *settings, "--output", str(output)]) == 2
+def test_a_refused_run_leaves_its_folder_free(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = tmp_path / "run" / "events.jsonl"
+    for settings in ("seed=-1", "steps=7"):
+        assert run(settings) == 2
         assert "already holds" not in capsys.readouterr().err
-    (event,) = [json.loads(line) for line in (output / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    (event,) = read_events(record)
     assert "steps 7" in event["message"]
-    with (output / "events.jsonl").open("a", encoding="utf-8") as record:  # refused when it was to be continued
-        record.write('{"type":"step"}\n{"type":"failed","code":"BAD_CONFIG"}\n')
-    assert main([str(config_file), "--output", str(output)]) == 2
+    with record.open("a", encoding="utf-8") as lines:  # refused when it was to be continued
+        lines.write('{"type":"step"}\n{"type":"failed","code":"BAD_CONFIG"}\n')
+    assert run() == 2
     assert "already holds a run" in capsys.readouterr().err
 
 

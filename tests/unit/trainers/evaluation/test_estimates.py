@@ -40,15 +40,6 @@ def test_pass_at_k_and_its_variance_are_unbiased(samples: int, k: int, chance: f
     assert estimated == pytest.approx(true_variance, abs=1e-12)
 
 
-def test_the_variance_of_pass_at_k_is_never_negative_and_at_1_that_of_a_mean() -> None:
-    for samples in range(2, 13):
-        for right in range(samples + 1):
-            values = [1.0] * right + [0.0] * (samples - right)
-            assert pass_at_k_variance(samples, right, 1) == pytest.approx(np.var(values, ddof=1) / samples)
-            for k in range(1, samples // 2 + 1):
-                assert pass_at_k_variance(samples, right, k) >= 0
-
-
 def test_the_sampling_error_is_that_of_sampling_alone() -> None:
     assert average([[1, 0, 1, 0], [1, 1, 1, 1]]).sampling_se == pytest.approx(math.sqrt((1 / 3) / 4) / 2)
     assert average([[1, 1], [0, 0]]).sampling_se == 0.0  # sampling these problems again would change nothing
@@ -71,22 +62,6 @@ def test_problems_without_a_judged_sample_are_left_out_and_the_others_weigh_the_
 def test_pass_at_k_has_no_sampling_error_without_twice_as_many_samples_of_every_problem() -> None:
     assert average_pass_at_k([Counts(8, 4), Counts(8, 1)], 4).sampling_se is not None
     assert average_pass_at_k([Counts(8, 4), Counts(7, 1)], 4).sampling_se is None
-
-
-@pytest.mark.parametrize("k", [1, 4])
-def test_standard_errors_are_the_spread_of_repeated_experiments(k: int) -> None:
-    generator = np.random.default_rng(3)
-    experiments, problems, samples = 4000, 20, 16
-
-    def estimates(chances: np.ndarray) -> np.ndarray:
-        """Mean, sampling error and problem error of one experiment a row of chances (E, problems)."""
-        right = generator.binomial(samples, chances)
-        return np.array([average_pass_at_k([Counts(samples, int(c)) for c in row], k) for row in right])
-
-    fixed = estimates(np.tile(generator.beta(0.5, 1.0, problems), (experiments, 1)))
-    assert math.sqrt(np.mean(fixed[:, 1] ** 2)) == pytest.approx(np.std(fixed[:, 0]), rel=0.05)
-    drawn = estimates(generator.beta(0.5, 1.0, (experiments, problems)))
-    assert math.sqrt(np.mean(drawn[:, 2] ** 2)) == pytest.approx(np.std(drawn[:, 0]), rel=0.05)
 
 
 def test_the_majority_is_counted_among_samples_with_an_answer_and_ties_are_shared() -> None:

@@ -12,13 +12,6 @@ def advantages(*groups: list[float], **params: float) -> list[list[float]]:
     return group_advantages(torch.tensor(groups, dtype=torch.float64), AdvantageParams.model_validate(params)).tolist()
 
 
-def test_hand_worked_groups() -> None:
-    """Mean 1/4 and unbiased std 1/2; without std the centred rewards."""
-    assert advantages([1, 0, 0, 0], epsilon=0)[0] == pytest.approx([1.5, -0.5, -0.5, -0.5])
-    assert advantages([1, 0, 0, 0], epsilon=0.5)[0] == pytest.approx([0.75, -0.25, -0.25, -0.25])
-    assert advantages([1, 0, 0, 0], normalize_std=False)[0] == [0.75, -0.25, -0.25, -0.25]
-
-
 def test_a_missing_reward_counts_nowhere() -> None:
     with_gap, without = advantages([1, NAN, 0, 0])[0], advantages([1, 0, 0])[0]
     assert with_gap == [without[0], 0, without[1], without[2]]

@@ -27,32 +27,6 @@ def batch(correct: list[bool] | None = None) -> TokenBatch:
     )
 
 
-@pytest.mark.parametrize(
-    ("mode", "correct", "expected"),
-    [
-        ("token_mean", [True, True], 2.0),
-        ("token_mean", [True, False], 1.5),
-        ("seq_mean_token_mean", [True, True], 2.25),
-        ("seq_mean_token_sum", [True, False], 3.0),
-        ("seq_mean_token_sum_norm", [False, True], 1.0),
-        ("token_mean", [False, False], 0.0),
-        ("seq_mean_token_mean", [False, False], 0.0),
-    ],
-)
-def test_the_likelihood_of_correct_rows_is_averaged_over_them_only(
-    mode: str, correct: list[bool], expected: float
-) -> None:
-    given = batch(correct)
-    made = objective(
-        given, GRPOParams(), AggregationParams.model_validate({"mode": mode}), TermsParams(positive_nll=0.1)
-    )
-    assert made.positive_nll is not None
-    assert made.positive_nll.item() == pytest.approx(expected)
-    assert made.loss.item() == pytest.approx(0.1 * expected)
-    (grad_BT,) = torch.autograd.grad(made.loss, given.logprobs_BT)
-    assert (grad_BT < 0).tolist() == (MASK_BT.bool() & torch.tensor(correct).unsqueeze(-1)).tolist()
-
-
 def test_an_update_without_a_correct_row_adds_nothing_also_in_parts() -> None:
     zero = torch.tensor(0.0)
     totals = Totals(3, 2, 0, 0, zero, zero, 3)

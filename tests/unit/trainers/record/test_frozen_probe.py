@@ -65,17 +65,6 @@ def test_distance_is_initial_minus_present_over_tokens_and_not_padding() -> None
     assert metrics["probe/kl_from_initial_k3"] == pytest.approx(math.exp(-0.5) - 1 + 0.5)
 
 
-def test_estimates_average_to_the_divergence_over_samples_of_the_initial_policy() -> None:
-    """Ten tokens drawn exactly as often as the initial policy would have: 7 of one kind, 3 of the other."""
-    initial, present = torch.tensor([0.7, 0.3]).double(), torch.tensor([0.4, 0.6]).double()
-    divergence = (initial * (initial / present).log()).sum().item()
-    drawn = ([[0]], [[0] * 7 + [1] * 3])
-    completions = frozen(drawn, lambda rows: (initial.log()[rows["completion_ids"]],) * 2)
-    metrics = measured(completions, lambda rows: (present.log()[rows["completion_ids"]],) * 2)
-    assert metrics["probe/kl_from_initial"] == pytest.approx(divergence)
-    assert metrics["probe/kl_from_initial_k3"] == pytest.approx(divergence)
-
-
 def test_saved_completions_measure_the_same(tmp_path: Path) -> None:
     completions, loaded = frozen(SAMPLED, varied), FrozenCompletions()
     completions.save(tmp_path)

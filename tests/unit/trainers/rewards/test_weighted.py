@@ -153,7 +153,6 @@ def test_correct_from_is_about_the_first_reward_before_its_weight() -> None:
 @pytest.mark.parametrize(
     ("task", "place", "reason"),
     [
-        ({"reward": {"name": "graded", "scale": -1}}, "reward.a mapping.scale", "greater than or equal to 0"),
         ({"further_rewards": {"graded": {"scale": "x"}}}, "further_rewards.graded.scale", "valid number"),
         ({"reward": {"name": "graded", "scael": 1}}, "reward.a mapping", "no setting scael; it has scale, columns"),
         ({"reward": {"name": "math", "scale": 1}}, "reward.a mapping", "the reward math has no settings; remove scale"),
@@ -161,13 +160,10 @@ def test_correct_from_is_about_the_first_reward_before_its_weight() -> None:
         ({"reward": {"name": "odd"}}, "reward.a mapping", "must be a class of pydantic's BaseModel"),
         ({"reward": {"name": "renamed"}}, "reward.a mapping", "gives scale another name by an alias"),
         ({"reward": {"name": "broken"}}, "reward.a mapping", "broken cannot be read and written as JSON"),
-        ({"reward": {"name": "needy"}}, "reward.a mapping.scale", "Field required"),
         ({"reward": {"name": "absent", "x": float("inf")}}, "reward.a mapping", "x inf cannot be written as JSON"),
         ({"further_rewards": {"math": {}}}, "", "further_rewards has math, which reward names, too"),
         ({"further_rewards": {"exact": {"name": "math"}}}, "further_rewards", "exact has the name math"),
-        ({"further_rewards": {"exact": {"weight": True}}}, "further_rewards.exact.weight", "valid number"),
         ({"further_rewards": {"weight": 0.5}}, "further_rewards.weight", "as in {brief: {weight: 0.2}}"),
-        ({"further_rewards": {f"r{n}": {} for n in range(21)}}, "further_rewards", "at most 20 items"),
         ({"reward": {"name": "exact", "weight": 0}}, "", "every reward has the weight 0"),
         ({"further_rewards": ["exact"]}, "further_rewards", "as in {brief: {weight: 0.2}}"),
         ({"reward": 5}, "reward", "give a reward's name, or {name: …} with its settings"),

@@ -59,6 +59,7 @@ def test_every_epoch_of_the_stream_is_another_permutation() -> None:
     epochs = [prompts.take(5) for _ in range(4)]
     assert all(sorted(epoch) == list(range(5)) for epoch in epochs)
     assert len({tuple(epoch) for epoch in epochs}) > 1
+    assert PromptStream(5, seed=4, rank=0, processes=1).take(5) != epochs[0]
 
 
 def test_a_stream_goes_on_from_any_position() -> None:

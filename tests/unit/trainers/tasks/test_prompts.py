@@ -5,7 +5,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from tests.unit.trainers.tasks import chats
-from trainers.config import TrainingConfig
+from trainers.config import DataConfig, TrainingConfig, WordProblemsTask
 from trainers.errors import ConfigError
 from trainers.tasks.prompts import beyond_context, chat_prompt, end_tokens, is_chat, misplaced_tokens, token_ids
 
@@ -89,9 +89,5 @@ def test_lengths_beyond_the_context_are_told() -> None:
 
 def test_only_word_problems_are_chats() -> None:
     assert not is_chat(TrainingConfig().task)
-    word: Any = {"task": {"name": "word_problems", "data": {"template": "chat"}}, "model": {"name": "pretrained"}}
-    word["model"]["model"] = "m"
-    assert is_chat(TrainingConfig.model_validate(word).task)
-    del word["model"]
-    with pytest.raises(ValueError, match="template chat: model tiny_qwen2 is made from scratch; use raw"):
-        TrainingConfig.model_validate(word)
+    assert is_chat(WordProblemsTask(data=DataConfig(template="chat")))
+    assert not is_chat(WordProblemsTask())
