@@ -92,45 +92,30 @@ def test_a_loss_draws_by_the_seed_of_the_run_the_device_batch_and_the_process() 
     assert (batch.correct_B.tolist(), batch.active_B.tolist()) == ([True, False], [False, True])
 
 
-def test_tokens_per_second_are_of_the_whole_step_with_its_generation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_trainer, "time", SimpleNamespace(perf_counter=lambda: 30.0))
+def test_the_times_of_a_step_are_those_of_its_sampling_its_updates_and_its_measuring(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The step begins with its first device batch, at 10 s; two measurements take 3 and 1 s, and sampling took 12 s."""
+    clock, measured = iter((10.0, 14.0, 17.0, 20.0, 21.0, 40.0)), list[object]()
+    monkeypatch.setattr(policy_trainer, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     monkeypatch.setattr(policy_trainer, "gather_object", lambda values: [*values, 1e9])
-    trainer = bare(PolicyTrainer, config(), _step_started=10.0, _generation_s=12.0, _frozen_s=3.0)
-    assert trainer._times({"tokens/step": 100.0}) == {
+    monkeypatch.setattr(SamplingTrainer, "training_step", lambda _, *args, **kwargs: (args, kwargs))
+    trainer = bare(PolicyTrainer, config(), _frozen=SimpleNamespace(measure=measured.append), _forward="forward")
+    trainer._restart_clocks()
+    for _ in range(2):
+        assert trainer.training_step("model", inputs="inputs") == (("model",), {"inputs": "inputs"})
+    trainer._generation_s = 12.0
+    for _ in range(2):
+        trainer.measure_frozen_completions()
+    assert measured == ["forward"] * 2
+    assert trainer._times({"tokens/step": 150.0}) == {
         "time/generation_s": 12.0,
-        "time/update_s": 5.0,
-        "time/step_s": 20.0,
+        "time/update_s": 30.0 - 12 - 4,
+        "time/step_s": 30.0,
         "tokens/per_second": 5.0,
         "memory/peak_mib": 1e9,
     }
     assert (trainer._step_started, trainer._generation_s, trainer._frozen_s) == (0.0, 0.0, 0.0)
-
-
-def test_measuring_the_frozen_completions_is_no_part_of_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter((10.0, 14.0, 20.0, 21.0))
-    monkeypatch.setattr(policy_trainer, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    measured = list[object]()
-    frozen = SimpleNamespace(measure=measured.append)
-    trainer = bare(PolicyTrainer, config(), _frozen=frozen, _frozen_s=0.0, _forward="forward")
-    for _ in range(2):
-        trainer.measure_frozen_completions()
-    assert (trainer._frozen_s, measured) == (5.0, ["forward", "forward"])
-
-
-def test_groups_that_dynamic_sampling_gave_up_are_counted_as_generated() -> None:
-    group = [
-        Sample([1], [2, 3], Completion("x", 2, truncated=False), Judgement(reward, correct=reward == 1))
-        for reward in (0.0, 1.0)
-    ]
-    trainer = bare(
-        PolicyTrainer,
-        config(),
-        accelerator=ONE_PROCESS,
-        _tokenizer=SimpleNamespace(pad_token_id=0),
-        _forward=lambda rows: (torch.zeros(rows["completion_ids"].shape),) * 2,
-    )
-    trainer._scored(Collected([group, group], sampled=6))
-    assert trainer._rollout_metrics["sampling/groups_generated"] == 3.0
 
 
 def test_the_reference_scores_a_rollout_only_where_a_term_reads_it() -> None:
@@ -244,20 +229,6 @@ def test_a_run_does_not_go_on_with_other_problems(part: str) -> None:
         restored(state, other)
 
 
-def test_a_step_begins_with_its_first_device_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter((10.0, 14.0))
-    monkeypatch.setattr(policy_trainer, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    monkeypatch.setattr(SamplingTrainer, "training_step", lambda _, *args, **kwargs: (args, kwargs))
-    trainer = bare(PolicyTrainer, config())
-    trainer._restart_clocks()
-    assert trainer.training_step("model", inputs="inputs") == (("model",), {"inputs": "inputs"})
-    trainer.training_step()
-    assert trainer._step_started == 10.0
-    trainer._restart_clocks()
-    trainer.training_step()
-    assert (trainer._step_started, trainer._generation_s, trainer._frozen_s) == (14.0, 0.0, 0.0)
-
-
 def test_the_memory_is_in_mib(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = SimpleNamespace(RUSAGE_SELF=7, getrusage=lambda who: SimpleNamespace(ru_maxrss=3 * 1024 if who == 7 else 0))
     monkeypatch.setattr(policy_trainer, "resource", usage)
@@ -332,7 +303,7 @@ def test_an_update_divides_by_its_share_of_the_tokens_of_all_processes() -> None
             _tokenizer=SimpleNamespace(pad_token_id=0),
             _forward=lambda rows: (torch.zeros(rows["completion_ids"].shape),) * 2,
         )
-        return trainer._scored(Collected(shares[process.process_index], sampled=2)), trainer._rollout_metrics
+        return trainer._scored(Collected(shares[process.process_index], sampled=6)), trainer._rollout_metrics
 
     for tensors, metrics in in_both(scored):
         totals = {name.partition("/")[2]: float(tensors[name]) for name in tensors if name.startswith("totals/")}
@@ -345,7 +316,7 @@ def test_an_update_divides_by_its_share_of_the_tokens_of_all_processes() -> None
             "correct_sequences": 4 / 2 / 2,
             "width": 12 / 2,
         }
-        assert (metrics["completion/length_mean"], metrics["sampling/groups_generated"]) == (3.0, 1.0)
+        assert (metrics["completion/length_mean"], metrics["sampling/groups_generated"]) == (3.0, 12 / 4)
 
 
 def test_a_rollout_lies_on_the_device_of_training() -> None:

@@ -21,32 +21,27 @@ def previewed(cache: Path, answers: list[str], reward: str = "exact", **data: An
 
 
 @pytest.mark.parametrize(
-    ("answers", "median"),
+    ("answers", "data", "median"),
     [
-        ([f"{n} and 1\n#### {n + 1}" for n in range(20)], 14),
-        ([f"#### {n}" for n in range(20)], 6),
-        ([rf"\boxed{{{n}}}" for n in range(20)], 9),
-        ([f"{LINE} {n}" for n in range(20)], 96),
-        ([f"{n}\nor so" if n % 5 == 0 else str(n) for n in range(20)], 2),
+        ([f"{n} and 1\n#### {n + 1}" for n in range(20)], {}, 14),
+        ([rf"\boxed{{{n}}}" for n in range(20)], {}, 9),
+        ([f"{LINE} {n}" for n in range(20)], {}, 96),
+        ([f"{n}\nor so" if n % 5 == 0 else str(n) for n in range(20)], {}, 2),
+        ([*map(str, range(19)), "1\n2"], {}, None),  # one oddity
+        ([f"so\n#### {n}" for n in range(20)], {"answer_after": "####"}, None),
     ],
-    ids=["lines", "mark", "box", "long", "some"],
+    ids=["lines", "box", "long", "some", "final", "after"],
 )
-def test_answers_that_look_like_worked_solutions_are_warned_of(tmp_path: Path, answers: list[str], median: int) -> None:
-    config, found = previewed(tmp_path, answers)
-    said = f"the answers look like worked solutions (median {median} characters), e.g. "
-    remedy = ": name where the answer stands by task.data.answer_after or answer_boxed"
-    for warning in (_warnings(config, found)[-1], text(found).splitlines()[-1].removeprefix("warning: ")):
-        assert warning.startswith(said)
-        assert warning.endswith(remedy)
-
-
-def test_final_answers_are_not_warned_of(tmp_path: Path) -> None:
-    finals = [*map(str, range(19)), "1\n2"]  # one oddity
-    config, found = previewed(tmp_path, finals)
-    assert _warnings(config, found) == []
-    assert "worked" not in text(found)
-    config, found = previewed(tmp_path / "2", [f"so\n#### {n}" for n in range(20)], answer_after="####")
-    assert _warnings(config, found) == []
+def test_answers_that_look_like_worked_solutions_are_warned_of(
+    tmp_path: Path, answers: list[str], data: dict[str, str], median: int | None
+) -> None:
+    config, found = previewed(tmp_path, answers, **data)
+    told, last = _warnings(config, found)[-1:], text(found).splitlines()[-1]
+    if median is None:
+        assert (told, "worked" in last) == ([], False)
+    else:
+        assert told[0].startswith(f"the answers look like worked solutions (median {median} characters), e.g. ")
+        assert last == f"warning: {told[0]}"
 
 
 def test_few_problems_to_validate_on_are_warned_of(tmp_path: Path) -> None:

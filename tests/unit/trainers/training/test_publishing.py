@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from tests.unit.trainers.training.bare_trainers import bare, config
-from trainers.errors import SamplingInterruptedError
-from trainers.policy.checkpoints import find_best, models_saved, read_state, run_config
+from trainers.config import TrainingConfig
+from trainers.errors import CheckpointError, SamplingInterruptedError
+from trainers.policy.checkpoints import find_best, models_saved, publish_best, read_state, run_config
 from trainers.process.events import NoEvents
 from trainers.training.policy_trainer import PolicyTrainer
 from trainers.training.sampling_trainer import SamplingTrainer
+from trainers.training.train import train
 
 CONFIG = config(kept_checkpoints=2)
 
@@ -146,15 +148,40 @@ def test_the_model_of_an_update_that_is_asked_for_is_kept(tmp_path: Path, monkey
     assert set(models_saved(tmp_path)) == {3}
 
 
-def test_the_best_weights_are_recorded_with_their_value(tmp_path: Path) -> None:
+def best(output: Path, step: int, value: float, config: TrainingConfig) -> None:
+    unfinished = output / ".unfinished" / f"best-{step}"
+    unfinished.mkdir(parents=True)
+    publish_best(unfinished, output, config, step, value)
+
+
+def test_the_best_weights_of_this_evaluation_are_recorded_with_their_value(tmp_path: Path) -> None:
+    best(tmp_path, 4, 0.875, config(evaluation__temperature=0.5))
     trainer = bare(PolicyTrainer, CONFIG, **saving(tmp_path))
-    for step, value in ((8, 0.5), (16, 0.25), (24, None), (32, 0.75)):
+    for step, value in ((8, 0.5), (16, 0.25), (20, 0.5), (24, None), (32, 0.75)):
         trainer._keep_best(step, value)
-    best = [
+    kept = [
         {"step": step, "path": str(tmp_path / f"best-{step}"), "value": value} for step, value in ((8, 0.5), (32, 0.75))
     ]
-    assert trainer._recorder.events.told == [("best", fields) for fields in best]
+    assert trainer._recorder.events.told == [("best", fields) for fields in kept]
     assert find_best(tmp_path) == (tmp_path / "best-32", 32, 0.75)
+
+
+@pytest.mark.parametrize(("evaluation", "carried"), [({}, True), ({"evaluation__temperature": 0.5}, False)])
+def test_a_run_goes_on_with_the_best_weights_that_it_had_and_not_beside_later_checkpoints(
+    evaluation: dict[str, Any], carried: bool, tmp_path: Path
+) -> None:
+    before, after = tmp_path / "1", tmp_path / "2"
+    after.mkdir()
+    published(before, step=8)
+    best(before, 2, 0.5, config(kept_checkpoints=2, **evaluation))
+    settings = config(kept_checkpoints=2, keep_best=True)
+    trainer = bare(PolicyTrainer, settings, **saving(after), train=lambda **_: None, end_server=lambda: None)
+    trainer.run(before / "step-3")
+    assert (find_best(after) is not None) == carried
+    (before / "step-9").mkdir()
+    with pytest.raises(CheckpointError, match=r"later checkpoints \(step-9\); name another --output, or .* --resume$"):
+        train(settings, before, NoEvents(), cache=tmp_path, resume_from=before / "step-3")
+    assert {entry.name for entry in before.glob("step-*")} == {"step-3", "step-9"}
 
 
 @pytest.mark.parametrize(("step", "there", "saves"), [(6, False, True), (6, True, False), (0, False, False)])
