@@ -1,4 +1,4 @@
-"""Every loss takes the options that steer entropy by advantages."""
+"""Every loss takes weights on its tokens: on those with A > 0, and for what another engine sampled."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,15 +7,8 @@ import pytest
 import torch
 
 from tests.contract.losses import ALL_PARAMS, ALL_TERMS, label
-from tests.contract.test_losses_objective import per_token, rows_of, totals_of, whole_batch
-from trainers.losses import (
-    AggregationParams,
-    EntropyAdvantageParams,
-    Objective,
-    TokenBatch,
-    entropy_advantages,
-    objective,
-)
+from tests.contract.test_losses_objective import whole_batch
+from trainers.losses import AggregationParams, Objective, TokenBatch, objective
 
 every_loss = pytest.mark.parametrize("params", ALL_PARAMS, ids=label)
 
@@ -55,34 +48,3 @@ def test_a_weight_scales_the_loss_of_its_tokens_and_nothing_else(params: Any, po
         assert getattr(weighed, part) == getattr(plain, part), part
     for name, region_BT in plain.output.regions.items():
         assert torch.equal(weighed.output.regions[name], region_BT)
-
-
-@per_token
-@pytest.mark.parametrize("denominator", ["window", "active"])
-def test_parts_of_a_weighed_and_raised_update_add_up_to_the_whole(params: Any, denominator: Any) -> None:
-    batch = whole_batch(5)
-    assert batch.entropy_BT is not None
-    raised_BT = entropy_advantages(batch.advantages_BT, batch.entropy_BT, EntropyAdvantageParams())
-    batch, aggregation = replace(batch, advantages_BT=raised_BT), AggregationParams(denominator=denominator)
-    totals = totals_of(batch, denominator)
-    whole = objective(batch, params, aggregation, ALL_TERMS, positive_weight=0.4, totals=totals)
-    pieces = [
-        objective(rows_of(batch, rows), params, aggregation, ALL_TERMS, positive_weight=0.4, totals=totals)
-        for rows in (slice(2), slice(2, 6))
-    ]
-    torch.testing.assert_close(sum(piece.loss for piece in pieces), whole.loss)
-
-
-@every_loss
-def test_advantages_raised_by_entropy_pass_no_gradient_through_it(params: Any) -> None:
-    batch = whole_batch(4)
-    assert batch.entropy_BT is not None
-    raised_BT = entropy_advantages(batch.advantages_BT, batch.entropy_BT, EntropyAdvantageParams(alpha=5))
-    made = objective(seeded(replace(batch, advantages_BT=raised_BT)), params, AggregationParams(), ALL_TERMS)
-    plain = of(batch, params)
-    assert torch.equal(raised_BT.sign(), batch.advantages_BT.sign())
-    for name, mask_BT in plain.output.regions.items():
-        if params.name != "bapo":  # whose bounds follow the advantages
-            assert torch.equal(made.output.regions[name], mask_BT)
-    grads = [torch.autograd.grad(each.loss, batch.entropy_BT, retain_graph=True)[0] for each in (made, plain)]
-    assert torch.equal(*grads), "only the entropy bonus and the penalty differentiate the entropy"

@@ -30,14 +30,6 @@ def publish_step(output: Path, step: int, config: TrainingConfig | None = None, 
     return publish(unfinished, output, step, kept)
 
 
-def test_the_newest_two_checkpoints_are_kept(tmp_path: Path) -> None:
-    for step in (8, 80, 160):
-        path = publish_step(tmp_path, step)
-    assert sorted(steps_saved(tmp_path)) == [80, 160]
-    assert path == tmp_path.resolve() / "step-160"
-    assert (path / "weights").read_text(encoding="utf-8") == "weights of 160"
-
-
 def test_so_many_are_kept_as_asked_and_the_newest_is_found(tmp_path: Path) -> None:
     assert newest(tmp_path / "nothing") is None
     assert newest(tmp_path) is None

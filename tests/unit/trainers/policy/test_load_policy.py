@@ -28,10 +28,6 @@ def problems(policy: Any, **config: Any) -> list[str]:
     return list(caught.value.problems)
 
 
-def test_a_sound_setting_passes() -> None:
-    refuse(model(), TrainingConfig(), PROMPTS)
-
-
 def test_functional_dropout_is_found_in_the_configuration() -> None:
     (problem,) = problems(model(attention_dropout=0.1))
     assert "attention_dropout 0.1" in problem
@@ -77,16 +73,12 @@ def test_a_tokenizer_without_an_end_token_is_refused(tmp_path: Path) -> None:
 
 
 def test_prompt_and_completion_must_fit_the_context() -> None:
-    (problem,) = problems(model(), rollout={"max_completion_tokens": 13})
+    _, problem = problems(model(attention_dropout=0.1), rollout={"max_completion_tokens": 13})  # all are told at once
     assert (
         "max_completion_tokens 13: with the longest prompt of 4 tokens it exceeds the model's context of 16" in problem
     )
     assert "use at most 12" in problem
     refuse(model(), TrainingConfig.model_validate({"rollout": {"max_completion_tokens": 12}}), PROMPTS)
-
-
-def test_every_reason_is_told_at_once() -> None:
-    assert len(problems(model(attention_dropout=0.1), rollout={"max_completion_tokens": 13})) == 2
 
 
 def test_another_trl_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
