@@ -11,6 +11,7 @@ Exception
 │   │   └── ReportFailed              asked for a report that could not be built
 │   ├── DatabaseAway        store     a database that cannot be reached, or that does not let us in
 │   ├── DatabaseTooNew      store     a database that a newer version of the service has made
+│   ├── DatabaseTooOld      store     a database that was made before the first release of the service
 │   ├── StaleEpoch                    a runner that lost its lease tried to write
 │   ├── NotReady                      asked for something that does not exist yet, such as a report
 │   ├── TokenError          auth      no token where one is needed, or one that cannot be used

@@ -22,7 +22,16 @@ from sweep_service.store.report_content import KeptReport
 from sweep_service.store.report_rows import ReportRows
 from sweep_service.store.share_rows import ShareRows
 
-__all__ = ["DatabaseAway", "DatabaseTooNew", "Fence", "KeptReport", "Store", "open_store", "schema_versions"]
+__all__ = [
+    "DatabaseAway",
+    "DatabaseTooNew",
+    "DatabaseTooOld",
+    "Fence",
+    "KeptReport",
+    "Store",
+    "open_store",
+    "schema_versions",
+]
 
 
 class Store(
@@ -47,18 +56,29 @@ class DatabaseTooNew(ServiceError):
     """The database has a schema that this version of the service does not know."""
 
 
+class DatabaseTooOld(ServiceError):
+    """The database has a schema from before the first release, from which no migration leads to today's."""
+
+
 def open_store(url: str) -> Store:
     """Open the database and bring its schema up to date.
 
-    Raises: DatabaseAway, if it cannot be reached or does not let us in; DatabaseTooNew.
+    Raises: DatabaseAway, if it cannot be reached or does not let us in; DatabaseTooNew; DatabaseTooOld.
     """
     engine = open_engine(url)
     try:
         upgrade(engine)
     except CommandError as error:
+        name, (present, _) = engine.url.render_as_string(), schema_versions(engine)
         engine.dispose()
+        if present is not None and present.isdecimal():  # such as 0021; a release's are like schema_0001
+            raise DatabaseTooOld(
+                f"the database {name} was made before the first release of the service (its schema is {present}) and "
+                "cannot be brought up to date; move it away to begin with an empty one, or name another database in "
+                "SWEEPS_DATABASE_URL or another SWEEPS_HOME"
+            ) from error
         raise DatabaseTooNew(
-            f"the database {engine.url.render_as_string()} was made by a newer version of the service ({error}); "
+            f"the database {name} was made by a newer version of the service ({error}); "
             "install that version again, or name another database in SWEEPS_DATABASE_URL or another SWEEPS_HOME"
         ) from error
     except OperationalError as error:

@@ -70,31 +70,14 @@ def reading(engine: Engine) -> Generator[Connection]:
         yield connection
 
 
-@contextmanager
-def migrating(engine: Engine) -> Generator[Connection]:
-    """Open a transaction that may make a table anew, to which SQLite lets other tables refer meanwhile."""
-    with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection:
-        lite: Any = connection.connection.dbapi_connection if connection.dialect.name == "sqlite" else None
-        if lite:
-            lite.execute("PRAGMA foreign_keys=OFF")  # it does nothing inside a transaction
-        try:
-            with connection.begin():
-                yield connection
-                if lite and (broken := connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()):
-                    raise RuntimeError(f"a migration left rows that refer to nothing: {broken[:5]}")
-        finally:
-            if lite:
-                lite.execute("PRAGMA foreign_keys=ON")
-
-
-def upgrade(engine: Engine, version: str = "head") -> None:
-    """Bring the schema to a version, the newest by default; several processes may do so at once."""
+def upgrade(engine: Engine) -> None:
+    """Bring the schema to the newest version; several processes may do so at once."""
     config = _migrations()
-    with migrating(engine) as connection:
+    with writing(engine) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(727274)"))
         config.attributes["connection"] = connection
-        command.upgrade(config, version)
+        command.upgrade(config, "head")
 
 
 def schema_versions(engine: Engine) -> tuple[str | None, str | None]:

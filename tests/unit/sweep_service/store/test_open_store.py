@@ -1,10 +1,53 @@
+"""Opening the store: the schema that the migrations make, databases that are away, and those of other versions."""
+
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine, inspect
 
-from sweep_service.store import DatabaseAway, DatabaseTooNew, open_store
-from sweep_service.store.database import writing
+from sweep_service.store import DatabaseAway, DatabaseTooNew, DatabaseTooOld, Store, open_store, tables
+from sweep_service.store.database import open_engine, upgrade, writing
+from tests import stored_sweeps as sweeps
 from tests.sweep_stack import unused_port
+from tests.unit.sweep_service.store.test_sweep_rows import in_threads
+
+
+def described(engine: Engine) -> dict[str, dict[str, Any]]:
+    """Return each table's columns, in order, with its keys, indexes and checks."""
+    seen = inspect(engine)
+    return {
+        name: {
+            "columns": [column | {"type": str(column["type"])} for column in seen.get_columns(name)],
+            "primary key": seen.get_pk_constraint(name),
+            "foreign keys": sorted(seen.get_foreign_keys(name), key=repr),
+            "unique": sorted(seen.get_unique_constraints(name), key=repr),
+            "indexes": sorted(seen.get_indexes(name), key=repr),
+            "checks": seen.get_check_constraints(name),
+        }
+        for name in seen.get_table_names()
+        if name != "alembic_version"
+    }
+
+
+def test_the_migrations_make_exactly_the_tables(database_url: str) -> None:
+    engine = open_engine(database_url)
+    upgrade(engine)
+    migrated = described(engine)
+    tables.metadata.drop_all(engine)
+    tables.metadata.create_all(engine)
+    assert migrated == described(engine)
+    assert migrated.keys() == tables.metadata.tables.keys()
+    engine.dispose()
+
+
+def test_several_may_open_and_migrate_at_once(database_url: str) -> None:
+    stores = in_threads(4, lambda _: open_store(database_url))
+    assert [type(store) for store in stores] == [Store] * 4
+    sweeps.submit(stores[0])
+    assert len(stores[3].list_sweeps(10)) == 1
+    for store in stores:
+        store.close()
 
 
 def test_a_database_that_is_away_is_named_without_its_password() -> None:
@@ -19,11 +62,39 @@ def test_a_database_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path}")
 
 
-def test_a_database_of_a_newer_version_is_left_alone_in_one_sentence(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'sweeps.db'}"
-    store = open_store(url)
+@pytest.mark.parametrize(
+    ("version", "kind", "sentence"),
+    [
+        ("schema_9999", DatabaseTooNew, "made by a newer version .*'schema_9999'.*install that version again"),
+        ("0001", DatabaseTooOld, "made before the first release .*is 0001.*move it away to begin with an empty one"),
+        ("0021", DatabaseTooOld, "made before the first release .*is 0021.*move it away to begin with an empty one"),
+    ],
+)
+def test_a_database_of_another_version_is_left_alone_in_one_sentence(
+    database_url: str, version: str, kind: type[Exception], sentence: str
+) -> None:
+    engine = open_engine(database_url)
+    with writing(engine) as connection:
+        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) PRIMARY KEY)")
+        connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{version}')")
+    with pytest.raises(kind, match=sentence) as refusal:
+        open_store(database_url)
+    assert "\n" not in str(refusal.value)
+    assert inspect(engine).get_table_names() == ["alembic_version"]
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().all() == [version]
+    engine.dispose()
+
+
+def test_the_file_of_a_database_from_before_the_first_release_stays_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "sweeps.db"
+    store = open_store(f"sqlite:///{file}")
+    sweeps.submit(store)
     with writing(store.engine) as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0021'")
     store.close()
-    with pytest.raises(DatabaseTooNew, match=r"sweeps.db was made by a newer version .*'9999'.*install that"):
-        open_store(url)
+    before = file.read_bytes()
+    with pytest.raises(DatabaseTooOld):
+        open_store(f"sqlite:///{file}")
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sweeps.db"]

@@ -8,24 +8,19 @@ from functools import partial
 from typing import Any
 
 import pytest
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config as AlembicConfig
-from alembic.migration import MigrationContext
-from sqlalchemy import Connection, MetaData, Table, event, select, text
+from sqlalchemy import event, select
 from sqlalchemy.exc import IntegrityError
 
 from sweep_service.api import problems
 from sweep_service.errors import Conflict, IdempotencyKeyReused, NotFound, NotReady, StaleEpoch
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.store import Fence, Store, open_store, tables
-from sweep_service.store.database import _migrations, migrating, open_engine, upgrade, writing
+from sweep_service.store import Fence, Store, tables
+from sweep_service.store.database import writing
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import DesiredState, SweepState, new_id
 from tests import stored_sweeps as sweeps
 from tests.waiting import PATIENT_S
-from trainers.config import TrainingConfig
 
 LEASE_S = 3600
 
@@ -49,107 +44,6 @@ def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(begin, range(count)))
-
-
-# Schema
-
-
-def test_migrations_make_the_tables(store: Store) -> None:
-    with store.engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
-
-
-def test_rows_of_an_older_schema_stay(database_url: str) -> None:
-    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC))
-    _, trials = first_records(sweep.spec, sweep.id)
-    engine = open_engine(database_url)
-    upgrade(engine, "0001")
-    metadata = MetaData()
-    old, old_sweeps, old_reports = (
-        Table(name, metadata, autoload_with=engine) for name in ("trials", "sweeps", "reports")
-    )
-    with engine.begin() as connection:
-        row = sweep.model_dump(mode="json", exclude={"added_benchmarks", "generation"})
-        connection.execute(old_sweeps.insert().values(row | {"last_seq": 0}))
-        report = {"inputs_digest": "one", "format": "md", "content": b"old", "created_at": 1.0}
-        connection.execute(old_reports.insert().values(report | {"sweep_id": sweep.id}))
-        rows = [trial.model_dump(mode="json", exclude={"warnings"}) | {"mlflow_curve_id": 0} for trial in trials]
-        rows[0] |= {"started_at": 100.0, "ended_at": 160.0}
-        connection.execute(old.insert(), rows)
-    engine.dispose()
-    store = open_store(database_url)
-    ended = {"started_at": 100.0, "ended_at": 160.0, "held_s": 60.0}  # what it held is not known better
-    assert store.list_trials(sweep.id) == [trials[0].model_copy(update=ended), *trials[1:]]
-    assert store.get_report(sweep.id, "md") == b"old"
-    store.close()
-
-
-def test_texts_around_the_problems_of_older_sweeps_stay_what_they_were(store: Store) -> None:
-    sweep = sweeps.submit(store)
-    task = {"name": "word_problems", "data": "shop-sums", "reward": "number", "prompt_prefix": "Q: "}
-    (config, *_) = store.list_configs(sweep.id)
-    with migrating(store.engine) as connection:
-        command.downgrade(config_of(connection), "0005")
-        spec = sweep.spec.model_dump(mode="json") | {"training": {"task": task}}
-        connection.execute(tables.sweeps.update().values(spec=spec))
-        training = config.training | {"task": task | {"prompt_prefix": "", "prompt_suffix": "?"}}
-        connection.execute(tables.configs.update().where(tables.configs.c.id == config.id).values(training=training))
-    upgrade(store.engine)
-    kept = {"name": "word_problems", "reward": "number"}
-    assert store.get_sweep(sweep.id).spec.training == {"task": kept | {"data": {"ref": "shop-sums", "system": "Q: "}}}
-    TrainingConfig.model_validate(store.get_sweep(sweep.id).spec.training)
-    moved, *others = store.list_configs(sweep.id)
-    assert moved.training["task"] == kept | {"data": {"ref": "shop-sums", "suffix": "?"}}
-    assert {other.training["task"]["name"] for other in others} == {"expressions"}
-
-
-def test_endings_of_older_rows_are_read_from_their_messages(store: Store) -> None:
-    sweep, fence = sweeps.start(store)
-    kept_out, stopped, killed, *_ = store.list_trials(sweep.id)
-    store.end_waiting(fence, Ending.OVER_BUDGET, "not begun: budget.max_gpu_hours 4: 3 are used", kept_out.id)
-    for trial, ending, message in (
-        (stopped, Ending.TIMED_OUT, "stopped after max_trial_hours 1: it was at step 11 of 480"),
-        (killed, Ending.KILLED, "the trainer was ended by signal 9: step 7"),
-    ):
-        attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
-        store.finish_attempt(fence, attempt, ending, message, max_crashes=0)
-    before = store.list_trials(sweep.id), store.list_attempts(sweep.id)
-    with migrating(store.engine) as connection:
-        command.downgrade(config_of(connection), "0006")
-    upgrade(store.engine)
-    assert (store.list_trials(sweep.id), store.list_attempts(sweep.id)) == before
-    assert [trial.ending for trial in before[0]][:3] == [Ending.OVER_BUDGET, Ending.TIMED_OUT, Ending.KILLED]
-
-
-def config_of(connection: Connection) -> AlembicConfig:
-    config = _migrations()
-    config.attributes["connection"] = connection
-    return config
-
-
-def test_the_newest_migration_can_be_taken_back(store: Store) -> None:
-    running, ended = sweeps.start(store)[0], sweeps.start(store)[0]
-    store.put_interim_report(running.id, "one", {"md": b"interim"})
-    script = b"a script " * 100
-    contents = {"csv": 20 * b"compressed,", "html": b"<p>" + script + b"</p>", "md": b"final"}
-    store.put_report(ended.id, "one", {"md": b"superseded"})
-    store.put_report(ended.id, "two", contents, script)
-    with migrating(store.engine) as connection:
-        command.downgrade(config_of(connection), "0002")
-        found = connection.execute(text("SELECT sweep_id, format, content FROM reports ORDER BY format")).all()
-        assert [tuple(row) for row in found] == [(ended.id, name, content) for name, content in contents.items()]
-    upgrade(store.engine)
-    with store.engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
-
-
-def test_several_may_open_and_migrate_at_once(database_url: str) -> None:
-    stores = in_threads(4, lambda _: open_store(database_url))
-    assert [type(store) for store in stores] == [Store] * 4
-    sweeps.submit(stores[0])
-    assert len(stores[3].list_sweeps(10)) == 1
-    for store in stores:
-        store.close()
 
 
 # Creation and idempotency
