@@ -4,6 +4,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -60,7 +61,9 @@ def postgres() -> Iterator[str]:
             assert server.poll() is None, (home / "log").read_text()
             yield f"postgresql+psycopg://{place}"
         finally:
-            server.terminate()
+            server.send_signal(
+                signal.SIGINT
+            )  # ends at once; after SIGTERM it waits for connections that a failed test left
             server.wait(PATIENT_S)
 
 

@@ -13,21 +13,18 @@ from tests.sweep_stack import unused_port
 from tests.unit.sweep_service.store.test_sweep_rows import in_threads
 
 
-def described(engine: Engine) -> dict[str, dict[str, Any]]:
-    """Return each table's columns, in order, with its keys, indexes and checks."""
-    seen = inspect(engine)
-    return {
-        name: {
-            "columns": [column | {"type": str(column["type"])} for column in seen.get_columns(name)],
-            "primary key": seen.get_pk_constraint(name),
-            "foreign keys": sorted(seen.get_foreign_keys(name), key=repr),
-            "unique": sorted(seen.get_unique_constraints(name), key=repr),
-            "indexes": sorted(seen.get_indexes(name), key=repr),
-            "checks": seen.get_check_constraints(name),
-        }
-        for name in seen.get_table_names()
-        if name != "alembic_version"
-    }
+def described(engine: Engine) -> dict[str, Any]:
+    """Return each table's columns, with their places, and its keys, indexes and checks, by table and name."""
+    seen, parts = inspect(engine), dict[str, Any]()
+    for table in set(seen.get_table_names()) - {"alembic_version"}:
+        for place, column in enumerate(seen.get_columns(table)):
+            parts[f"{table}.{column['name']}"] = (place, column | {"type": str(column["type"])})
+        parts[f"primary key of {table}"] = seen.get_pk_constraint(table)
+        parts[f"foreign keys of {table}"] = sorted(seen.get_foreign_keys(table), key=repr)
+        parts[f"unique in {table}"] = sorted(seen.get_unique_constraints(table), key=repr)
+        parts[f"indexes of {table}"] = sorted(seen.get_indexes(table), key=repr)
+        parts[f"checks of {table}"] = seen.get_check_constraints(table)
+    return parts
 
 
 def test_the_migrations_make_exactly_the_tables(database_url: str) -> None:
@@ -36,8 +33,9 @@ def test_the_migrations_make_exactly_the_tables(database_url: str) -> None:
     migrated = described(engine)
     tables.metadata.drop_all(engine)
     tables.metadata.create_all(engine)
-    assert migrated == described(engine)
-    assert migrated.keys() == tables.metadata.tables.keys()
+    expected = described(engine)
+    assert migrated.keys() == expected.keys()
+    assert [(migrated[part], expected[part]) for part in expected if migrated[part] != expected[part]] == []
     engine.dispose()
 
 
