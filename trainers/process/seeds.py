@@ -5,7 +5,6 @@ older than this derivation and stay as they are: torch's generators begin with t
 `trainers.tasks.base.prompt_at`, and losses that draw have `loss_seed`.
 """
 
-from collections.abc import Callable
 from typing import Final, Literal
 from zlib import crc32
 
@@ -34,18 +33,5 @@ def derived_seed(parent: int, stream: Stream, place: int) -> int:
     return int(SeedSequence(parent, spawn_key=key).generate_state(1, uint64)[0])
 
 
-def _first_derivation(parent: int, stream: Stream, place: int) -> int:
-    """Return the seed by the sums of version 0.1.0, in which two streams can coincide."""
-    match stream:
-        case "evaluation":
-            return hash((parent, place))
-        case "rollout":
-            return hash((parent, place, 1))
-        case _:
-            return (parent + place) % 2**32
-
-
 DERIVATION: Final = 2
-"""The number of the derivation that new runs use. A checkpoint holds it, and a run goes on as it began."""
-
-DERIVATIONS: Final[dict[int, Callable[[int, Stream, int], int]]] = {1: _first_derivation, DERIVATION: derived_seed}
+"""The number of this way to derive seeds. A checkpoint holds it: a run goes on with the seeds it began with."""

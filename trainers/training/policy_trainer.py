@@ -25,7 +25,7 @@ from trainers.policy import checkpoints
 from trainers.policy.checkpoints import UNFINISHED, checkpoint_folder
 from trainers.process.progress import Announcer
 from trainers.process.random_state import RandomState, own_random_state
-from trainers.process.seeds import DERIVATION, DERIVATIONS, loss_seed
+from trainers.process.seeds import DERIVATION, derived_seed, loss_seed
 from trainers.record.critic_stats import NO_CRITIC
 from trainers.record.engine_stats import NO_ENGINE, engine_stats
 from trainers.record.frozen_probe import FrozenCompletions
@@ -97,11 +97,10 @@ class PolicyTrainer(SamplingTrainer):
                 "the checkpoint was made with other problems than the task has now; bring back the file they were read "
                 "from (and the tokenizer by which too long ones were left out), or start a new run"
             )
-        self._seed_derivation = state.get("seed_derivation", 1) if state else DERIVATION
-        if self._seed_derivation not in DERIVATIONS:
+        if state and (derivation := state.get("seed_derivation")) != DERIVATION:
             raise CheckpointError(
-                f"the checkpoint's seeds are derived in a way ({self._seed_derivation}) that this version does not "
-                "know; go on with the version that wrote it"
+                f"the checkpoint's seeds are derived in a way ({derivation}) that this version does not know; "
+                "go on with the version that wrote it"
             )
         self._prompts.position = state.get("prompts_read", 0)
         self._rollout_metrics: dict[str, float | None] = state.get("rollout_metrics", {})
@@ -121,7 +120,7 @@ class PolicyTrainer(SamplingTrainer):
             "processes": self._processes,
             "problems": self._problems,
             "prompts_read": self._prompts.position,
-            "seed_derivation": self._seed_derivation,
+            "seed_derivation": DERIVATION,
             "rollout_metrics": self._rollout_metrics,
             "entropy_coefficient": self._entropy_coefficient,
             "positive_weight": self._positive_weight,
@@ -309,7 +308,7 @@ class PolicyTrainer(SamplingTrainer):
         return {} if cap is None else {"sampling_weight": truncated_weights(logprobs_BT, engine_BT, cap)}
 
     def _sampled_round(self, indices: list[int]) -> list[Group]:
-        return self._sampled_groups(indices, self._seed(self._config.seed, "rollout", self._prompts.position))
+        return self._sampled_groups(indices, derived_seed(self._config.seed, "rollout", self._prompts.position))
 
     # updates
 

@@ -30,7 +30,7 @@ from trainers.policy.model_folder import model_digest
 from trainers.policy.positions import give_positions
 from trainers.process.parallel import process_state, shared
 from trainers.process.random_state import own_random_state
-from trainers.process.seeds import BASE_EVALUATION_SEED, DERIVATION, DERIVATIONS, Stream
+from trainers.process.seeds import BASE_EVALUATION_SEED, DERIVATION, derived_seed
 from trainers.rollouts import logprob_check
 from trainers.rollouts.rollout import Group, Sample
 from trainers.rollouts.rollout_server import RolloutServer, server_command, server_environment
@@ -92,7 +92,6 @@ class SamplingTrainer(GRPOTrainer):
         processes = process_state().num_processes
         self._config, self._task, self._folders = config, task, folders
         self._stopping, self._sampling = stopping, False
-        self._seed_derivation = DERIVATION
         self._tokenizer = load_tokenizer(folders.model)
         self._chat = is_chat(config.task)
         model = load_policy(folders.model, config.model)
@@ -128,10 +127,6 @@ class SamplingTrainer(GRPOTrainer):
     def any_process(self, condition: bool) -> bool:
         """Tell whether the condition is true in any of the processes that train together."""
         return any(gather_object([condition]))
-
-    @property
-    def _seed(self) -> Callable[[int, Stream, int], int]:
-        return DERIVATIONS[self._seed_derivation]
 
     # vLLM
 
@@ -186,7 +181,11 @@ class SamplingTrainer(GRPOTrainer):
         self, prompt_ids: Any, images: Any, fields: Any, num_generations: Any, *args: Any, seed: int, **kwargs: Any
     ) -> Any:
         if self.vllm_generation is not None:
-            sampling, step, of_copy = self.generation_kwargs, self.state.global_step, partial(self._seed, seed, "copy")
+            sampling, step, of_copy = (
+                self.generation_kwargs,
+                self.state.global_step,
+                partial(derived_seed, seed, "copy"),
+            )
             return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=of_copy)
         with self._generating():
             return super()._generate_single_turn(prompt_ids, images, fields, num_generations, *args, **kwargs)
@@ -225,7 +224,7 @@ class SamplingTrainer(GRPOTrainer):
             if self.vllm_generation is not None and self.any_process(self._stopping()):
                 raise SamplingInterruptedError
             part = prompt_ids[start : start + size]
-            part_seed = self._seed(seed, "part", start)
+            part_seed = derived_seed(seed, "part", start)
             ids, logprobs = self._generate_single_turn(part, None, {}, num_generations, seed=part_seed)
             completed += map(SampledTokens, ids, logprobs or [None] * len(ids))
         return completed
@@ -306,12 +305,12 @@ class SamplingTrainer(GRPOTrainer):
     def evaluation_after(self, step: int) -> Evaluation:
         """Evaluate the present weights as after `step` updates; sampling depends on the run's seed and on the step."""
         seed = self._config.seed
-        return self._initial_evaluation() if step == 0 else self._evaluation(self._seed(seed, "evaluation", step))
+        return self._initial_evaluation() if step == 0 else self._evaluation(derived_seed(seed, "evaluation", step))
 
     def _initial_evaluation(self) -> Evaluation:
         """Evaluate the initial model once for all runs that start from it."""
         digest, recipe = model_digest(self._folders.model), self._task.recipe
-        key = initial_evaluation_key(self._config, digest, recipe, self._seed_derivation, self._processes)
+        key = initial_evaluation_key(self._config, digest, recipe, self._processes)
         compute, cache = partial(self._evaluation, BASE_EVALUATION_SEED), self._folders.cache
         if self._processes > 1:
             return shared(partial(base_evaluation, cache, key, while_waiting=self._tell_waiting), compute)
@@ -325,7 +324,7 @@ class SamplingTrainer(GRPOTrainer):
         """Tell whoever watches that this run waits while another one evaluates their common initial model."""
 
     def _evaluation(self, seed: int) -> Evaluation:
-        with own_random_state(self._seed(seed, "process", self._rank)):
+        with own_random_state(derived_seed(seed, "process", self._rank)):
             return evaluate(partial(self._judged, seed=seed), self._task.validation, self._config.evaluation)
 
     def _judged(self, problems: Sequence[Problem], seed: int = 0) -> list[tuple[Completion, Judgement]]:
@@ -348,9 +347,6 @@ class SamplingTrainer(GRPOTrainer):
         """Number of completions of an evaluation that this process samples at a time; None: all, as vLLM sees fit."""
         if self.vllm_generation is not None:
             return None
-        if self._seed_derivation == 1:  # a run begun by version 0.1.0, whose evaluations followed the rollout
-            share = self._config.rollout.completions_per_rollout // self._processes
-            return min(self._config.rollout.sampling_batch or share, share)
         return self._config.evaluation.sampling_batch
 
     @contextmanager
@@ -371,7 +367,7 @@ class SamplingTrainer(GRPOTrainer):
 
 
 def initial_evaluation_key(
-    config: TrainingConfig, model: str, recipe: Mapping[str, Any], seed_derivation: int, processes: int
+    config: TrainingConfig, model: str, recipe: Mapping[str, Any], processes: int
 ) -> dict[str, Any]:
     """Return all that an initial model's evaluation follows from, for JSON; no setting of training is in it.
 
@@ -386,7 +382,7 @@ def initial_evaluation_key(
         "task": [config.task.model_dump(), recipe],
         "evaluation": evaluation.model_dump(exclude={"every_steps", "probe_completions"}),
         "longest": evaluation.max_completion_tokens or config.rollout.max_completion_tokens,
-        "seed_derivation": seed_derivation,
+        "seed_derivation": DERIVATION,
         "compute": config.compute.model_dump(),
         **({"engine": [engine.model_dump(), vllm_version()]} if isinstance(engine, VLLMEngine) else {}),
         **({"processes": processes} if processes > 1 else {}),

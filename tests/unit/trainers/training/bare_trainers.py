@@ -3,7 +3,6 @@
 from typing import Any
 
 from trainers.config import TrainingConfig, with_params
-from trainers.process.seeds import DERIVATION
 
 
 def config(**settings: Any) -> TrainingConfig:
@@ -16,7 +15,7 @@ def config(**settings: Any) -> TrainingConfig:
 def bare(trainer: type[Any], settings: TrainingConfig, **attributes: Any) -> Any:
     """Return a trainer of one process that was not initialized and has these attributes, or methods, only."""
     made = trainer.__new__(trainer)
-    common = {"_config": settings, "_seed_derivation": DERIVATION, "_rank": 0, "_processes": 1}
+    common = {"_config": settings, "_rank": 0, "_processes": 1}
     common |= {"vllm_generation": None, "_critic": None}
     for name, value in {**common, **attributes}.items():
         setattr(made, name, value)

@@ -11,7 +11,7 @@ from trainers.training.sampling_trainer import initial_evaluation_key
 
 PRETRAINED = {"name": "pretrained", "model": "acme"}
 VLLM = {"model": PRETRAINED, "rollout__engine": {"name": "vllm"}}
-SAME: dict[str, Any] = {"model": "digest", "recipe": {"asked": "a"}, "seed_derivation": 2, "processes": 1}
+SAME: dict[str, Any] = {"model": "digest", "recipe": {"asked": "a"}, "processes": 1}
 
 OTHERS: dict[str, dict[str, Any]] = {
     "compute": {"autocast": "bfloat16", "gradient_checkpointing": True, "sharding": "fsdp"},
@@ -80,9 +80,7 @@ def test_runs_that_evaluate_otherwise_have_other_keys(one: dict[str, Any], other
     assert key(one | {"optimizer__learning_rate": 1e-3}) != key(other | {"optimizer__learning_rate": 1e-3})
 
 
-@pytest.mark.parametrize(
-    "change", [{"model": "other"}, {"recipe": {"asked": "b"}}, {"seed_derivation": 1}, {"processes": 2}]
-)
+@pytest.mark.parametrize("change", [{"model": "other"}, {"recipe": {"asked": "b"}}, {"processes": 2}])
 def test_what_is_not_configured_is_part_of_it(change: dict[str, Any]) -> None:
     assert key({}, **change) != key({})
 

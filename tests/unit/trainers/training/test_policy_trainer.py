@@ -181,7 +181,7 @@ def restored(state: dict[str, Any], task: Any = TASK, processes: int = 2) -> Any
 
 COUNTING = ("_prompts", "_frozen", "_inert", "_recorder", "state")
 NO_COUNTERS = {
-    *("_rank", "_processes", "_seed_derivation", "_problems", "_model_only", "vllm_generation", "_critic"),
+    *("_rank", "_processes", "_problems", "_model_only", "vllm_generation", "_critic"),
     *("_prompts._problems", "_prompts._seed", "_prompts._rank", "_prompts._processes"),
     *("_frozen.rows", "_frozen._latest"),  # in a file of their own, and read at once
     *("_inert._judged_at", "_inert._has_betas", "_recorder._started", "_recorder._named_problems"),
@@ -365,7 +365,6 @@ def test_an_evaluation_is_recorded_told_to_the_callbacks_and_may_be_the_best() -
 def test_a_new_run_begins_at_the_first_prompt_with_nothing_counted() -> None:
     trainer = restored({})
     assert trainer._prompts.position == 0
-    assert trainer._seed_derivation == DERIVATION
     assert trainer._rollout_metrics == {}
     assert trainer._entropy_coefficient == trainer._config.terms.entropy_bonus.coefficient
     assert trainer._positive_weight == 1
@@ -373,10 +372,10 @@ def test_a_new_run_begins_at_the_first_prompt_with_nothing_counted() -> None:
     assert trainer.evaluated_step is None
 
 
-def test_a_checkpoint_without_a_derivation_of_seeds_is_of_the_first_and_of_an_unknown_one_is_refused() -> None:
-    assert restored({"problems": problems_digest(TASK)})._seed_derivation == 1
-    with pytest.raises(CheckpointError, match=r"derived in a way \(3\) that this version does not know"):
-        restored({"seed_derivation": 3})
+@pytest.mark.parametrize("derivation", [{}, {"seed_derivation": 1}, {"seed_derivation": 3}])
+def test_a_checkpoint_whose_seeds_are_derived_otherwise_is_refused(derivation: dict[str, int]) -> None:
+    with pytest.raises(CheckpointError, match=r"seeds are derived in a way .* that this version does not know"):
+        restored({"problems": problems_digest(TASK), **derivation})
 
 
 LOGPROBS, ENGINE = torch.tensor([[-1.0, -2.0]]), torch.tensor([[-2.0, -2.0]])

@@ -247,7 +247,7 @@ def test_the_initial_model_is_evaluated_once_by_the_seed_of_all_runs(
         _task=SimpleNamespace(recipe={"asked": "a"}),
         _evaluation=lambda seed: f"evaluation by {seed}",
     )
-    key = initial_evaluation_key(config(seed=5), "digest of model", {"asked": "a"}, 2, processes)
+    key = initial_evaluation_key(config(seed=5), "digest of model", {"asked": "a"}, processes)
     waiting = trainer._wait_for_another if processes == 1 else trainer._tell_waiting  # several end together, or not
     shared = ("shared",) if processes > 1 else ()
     assert trainer.evaluation_after(0) == (*shared, "cache", key, f"evaluation by {BASE_EVALUATION_SEED}", waiting)
@@ -258,10 +258,6 @@ def test_the_initial_model_is_evaluated_once_by_the_seed_of_all_runs(
     [
         ({}, 512),
         ({"vllm_generation": object()}, None),
-        ({"_seed_derivation": 1}, 32 * 16),
-        ({"_seed_derivation": 1, "_processes": 4}, 8 * 16),
-        ({"_seed_derivation": 1, "_config": config(rollout__sampling_batch=48)}, 48),
-        ({"_seed_derivation": 1, "_processes": 16, "_config": config(rollout__sampling_batch=48)}, 32),
     ],
 )
 def test_an_evaluation_is_sampled_in_batches_of_its_own_size(attributes: dict[str, Any], size: int | None) -> None:
