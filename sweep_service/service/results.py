@@ -114,7 +114,7 @@ class Results(ServicePart):
         """Return which of these names are of no metric, each with the metrics that it may mean, the closest first."""
         if not (others := [key for key in keys if key not in STEP_METRICS and key not in EVALUATION_METRICS]):
             return {}
-        recorded = self.store.metric_keys(sweep_id)  # an earlier version may have had metrics that this one has not
+        recorded = self.store.metric_keys(sweep_id)  # such as those of a program of its own
         known = sorted({*recorded, *STEP_METRICS, *EVALUATION_METRICS})
         return {key: get_close_matches(key, known, 3) for key in others if key not in recorded}
 
@@ -230,11 +230,8 @@ class Results(ServicePart):
         return Judged(verdict=None, no_verdict=reason)
 
     def _verdict(self, sweep_id: str) -> VerdictView | None:
-        if (kept := self.store.find_report(sweep_id, "verdict")) is not None:
-            return _read_verdict(kept, from_json(kept.content))
-        if (kept := self.store.find_report(sweep_id, "json")) is not None:  # an earlier version kept no part of it
-            return _read_verdict(kept, from_json(kept.content).get("verdict"))
-        return None
+        kept = self.store.find_report(sweep_id, "verdict")
+        return None if kept is None else _read_verdict(kept, from_json(kept.content))
 
 
 def best_yaml(best: Best) -> str:

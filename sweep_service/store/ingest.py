@@ -93,7 +93,7 @@ def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: 
         case "evaluation":
             data = {"trial_id": trial_id, "step": event["step"], "metrics": event["metrics"]}
             append_event(connection, fence.sweep_id, "trial.evaluated", data)
-            if "problems" in event:  # trainers of earlier versions did not count
+            if "problems" in event:  # a program of one's own need not count
                 store_problem_counts(connection, trial_id, event["step"], event["problems"])
         case "problems":
             store_problem_names(connection, fence.sweep_id, event)

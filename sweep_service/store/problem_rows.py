@@ -34,7 +34,7 @@ class ProblemRows(Rows):
     """Counts of judged and right samples."""
 
     def problem_counts(self, sweep_id: str, last: int) -> Iterator[ProblemCounts]:
-        """Yield what the last evaluations of each trial counted, by trial number and step; nothing for earlier sweeps.
+        """Yield what the last evaluations of each trial counted, by trial number and step.
 
         Args:
             last: number of evaluations of each trial.

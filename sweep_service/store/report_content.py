@@ -51,7 +51,7 @@ class Packed(NamedTuple):
 
     content: bytes
     gzipped: bool
-    """Whether `content` is a gzip file; rows of earlier versions, and what hardly shrinks, are as they are."""
+    """Whether `content` is a gzip file; what hardly shrinks is kept as it is."""
     part_at: int | None
     """Where in the gzip file the common part is missing; None if nothing is."""
 

@@ -37,8 +37,8 @@ def objective_metrics(spec: SweepSpec) -> list[str]:
 def used_measures(trials: Sequence[Trial], recorded: Recorded, spec: SweepSpec) -> dict[Stage, str]:
     """Return the metric of each stage that these trials are compared by.
 
-    It is `measures`, unless one of the trials was evaluated without it: there were too few problems for halves, or
-    its trainer is of an earlier version. Then all of them are compared by all problems.
+    It is `measures`, unless one of the trials was evaluated without it: there were too few problems for halves, or a
+    program of one's own counted none. Then all of them are compared by all problems.
     """
     wanted, whole = measures(spec), spec.objective.metric
     halves = all(len(recorded(t.id, wanted[t.stage])) > 0 for t in trials if len(recorded(t.id, whole)) > 0)

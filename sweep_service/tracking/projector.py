@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 def read_report(content: bytes) -> Report | None:
-    """Return a stored report; None for one of an earlier version, of which files are shown and no verdict."""
+    """Return a stored report; None for one of another version, of which files are shown and no verdict."""
     try:
         return Report.model_validate_json(content)
     except ValidationError:

@@ -27,7 +27,7 @@ def asked_before(store: Store, sweep: Sweep, config_ids: Collection[str]) -> tup
     for id_, raw in store.answered(sweep.id):
         if not _may_be_same(raw, own):
             continue
-        with suppress(ValidationError):  # of a spec that only an earlier version accepted
+        with suppress(ValidationError):  # refused today: its loss's package may be gone
             if _question(TrainingConfig.model_validate(raw)) == _question(own):
                 found.append(_asked(store, store.get_sweep(id_), sweep, config_ids))
     return tuple(found)
@@ -48,7 +48,7 @@ def _question(base: TrainingConfig) -> str:
 def _asked(store: Store, earlier: Sweep, sweep: Sweep, config_ids: Collection[str]) -> AskedBefore:
     report = store.find_report(earlier.id, "verdict")
     outcome = from_json(report.content)["outcome"] if report else ""
-    asked = AskedBefore(sweep_id=earlier.id, name=earlier.name, outcome="UNDECIDED" if outcome == "TIED" else outcome)
+    asked = AskedBefore(sweep_id=earlier.id, name=earlier.name, outcome=outcome)
     kinds = [one.spec.objective.model_dump(exclude={"relevant"}) for one in (earlier, sweep)]
     if kinds[0] != kinds[1]:
         return asked

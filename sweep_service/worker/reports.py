@@ -77,7 +77,7 @@ def _validated_before(store: Store, sweep: Sweep) -> tuple[ValidatedSweep, ...]:
         return ()
     own, found = _initial_model(sweep), list[ValidatedSweep]()
     for other in store.validated_on(sweep.benchmarks, before=sweep.id):
-        with suppress(ValidationError):  # of a spec that only an earlier version accepted
+        with suppress(ValidationError):  # refused today: its loss's package may be gone
             task = other.spec.base.task
             if isinstance(task, WordProblemsTask) and task.validation and _initial_model(other) == own:
                 benchmark = task.validation.benchmark or ""

@@ -58,8 +58,6 @@ def keep_job(folder: Path, job: Job) -> None:
         return
     try:
         stored: Any = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(stored, dict):  # folders of earlier versions name no engine
-            stored.setdefault("engine", Job.model_fields["engine"].default)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read ({error}); remove {folder}, or name another folder") from error
     if differing := _differences(stored, now):

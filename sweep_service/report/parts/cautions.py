@@ -44,7 +44,6 @@ def cautions(facts: Facts) -> list[Caution]:
         _stopped_by_hand(facts),
         _mixed_versions(facts),
         _other_problems(facts),
-        _earlier_version(facts),
         no_room(facts),
         unequal_budget(facts),
         seed_disagreement(facts),
@@ -195,23 +194,6 @@ def _mixed_versions(facts: Facts) -> Caution | None:
         return None
     text = f"Trials trained with different versions: {'; '.join(texts)}. They may differ by more than their config."
     return Caution(code="MIXED_VERSIONS", rule="Trials had different versions of a package.", text=text, trials=[*odd])
-
-
-def _earlier_version(facts: Facts) -> Caution | None:
-    """Warn of trials that an earlier version of the service ran, which noted less of them."""
-    if facts.inputs.sweep.spec.trainer is not None:  # the program need not say what it uses
-        return None
-    noted = facts.inputs.trained_with
-    ids = [trial.id for trial in facts.trials if trial.state.has_result and trial.id not in noted]
-    if not ids:
-        return None
-    text = (
-        f"{len(ids)} of {count(len(facts.trials), 'trial')} were run by an earlier version of the service, which did "
-        "not note with which versions of packages a trial trained: whether these differ is unknown. Their hours may "
-        "include time for which they waited."
-    )
-    rule = "Trials with a result of which no attempt has noted the versions of its packages."
-    return Caution(code="EARLIER_VERSION", rule=rule, text=text, trials=ids)
 
 
 def _other_problems(facts: Facts) -> Caution | None:

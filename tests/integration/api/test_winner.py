@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import pytest
 import yaml
-from sqlalchemy import delete
 
 from sweep_service.client import Client
-from sweep_service.store.tables import reports
 from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import REPORT, SPEC, VERDICT, claim, finish, play
@@ -48,15 +46,6 @@ def test_the_answer_has_the_verdict_with_its_figures(
     assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["verdict"] == found
     assert client.best(sweep_id).verdict == client.get(sweep_id).verdict
     assert client.get(sweep_id).verdict is not None
-
-
-def test_a_report_that_an_earlier_version_kept_has_its_verdict_too(served: Served, played: Callable[..., str]) -> None:
-    sweep_id = played()
-    before = served.service.judged(sweep_id)
-    with served.store.engine.begin() as connection:
-        connection.execute(delete(reports).where(reports.c.format == "verdict"))
-    assert before.verdict is not None
-    assert served.service.judged(sweep_id) == before
 
 
 def test_without_a_report_the_verdict_is_still_to_come(

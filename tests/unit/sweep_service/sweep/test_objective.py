@@ -186,8 +186,11 @@ def test_each_stage_counts_its_half_of_the_problems() -> None:
 
 
 def test_all_problems_count_everywhere_where_one_trial_has_no_halves() -> None:
-    """Such as one that an earlier version trained before the service was brought up to date."""
-    trials, failed = [trial("new"), trial("old")], trial("failed", TrialState.FAILED)
-    curves = [*recorded("new", 0.5, 0.4, 0.6), curve("old", 0.3), curve("old", None, key="eval/tune_part/avg_at_k")]
-    assert trial_objectives(trials, curves, spec(seeds=HALVES)) == {"new": 0.5, "old": 0.3}
-    assert trial_objectives([trials[0], failed], curves, spec(seeds=HALVES)) == {"new": 0.4, "failed": None}
+    trials, failed = [trial("halved"), trial("whole")], trial("failed", TrialState.FAILED)
+    curves = [
+        *recorded("halved", 0.5, 0.4, 0.6),
+        curve("whole", 0.3),
+        curve("whole", None, key="eval/tune_part/avg_at_k"),
+    ]
+    assert trial_objectives(trials, curves, spec(seeds=HALVES)) == {"halved": 0.5, "whole": 0.3}
+    assert trial_objectives([trials[0], failed], curves, spec(seeds=HALVES)) == {"halved": 0.4, "failed": None}

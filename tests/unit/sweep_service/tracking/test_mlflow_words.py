@@ -194,7 +194,7 @@ def test_a_run_of_a_config_counts_the_trials_that_trained_and_has_its_own_curve(
         assert [point.value for point in run.points if point.key == "entropy"] == means[run.tags["config_id"]]
 
 
-def test_a_report_of_an_earlier_version_is_no_obstacle() -> None:
+def test_a_report_of_another_version_is_no_obstacle() -> None:
     report = build(sweep_inputs())
     assert read_report(report_json(report)) == report
     present = f'"report_version":{REPORT_VERSION}'.encode()

@@ -89,7 +89,7 @@ def test_another_version_of_a_library_that_samples_or_judges_computes_anew(
 
 
 def test_the_cache_is_made_where_it_is_missing_and_files_are_named_by_their_key(tmp_path: Path) -> None:
-    """Other names would hide what was computed by an earlier version."""
+    """Other names would hide what was computed before."""
     base_evaluation(tmp_path / "data" / "cache", {"model": "a"}, lambda: EVALUATION)
     (stored,) = (tmp_path / "data" / "cache" / "evaluations").glob("*.json")
     digest = hashlib.sha256(json.loads(stored.read_text(encoding="utf-8"))["key"].encode()).hexdigest()

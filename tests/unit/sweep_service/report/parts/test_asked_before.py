@@ -151,12 +151,6 @@ def test_gather_brings_the_confirm_results_of_configs_that_both_sweeps_have(stor
     assert earlier["shorter"].confirmed == earlier["other-objective"].confirmed == {}
 
 
-def test_an_answer_of_an_earlier_version_has_today_s_name(store: Store, tmp_path: Path) -> None:
-    old = reported(store, "old")
-    store.put_report(old.id, "older", {"verdict": b'{"outcome": "TIED", "sentence": "TIED: ..."}'})
-    assert found(store, tmp_path, reported(store))["old"].outcome == "UNDECIDED"
-
-
 def test_a_stored_base_that_today_s_version_refuses_is_not_counted(store: Store, tmp_path: Path) -> None:
     refused = SweepSpec.model_validate(sweeps.SPEC | {"training": {"no_longer_known": 1}})
     old = store.create_sweep(sweeps.make_sweep(refused), [], [])

@@ -329,27 +329,6 @@ def test_trials_that_trained_with_different_code_of_a_losss_package_are_named() 
     assert "versions: tempered-loss 1 (00aa) (2 trials) and 1 (00bb) (1 trial). They may" in caution.text
 
 
-def test_trials_of_which_an_earlier_version_noted_less_are_named() -> None:
-    inputs = sweep_inputs()
-    assert "EARLIER_VERSION" not in codes(build(inputs))
-    first, *others = inputs.trained_with
-    report = build(replace(inputs, trained_with={id_: inputs.trained_with[id_] for id_ in others}))
-    caution = found(report, "EARLIER_VERSION")
-    assert caution.trials == [first]
-    assert f"1 of {len(inputs.trials)} trials were run by an earlier version" in caution.text
-
-
-def test_a_trial_that_never_trained_has_no_versions_to_note() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if trial.number == 0:
-            return trial.model_copy(update={"state": TrialState.FAILED, "step": 0})
-        return succeed(config, trial)
-
-    inputs = sweep_inputs(fate=fate)
-    noted = {id_: versions for id_, versions in inputs.trained_with.items() if id_ != inputs.trials[0].id}
-    assert "EARLIER_VERSION" not in codes(build(replace(inputs, trained_with=noted)))
-
-
 def test_a_confirm_trial_that_was_stopped_by_hand_is_an_unequal_budget() -> None:
     def fate(config: Config, trial: Trial) -> Trial:
         if trial.stage is Stage.CONFIRM and Role.BASELINE in config.roles and trial.seed == 10:
