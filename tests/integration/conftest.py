@@ -7,6 +7,7 @@ import pytest
 
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
+from tests.migrated import migrated
 from tests.sweep_stack import ray_head
 
 
@@ -19,7 +20,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def store(settings: Settings) -> Iterator[Store]:
     """The installation's store, empty."""
-    store = open_store(settings.database_url)
+    store = open_store(migrated(settings.database_url))
     yield store
     store.close()
 

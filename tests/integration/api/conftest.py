@@ -21,6 +21,7 @@ from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from tests.integration.api.played_sweep import SPEC, finish, play
+from tests.migrated import migrated
 from tests.waiting import PATIENT_S
 
 
@@ -46,7 +47,7 @@ def serving(home: Path, port: int = 0, **changes: str) -> Generator[Served]:
     token = ensure_token(settings.token_file)
     listener = listen("127.0.0.1", port)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    store = open_store(settings.database_url)
+    store = open_store(migrated(settings.database_url))
     service = SweepService(store, settings)
     server = make_server(service, token)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -1,4 +1,4 @@
-"""The store on each database: SQLite, and in `make test-all` PostgreSQL; and a port that a neighbour has taken."""
+"""An empty store, on SQLite or, for tests marked `both_databases`, on PostgreSQL, too; a port that a neighbour has."""
 
 import socket
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import pytest
 
 from sweep_service.processes import port_owners
 from sweep_service.store import Store, open_store
+from tests.migrated import migrated
 from tests.postgres import AVAILABLE, emptied, postgres
 
 
@@ -20,10 +21,17 @@ def postgres_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that is marked `both_databases` on PostgreSQL, too, in `make test-all`."""
+    if metafunc.definition.get_closest_marker("both_databases"):
+        databases = ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)]
+        metafunc.parametrize("database_url", databases, indirect=True)
+
+
+@pytest.fixture
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database."""
-    if request.param == "sqlite":
+    if getattr(request, "param", "sqlite") == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
     return emptied(request.getfixturevalue("postgres_url"))
 
@@ -31,7 +39,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
     """An empty store."""
-    store = open_store(database_url)
+    store = open_store(migrated(database_url))
     yield store
     store.close()
 
