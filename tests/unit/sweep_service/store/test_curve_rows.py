@@ -1,9 +1,12 @@
 """What people who watch a sweep are told of new points, from either database."""
 
+import pytest
+
 from sweep_service.store import Store
 from tests.unit.sweep_service.store.test_report_rows import fill
 
 
+@pytest.mark.both_databases
 def test_only_the_metrics_that_were_asked_for_come_and_only_where_they_were_recorded(store: Store) -> None:
     sweep_id = fill(store)
     found = store.new_points(sweep_id, ("entropy", "eval/avg_at_k"), 0, 1000)
@@ -21,6 +24,7 @@ def test_only_the_metrics_that_were_asked_for_come_and_only_where_they_were_reco
         )
 
 
+@pytest.mark.both_databases
 def test_parts_come_in_order_and_not_again(store: Store) -> None:
     sweep_id = fill(store)
     everything = store.new_points(sweep_id, ("entropy",), 0, 1000)

@@ -55,6 +55,7 @@ def test_only_a_sweep_that_has_ended_is_deleted(store: Store) -> None:
     assert store.open_deletions() == []
 
 
+@pytest.mark.both_databases
 def test_a_sweep_is_not_deleted_while_somebody_gives_it_more_to_do(store: Store) -> None:
     sweep, inside, asked = ended(store), threading.Event(), list[str]()
 
@@ -77,6 +78,7 @@ def test_a_sweep_is_not_deleted_while_somebody_gives_it_more_to_do(store: Store)
     assert store.deletions([sweep.id]) == {}
 
 
+@pytest.mark.both_databases
 def test_nothing_of_a_deleted_sweep_is_left_but_its_name_and_its_probes(store: Store) -> None:
     sweep = ended(store)
     assert store.count_rows(sweep.id) > 20
@@ -98,6 +100,7 @@ def test_nothing_of_a_deleted_sweep_is_left_but_its_name_and_its_probes(store: S
     store.remove_rows(asked)  # as after a crash between the last step and its mark
 
 
+@pytest.mark.both_databases
 def test_an_archived_sweep_keeps_its_trials_and_its_report(store: Store) -> None:
     sweep = ended(store)
     before, counted = rows(store), store.count_rows(sweep.id, keep_report=True)
@@ -169,6 +172,7 @@ def test_a_key_of_a_deleted_sweep_submits_nothing(store: Store) -> None:
     assert store.list_sweeps(9) == []
 
 
+@pytest.mark.both_databases
 def test_mlflow_is_not_asked_to_show_what_is_deleted(store: Store) -> None:
     sweep = ended(store)
     assert [one.id for one in store.sweeps_behind()] == [sweep.id]
@@ -192,6 +196,7 @@ def test_no_report_is_built_of_what_is_deleted(store: Store) -> None:
     assert store.next_late([]) is None
 
 
+@pytest.mark.both_databases
 def test_a_lease_is_seen(store: Store) -> None:
     sweep, fence = start(store)
     assert store.is_held(sweep.id)

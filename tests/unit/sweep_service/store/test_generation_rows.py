@@ -15,6 +15,7 @@ from sweep_service.sweep.records import SweepState, TrialState
 from tests import stored_sweeps as sweeps
 
 
+@pytest.mark.both_databases
 def test_a_failed_trial_waits_again_and_its_crashes_are_forgiven(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     trial, *others = store.list_trials(sweep.id)
@@ -57,6 +58,7 @@ def test_what_has_changed_since_it_was_read_is_not_extended(store: Store) -> Non
         store.give_more(sweep, sweep.spec, [], "sweep.extended", {})
 
 
+@pytest.mark.both_databases
 def test_of_two_requests_at_once_the_second_one_is_refused(store: Store) -> None:
     sweep, _ = sweeps.start(store)
     more, other = (

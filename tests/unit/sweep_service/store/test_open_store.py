@@ -27,6 +27,7 @@ def described(engine: Engine) -> dict[str, Any]:
     return parts
 
 
+@pytest.mark.both_databases
 def test_the_migrations_make_exactly_the_tables(database_url: str) -> None:
     engine = open_engine(database_url)
     upgrade(engine)
@@ -39,6 +40,7 @@ def test_the_migrations_make_exactly_the_tables(database_url: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.both_databases
 def test_several_may_open_and_migrate_at_once(database_url: str) -> None:
     stores = in_threads(4, lambda _: open_store(database_url))
     assert [type(store) for store in stores] == [Store] * 4
@@ -60,6 +62,7 @@ def test_a_database_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path}")
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("version", "kind", "sentence"),
     [

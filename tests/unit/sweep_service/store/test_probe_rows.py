@@ -19,6 +19,7 @@ def kinds(store: Store, sweep_id: str) -> list[dict[str, Any]]:
     return [event.data | {"type": event.type} for event in store.list_events(sweep_id) if "probe" in event.type]
 
 
+@pytest.mark.both_databases
 def test_a_probe_is_told_from_its_start_to_its_figures(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     assert store.last_probe(sweep.id) is None
@@ -52,6 +53,7 @@ def test_only_probes_with_figures_of_the_same_shape_and_machines_are_found(store
     assert (failed.number, newer.number) == (2, 4)
 
 
+@pytest.mark.both_databases
 def test_a_probe_whose_runner_ended_is_lost_and_what_it_held_is_spent(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     store.lose_probe(fence, 15.0)  # there is none

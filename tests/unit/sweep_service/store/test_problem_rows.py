@@ -33,6 +33,7 @@ def counted(trial_id: str, step: int, judged: tuple[int, ...], right: tuple[int,
     return ProblemCounts(trial_id=trial_id, step=step, names=("a", "b"), judged=judged, right=right)
 
 
+@pytest.mark.both_databases
 def test_the_last_evaluations_of_each_trial_come_by_trial_and_step(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     second = ingested(store, fence, 1, evaluation(0, [0, 0]), evaluation(4, [1, 2]), evaluation(8, [3, 4], [3, 4]))

@@ -57,6 +57,7 @@ def fill(store: Store, *, backwards: bool = False) -> str:
     return sweep.id
 
 
+@pytest.mark.both_databases
 def test_a_report_is_built_from_the_store_and_kept(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'sweeps.db'}")
     settings = Settings(home=tmp_path, mlflow_url="http://127.0.0.1:5000")
@@ -154,6 +155,7 @@ def recorded(kind: str, step: int, metrics: dict[str, float | None]) -> dict[str
     return {"type": kind, "step": step, "time": 1e9 + step, "metrics": metrics}
 
 
+@pytest.mark.both_databases
 def test_only_sweeps_of_our_trainer_have_answers_and_validation_problems_for_others(store: Store) -> None:
     """What a program calls `task` is not what our trainer calls so, and its empty settings are not our defaults."""
     training = {"task": {"validation": {"benchmark": "aime_2024"}}}

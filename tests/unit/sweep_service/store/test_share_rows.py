@@ -53,6 +53,7 @@ def test_a_sweep_that_is_refused_waits_and_goes_before_who_holds_more(store: Sto
     assert by_name(store.wait_in_turn(first, None))["second"].waits_for is None
 
 
+@pytest.mark.both_databases
 def test_what_was_held_counts_and_what_holds_no_lease_does_not(store: Store) -> None:
     sweep, fence = started(store, "first")
     attempt = begun(store, fence)
@@ -73,6 +74,7 @@ def train(store: Store, fence: Fence, attempt: Attempt, steps: int, held_s: floa
     store.set_held(fence, attempt, held_s)
 
 
+@pytest.mark.both_databases
 def test_what_is_left_is_told_by_the_seconds_of_an_update(store: Store) -> None:
     seeds = {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [5, 6]}}
     sweep, fence = sweeps.start(store, seeds=seeds)
@@ -134,6 +136,7 @@ def test_a_paused_sweep_neither_holds_nor_waits(store: Store) -> None:
     assert store.unclaimed() == []
 
 
+@pytest.mark.both_databases
 def test_of_sweeps_that_ask_at_once_no_more_begin_than_there_are_slots(store: Store) -> None:
     for _ in range(2):
         fences = [started(store, f"sweep-{number}")[1] for number in range(6)]
@@ -197,6 +200,7 @@ def test_who_is_stopped_between_choice_and_start_does_not_begin(store: Store) ->
     assert store.list_attempts(fence.sweep_id) == []
 
 
+@pytest.mark.both_databases
 def test_a_probe_and_evaluations_hold_their_own_parts(store: Store) -> None:
     benchmarks = {"names": ["arithmetic"], "of": "all", "samples": 3, "resources": {"cpus": 3}}
     _, fence = sweeps.start(store, benchmarks=benchmarks, seeds={"tune": [0]}, resources={"cpus": 2})

@@ -49,6 +49,7 @@ def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
 # Creation and idempotency
 
 
+@pytest.mark.both_databases
 def test_a_sweep_comes_back_as_it_was_stored(store: Store) -> None:
     spec = parse_spec(sweeps.SPEC)
     sweep = sweeps.make_sweep(spec)
@@ -60,6 +61,7 @@ def test_a_sweep_comes_back_as_it_was_stored(store: Store) -> None:
     assert [(event.seq, event.type) for event in store.list_events(sweep.id)] == [(1, "sweep.created")]
 
 
+@pytest.mark.both_databases
 def test_creation_is_all_or_nothing(store: Store) -> None:
     before = rows(store)
     sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC))
@@ -69,6 +71,7 @@ def test_creation_is_all_or_nothing(store: Store) -> None:
     assert rows(store) == before
 
 
+@pytest.mark.both_databases
 def test_the_largest_numbers_of_a_spec_are_stored(store: Store) -> None:
     largest = {"training": {"steps": 10_000_000}, "seeds": {"tune": [2**32 - 1]}, "resources": {"cpus": 1024}}
     spec = parse_spec(sweeps.SPEC | largest)
@@ -78,6 +81,7 @@ def test_the_largest_numbers_of_a_spec_are_stored(store: Store) -> None:
     assert {(trial.seed, trial.total_steps) for trial in store.list_trials(sweep.id)} == {(2**32 - 1, 10_000_000)}
 
 
+@pytest.mark.both_databases
 def test_cancelling_thousands_of_waiting_trials_takes_a_few_statements(store: Store) -> None:
     spec = parse_spec(sweeps.SPEC | {"seeds": {"tune": list(range(300))}})
     sweep = sweeps.make_sweep(spec)
@@ -94,6 +98,7 @@ def test_cancelling_thousands_of_waiting_trials_takes_a_few_statements(store: St
     assert moved == [trial.id for trial in trials]
 
 
+@pytest.mark.both_databases
 def test_a_number_without_a_place_is_an_error_that_the_api_knows(store: Store) -> None:
     sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC))
     configs, trials = first_records(sweep.spec, sweep.id)
@@ -102,6 +107,7 @@ def test_a_number_without_a_place_is_an_error_that_the_api_knows(store: Store) -
     assert store.list_sweeps(10) == []
 
 
+@pytest.mark.both_databases
 def test_the_same_key_gives_the_same_sweep_once(store: Store) -> None:
     def create(_: int) -> str:
         sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC))
@@ -119,6 +125,7 @@ def test_the_same_key_gives_the_same_sweep_once(store: Store) -> None:
 # Pages
 
 
+@pytest.mark.both_databases
 def test_sweeps_come_in_pages_newest_first(store: Store) -> None:
     ids = [sweeps.submit(store).id for _ in range(5)]
     newest_first = ids[::-1]
@@ -143,6 +150,7 @@ def test_events_come_in_pages(store: Store) -> None:
 # Claims and leases
 
 
+@pytest.mark.both_databases
 def test_a_sweep_is_claimed_once_however_many_try(store: Store) -> None:
     sweep = sweeps.submit(store)
     claims = in_threads(8, lambda index: store.claim(f"worker {index}", LEASE_S))
@@ -162,6 +170,7 @@ def test_a_claim_for_cancelling_leaves_other_sweeps_alone(store: Store) -> None:
     assert store.claim("test", LEASE_S, to_cancel=True) is None
 
 
+@pytest.mark.both_databases
 def test_a_renewed_lease_holds_and_a_released_one_does_not(store: Store) -> None:
     sweep = sweeps.submit(store)
     store.claim("first", 0)
@@ -260,6 +269,7 @@ def test_a_queued_sweep_that_somebody_holds_is_left_to_him(store: Store) -> None
     assert store.request_cancel(sweep.id).state is SweepState.CANCELLED
 
 
+@pytest.mark.both_databases
 def test_of_a_claim_and_a_cancel_at_the_same_moment_one_wins(store: Store) -> None:
     won = Counter[str]()
     for _ in range(8):
@@ -298,6 +308,7 @@ def test_what_has_ended_cannot_be_cancelled(store: Store) -> None:
 # Events
 
 
+@pytest.mark.both_databases
 def test_events_have_no_gaps_whoever_writes_and_reads(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     trials = store.list_trials(sweep.id)
@@ -358,6 +369,7 @@ def test_the_newest_report_is_kept(store: Store) -> None:
         store.get_report(sweep.id, "json")
 
 
+@pytest.mark.both_databases
 def test_superseded_reports_are_read_by_their_digests_alone(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     contents = {"json": b'{"report_version":4,"rest":' + 4000 * b"0" + b"}", "verdict": b"{}"}
@@ -385,6 +397,7 @@ def test_superseded_reports_are_read_by_their_digests_alone(store: Store) -> Non
     assert [stored.digest for stored in store.stored_reports(sweep.id)] == ["one", "two"]
 
 
+@pytest.mark.both_databases
 def test_who_asks_for_a_new_report_is_told_until_it_is_there(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     with pytest.raises(Conflict, match="RUNNING: its report is built by itself"):
@@ -470,6 +483,7 @@ def test_who_wants_a_report_is_told_once_of_each_running_sweep(store: Store) -> 
     assert store.take_wanted_report([]) is None
 
 
+@pytest.mark.both_databases
 def test_wanting_a_report_again_does_not_wait_for_writers(store: Store) -> None:
     sweep = sweeps.start(store)[0]
     store.want_report(sweep.id)
@@ -478,6 +492,7 @@ def test_wanting_a_report_again_does_not_wait_for_writers(store: Store) -> None:
     assert store.take_wanted_report([]) == sweep.id
 
 
+@pytest.mark.both_databases
 def test_of_sweeps_without_a_report_the_one_that_ended_last_comes_first(store: Store) -> None:
     first, second = (sweeps.submit(store) for _ in range(2))
     for sweep in (second, first):
@@ -486,6 +501,7 @@ def test_of_sweeps_without_a_report_the_one_that_ended_last_comes_first(store: S
     assert store.next_late([first.id]) == second.id
 
 
+@pytest.mark.both_databases
 def test_only_a_sweep_whose_trials_are_done_is_claimed_for_its_report(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     sweeps.submit(store)
@@ -553,6 +569,7 @@ def test_a_paused_sweep_that_is_cancelled_is_left_to_a_worker(store: Store) -> N
     assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.CANCELLED}
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("verb", ["request_pause", "request_resume"])
 def test_what_ends_or_has_ended_can_be_neither_paused_nor_resumed(store: Store, verb: str) -> None:
     ended, fence = sweeps.start(store)
@@ -573,6 +590,7 @@ def test_a_sweep_that_runs_is_left_alone_by_a_resume(store: Store) -> None:
     assert store.last_event(sweep.id) == before
 
 
+@pytest.mark.both_databases
 def test_a_lease_is_had_until_it_runs_out_is_released_or_is_taken(store: Store) -> None:
     _, fence = sweeps.start(store)
     assert store.has_lease(fence)

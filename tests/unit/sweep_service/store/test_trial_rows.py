@@ -111,6 +111,7 @@ def test_a_running_attempt_names_its_process(store: Store) -> None:
     assert store.list_attempts(fence.sweep_id, running_only=True) == []
 
 
+@pytest.mark.both_databases
 def test_any_text_can_be_kept(store: Store) -> None:
     fence, trial, attempt = begin(store)
     text = "\0 '; DROP TABLE sweeps; -- \U0001f600 \r\n"
@@ -137,6 +138,7 @@ def test_a_trial_keeps_its_first_start_and_its_furthest_step(store: Store) -> No
 # Configs and trials
 
 
+@pytest.mark.both_databases
 def test_a_config_that_is_there_already_gets_the_new_role(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     known = store.list_configs(sweep.id)
@@ -171,6 +173,7 @@ def test_a_config_that_is_there_already_gets_the_new_role(store: Store) -> None:
     assert store.list_events(sweep.id) == events
 
 
+@pytest.mark.both_databases
 def test_trials_and_configs_come_in_pages(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     trials, configs = store.list_trials(sweep.id), store.list_configs(sweep.id)
@@ -189,6 +192,7 @@ def test_trials_and_configs_come_in_pages(store: Store) -> None:
 # What trainers report
 
 
+@pytest.mark.both_databases
 def test_the_same_events_again_change_nothing(store: Store) -> None:
     fence, trial, attempt = begin(store)
     events = [*sweeps.training_events(1, 8)]
@@ -214,6 +218,7 @@ def test_a_gap_or_an_overlap_is_refused(store: Store, start: int, end: int) -> N
     assert one(store, trial).step == 3
 
 
+@pytest.mark.both_databases
 def test_a_step_without_a_value_has_none(store: Store) -> None:
     fence, trial, attempt = begin(store)
     sweeps.ingest(store, fence, attempt, [*sweeps.training_events(1, 4)])
@@ -246,6 +251,7 @@ def test_a_repeated_step_keeps_its_first_time_and_has_its_newest_value(store: St
     ]
 
 
+@pytest.mark.both_databases
 def test_curves_come_by_trial_number_then_key(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     trials = store.list_trials(sweep.id)
@@ -327,6 +333,7 @@ def test_the_newest_checkpoint_is_the_furthest_of_the_newest_attempt(store: Stor
     assert store.newest_checkpoints(trial.sweep_id) == [found]
 
 
+@pytest.mark.both_databases
 def test_the_newest_checkpoints_of_a_sweep_are_those_of_its_trials(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     first, second, third, *_ = store.list_trials(sweep.id)
@@ -342,6 +349,7 @@ def test_the_newest_checkpoints_of_a_sweep_are_those_of_its_trials(store: Store)
         store.newest_checkpoints("swp_none")
 
 
+@pytest.mark.both_databases
 def test_last_samples_are_those_of_each_trials_last_evaluation(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     first, second, third, *_ = store.list_trials(sweep.id)
@@ -363,6 +371,7 @@ def checkpoint_event(step: int) -> dict[str, object]:
     return {"type": "checkpoint", "time": sweeps.START, "step": step, "path": f"/data/step-{step}"}
 
 
+@pytest.mark.both_databases
 def test_time_held_is_a_trials_over_all_its_attempts_and_added_once(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     trial = store.list_trials(sweep.id)[0]
@@ -385,6 +394,7 @@ def test_time_held_is_a_trials_over_all_its_attempts_and_added_once(store: Store
     ]
 
 
+@pytest.mark.both_databases
 def test_an_attempt_keeps_the_versions_with_which_it_trains(store: Store) -> None:
     fence, trial, attempt = begin(store)
     assert store.versions(fence.sweep_id) == {}
@@ -406,6 +416,7 @@ def test_a_pending_trial_can_be_failed_and_a_running_one_not(store: Store) -> No
     assert (other.state, other.ending) == (TrialState.RUNNING, None)
 
 
+@pytest.mark.both_databases
 def test_speed_is_that_of_earlier_trials_of_the_same_shape(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     config = store.list_configs(sweep.id)[0]
@@ -430,6 +441,7 @@ def test_speed_is_that_of_earlier_trials_of_the_same_shape(store: Store) -> None
 # How far MLflow is
 
 
+@pytest.mark.both_databases
 def test_what_mlflow_lacks_is_behind_until_it_is_marked(store: Store) -> None:
     fence, trial, attempt = begin(store)
     assert [(found.id, shown) for found, shown in store.behind()] == [(trial.id, None)]
@@ -465,6 +477,7 @@ def test_a_sweep_is_behind_until_its_state_and_report_are_shown(store: Store) ->
     assert len(store.sweeps_behind()) == 1
 
 
+@pytest.mark.both_databases
 def test_one_process_at_a_time_carries_over(store: Store) -> None:
     for _ in range(2):
         with store.projecting() as mine, store.projecting() as other:
@@ -472,6 +485,7 @@ def test_one_process_at_a_time_carries_over(store: Store) -> None:
             assert other == (store.engine.dialect.name == "sqlite")
 
 
+@pytest.mark.both_databases
 def test_marks_can_be_forgotten(store: Store) -> None:
     fence, trial, attempt = begin(store)
     sweeps.ingest(store, fence, attempt, [*sweeps.training_events(1, 4)])
@@ -487,6 +501,7 @@ def test_marks_can_be_forgotten(store: Store) -> None:
     assert store.sweep_runs() == {}
 
 
+@pytest.mark.both_databases
 def test_what_is_to_be_carried_over_anew_is_left_until_all_of_it_is(store: Store) -> None:
     fence, trial, attempt = begin(store)
     id_ = fence.sweep_id
@@ -520,6 +535,7 @@ def requests(store: Store, sweep_id: str) -> list[dict[str, object]]:
     return [event.data for event in store.list_events(sweep_id) if event.type == "trial.stop_requested"]
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(("counts", "state"), [(True, TrialState.STOPPED), (False, TrialState.DISCARDED)])
 def test_a_waiting_trial_is_stopped_at_once(store: Store, counts: bool, state: TrialState) -> None:
     sweep, fence = sweeps.start(store)
@@ -557,6 +573,7 @@ def test_a_trial_that_ends_by_itself_first_is_not_stopped(store: Store, ending: 
         store.request_stop(trial.id, counts=True)
 
 
+@pytest.mark.both_databases
 def test_what_cannot_be_stopped(store: Store) -> None:
     fence, trial, _ = begin(store)
     evaluation = sweeps.start(store, benchmarks={"names": ["expressions"], "of": "all"})
