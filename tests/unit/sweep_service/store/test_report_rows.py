@@ -58,8 +58,7 @@ def fill(store: Store, *, backwards: bool = False) -> str:
 
 
 @pytest.mark.both_databases
-def test_a_report_is_built_from_the_store_and_kept(tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path / 'sweeps.db'}")
+def test_a_report_is_built_from_the_store_and_kept(store: Store, tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, mlflow_url="http://127.0.0.1:5000")
     sweep_id = fill(store)
     digest, contents = build_report(store, sweep_id, settings)
@@ -76,7 +75,6 @@ def test_a_report_is_built_from_the_store_and_kept(tmp_path: Path) -> None:
     with store.engine.connect() as connection:
         stored = connection.execute(select(func.sum(func.length(tables.reports.c.content)))).scalar_one()
     assert stored < sum(map(len, contents.values())) / 10  # the script of the page is elsewhere, once for all reports
-    store.close()
 
 
 @pytest.mark.long
