@@ -14,7 +14,7 @@ from sweep_service.report.formatting import count
 from sweep_service.report.model import Comparison, ConfigRow, Report, SweepInfo, TrialRow
 from sweep_service.report.parts.arms import confirmed_arms, tuned_arms
 from sweep_service.report.parts.benchmark_table import benchmark_table
-from sweep_service.report.parts.best_config import card, pick
+from sweep_service.report.parts.best_config import card
 from sweep_service.report.parts.budget_comparison import budget_comparisons
 from sweep_service.report.parts.cautions import cautions
 from sweep_service.report.parts.claims import claims
@@ -33,7 +33,7 @@ from sweep_service.report.parts.verdict import compare, judge
 from sweep_service.sweep.budget import gpu_hours
 from sweep_service.sweep.labels import config_labels, varied_names
 from sweep_service.sweep.links import curves_link
-from sweep_service.sweep.objective import choose, compared, selection_objectives, trial_objective
+from sweep_service.sweep.objective import choose, compared, leader, selection_objectives, trial_objective
 from sweep_service.sweep.records import Role, Stage, Trial
 from trainers.config import TrainingConfig
 
@@ -101,7 +101,8 @@ def _facts(inputs: ReportInputs) -> Facts:
         halves=inputs.halves,
         looks=inputs.looks,
     )
-    best = pick(candidates, rows)
+    leading = leader(inputs.configs, inputs.trials, objectives, confirm)
+    best = rows[leading.config.id] if leading else None
     verdict = judge(best, rows, inputs.configs, comparisons, relevant=relevant, confirming=confirm is not None)
     basis = interval_basis(verdict.comparison, inputs)
     if best is not None and verdict.comparison is not None:

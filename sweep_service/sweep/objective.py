@@ -146,15 +146,18 @@ def leader(
     objectives: Mapping[str, float | None],
     confirm: Confirm | None,
 ) -> Leader | None:
-    """Return the best config, as the report picks it: of those that tuning chose and that have a confirm result the
-    one with the highest mean over all its trials; while there is none, the best by tune results.
+    """Return the best config: of those that tuning chose and that have a confirm result the one with the highest mean
+    over all its trials; while there is none, the best by tune results.
+
+    Tune trials help to choose, because they tell something about each config, too; the figures of a verdict come from
+    the confirm stage alone.
     """
     tune, confirmed = (
         selection_objectives(trials, objectives),
         config_objectives(trials, objectives, Stage.CONFIRM),
     )
     contenders = choose(configs, tune, confirm.top_k if confirm else 1)
-    over_all = {id_: _mean_of_all(id_, trials, objectives) for id_ in confirmed}
+    over_all = {id_: mean_of_all(id_, trials, objectives) for id_ in confirmed}
     for stage, ranking, means in ((Stage.CONFIRM, over_all, confirmed), (Stage.TUNE, tune, tune)):
         for config in choose(contenders, ranking, 1):
             equal = sum(same_objective(mean, means[config.id]) for mean in means.values())
@@ -168,6 +171,7 @@ def same_objective(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def _mean_of_all(config_id: str, trials: Sequence[Trial], objectives: Mapping[str, float | None]) -> float:
+def mean_of_all(config_id: str, trials: Sequence[Trial], objectives: Mapping[str, float | None]) -> float:
+    """Return a config's mean over all its trials that have an objective, of both stages."""
     values = [objectives[trial.id] for trial in trials if trial.config_id == config_id]
     return fmean(value for value in values if value is not None)

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import fmean
 from typing import Final
@@ -15,30 +15,13 @@ from sweep_service.report.model import BestConfig, CheckpointRef, ConfigRow, Out
 from sweep_service.report.parts.comparators import LOSS
 from sweep_service.report.parts.verdict import all_equal_text, shared_lead_text
 from sweep_service.sweep.links import run_link
-from sweep_service.sweep.objective import same_objective
+from sweep_service.sweep.objective import mean_of_all, same_objective
 from sweep_service.sweep.own_trainer import command_line, own_file
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
 from trainers.yaml_text import write_yaml
 
 FILE_NAME: Final = "best.yaml"
 _MOST_OTHERS: Final = 8
-
-
-def pick(candidates: Sequence[str], rows: Mapping[str, ConfigRow]) -> ConfigRow | None:
-    """Return the confirmed candidate with the highest mean over all its trials; while none is confirmed, the first one.
-
-    Candidates are ids, best first. Tune trials help to choose between them, because they tell something about each,
-    too; the figures of the verdict come from the confirm stage alone.
-    """
-    chosen = [rows[id_] for id_ in candidates]
-    confirmed = [(_mean_of_all(row), -row.number, row) for row in chosen if row.confirm is not None]
-    if confirmed:
-        return max(confirmed, key=lambda item: item[:2])[2]
-    return chosen[0] if chosen else None
-
-
-def _mean_of_all(row: ConfigRow) -> float:
-    return fmean(seed.value for stage in (row.tune, row.confirm) if stage for seed in stage.seeds)
 
 
 def card(facts: Facts) -> BestConfig | None:
@@ -125,11 +108,12 @@ def _why(facts: Facts, row: ConfigRow) -> str:
     candidates = [facts.rows[id_] for id_ in facts.candidates]
     others = [other for other in candidates if other.id != row.id and other.confirm is not None]
     fresh, mean = count(row.confirm.n, "fresh seed"), number(row.confirm.mean)
-    behind = ", ".join(f"{other.label} {number(_mean_of_all(other))}" for other in others)
+    mean_of = {one.id: _mean_of_all(facts, one) for one in (row, *others)}
+    behind = ", ".join(f"{other.label} {number(mean_of[other.id])}" for other in others)
     text = f"Tuning chose it; on {fresh} it has a mean of {mean}."
     if behind:
-        highest = f"it has the highest mean, {number(_mean_of_all(row))}, ahead of {behind}"
-        if all(same_objective(_mean_of_all(other), _mean_of_all(row)) for other in others):
+        highest = f"it has the highest mean, {number(mean_of[row.id])}, ahead of {behind}"
+        if all(same_objective(mean_of[other.id], mean_of[row.id]) for other in others):
             highest = f"it has exactly the same mean as {behind}, and is the first of them"
         text = (
             f"Tuning chose {count(len(others) + 1, 'config')}; over its trials of both stages {highest}. "
@@ -146,6 +130,10 @@ def _why(facts: Facts, row: ConfigRow) -> str:
     elif facts.verdict.outcome is Outcome.WORSE:
         text += f" It is worse than {comparison.comparator_label}; prefer that."
     return text + _not_from_its_loss(facts, row)
+
+
+def _mean_of_all(facts: Facts, row: ConfigRow) -> float:
+    return mean_of_all(row.id, facts.inputs.trials, {trial.id: trial.objective for trial in facts.trials})
 
 
 def _not_from_its_loss(facts: Facts, row: ConfigRow) -> str:

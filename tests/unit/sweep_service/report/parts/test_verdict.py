@@ -3,13 +3,13 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.model import Holds, Outcome, SeedValue, StageResult
+from sweep_service.report.model import Holds, Outcome
 from sweep_service.report.parts import verdict
-from sweep_service.report.parts.best_config import pick
 from sweep_service.report.render.markdown import render_markdown
 from sweep_service.report.statistics.differences import Difference
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState
@@ -237,26 +237,33 @@ def test_an_interim_report_buys_nothing() -> None:
     assert build(sweep_inputs(PLAN, state=SweepState.RUNNING)).verdict.next is None
 
 
-def test_the_best_is_picked_by_all_its_trials() -> None:
-    """A small lead on the confirm seeds does not outweigh a large one on the tune seeds."""
-    rows = {row.id: row for row in build(sweep_inputs(PLAN)).configs}
-    one, other = [row for row in rows.values() if row.confirm and row.roles == [Role.SPACE]]
-    rows[one.id] = one.model_copy(update={"tune": stage([0.9, 0.9]), "confirm": stage([0.50, 0.51])})
-    rows[other.id] = other.model_copy(update={"tune": stage([0.6, 0.6]), "confirm": stage([0.55, 0.56])})
-    for candidates in ([one.id, other.id], [other.id, one.id]):
-        best = pick(candidates, rows)
-        assert best is not None
-        assert best.id == one.id
-    rows[one.id] = rows[one.id].model_copy(update={"confirm": None})
-    unconfirmed_loses = pick([one.id, other.id], rows)
-    assert unconfirmed_loses is not None
-    assert unconfirmed_loses.id == other.id
-
-
-def stage(values: list[float]) -> StageResult:
-    seeds = [SeedValue(seed=seed, trial_id=str(seed), value=value) for seed, value in enumerate(values)]
-    mean = sum(values) / len(values)
-    return StageResult(n=len(values), planned=len(values), mean=mean, sd=None, low=None, high=None, seeds=seeds)
+@pytest.mark.parametrize(
+    ("first", "second", "best"),
+    [
+        ((0.9, 0.50), (0.6, 0.55), 0),  # a small lead on the confirm seeds does not outweigh a large one in tuning
+        ((0.9, 0.50), (0.6, 0.66), 1),  # 0.633 and 0.640 over six trials each; by the stages' means it were the first
+        ((0.9, 0.50), (0.6, None), 0),
+        ((0.9, None), (0.6, 0.10), 1),  # unconfirmed
+    ],
+)
+def test_the_best_has_the_highest_mean_over_all_its_trials(
+    first: tuple[float, float | None], second: tuple[float, float | None], best: int
+) -> None:
+    """Each config has the first value on 2 tune seeds, and the second on 4 confirm seeds."""
+    inputs = sweep_inputs(PLAN | {"space": {"loss.beta1": [0.0, 0.5], "loss.beta2": 1.0}})
+    ids = [config.id for config in inputs.configs if Role.SPACE in config.roles]
+    levels = dict(zip(ids, (first, second), strict=True))
+    trials, series = list(inputs.trials), dict(inputs.series)
+    for place, trial in enumerate(trials):
+        level = levels.get(trial.config_id, (0.3, 0.3))[trial.stage is Stage.CONFIRM]
+        own = series[trial.id]
+        if level is None:
+            trials[place] = trial.model_copy(update={"state": TrialState.FAILED})
+        else:
+            flat = np.full(len(own.eval_steps), level)
+            series[trial.id] = replace(own, metrics={**own.metrics, "eval/avg_at_k": flat})
+    report = build(replace(inputs, trials=tuple(trials), series=series))
+    assert report.best.config_id == ids[best]
 
 
 FATES = {
