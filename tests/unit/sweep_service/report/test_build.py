@@ -41,7 +41,6 @@ def test_a_tie_is_called_a_tie() -> None:
     assert report.verdict.sentence.endswith(
         ", 4 confirm seeds. 0 of 4 runs of β1=0 β2=1 collapsed: up to 53 % cannot be excluded."
     )
-    assert report.best is not None
     assert report.best.label == "β1=0 β2=1"
     assert "not a win" in report.best.why
     assert "UNDERPOWERED" in codes(report)
@@ -54,19 +53,13 @@ def test_a_plain_difference_is_found(advantage: float, outcome: Outcome) -> None
     assert report.verdict.outcome is outcome
     assert f" is {outcome.lower()} than the baseline" in report.verdict.sentence
     comparison = report.verdict.comparison
-    assert comparison is not None
-    assert comparison.low is not None
-    assert comparison.high is not None
     assert comparison.low < advantage < comparison.high
 
 
 def test_the_verdict_rests_on_confirm_seeds_alone() -> None:
     report = build(sweep_inputs())
     comparison, rows = report.verdict.comparison, {row.id: row for row in report.configs}
-    assert comparison is not None
     mine, other = rows[comparison.config_id].confirm, rows[comparison.comparator_id].confirm
-    assert mine is not None
-    assert other is not None
     assert [seed.seed for seed in mine.seeds] == [10, 11, 12, 13]
     assert comparison.difference == pytest.approx(mine.mean - other.mean)
     assert comparison.comparator_role is Role.BASELINE
@@ -90,8 +83,6 @@ def test_the_collapsed_config_is_last_and_flagged() -> None:
     last = report.configs[-1]
     assert last.label == "β1=1 β2=1"
     assert last.reward_collapsed == 2
-    assert last.reward_peak is not None
-    assert last.reward_final is not None
     assert last.reward_final < 0.5 * last.reward_peak
     (caution,) = [caution for caution in report.cautions if caution.code == "REWARD_COLLAPSE"]
     assert "β1=1 β2=1: 2 of 2 trials" in caution.text
@@ -114,22 +105,15 @@ def test_what_trainers_warned_of_is_one_caution_a_code() -> None:
 
 def test_optimism_is_tune_minus_confirm() -> None:
     best = build(sweep_inputs()).best
-    assert best is not None
-    assert best.tune is not None
-    assert best.confirm is not None
     assert best.optimism == pytest.approx(best.tune.mean - best.confirm.mean)
 
 
 def test_where_trainers_recorded_halves_one_chooses_and_the_other_measures() -> None:
     whole, halves = build(sweep_inputs()), build(in_halves(sweep_inputs()))
     assert (whole.halves, halves.halves) == (False, True)
-    assert whole.best is not None
     assert halves.best is not None
     for report, tune, confirm in ((whole, 0.0, 0.0), (halves, 0.1, -0.1)):
         best = report.best
-        assert best is not None
-        assert best.tune is not None
-        assert best.confirm is not None
         assert best.tune.mean == pytest.approx(whole.best.tune.mean + tune if whole.best.tune else None)
         assert best.confirm.mean == pytest.approx(whole.best.confirm.mean + confirm if whole.best.confirm else None)
     first, second = whole.trials[0].evaluation_se, halves.trials[0].evaluation_se
@@ -143,11 +127,6 @@ def test_with_halves_optimism_is_what_the_lead_over_a_comparator_lost() -> None:
     report = build(in_halves(sweep_inputs()))
     rows = {row.label: row for row in report.configs}
     best, base = report.best, rows["baseline β1=0 β2=0"]
-    assert best is not None
-    assert best.tune
-    assert best.confirm
-    assert base.tune
-    assert base.confirm
     lost = (best.tune.mean - base.tune.mean) - (best.confirm.mean - base.confirm.mean)
     assert best.optimism == pytest.approx(lost)
     assert "half of the problems, fresh seeds and the other half gave" in best.evidence[2]
@@ -158,7 +137,6 @@ def test_with_halves_optimism_is_what_the_lead_over_a_comparator_lost() -> None:
 def test_the_best_yaml_is_the_training_that_was_run() -> None:
     inputs = sweep_inputs()
     best = build(inputs).best
-    assert best is not None
     config = next(config for config in inputs.configs if config.id == best.config_id)
     parsed = TrainingConfig.model_validate(yaml.safe_load(best.yaml))
     assert parsed.model_dump(mode="json") == {**config.training, "seed": 10}
@@ -187,7 +165,6 @@ def test_json_is_the_whole_report() -> None:
 def test_all_renderings_carry_the_same_numbers() -> None:
     report = build(sweep_inputs())
     comparison = report.verdict.comparison
-    assert comparison is not None
     figures = f"[{comparison.low:+.3f}, {comparison.high:+.3f}]"
     for rendering in everywhere(report):
         assert figures in rendering
@@ -197,8 +174,6 @@ def test_without_a_confirm_stage_it_is_exploratory() -> None:
     report = build(sweep_inputs({"seeds": {"tune": [0, 1, 2]}}, advantage=0.2))
     assert report.verdict.outcome is Outcome.EXPLORATORY
     assert report.verdict.comparison is None
-    assert report.best is not None
-    assert report.best.tune is not None
     assert report.best.tune.low is None  # an interval on the seeds that chose it would be too high
     assert "NO_CONFIRMATION" in codes(report)
     assert all(rendering for rendering in everywhere(report))
@@ -209,7 +184,6 @@ def test_two_confirm_seeds_are_insufficient() -> None:
     report = build(sweep_inputs(spec, advantage=0.3))
     assert report.verdict.outcome is Outcome.INSUFFICIENT
     assert "an interval needs at least 3" in report.verdict.sentence
-    assert report.verdict.comparison is not None
     assert report.verdict.comparison.low is None
     assert "FEW_SEEDS" in codes(report)
     assert all(everywhere(report))
@@ -220,7 +194,6 @@ def test_without_a_baseline_there_is_no_verdict() -> None:
     report = build(sweep_inputs({"baselines": baselines}))
     assert report.verdict.outcome is Outcome.INSUFFICIENT
     assert "no confirmed baseline" in report.verdict.sentence
-    assert report.best is not None
     assert report.best.confirm is not None
     assert "BASELINE_MISSING" in codes(report)
     assert all(everywhere(report))
@@ -260,7 +233,6 @@ def test_the_mean_reward_is_shown_where_it_is_another_number(scale: float, shown
 
 def test_a_failed_seed_is_missing_and_said_so() -> None:
     report = build(sweep_inputs(fate=fail_if(lambda config, trial: trial.seed == 12 and config.number == 0)))
-    assert report.verdict.comparison is not None
     assert report.verdict.comparison.num_seeds == 3
     assert ", 3 confirm seeds without a failure." in report.verdict.sentence
     assert "0 of 4 runs of the baseline (β1=0 β2=0) collapsed and 1 failed" in report.verdict.sentence
@@ -282,7 +254,6 @@ def test_everything_diverged() -> None:
     diverged = fail_if(lambda config, trial: True, TrialState.DIVERGED, "loss is nan")
     report = build(sweep_inputs(fate=diverged))
     assert report.verdict.outcome is Outcome.INSUFFICIENT
-    assert report.verdict.comparison is not None
     assert report.verdict.comparison.difference == 0
     assert {"DIVERGED_TRIALS", "REWARD_COLLAPSE"} <= codes(report)
     assert all(trial.objective == 0 for trial in report.trials)
@@ -337,7 +308,6 @@ def test_cancelled_trials_are_counted() -> None:
 def test_the_baseline_is_never_the_best_config_even_if_it_lies_in_the_space() -> None:
     spec = {"space": {"loss.beta1": [0.0, 0.5], "loss.beta2": [0.0, 1.0]}}
     report = build(sweep_inputs(spec, advantage=-0.3))
-    assert report.best is not None
     rows = {row.id: row for row in report.configs}
     assert Role.BASELINE not in rows[report.best.config_id].roles
     assert report.verdict.outcome is Outcome.WORSE

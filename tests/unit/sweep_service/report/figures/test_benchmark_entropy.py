@@ -45,16 +45,13 @@ def test_each_confirm_trial_is_a_point_in_its_config_s_colour_and_each_config_a_
         assert dots["y"] == [fmean(trial.benchmarks[name] for name in NAMES) for trial in trials]
         assert (centre["x"], centre["y"]) == ([pytest.approx(fmean(dots["x"]))], [pytest.approx(fmean(dots["y"]))])
         assert dots["marker"]["color"] == centre["marker"]["color"] == styles[row.id].colour
-    assert report.benchmarks is not None
     means = {row.config_id: cell.mean for row in report.benchmarks.rows if (cell := row.cells[-1]) and not row.initial}
     assert {row.id: of_config(figure, row.id)[1]["y"][0] for row in confirmed} == pytest.approx(means)
     assert "Rings" not in figure["note"]
 
 
 def test_the_initial_model_is_a_line_with_a_star_at_its_score(report: Report) -> None:
-    assert report.benchmarks is not None
     initial = report.benchmarks.rows[0].cells[-1]
-    assert initial is not None
     line, star = drawn(report)["data"][:2]
     assert line["y"] == [initial.mean, initial.mean]
     assert (star["y"], star["marker"]["symbol"]) == ([initial.mean], "star")
@@ -101,7 +98,6 @@ def test_the_page_has_it_only_where_a_trial_was_measured(report: Report) -> None
 
 def test_user_text_is_escaped(report: Report) -> None:
     table = report.benchmarks
-    assert table is not None
     rows = [row.model_copy(update={"label": HOSTILE}) for row in table.rows]
     columns = [column.model_copy(update={"benchmark": HOSTILE}) for column in table.columns[:1]]
     trials = [trial.model_copy(update={"benchmarks": {HOSTILE: 0.5}}) for trial in report.trials]

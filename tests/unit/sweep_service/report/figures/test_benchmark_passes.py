@@ -18,7 +18,6 @@ def report() -> Report:
 
 def test_each_benchmark_has_a_line_for_each_model_that_rises_with_k(report: Report) -> None:
     figures = pass_figures(report, config_styles(report))
-    assert report.benchmarks is not None
     assert [figure["title"] for figure in figures] == [f"pass@k on {name}" for name in NAMES]
     for place, figure in enumerate(figures):
         lines = figure["data"]
@@ -26,7 +25,6 @@ def test_each_benchmark_has_a_line_for_each_model_that_rises_with_k(report: Repo
         assert all(line["x"] == [1, 2, 4, 8, 16] and line["y"] == sorted(line["y"]) for line in lines)
         for line, row in zip(lines, report.benchmarks.rows, strict=True):
             cell = row.cells[place]
-            assert cell is not None
             assert line["y"][0] == pytest.approx(cell.mean, abs=1e-5)
         assert "meta" not in lines[0]  # the initial model is no config that could be hidden
         assert lines[0]["showlegend"]
@@ -41,7 +39,6 @@ def test_the_page_has_them_only_where_something_was_measured(report: Report) -> 
 
 def test_user_text_is_escaped(report: Report) -> None:
     table = report.benchmarks
-    assert table is not None
     rows = [row.model_copy(update={"label": HOSTILE}) for row in table.rows]
     hostile = report.model_copy(update={"benchmarks": table.model_copy(update={"rows": rows})})
     check(pass_figures(hostile, config_styles(report)))

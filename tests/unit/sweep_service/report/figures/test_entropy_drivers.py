@@ -48,7 +48,6 @@ def test_each_panel_stacks_all_regions_and_has_the_measured_change(report: Repor
 
 
 def test_a_bar_is_the_mean_of_its_stretch_of_training(report: Report) -> None:
-    assert report.best is not None
     steps = list(range(1, 97))
     values: list[float | None] = [float(step) for step in steps]
     values[4:8] = [None] * 4
@@ -70,7 +69,6 @@ def test_a_bar_has_at_least_two_points_whoever_stopped_early(report: Report) -> 
         found = figure(with_parts(report, curves=[CurveSet(key="entropy_change/predicted_inside", configs=curves)]))
         return len(bars(found, 0)["inside"])
 
-    assert report.best is not None
     best = report.best.config_id
     fine, coarse = list(range(1, 101)), list(range(5, 101, 5))
     assert num_bars(fine, fine) == 24

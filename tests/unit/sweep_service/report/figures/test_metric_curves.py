@@ -35,7 +35,6 @@ def test_entropy_and_reward_come_first_and_pass_at_k_has_a_section_of_its_own(re
 def test_no_band_of_a_share_rises_above_1(report: Report) -> None:
     for key, most in (("eval/pass_at_k", 1), ("eval/avg_at_k", 1), ("reward/mean", 1.5)):
         found = report.curves_of(key)
-        assert found is not None
         size = len(found.configs[0].steps)
         wide = found.configs[0].model_copy(update={"low": [0.5] * size, "high": [1.5] * size})
         changed = report.model_copy(update={"curves": [found.model_copy(update={"configs": [wide]})]})

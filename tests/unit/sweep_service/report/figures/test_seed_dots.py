@@ -63,7 +63,6 @@ def test_a_config_far_below_stands_at_the_edge_and_does_not_stretch_the_axis(rep
     loser = next(
         row for row in report.configs if row.confirm and row.roles == [Role.SPACE] and not _is_best(row, report)
     )
-    assert loser.confirm is not None
     low = [seed.model_copy(update={"value": 0.01}) for seed in loser.confirm.seeds]
     confirm = loser.confirm.model_copy(update={"seeds": low, "mean": 0.01})
     rows = [row.model_copy(update={"confirm": confirm}) if row.id == loser.id else row for row in report.configs]
@@ -89,7 +88,6 @@ def test_without_confirmation_the_best_of_many_are_shown(many: Report) -> None:
     assert len(figure["layout"]["yaxis"]["tickvals"]) == MOST_ROWS + len(comparators)
     left = len([row for row in many.configs if row.tune]) - MOST_ROWS - len(comparators)
     assert f"{left} configs with a lower tune mean left out" in figure["note"]
-    assert many.best is not None
     assert many.best.label in {trace.get("text") for trace in figure["data"]}
     assert not [trace for trace in figure["data"] if trace["mode"] == "lines" and None in trace["x"]]
 

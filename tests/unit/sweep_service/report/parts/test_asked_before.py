@@ -29,7 +29,6 @@ def caution(report: Report) -> Caution | None:
 
 def text(inputs: ReportInputs) -> str:
     found = caution(build(inputs))
-    assert found is not None
     return found.text
 
 
@@ -65,7 +64,6 @@ def pooled(measured_by: str | None = None, seeds: tuple[int, ...] = (10, 20, 21)
     """Return a report and its text with an earlier sweep that confirmed the same two configs."""
     inputs = sweep_inputs()
     comparison = build(inputs).verdict.comparison
-    assert comparison is not None
     measure = inputs.measures[Stage.CONFIRM] if measured_by is None else measured_by
     confirmed = {
         comparison.config_id: {seed: 0.9 + seed / 1000 for seed in seeds},
@@ -74,7 +72,6 @@ def pooled(measured_by: str | None = None, seeds: tuple[int, ...] = (10, 20, 21)
     earlier = asked(1, "UNDECIDED", confirmed=confirmed, measured_by=measure)
     report = build(replace(inputs, asked_before=(earlier,)))
     found = caution(report)
-    assert found is not None
     return report, found.text
 
 
@@ -84,7 +81,6 @@ def test_confirm_trials_of_the_same_two_configs_on_other_seeds_are_added() -> No
         "betas-1 (swp_1) confirmed the same two configs on 2 other seeds. Over all 6 seeds the difference is" in found
     )
     comparison = report.verdict.comparison
-    assert comparison is not None
     rows = {row.id: row for row in report.configs}
     values = [
         {seed.seed: seed.value for seed in stage.seeds}
@@ -157,6 +153,5 @@ def test_a_stored_base_that_today_s_version_refuses_is_not_counted(store: Store,
     store.put_report(old.id, "digest", {"verdict": b'{"outcome": "BETTER"}'})
     assert store.answered(new_id("swp"))[0][0] == old.id
     claimed = store.claim("test", 3600)
-    assert claimed is not None
     store.set_sweep_state(Fence(old.id, claimed.epoch), SweepState.RUNNING)
     assert found(store, tmp_path, reported(store)) == {}

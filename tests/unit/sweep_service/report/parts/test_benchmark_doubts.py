@@ -66,7 +66,6 @@ def test_failed_evaluations_are_named_with_their_reason_and_the_command_that_tri
     changed = ended(inputs, 11, state=TrialState.FAILED, ending=Ending.CRASHED, message=message)
     ((trial_id, of),) = ((o.trial_id, o.config_id) for o in changed.evaluations if o.state is TrialState.FAILED)
     found = missing(changed)
-    assert found is not None
     assert found.trials == [trial_id]
     assert found.text.startswith(f"1 of {len(inputs.evaluations)} models has no result on every benchmark. ")
     assert "Failed: β1=0 β2=1 seed 11 (out of GPU memory while sampling)." in found.text
@@ -76,7 +75,6 @@ def test_failed_evaluations_are_named_with_their_reason_and_the_command_that_tri
 def test_the_remedy_of_a_budget_that_was_too_small_is_a_larger_one() -> None:
     inputs = ended(measured_inputs(), 12, state=TrialState.CANCELLED, ending=Ending.OVER_BUDGET, message="not begun: …")
     found = missing(ended(inputs, 0, state=TrialState.FAILED, ending=Ending.TIMED_OUT, message="stopped after …"))
-    assert found is not None
     assert "Did not fit the budget: β1=0 β2=1 seed 12 (not begun: …)." in found.text
     assert "Ran out of time: the initial model (stopped after …)." in found.text
     assert "Raise budget.max_gpu_hours" in found.text
@@ -91,7 +89,6 @@ def test_models_without_an_evaluation_count_once_the_sweep_is_over() -> None:
     kept = [one for one in inputs.benchmark_results if one.evaluation_id != inputs.evaluations[-1].id]
     fewer = replace(fewer, benchmark_results=tuple(kept))
     found = missing(fewer)
-    assert found is not None
     assert found.text.startswith(f"1 of {len(inputs.evaluations)} models ")
     assert "Never finished: " in found.text
     running = fewer.sweep.model_copy(update={"state": SweepState.RUNNING})
@@ -110,7 +107,6 @@ def test_a_trial_without_a_last_model_is_no_gap_of_the_benchmarks() -> None:
 def test_a_model_s_step_is_named_where_there_are_several(at: object, name: str) -> None:
     inputs = measured_inputs(spec={"benchmarks": {"names": ["aime24"], "at": at}})
     found = missing(ended(inputs, 11, state=TrialState.FAILED, ending=Ending.FAILED))
-    assert found is not None
     assert f"Failed: {name}" in found.text
 
 
@@ -126,7 +122,6 @@ def test_a_benchmark_that_chose_configs_before_is_named_with_its_sweeps() -> Non
     changed = replace(inputs, validated_before=tuple(earlier))
     assert changed.digest != inputs.digest
     found = warning(changed, "BENCHMARK_CHOSE_BEFORE")
-    assert found is not None
     assert found.text.startswith("aime24 chose the configs of rates-0 (swp_0), rates-1 (swp_1), ")
     assert "rates-5 (swp_5) and 2 more. What this sweep took over" in found.text
 
@@ -157,7 +152,6 @@ def test_a_stored_spec_that_today_s_version_refuses_spoils_no_other_report(store
     refused = SweepSpec.model_validate(sweeps.SPEC | {"training": {"task": task, "no_longer_known": 1}})
     stored = store.create_sweep(sweeps.make_sweep(refused), [], [])
     claimed = store.claim("test", 3600)
-    assert claimed is not None
     store.set_sweep_state(Fence(stored.id, claimed.epoch), SweepState.RUNNING)
     sweep, _ = sweeps.start(store, benchmarks={"names": ["arithmetic"], "of": "all"})
     assert [found.id for found in store.validated_on(["arithmetic"], before=sweep.id)] == [stored.id]

@@ -94,9 +94,6 @@ def test_the_mean_over_benchmarks_weighs_them_equally_and_seeds_give_each_cell()
     assert found is not None
     row = row_of(found, "β1=0 β2=1")
     first, second, mean = row.cells
-    assert first is not None
-    assert second is not None
-    assert mean is not None
     assert mean.mean == pytest.approx((first.mean + second.mean) / 2)
     trials = {t.id for t in inputs.trials if t.config_id == row.config_id and t.stage is Stage.CONFIRM}
     own = {one.id for one in inputs.evaluations if one.trial_id in trials}
@@ -117,8 +114,6 @@ def test_a_known_difference_is_shown() -> None:
     found = table()
     for difference in differences(found):
         assert difference.shown
-        assert difference.low is not None
-        assert difference.high is not None
         assert 0 < difference.low < 0.15 < difference.high
         below, above = difference.difference - difference.low, difference.high - difference.difference
         assert below > above  # the lower ends hold for all configs at once
@@ -156,7 +151,6 @@ def test_benchmarks_are_held_against_the_verdict_and_never_change_it(
     inputs = measured_inputs(gains, spec={"objective": {"relevant": 0.01}}, advantage=advantage)
     report = build(inputs)
     assert report.verdict == build(replace(inputs, evaluations=(), benchmark_results=())).verdict
-    assert report.benchmarks is not None
     assert report.benchmarks.sentence.startswith("The mean over benchmarks ")
     assert sentence in report.benchmarks.sentence
 
@@ -167,8 +161,6 @@ def test_benchmarks_are_held_against_a_verdict_about_a_matched_baseline_for_the_
 
     spec = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]}}
     report = build(measured_inputs(gains, spec=spec, advantage=0.08))
-    assert report.benchmarks is not None
-    assert report.verdict.comparison is not None
     assert report.verdict.comparison.comparator_role is Role.MATCHED
     assert "is shown to be better than its matched baseline on it" in report.benchmarks.sentence
 
@@ -189,7 +181,6 @@ def test_models_that_were_not_measured_are_missing_and_counted() -> None:
     inputs = measured_inputs(fate=fate)
     failing = {trial.id for trial in inputs.trials if trial.seed == 11}
     found = build(measured_inputs(fate=fate, fails=lambda one: one.trial_id in failing)).benchmarks
-    assert found is not None
     row = row_of(found, "β1=0 β2=1")
     assert row.missing == {"diverged": 1, "evaluation failed": 1}
     assert [cell and cell.num_seeds for cell in row.cells] == [2, 2, 2]
@@ -203,7 +194,6 @@ def test_a_benchmark_that_one_model_lacks_leaves_it_out_of_the_mean_alone() -> N
     evaluation = next(one for one in inputs.evaluations if one.trial_id == trial.id)
     fewer = [one for one in inputs.benchmark_results if (one.evaluation_id, one.benchmark) != (evaluation.id, NAMES[1])]
     found = build(replace(inputs, benchmark_results=tuple(fewer))).benchmarks
-    assert found is not None
     row = next(row for row in found.rows if row.config_id == trial.config_id and not row.initial)
     assert [cell and cell.num_seeds for cell in row.cells] == [4, 3, 3]
     assert row.missing == {"asked for on fewer": 1}
@@ -223,7 +213,6 @@ def test_results_on_tune_seeds_have_no_interval() -> None:
     row = row_of(found, "β1=1 β2=1")
     assert row.stage is Stage.TUNE
     difference = row.cells[0] and row.cells[0].difference
-    assert difference is not None
     assert (difference.num_seeds, difference.low, difference.shown) == (3, None, False)
     assert any("because these seeds chose the configs" in line for line in found.text)
     assert row_of(found, "β1=0 β2=1").stage is Stage.CONFIRM
@@ -256,7 +245,6 @@ def test_a_seed_is_compared_with_the_same_seed_though_the_baseline_lacks_another
     assert found is not None
     row = row_of(found, "β1=0 β2=1")
     difference = row.cells[0] and row.cells[0].difference
-    assert difference is not None
     assert difference.num_seeds == 3
     assert difference.difference == pytest.approx(lead(inputs, row.config_id, (10, 12, 13)))
 
@@ -276,7 +264,6 @@ def test_a_sample_that_no_judge_could_judge_is_not_compared_as_wrong() -> None:
     assert found is not None
     row = row_of(found, "β1=0 β2=1")
     difference = row.cells[0] and row.cells[0].difference
-    assert difference is not None
     assert difference.difference == pytest.approx(lead(changed, row.config_id, (10, 11, 12, 13)))
 
 
@@ -290,7 +277,6 @@ def test_a_problem_that_no_judge_could_judge_is_compared_with_none() -> None:
     unjudged = [problems[0] | {"judged": 0, "right": 0}, *problems[1:]]
     changed = results[place].model_copy(update={"content": results[place].content | {"problems": unjudged}})
     found = build(replace(inputs, benchmark_results=(*results[:place], changed, *results[place + 1 :]))).benchmarks
-    assert found is not None
     compared = {row.config_id: cell.difference for row in found.rows if (cell := row.cells[0]) and cell.difference}
     assert {id_: one.num_problems for id_, one in compared.items()} == dict.fromkeys(compared, 30) | {
         trial.config_id: 29
@@ -329,7 +315,6 @@ def test_evaluations_and_results_name_the_inputs() -> None:
 def test_page_markdown_and_json_show_the_table() -> None:
     report = build(measured_inputs())
     found = report.benchmarks
-    assert found is not None
     (difference, *_) = differences(found)
     text, page = render_markdown(report).decode(), render_html(report).decode()
     for rendering in (text, page):

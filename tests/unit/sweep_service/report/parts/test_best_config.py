@@ -73,7 +73,6 @@ def test_a_win_that_may_come_from_another_parameter_says_so() -> None:
             series[trial.id] = replace(own, metrics={**own.metrics, **higher})
     said = build(replace(inputs, series=series))
     assert said.verdict.outcome is Outcome.UNDECIDED
-    assert said.best is not None
     assert "is better than baseline β1=0 β2=0 lr=" in said.best.why
     assert "but the gain is not shown to come from its loss: with PPO clip and all else equal (matched" in said.best.why
 
@@ -88,18 +87,14 @@ def test_a_win_that_may_come_from_other_clip_bounds_says_so() -> None:
         series[trial.id] = replace(own, metrics={**own.metrics, "eval/avg_at_k": own.metrics["eval/avg_at_k"] + 0.08})
     said = build(replace(inputs, series=series))
     assert said.verdict.outcome is Outcome.BETTER
-    assert said.best is not None
     assert "The gain is not shown to come from what its loss adds to PPO clip: with PPO clip and all" in said.best.why
 
 
 def test_evidence_has_the_difference_the_optimism_health_and_cost() -> None:
     report = build(sweep_inputs())
     best, comparison = report.best, report.verdict.comparison
-    assert best is not None
-    assert comparison is not None
     difference, _, optimism, health, cost, evaluation = best.evidence
     assert difference.startswith(f"Minus baseline β1=0 β2=0: {comparison.difference:+.3f} [{comparison.low:+.3f}, ")
-    assert best.optimism is not None
     assert f"an optimism of {best.optimism:+.3f}" in optimism
     assert health.startswith("Of its 6 trials none collapsed, diverged or failed; on average 30% of the entropy")
     assert cost.startswith("A trial takes 20.0 seconds and 100,")
@@ -109,11 +104,8 @@ def test_evidence_has_the_difference_the_optimism_health_and_cost() -> None:
 
 def test_why_not_the_others() -> None:
     report = build(sweep_inputs())
-    assert report.best is not None
     rows = {row.label: row for row in report.configs}
     dapo, baseline, half, collapsed = report.best.others
-    assert rows["DAPO"].confirm is not None
-    assert report.best.confirm is not None
     gap = rows["DAPO"].confirm.mean - report.best.confirm.mean
     assert dapo.startswith(f"DAPO: {rows['DAPO'].confirm.mean:.3f} on 4 confirm seeds, {gap:.3f} higher")
     assert baseline.startswith("baseline β1=0 β2=0: ")
@@ -261,7 +253,6 @@ def test_gather_reads_samples_checkpoints_and_provenance(store: Store, tmp_path:
     assert [counts.right for counts in inputs.problem_counts] == [(1, 3)] * last * len(inputs.trials)
     report = build(inputs)
     assert report.samples[0].items[0].reward is None
-    assert report.best is not None
     assert report.best.provenance["data"].endswith("; benchmarks/arithmetic; its digest is not recorded")
 
 

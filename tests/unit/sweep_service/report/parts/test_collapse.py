@@ -140,8 +140,6 @@ def test_collapsed_runs_are_left_out_of_the_difference_and_counted_in_the_headli
     assert "(0 of 6 did, but up to 39 % cannot be excluded)" in whole.verdict.sentence
     report = build(collapsing(sweep_inputs(PLAN, advantage=0.3), {10}))
     found, before = report.verdict.comparison, whole.verdict.comparison
-    assert found is not None
-    assert before is not None
     assert (found.own.runs, found.own.collapsed, found.num_seeds, found.with_collapsed) == (6, 1, 5, False)
     assert found.difference == pytest.approx(before.difference, abs=0.05)
     assert "5 confirm seeds without a collapse" in report.verdict.sentence
@@ -161,7 +159,6 @@ def test_a_config_of_which_every_run_collapses_is_worse() -> None:
 def test_a_run_that_failed_by_itself_weakens_what_is_said_and_a_lost_one_does_not(end: Ending, counts: bool) -> None:
     report = build(sweep_inputs(PLAN, fate=ending({10, 11}, end), advantage=0.3))
     found = report.verdict.comparison
-    assert found is not None
     assert (found.own.runs, found.own.failed, found.num_seeds) == ((6, 2, 4) if counts else (4, 0, 4))
     assert found.own.bound == pytest.approx(rate_bound(2, 6) if counts else rate_bound(0, 4))
     assert ("2 failed" in report.verdict.sentence) is (counts and report.verdict.outcome is not Outcome.BETTER)
@@ -182,13 +179,10 @@ def test_where_collapses_leave_it_open_the_report_asks_for_runs_that_do_not() ->
     report = build(collapsing(sweep_inputs(PLAN, advantage=0.12), {10, 11}))
     found, bought = report.verdict.comparison, report.verdict.next
     assert report.verdict.outcome is Outcome.UNDECIDED
-    assert found is not None
-    assert found.low is not None
     assert found.low > 0
     assert found.tolerated is not None
     assert (found.own.collapsed, found.own.runs) == (2, 6)
     assert "is better than the baseline (β1=0 β2=0) where it does not collapse, +" in report.verdict.sentence
-    assert bought is not None
     assert bought.more_seeds + 6 == runs_to_exclude(found.tolerated, bad=2)
     assert "2 of 6 did" in bought.text
     assert bought.text.endswith(f"sweeps extend swp_test --confirm-seeds {bought.more_seeds}")
@@ -205,10 +199,8 @@ def test_the_best_of_a_space_is_not_called_best_where_it_is_not_better() -> None
 def test_a_gain_that_no_number_of_runs_could_save_from_collapses_buys_none() -> None:
     report = build(collapsing(sweep_inputs(PLAN, advantage=0.12), {10, 11}))
     found = report.verdict.comparison
-    assert found is not None
     verdict = report.verdict.model_copy(update={"comparison": found.model_copy(update={"tolerated": 1e-9})})
     bought = next_purchase(verdict, {row.id: row for row in report.configs}, [], [], sweep_inputs(PLAN).sweep, looks=1)
-    assert bought is not None
     assert bought.text.endswith("Not even 1000 more runs could exclude a higher rate: look for a larger difference.")
 
 
@@ -216,17 +208,13 @@ def test_what_failed_runs_might_have_scored_stands_beside_the_difference() -> No
     whole = build(sweep_inputs(PLAN, advantage=0.12)).verdict.comparison
     report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
     found = report.verdict.comparison
-    assert whole is not None
     assert whole.failed_bounds is None
-    assert found is not None
     assert found.failed_bounds is not None
     low, high = found.failed_bounds
     assert low < whole.difference < high
     assert high - low == pytest.approx(2 / 6)
     rows = {row.id: row.confirm for row in report.configs}
     mine, theirs = rows[found.config_id], rows[found.comparator_id]
-    assert mine is not None
-    assert theirs is not None
     assert low == pytest.approx((sum(s.value for s in mine.seeds) - sum(s.value for s in theirs.seeds)) / 6)
     assert "4 confirm seeds without a failure" in report.verdict.sentence
     said = "Had failed runs scored anything from 0 to 1, the difference would lie between "
@@ -241,13 +229,9 @@ def test_a_failed_run_of_the_comparator_might_have_scored_everything() -> None:
 
     report = build(sweep_inputs(PLAN, fate=fate, advantage=0.3))
     found = report.verdict.comparison
-    assert found is not None
-    assert found.failed_bounds is not None
     assert report.verdict.outcome is Outcome.BETTER
     rows = {row.id: row.confirm for row in report.configs}
     mine, theirs = rows[found.config_id], rows[found.comparator_id]
-    assert mine is not None
-    assert theirs is not None
     assert found.failed_bounds[0] == pytest.approx(
         (sum(s.value for s in mine.seeds) - sum(s.value for s in theirs.seeds) - 1) / 6
     )
@@ -259,10 +243,7 @@ def test_a_failed_run_of_the_comparator_might_have_scored_everything() -> None:
 def test_a_gain_is_weighed_by_the_mean_of_the_runs_that_did_not_collapse() -> None:
     report = build(collapsing(sweep_inputs(PLAN, advantage=0.12), {10, 11}))
     found = report.verdict.comparison
-    assert found is not None
-    assert found.low is not None
     row = next(row for row in report.configs if row.id == found.config_id)
-    assert row.confirm is not None
     assert row.tune is not None
     whole = [seed.value for seed in row.confirm.seeds if seed.seed not in (10, 11)]
     assert found.tolerated == pytest.approx(found.low / (sum(whole) / 4))
@@ -271,9 +252,7 @@ def test_a_gain_is_weighed_by_the_mean_of_the_runs_that_did_not_collapse() -> No
 def test_failed_runs_count_where_more_runs_are_asked_for() -> None:
     report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
     found, bought = report.verdict.comparison, report.verdict.next
-    assert found is not None
     assert found.tolerated is not None
-    assert bought is not None
     assert bought.more_seeds + 6 == runs_to_exclude(found.tolerated, bad=2)
 
 
@@ -288,7 +267,6 @@ def test_a_comparator_that_collapses_is_named_and_left_out() -> None:
             series[trial.id] = replace(series[trial.id], metrics=metrics)
     report = build(replace(inputs, series=series))
     found = report.verdict.comparison
-    assert found is not None
     assert (found.own.collapsed, found.other.collapsed, found.num_seeds) == (0, 1, 5)
     assert "5 confirm seeds without a collapse" in report.verdict.sentence
     assert "1 of 6 runs of the baseline (β1=0 β2=0) collapsed" in report.verdict.sentence
@@ -296,7 +274,6 @@ def test_a_comparator_that_collapses_is_named_and_left_out() -> None:
 
 def test_lost_runs_and_rewards_have_no_such_bounds() -> None:
     lost = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.LOST), advantage=0.12)).verdict
-    assert lost.comparison is not None
     assert lost.comparison.failed_bounds is None
     assert "without a failure" not in lost.sentence
     inputs = sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12)
@@ -308,7 +285,6 @@ def test_lost_runs_and_rewards_have_no_such_bounds() -> None:
     }
     sweep = inputs.sweep.model_copy(update={"spec": spec})
     rewarded = build(replace(inputs, sweep=sweep, series=series)).verdict
-    assert rewarded.comparison is not None
     assert rewarded.comparison.own.failed == 2
     assert rewarded.comparison.failed_bounds is None
 
@@ -327,8 +303,6 @@ def test_a_config_that_is_worse_for_its_collapses_alone_is_not_called_slightly_w
     }
     report = build(collapsing(sweep_inputs(plan), {10, 11, 12}))
     found = report.verdict.comparison
-    assert found is not None
-    assert found.high is not None
     assert report.verdict.outcome is Outcome.WORSE
     assert found.high > 0
     assert "is worse than the baseline (β2=0) once its collapses count: " in report.verdict.sentence
@@ -338,9 +312,7 @@ def test_a_config_that_is_worse_for_its_collapses_alone_is_not_called_slightly_w
 def test_an_interval_with_collapsed_runs_is_no_ground_for_a_number_of_seeds() -> None:
     plan = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}
     report = build(collapsing(sweep_inputs(plan, advantage=0.12), {10}))
-    assert report.verdict.comparison is not None
     assert report.verdict.comparison.with_collapsed
-    assert report.verdict.next is not None
     assert report.verdict.next.more_seeds == 1
     assert "1 more confirm seed would show the difference without them: sweeps extend" in report.verdict.next.text
 
@@ -348,7 +320,6 @@ def test_an_interval_with_collapsed_runs_is_no_ground_for_a_number_of_seeds() ->
 def test_rates_that_look_alike_get_another_decimal() -> None:
     plan = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 24))}}}
     found = build(sweep_inputs(plan, advantage=0.2)).verdict.comparison
-    assert found is not None
     alike = found.model_copy(update={"tolerated": found.own.bound - 0.001})
     assert "more than 19.2 % of its runs (0 of 14 did, but up to 19.3 %" in _unless(alike)
 
@@ -356,20 +327,16 @@ def test_rates_that_look_alike_get_another_decimal() -> None:
 def test_a_run_that_collapsed_and_then_failed_is_in_the_bounds() -> None:
     report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
     found = report.verdict.comparison
-    assert found is not None
     trials = [trial.model_copy(update={"collapsed": trial.failed_by_itself}) for trial in report.trials]
     bounds = failed_bounds(trials, found.config_id, found.comparator_id, with_collapsed=False)
     assert bounds == found.failed_bounds
     unlike = [trial.model_copy(update={"collapsed": trial.seed == 12}) for trial in report.trials]
     without = failed_bounds(unlike, found.config_id, found.comparator_id, with_collapsed=False)
-    assert without is not None
     assert without[1] - without[0] == pytest.approx(2 / 5)
 
 
 def test_bounds_of_failed_runs_leave_collapsed_ones_out_as_the_difference_does() -> None:
     inputs = sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12)
     found = build(collapsing(inputs, {12})).verdict.comparison
-    assert found is not None
     assert (found.with_collapsed, found.num_seeds) == (False, 3)
-    assert found.failed_bounds is not None
     assert found.failed_bounds[1] - found.failed_bounds[0] == pytest.approx(2 / 5)

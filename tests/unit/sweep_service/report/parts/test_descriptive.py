@@ -33,8 +33,6 @@ def test_improvement_counts_pairs_and_halves_ties() -> None:
 def test_profiles_and_means_are_those_of_the_confirm_seeds() -> None:
     facts = _facts(sweep_inputs())
     found = descriptive(facts)
-    assert found is not None
-    assert facts.verdict.comparison is not None
     assert found.comparator_id == facts.verdict.comparison.comparator_id
     results = {id_: [s.value for s in row.confirm.seeds] for id_, row in facts.rows.items() if row.confirm}
     assert {profile.config_id for profile in found.profiles} == set(results)
@@ -60,25 +58,21 @@ def test_training_spread_leaves_out_configs_that_collapsed_and_the_evaluation_pa
     ]
     found = descriptive(replace(facts, unsteady=frozenset([out]), trials=trials))
     sds = [row.confirm.sd or 0 for row in facts.rows.values() if row.confirm and row.id != out]
-    assert found is not None
     assert found.training_sd == pytest.approx(np.sqrt(np.mean(np.square(sds))))
     assert found.evaluation_se == pytest.approx(0.02)
     bare = [trial.model_copy(update={"evaluation_se": None}) for trial in facts.trials]
     without = descriptive(replace(facts, trials=bare))
-    assert without is not None
     assert without.evaluation_se is None
 
 
 def test_one_seed_or_equal_results_break_nothing() -> None:
     one = descriptive(_facts(sweep_inputs({"seeds": {"tune": [0], "confirm": {"top_k": 1, "seeds": [5]}}})))
-    assert one is not None
     assert one.training_sd is None
 
     def diverge(config: Config, trial: Trial) -> Trial:
         return trial.model_copy(update={"state": TrialState.DIVERGED, "step": 80})
 
     zero = descriptive(_facts(sweep_inputs(fate=diverge)))
-    assert zero is not None
     assert zero.thresholds == [0.0]
     assert set(zero.improvement.values()) == {0.5}
 

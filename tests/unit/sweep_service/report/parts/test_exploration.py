@@ -34,7 +34,6 @@ def noisy(score: Score, sd: float, seed: int = 0) -> Score:
 
 
 def effect(found: Exploration | None, name: str) -> Effect:
-    assert found is not None
     return next(effect for effect in found.effects if effect.name == name)
 
 
@@ -55,7 +54,6 @@ def test_effects_of_an_unbalanced_design_are_those_of_a_type_ii_analysis() -> No
     for column, name in (("a", B1), ("b", B2), ("e", EPSILON)):
         assert effect(found, name).f == pytest.approx(expected.loc[f"C({column})", "F"])
         assert effect(found, name).p == pytest.approx(expected.loc[f"C({column})", "PR(>F)"])
-    assert found is not None
     assert (found.error_sd, found.error_df) == (pytest.approx(np.sqrt(model.mse_resid)), model.df_resid)
 
 
@@ -84,7 +82,6 @@ def test_levels_are_adjusted_for_what_a_hole_leaves_unbalanced() -> None:
 
 def test_the_strongest_effect_is_told_first_with_direction_size_and_error() -> None:
     found = exploration(tuned(GRID, noisy(lambda p, _: 0.9 - 0.31 * p[B1], 0.01)))
-    assert found is not None
     assert found.text[0].startswith("β1: higher is worse: from 0 to 1 the mean falls by 0.3")
     assert "trend p < 0.001" in found.text[0]
     assert "interaction with 4 df" in found.text[0]
@@ -94,7 +91,6 @@ def test_the_strongest_effect_is_told_first_with_direction_size_and_error() -> N
 
 def test_a_middle_value_that_is_best_is_no_direction() -> None:
     found = exploration(tuned(GRID, noisy(lambda p, _: 0.9 - (p[B1] - 0.5) ** 2, 0.005)))
-    assert found is not None
     assert found.text[0].startswith("β1: best at 0.5 (")
 
 
@@ -109,7 +105,6 @@ def test_one_seed_of_a_grid_finds_trends_with_the_power_that_is_promised(points:
             for point in tuned_points(facts)
         ]
         analysis = _analyse(drawn, facts)
-        assert analysis is not None
         p = next(effect.trend_p for effect in analysis.effects if effect.name == B1)
         found += p is not None and p < 0.05
     assert found / runs == pytest.approx(power, abs=0.055)  # 2.7 standard errors at 0.5
@@ -130,7 +125,6 @@ def test_one_parameter_is_held_against_the_spread_over_seeds() -> None:
     table = np.array([[score({B1: b1, B2: 1.0}, seed) for seed in range(3)] for b1 in (0.0, 0.5, 1.0)])
     rest = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
     error = (rest**2).sum() / 4
-    assert found is not None
     assert (found.error_df, found.error_sd) == (4, pytest.approx(np.sqrt(error / 3)))
     assert effect(found, B1).f == pytest.approx(3 * table.mean(axis=1).var(ddof=1) / error)
     assert "error: spread over seeds with 4 df" in found.text[0]
@@ -140,7 +134,6 @@ def test_nothing_is_claimed_without_degrees_of_freedom() -> None:
     found = exploration(tuned({B1: [0.0, 0.5, 1.0], B2: 1.0}, lambda p, _: p[B1]))
     assert effect(found, B1).p is None
     assert [level.low for level in effect(found, B1).levels] == [None] * 3
-    assert found is not None
     assert found.error_df == 0
     assert "nothing is left to say how sure that is" in found.text[0]
 
@@ -149,7 +142,6 @@ def test_nothing_is_claimed_without_degrees_of_freedom() -> None:
 def test_equal_results_are_no_finding(value: float) -> None:
     found = exploration(tuned(GRID, lambda *_: value, seeds=(0, 1)))
     assert effect(found, B1).p is None
-    assert found is not None
     assert found.surface is None
     assert f"β1: {value:.3f} at every value." in found.text
 
@@ -160,7 +152,6 @@ def test_parameters_that_change_together_cannot_be_told_apart() -> None:
     found = exploration(tuned(space, noisy(lambda p, _: p[B1] + p[EPSILON], 0.01), points=points))
     assert effect(found, B1).df == effect(found, B2).df == 0
     assert (effect(found, EPSILON).p or 1) < 0.001
-    assert found is not None
     assert sum("cannot be told from theirs" in text for text in found.text) == 2
     assert found.surface is None
 
@@ -172,7 +163,6 @@ def test_words_are_factors_without_order() -> None:
     loss = effect(found, "loss.name")
     assert loss.trend_p is None
     assert [item.text for item in loss.levels] == ["ce_gppo", "gppo", "grpo"]
-    assert found is not None
     assert found.text[0].startswith("loss: best at ce_gppo (0.6")
 
 
@@ -199,7 +189,6 @@ def test_a_random_search_is_read_as_trends_on_the_scale_of_its_search() -> None:
     width = b1.levels[-1].value - b1.levels[0].value
     assert drop == pytest.approx(0.1 * width, abs=0.02)
     surface = found.surface if found else None
-    assert surface is not None
     assert surface.at[LR] == pytest.approx(1e-5, rel=0.1)
     assert surface.terms["(log10 lr)²"] == pytest.approx(-0.2, abs=0.02)
 
@@ -209,7 +198,6 @@ def test_few_points_of_many_values_are_fitted_as_trends() -> None:
     space = {B1: [0.0, 0.25, 0.5, 0.75, 1.0], B2: [0.2, 0.4, 0.6, 0.8, 1.0], EPSILON: [0.1, 0.15, 0.2, 0.25, 0.3]}
     points = [{name: float(rng.choice(values)) for name, values in space.items()} for _ in range(10)]
     found = exploration(tuned(space, noisy(lambda p, _: p[B1], 0.01), points=points))
-    assert found is not None
     assert {effect.kind for effect in found.effects} == {"trend"}
     assert found.error_df >= 2
     assert found.text[0].startswith("β1: higher is better")
@@ -224,10 +212,7 @@ def test_the_surface_finds_a_top_inside_and_covers_its_height() -> None:
 
     found = exploration(tuned(space, noisy(truth, 0.003)))
     surface = found.surface if found else None
-    assert surface is not None
     assert surface.at == {B1: pytest.approx(0.4, abs=0.05), B2: pytest.approx(1.2, abs=0.15)}
-    assert surface.low is not None
-    assert surface.high is not None
     assert surface.low < 0.7 < surface.high
     assert surface.residual_df == 25 - 6
     b1, b2 = 0.3, 0.9
@@ -240,23 +225,18 @@ def test_the_surface_finds_a_top_inside_and_covers_its_height() -> None:
 def test_the_surface_says_when_its_top_is_on_the_edge() -> None:
     found = exploration(tuned(GRID, noisy(lambda p, _: 0.5 + 0.2 * p[B1] - 0.3 * (p[B2] - 0.6) ** 2, 0.002)))
     surface = found.surface if found else None
-    assert surface is not None
     assert surface.at[B1] == 1.0
     assert "on the edge of what was tried in β1:" in surface.text
 
 
 def test_noise_is_no_surface() -> None:
     found = exploration(tuned(GRID, noisy(lambda *_: 0.5, 0.02, seed=5)))
-    assert found is not None
-    assert found.surface is not None
     assert "cannot be told from a flat one" in found.surface.text
 
 
 def test_products_go_first_where_degrees_of_freedom_are_few() -> None:
     points = [{B1: b1, B2: b2} for b1 in GRID[B1] for b2 in GRID[B2]][:8]
     found = exploration(tuned(GRID, noisy(lambda p, _: p[B1], 0.02), points=points))
-    assert found is not None
-    assert found.surface is not None
     assert "β1 β2" not in found.surface.terms
     assert found.surface.residual_df == 3
 
@@ -294,8 +274,6 @@ def test_baselines_are_no_points_of_the_space() -> None:
 
 def test_the_same_rows_give_the_same_bytes() -> None:
     first, second = (exploration(tuned(GRID, noisy(lambda p, _: p[B1], 0.02))) for _ in range(2))
-    assert first is not None
-    assert second is not None
     assert first.model_dump_json() == second.model_dump_json()
     json.loads(first.model_dump_json())
 

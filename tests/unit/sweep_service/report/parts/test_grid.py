@@ -23,14 +23,12 @@ def by_betas(params: Mapping[str, Any], seed: int) -> float:
 
 
 def cell(found: Grid | None, x: str, y: str, facet: str | None = None) -> Cell:
-    assert found is not None
     (one,) = [cell for cell in found.cells if (cell.x, cell.y, cell.facet) == (x, y, facet)]
     return one
 
 
 def test_values_are_in_the_order_of_numbers_and_every_combination_is_there() -> None:
     found = grid(tuned(SPACE, by_betas))
-    assert found is not None
     assert (found.x, found.y, found.facet) == (B1, B2, None)
     assert (found.xs, found.ys, found.facets, found.others) == (["0", "0.5", "1"], ["0.5", "1"], [], [])
     assert [(cell.x, cell.y) for cell in found.cells] == [(x, y) for y in found.ys for x in found.xs]
@@ -43,7 +41,6 @@ def test_the_interval_is_the_pooled_one_of_config_and_seed() -> None:
     table = np.array([[by_betas({B1: a, B2: b}, s) for s in range(3)] for a in (0, 0.5, 1) for b in (0.5, 1)])
     rest = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
     half = stats.t.ppf(0.975, 10) * np.sqrt((rest**2).sum() / 10 / 3)
-    assert found is not None
     assert [cell.half_width for cell in found.cells] == pytest.approx([half] * 6)
     assert {(cell.n, cell.planned) for cell in found.cells} == {(3, 3)}
 
@@ -56,7 +53,6 @@ def test_a_collapsed_config_stands_on_its_own_spread() -> None:
     own = stats.t.ppf(0.975, 2) * 0.2 / np.sqrt(3)
     assert cell(calm, "1", "1").half_width == pytest.approx(own)
     other = cell(calm, "0", "1").half_width
-    assert other is not None
     assert other < own / 2
     two = grid(tuned(SPACE, score, seeds=(0, 1), collapsed=lambda params: params[B1] == 1))
     assert cell(two, "1", "1").half_width is None
@@ -73,7 +69,6 @@ def test_holes_are_what_was_not_tried_and_what_gave_no_result() -> None:
 
 def test_the_baseline_has_its_cell_and_dapo_has_none() -> None:
     found = grid(tuned(SPACE, lambda p, _: 0.7 if p[B2] == 0 else 0.5, baselines=True))
-    assert found is not None
     assert found.ys == ["0", "0.5", "1"]
     assert cell(found, "0", "0").mean == pytest.approx(0.7)
     assert sum(cell.config_id is not None for cell in found.cells) == 7
@@ -81,7 +76,6 @@ def test_the_baseline_has_its_cell_and_dapo_has_none() -> None:
 
 def test_a_baseline_that_differs_in_what_is_fixed_has_no_cell() -> None:
     found = grid(tuned({B1: [0.0, 0.5], LR: [1e-6, 2e-6], B2: 1.0}, lambda *_: 0.5, baselines=True))
-    assert found is not None
     assert (found.x, found.y) == (B1, LR)
     assert len({cell.config_id for cell in found.cells}) == 4  # β2 = 0 is another plane
 
@@ -89,7 +83,6 @@ def test_a_baseline_that_differs_in_what_is_fixed_has_no_cell() -> None:
 def test_epsilon_is_the_facet_and_further_parameters_are_averaged() -> None:
     space = SPACE | {EPSILON: [0.2, 0.1], LR: [1e-6, 2e-6]}
     found = grid(tuned(space, lambda p, _: p[EPSILON] + 1e5 * p[LR], seeds=(0, 1)))
-    assert found is not None
     assert (found.facet, found.facets, found.others) == (EPSILON, ["0.1", "0.2"], [LR])
     one = cell(found, "0", "1", "0.2")
     assert one.mean == pytest.approx(0.2 + 0.15)
@@ -106,8 +99,6 @@ def test_a_mean_over_configs_has_the_interval_of_that_mean() -> None:
     single = grid(tuned(space | {LR: 1e-6}, score, seeds=(0, 1)))
     double = grid(tuned(space | {LR: [1e-6, 2e-6]}, score, seeds=(0, 1)))
     one, two = cell(single, "0", "1", "0.1").half_width, cell(double, "0", "1", "0.1").half_width
-    assert one is not None
-    assert two is not None
     ratio = stats.t.ppf(0.975, 23) / stats.t.ppf(0.975, 11) / np.sqrt(2) * np.sqrt(22 / 23)
     assert two / one == pytest.approx(ratio)  # the same spread twice, over 23 instead of 11 degrees of freedom
 
@@ -115,7 +106,6 @@ def test_a_mean_over_configs_has_the_interval_of_that_mean() -> None:
 def test_words_are_in_the_order_of_the_space_and_close_numbers_stay_apart() -> None:
     space = {"loss.name": ["grpo", "gppo"], LR: [1.00001e-6, 1.00002e-6]}
     found = grid(tuned(space, lambda *_: 0.5, training={"loss": {"name": "gppo"}}))
-    assert found is not None
     assert (found.x, found.xs) == ("loss.name", ["grpo", "gppo"])
     assert found.ys == ["1.00001e-06", "1.00002e-06"]
 
@@ -132,10 +122,7 @@ def test_no_grid_without_two_listed_parameters() -> None:
 def test_cells_have_confirm_means_and_entropies() -> None:
     facts = _facts(sweep_inputs({"space": SPACE}))
     found = grid(facts)
-    assert facts.best is not None
-    assert facts.best.confirm is not None
     one = next(cell for cell in found.cells if cell.config_id == facts.best.id) if found else None
-    assert one is not None
     assert one.confirm == facts.best.confirm.mean
     tune = [t for t in facts.trials_of(facts.best.id) if t.stage == "tune"]
     kept = [t.entropy_end / t.entropy_start for t in tune if t.entropy_end and t.entropy_start]

@@ -33,7 +33,6 @@ def by_beta1(params: Mapping[str, Any], seed: int) -> float:
 
 def test_the_parameter_that_does_it_all_is_first_in_both() -> None:
     found = importance(tuned(SPACE, by_beta1, points=points(30), seeds=(0, 1)))
-    assert found is not None
     assert found.names[0] == B1
     assert sorted(found.names) == [B1, B2, LR]  # not the fixed one
     assert found.fanova[0] > 0.9
@@ -53,7 +52,6 @@ def test_the_two_methods_may_disagree() -> None:
         return (0.0 if params[B1] > 0.5 else 0.7) + 0.03 * (np.log10(params[LR]) + 6)
 
     found = importance(tuned(SPACE, score, points=points(60), collapsed=lambda params: params[B1] > 0.5))
-    assert found is not None
     lr = found.names.index(LR)
     assert found.names[0] == B1
     assert found.ped_anova[lr] > found.ped_anova[0]
@@ -63,7 +61,6 @@ def test_the_two_methods_may_disagree() -> None:
 
 def test_a_log_scale_is_searched_evenly_over_its_logarithm() -> None:
     found = importance(tuned(SPACE, lambda p, _: float(np.log10(p[LR]) < -5), points=points(60)))
-    assert found is not None
     assert found.names[0] == LR
     assert found.fanova[0] > 0.9
 

@@ -57,12 +57,8 @@ def test_all_looks_together_err_at_most_twice_as_often_as_the_first() -> None:
 def test_a_second_look_has_a_wider_interval_and_says_so() -> None:
     inputs = sweep_inputs(PLAN)
     first, second = (build(replace(inputs, looks=number)).verdict for number in (1, 2))
-    assert first.comparison is not None
-    assert second.comparison is not None
     assert (first.comparison.confidence, second.comparison.confidence) == (0.95, 0.975)
     for one, other in ((first.comparison.low, second.comparison.low), (second.comparison.high, first.comparison.high)):
-        assert one is not None
-        assert other is not None
         assert one > other
     assert "this is look" not in first.basis
     assert "this is look 2 at its results: the interval has 97.5 % instead of 95 %" in second.basis
@@ -71,11 +67,8 @@ def test_a_second_look_has_a_wider_interval_and_says_so() -> None:
 def test_the_advice_names_the_command_and_promises_what_the_next_look_can_keep() -> None:
     inputs = sweep_inputs(PLAN | {"objective": {"relevant": 0.015}})
     first, second = (build(replace(inputs, looks=number)).verdict.next for number in (1, 2))
-    assert first is not None
-    assert second is not None
     assert first.text.endswith(f"sweeps extend swp_test --confirm-seeds {first.more_seeds}")
     assert second.more_seeds > first.more_seeds  # a third look is stricter than a second
-    assert first.power is not None
     assert first.power_range is not None
     low, high = first.power_range
     assert 0.05 < low < first.power < high <= 1

@@ -50,19 +50,16 @@ def row(name: str, number: int, confirm: StageResult) -> ConfigRow:
 
 def test_a_config_that_is_plainly_worse_leaves_the_set() -> None:
     found = ties_of({"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82], "low": [0.40, 0.41, 0.43]})
-    assert found is not None
     assert {member.config_id: member.in_set for member in found.members} == {"a": True, "b": True, "low": False}
     assert found.text == "2 of 3 confirmed configs may be the best: b, a."
 
 
 def test_one_clear_best_stands_alone() -> None:
     found = ties_of({"a": [0.50, 0.52, 0.51], "best": [0.80, 0.83, 0.81], "b": [0.51, 0.52, 0.50]})
-    assert found is not None
     best, *others = found.members
     assert best.config_id == "best"
     assert best.in_set
     assert best.low == 0.0
-    assert best.high is not None
     assert best.high > 0.25
     assert all(not member.in_set and member.high == 0.0 for member in others)
     assert found.text == "Of 3 confirmed configs only best may be the best."
@@ -71,7 +68,6 @@ def test_one_clear_best_stands_alone() -> None:
 def test_bounds_are_hsus() -> None:
     results = {"a": [0.60, 0.52, 0.55, 0.59], "b": [0.58, 0.54, 0.53, 0.57], "c": [0.55, 0.51, 0.56, 0.58]}
     found = ties_of(results)
-    assert found is not None
     pairs, means = Pairs(arms_of(results)), {name: np.mean(values) for name, values in results.items()}
     for name in results:
         member = next(member for member in found.members if member.config_id == name)
@@ -90,7 +86,6 @@ def test_equal_results_say_nothing() -> None:
 
 def test_a_config_that_shares_too_few_seeds_is_not_ruled_out() -> None:
     found = ties_of({"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82], "late": [NAN, 0.1, 0.1]})
-    assert found is not None
     late = next(member for member in found.members if member.config_id == "late")
     assert late.in_set
     assert (late.low, late.high) == (None, None)

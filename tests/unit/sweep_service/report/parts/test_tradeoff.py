@@ -32,7 +32,6 @@ def test_both_coordinates_come_from_the_same_trials() -> None:
             assert (found.objective, found.objective_low) == (row.confirm.mean, row.confirm.low)
             assert found.entropy_low == pytest.approx(expected.low)
         else:
-            assert row.tune is not None
             assert (found.objective, found.objective_low) == (row.tune.mean, None)
 
 

@@ -29,10 +29,6 @@ def test_the_sentence_names_comparator_difference_interval_and_seeds() -> None:
     report = build(sweep_inputs(PLAN, advantage=0.2))
     found = report.verdict.comparison
     assert report.verdict.outcome is Outcome.BETTER
-    assert found is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert found.tolerated is not None
     figures = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}], 4 confirm seeds"
     most = f"unless it collapses or fails in more than {100 * found.tolerated:.0f} % of its runs"
     assert report.verdict.sentence == (
@@ -67,12 +63,10 @@ def test_configs_that_are_all_equal_are_said_to_be_and_none_leads() -> None:
     assert report.verdict.sentence == (
         f"EXPLORATORY: {words}: 0.000 on the tune seeds (2 seeds); nothing was confirmed on others."
     )
-    assert report.best is not None
     assert report.best.why == f"On the tune seeds {words}; this is the first of them."
     confirmed = build(sweep_inputs(PLAN, fate=equal))
     assert confirmed.verdict.outcome is Outcome.INSUFFICIENT
     assert "all of them gave the same" in confirmed.verdict.sentence
-    assert confirmed.best is not None
     assert "it has exactly the same mean as " in confirmed.best.why
 
 
@@ -80,14 +74,12 @@ def test_a_leader_that_shares_its_mean_is_said_to() -> None:
     inputs = sweep_inputs({"seeds": {"tune": [0, 1]}})
     report = build(inputs)
     best = report.best
-    assert best is not None
     space = [config.id for config in inputs.configs if Role.SPACE in config.roles]
     other = next(id_ for id_ in space if id_ != best.config_id)
     of_best = {trial.seed: inputs.series[trial.id] for trial in inputs.trials if trial.config_id == best.config_id}
     alike = {trial.id: of_best[trial.seed] for trial in inputs.trials if trial.config_id == other}
     told = build(replace(inputs, series={**inputs.series, **alike}))
     assert "(2 seeds; another config has exactly the same objective), " in told.verdict.sentence
-    assert told.best is not None
     assert told.best.why == (
         "Of the space's configs it has the highest mean on the tune seeds, on which it was chosen; another config has "
         "exactly the same objective, and it is the first of them."
@@ -125,7 +117,6 @@ def test_one_tune_seed_with_a_confirm_stage_gives_a_verdict() -> None:
 
 def test_the_tie_set_holds_comparators_too() -> None:
     report = build(sweep_inputs(PLAN))
-    assert report.verdict.ties is not None
     confirmed = {row.id for row in report.configs if row.confirm}
     assert {member.config_id for member in report.verdict.ties.members} == confirmed
     baseline = next(row for row in report.configs if Role.BASELINE in row.roles)
@@ -153,7 +144,6 @@ def test_policies_that_never_learned_get_neither_power_nor_a_claim_that_holds() 
     said = "all of them gave the same, so nothing can be said of their spread"
     assert report.verdict.outcome is Outcome.INSUFFICIENT
     assert f"is 0.000 on 4 confirm seeds; {said}." in report.verdict.sentence
-    assert report.verdict.next is not None
     assert report.verdict.next.power is None
     assert said in report.verdict.next.text
     (claim,) = [claim for claim in report.claims if claim.code == "NO_WORSE_FINAL"]
@@ -165,7 +155,6 @@ def test_policies_that_never_learned_get_neither_power_nor_a_claim_that_holds() 
 def test_equal_results_of_tuning_buy_no_power() -> None:
     inputs = sweep_inputs({"seeds": {"tune": [0, 1, 2]}}, confirmed=False)
     bought = build(never_learned(inputs)).verdict.next
-    assert bought is not None
     assert bought.power is None
     assert "cannot be estimated from results so few or so equal" in bought.text
 
@@ -201,7 +190,6 @@ def test_enough_seeds_for_a_relevant_difference_say_so() -> None:
     seeds = {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 40))}}
     report = build(sweep_inputs({"seeds": seeds, "objective": {"relevant": 0.0125}}, advantage=0.008))
     assert report.verdict.outcome is Outcome.UNDECIDED
-    assert report.verdict.next is not None
     assert report.verdict.next.more_seeds == 0
     assert "30 confirm seeds would have shown" in report.verdict.next.text
 
@@ -210,16 +198,13 @@ def test_too_few_pairs_buy_at_least_three() -> None:
     spec = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11]}}}
     report = build(sweep_inputs(spec, advantage=0.3))
     assert report.verdict.outcome is Outcome.INSUFFICIENT
-    assert report.verdict.next is not None
     assert report.verdict.next.more_seeds >= 1
     assert report.verdict.next.power is not None
 
 
 def test_an_exploratory_sweep_is_advised_to_confirm() -> None:
     purchase = build(sweep_inputs({"seeds": {"tune": [0, 1, 2]}})).verdict.next
-    assert purchase is not None
     assert purchase.more_seeds >= 3
-    assert purchase.power is not None
     assert purchase.power >= 0.8
     command = f"sweeps extend swp_test --confirm-seeds {purchase.more_seeds}"
     assert purchase.text.startswith(f"Confirm the best 2 on {purchase.more_seeds} fresh seeds ({command})")
@@ -228,7 +213,6 @@ def test_an_exploratory_sweep_is_advised_to_confirm() -> None:
 
 def test_one_tune_seed_gives_no_estimate_of_power() -> None:
     purchase = build(sweep_inputs({"seeds": {"tune": [0]}})).verdict.next
-    assert purchase is not None
     assert purchase.power is None
     assert "cannot be estimated from a single tune seed" in purchase.text
 
@@ -347,7 +331,6 @@ def test_where_more_than_the_loss_varies_each_config_is_compared_with_its_own_ma
 
 def test_a_verdict_without_a_matched_baseline_names_what_else_differs() -> None:
     report = build(sweep_inputs(RATES | {"baselines": {"matched": False}}))
-    assert report.verdict.comparison is not None
     assert report.verdict.comparison.comparator_role is Role.BASELINE
     assert report.verdict.sentence.endswith(" The two differ in optimizer.learning_rate as well as in the loss.")
     untested = build(sweep_inputs(RATES | {"seeds": {"tune": [0, 1]}})).verdict.sentence

@@ -30,7 +30,6 @@ BASE = ModelEntry(
 
 
 def trials_of(report: Report) -> list[TrialView]:
-    assert report.best is not None
     return [
         TrialView(
             **row.model_dump(include={"id", "config_id", "seed", "stage", "number", "state", "step", "total_steps"}),
@@ -90,7 +89,6 @@ def test_only_a_trial_that_trained_to_its_end_is_chosen() -> None:
 def test_the_card_carries_the_evidence() -> None:
     report = build(sweep_inputs())
     card, best = card_of(report), report.best
-    assert best is not None
     head = head_of(card)
     assert (head["base_model"], head["base_model_relation"]) == ("some/Model-1.5B", "finetune")
     assert (head["library_name"], head["pipeline_tag"]) == ("transformers", "text-generation")
@@ -106,7 +104,6 @@ def test_the_card_carries_the_evidence() -> None:
     for caution in report.cautions:
         assert caution.text.split()[0] in text
     row = next(row for row in report.configs if row.id == best.config_id)
-    assert row.confirm is not None
     for seed in row.confirm.seeds:
         assert re.search(rf"\| {seed.seed}( \(this model\))? \| {seed.value:.3f} \| \d", card)
     assert card.count("(this model)") == 1
@@ -115,18 +112,12 @@ def test_the_card_carries_the_evidence() -> None:
 def test_the_card_has_the_scores_on_benchmarks_with_intervals() -> None:
     report = build(measured_inputs())
     assert report.best is not None
-    assert report.benchmarks is not None
     card, best = card_of(report), report.best
     section = card.partition("## Benchmarks")[2].partition("\n## ")[0].replace("\\", "")
     own = next(row for row in report.trials if row.id == exported(report).trial.id)
     row = next(row for row in report.benchmarks.rows if row.config_id == best.config_id and not row.initial)
     first, last = row.cells[0], row.cells[-1]
-    assert first is not None
-    assert first.difference is not None
-    assert last is not None
     initial, baseline = (one.cells[0] for one in report.benchmarks.rows[:2])
-    assert initial is not None
-    assert baseline is not None
     difference = estimate(first.difference.difference, first.difference.low, first.difference.high, sign=True)
     line = (
         f"| aime24, avg@16 | {own.benchmarks['aime24']:.3f} | {first.mean:.3f} (4 seeds) | {difference} "

@@ -178,7 +178,6 @@ def test_csv_has_the_report_s_numbers() -> None:
             written = [row[f"{stage}_{name}"] for name in names]
             assert written == ["" if (v := getattr(result, name, None)) is None else str(v) for name in names]
     comparison = report.verdict.comparison
-    assert comparison is not None
     chosen = next(row for row in configs if row["config_id"] == comparison.config_id)
     delta = [float(chosen[f"confirm_delta{bound}"]) for bound in ("", "_low", "_high")]
     assert delta == [comparison.difference, comparison.low, comparison.high]
@@ -190,13 +189,11 @@ def test_csv_has_the_report_s_numbers() -> None:
 
 def test_csv_has_the_scores_on_benchmarks_where_there_are_any() -> None:
     report = build(measured_inputs())
-    assert report.benchmarks is not None
     configs = {row["config_id"]: row for row in csv.DictReader(io.StringIO(render_csv(report, "configs").decode()))}
     for row in report.benchmarks.rows[1:]:
         written = configs.pop(row.config_id)
         assert written["benchmark_stage"] == "confirm"
         for name, cell in zip(("aime24", "aime25", "mean"), row.cells, strict=True):
-            assert cell is not None
             values = [written[f"benchmark/{name}{part}"] for part in ("", "_n", "_delta", "_delta_low", "_delta_high")]
             delta = cell.difference
             bounds = [delta.difference, delta.low, delta.high] if delta else ["", "", ""]
@@ -219,7 +216,6 @@ def test_the_page_s_files_are_the_tables() -> None:
         if "download" in attrs
     }
     files = {name: base64.b64decode(link.partition(",")[2]) for name, link in links.items()}
-    assert report.best is not None
     assert files == {
         "configs.csv": render_csv(report, "configs"),
         "trials.csv": render_csv(report, "trials"),
@@ -230,8 +226,6 @@ def test_the_page_s_files_are_the_tables() -> None:
 def test_deltas_are_the_verdict_s_and_paired_by_seed() -> None:
     report = build(sweep_inputs())
     against, comparison = reference(report), report.verdict.comparison
-    assert against is not None
-    assert comparison is not None
     assert against.id == comparison.comparator_id
     confirm = deltas(report, Stage.CONFIRM)[comparison.config_id]
     assert (confirm.difference, confirm.low, confirm.high) == (comparison.difference, comparison.low, comparison.high)
@@ -247,8 +241,6 @@ def test_deltas_without_a_common_baseline_are_from_the_verdict_s_comparator() ->
     space = {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]}
     report = build(sweep_inputs({"space": space, "baselines": {"ppo_clip": False, "dapo": False}}))
     against, comparison = reference(report), report.verdict.comparison
-    assert against is not None
-    assert comparison is not None
     assert (against.id, reference_name(report)) == (comparison.comparator_id, "matched")
     assert deltas(report, Stage.CONFIRM)[comparison.config_id].low == comparison.low
 
@@ -311,7 +303,6 @@ def test_what_few_readers_need_is_folded() -> None:
 def test_the_headline_stands_in_the_card_and_in_the_table_alone() -> None:
     report = build(sweep_inputs(advantage=0.0512))
     comparison = report.verdict.comparison
-    assert comparison is not None
     shown = "".join(Page(render_html(report).decode()).open_texts)
     assert shown.count(signed(comparison.difference)) == 3  # the sentence, its scale and the table
     assert shown.count(interval(comparison.low, comparison.high, sign=True)) == 2
@@ -319,7 +310,6 @@ def test_the_headline_stands_in_the_card_and_in_the_table_alone() -> None:
 
 def test_each_config_stands_beside_a_comparator_like_the_verdict_s(plain: Report) -> None:
     verdict = plain.verdict.comparison
-    assert verdict is not None
     assert len(plain.comparisons) > len(found := compared(plain))
     assert found[verdict.config_id] == verdict
     assert {comparison.comparator_role for comparison in found.values()} == {verdict.comparator_role}
@@ -330,7 +320,6 @@ def test_each_config_stands_beside_a_comparator_like_the_verdict_s(plain: Report
 
 def test_one_loser_does_not_stretch_the_axis_of_intervals() -> None:
     verdict = build(sweep_inputs()).verdict.comparison
-    assert verdict is not None
     near = verdict.model_copy(update={"low": -0.03, "difference": 0.01, "high": 0.02})
     loser = verdict.model_copy(update={"low": -0.7, "difference": -0.6, "high": -0.5})
     assert axis({"a": near, "b": loser}, near) == (pytest.approx(-0.09), 0.02)
@@ -343,7 +332,6 @@ def test_one_loser_does_not_stretch_the_axis_of_intervals() -> None:
 def test_an_interval_beyond_the_axis_ends_in_an_arrow() -> None:
     report = build(sweep_inputs())
     verdict = report.verdict.comparison
-    assert verdict is not None
     far = {"low": -0.9, "difference": -0.8, "high": -0.7}
     own = [c for c in report.comparisons if c.config_id == verdict.config_id]
     far_ones = [c.model_copy(update=far) for c in report.comparisons if c not in own]
@@ -375,10 +363,8 @@ def test_pass_at_k_is_one_section() -> None:
 
 def test_a_column_of_benchmarks_says_once_what_all_its_cells_share() -> None:
     table = build(measured_inputs()).benchmarks
-    assert table is not None
     assert column_notes(table) == ["avg@16, 30 problems", "avg@16, 30 problems", "60 problems"]
     first = table.rows[0]
-    assert first.cells[0] is not None
     cells = [first.cells[0].model_copy(update={"num_problems": 29}), *first.cells[1:]]
     rows = [first.model_copy(update={"cells": cells}), *table.rows[1:]]
     assert column_notes(table.model_copy(update={"rows": rows}))[0] == ""
@@ -400,9 +386,7 @@ def test_a_report_without_any_optional_part_renders() -> None:
 )
 def test_the_verdict_s_scale_leaves_room_for_its_labels(low: float, mean: float, high: float) -> None:
     found = build(sweep_inputs()).verdict.comparison
-    assert found is not None
     scale = _scale(found.model_copy(update={"low": low, "difference": mean, "high": high}))
-    assert scale is not None
     assert 20 <= scale["low"] <= scale["mean"] <= scale["high"] <= 80
     assert scale["zero"] == 50
 
@@ -475,7 +459,6 @@ NARROW: dict[str, Any] = {
 @pytest.mark.parametrize("spec", [{"seeds": {"tune": [0, 1, 2]}}, NARROW], ids=["exploratory", "confirmed"])
 def test_the_command_that_buys_seeds_can_be_copied_whole(spec: dict[str, Any]) -> None:
     report = build(sweep_inputs(spec))
-    assert report.verdict.next is not None
     command = f"sweeps extend swp_test --confirm-seeds {report.verdict.next.more_seeds}"
     assert f"<code class=command>{command}</code>" in render_html(report).decode()
 

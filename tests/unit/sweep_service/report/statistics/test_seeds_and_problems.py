@@ -35,7 +35,6 @@ def test_both_parts_agree_with_the_table_of_an_analysis_of_variance() -> None:
         for p in range(problems)
     ) / ((seeds - 1) * (problems - 1))
     found = paired_difference([TABLE], [OTHER])
-    assert found is not None
     assert found.difference == pytest.approx(grand)
     assert found.seed_variance == pytest.approx(of_seeds / d.size)
     assert found.problem_variance == pytest.approx((of_problems - of_rest) / d.size)
