@@ -34,9 +34,15 @@ RUNS = 120
 ROWS = {f"{row.name}, {'differences' if row.differ else 'none'}": row for row in target_rows() if row.seeds == 4}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if "recorded" in name else name for name in ROWS]
-)
+def test_a_few_sweeps_are_judged_well() -> None:
+    found = tally(ROWS["Gaussian, differences"], run_batch(ROWS["Gaussian, differences"], 0, 0, 20))
+    assert found.coverage >= 0.8
+    assert found.false_better <= 0.1
+    assert found.power >= 0.5
+
+
+@pytest.mark.hunt
+@pytest.mark.parametrize("name", ROWS)
 def test_better_is_rarely_false_and_intervals_cover(name: str) -> None:
     found = tally(ROWS[name], run_batch(ROWS[name], 0, 0, RUNS))
     # 120 runs have a standard error of 2 points at 95 %
@@ -48,6 +54,7 @@ def test_better_is_rarely_false_and_intervals_cover(name: str) -> None:
         assert found.regret <= 1.4
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("name", ["Gaussian, none", "near-duplicates, none", "noisy baseline, variance x 4, none"])
 def test_the_oracle_estimates_nothing_but_the_scale(name: str) -> None:
     rng, row = np.random.default_rng(5), ROWS[name]
@@ -100,6 +107,7 @@ def test_a_wrong_report_would_be_noticed() -> None:
 LUCKY = {row.name: row for row in problem_rows() if row.seeds == 4 and not row.differ}
 
 
+@pytest.mark.hunt
 def test_luck_on_problems_is_no_difference_where_right_samples_were_counted() -> None:
     """Reports that know no problems call one config in five BETTER in this world, and cover three times in four."""
     row = LUCKY["20 problems, luck 0.1"]
@@ -147,6 +155,7 @@ def test_missed_targets_are_named() -> None:
     assert line(weak).count("|") == 13
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("row", [row for row in rate_rows() if row.seeds == 4 and row.top_k == 3], ids=["none", "some"])
 def test_nothing_is_called_equal_that_is_not_where_tuning_chooses_a_learning_rate_too(row: Row) -> None:
     found = tally(row, run_batch(row, 0, 0, RUNS))
@@ -158,7 +167,7 @@ def test_nothing_is_called_equal_that_is_not_where_tuning_chooses_a_learning_rat
 
 def test_a_comparison_of_unequal_configs_would_be_noticed() -> None:
     row = next(row for row in rate_rows() if row.differ)
-    reports = [simulate(row, np.random.default_rng(seed))[0] for seed in range(40)]
+    reports = [simulate(row, np.random.default_rng(seed))[0] for seed in range(12)]
     assert all(fair(report) for report in reports)
     against_the_baseline = [
         report.model_copy(
@@ -170,4 +179,4 @@ def test_a_comparison_of_unequal_configs_would_be_noticed() -> None:
         )
         for report in reports
     ]
-    assert 5 < sum(fair(report) for report in against_the_baseline) < 35
+    assert 0 < sum(fair(report) for report in against_the_baseline) < 12

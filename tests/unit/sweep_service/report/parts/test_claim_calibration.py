@@ -20,11 +20,12 @@ from sweep_service.sweep.records import Stage
 RUNS = 100
 
 
-def world_tally(name: str, tune: int) -> ClaimTally:
+def world_tally(name: str, tune: int, runs: int = RUNS) -> ClaimTally:
     number = next(n for n, world in enumerate(worlds()) if (world.name, world.tune) == (name, tune))
-    return tally(worlds()[number], run_batch(number, 0, RUNS))
+    return tally(worlds()[number], run_batch(number, 0, runs))
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("name", ["no effect, noisy configs", "no effect, but seeds differ in it"])
 def test_intervals_cover_no_effect_and_nothing_is_claimed(name: str) -> None:
     found = world_tally(name, 3)
@@ -34,8 +35,8 @@ def test_intervals_cover_no_effect_and_nothing_is_claimed(name: str) -> None:
 
 
 def test_an_effect_is_found_and_a_crossing_is_not_averaged_away() -> None:
-    assert world_tally("falls faster", 5).outcomes["HOLDS"] >= 0.7
-    crossed = world_tally("even crossing", 5)
+    assert world_tally("falls faster", 5, 20).outcomes["HOLDS"] >= 0.7
+    crossed = world_tally("even crossing", 5, 20)
     assert crossed.outcomes["DEPENDS"] >= 0.7
     assert crossed.outcomes["HOLDS"] + crossed.outcomes["FAILS"] == 0
 

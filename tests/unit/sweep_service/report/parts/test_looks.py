@@ -75,6 +75,7 @@ def test_the_advice_names_the_command_and_promises_what_the_next_look_can_keep()
     assert "by how well the spread is known" in first.text
 
 
+@pytest.mark.hunt
 def test_looking_again_is_rarely_wrong() -> None:
     rng = np.random.default_rng(11)
     row = Row("", WORLDS["Gaussian"], LOOKS[3], differ=False)

@@ -5,6 +5,7 @@ import pytest
 from bench.validate_purchases import KINDS, MOST_SEEDS, Bought, Kind, line, run_batch
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("kind", [KINDS[0], KINDS[-1]], ids=["after a look", "without a confirm stage"])
 def test_bought_seeds_show_the_difference_as_often_as_promised(kind: Kind) -> None:
     found = run_batch(kind, 0, 0, 60)
