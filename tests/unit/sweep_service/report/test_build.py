@@ -1,5 +1,4 @@
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import yaml
@@ -9,8 +8,9 @@ from sweep_service.report.build import build
 from sweep_service.report.model import Outcome
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
-from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState, TrialWarning
-from tests.unit.sweep_service.report.report_sweeps import Fate, in_halves, succeed, sweep_inputs
+from sweep_service.sweep.records import Role, Stage, SweepState, TrialState
+from tests.unit.sweep_service.report.report_sweeps import in_halves, sweep_inputs
+from tests.unit.sweep_service.report.report_worlds import VERDICTS, ending, every
 from trainers.config import TrainingConfig
 
 
@@ -18,33 +18,9 @@ def codes(report: Report) -> set[str]:
     return {caution.code for caution in report.cautions}
 
 
-def fail_if(condition: Any, state: TrialState = TrialState.FAILED, message: str | None = "out of memory") -> Fate:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if condition(config, trial):
-            return trial.model_copy(update={"state": state, "step": 40, "message": message})
-        return succeed(config, trial)
-
-    return fate
-
-
 def everywhere(report: Report) -> list[str]:
     """The report in all its renderings."""
     return [render_html(report).decode(), render_markdown(report).decode(), report_json(report).decode()]
-
-
-def test_a_tie_is_called_a_tie() -> None:
-    report = build(sweep_inputs({"objective": {"relevant": 0.01}}))
-    assert report.verdict.outcome is Outcome.UNDECIDED
-    assert report.verdict.sentence.startswith(
-        "UNDECIDED: β1=0 β2=1 cannot be told apart from the baseline (β1=0 β2=0): "
-    )
-    assert report.verdict.sentence.endswith(
-        ", 4 confirm seeds. 0 of 4 runs of β1=0 β2=1 collapsed: up to 53 % cannot be excluded."
-    )
-    assert report.best.label == "β1=0 β2=1"
-    assert "not a win" in report.best.why
-    assert "UNDERPOWERED" in codes(report)
-    assert not report.interim
 
 
 @pytest.mark.parametrize(("advantage", "outcome"), [(0.08, Outcome.BETTER), (-0.08, Outcome.WORSE)])
@@ -87,20 +63,6 @@ def test_the_collapsed_config_is_last_and_flagged() -> None:
     (caution,) = [caution for caution in report.cautions if caution.code == "REWARD_COLLAPSE"]
     assert "β1=1 β2=1: 2 of 2 trials" in caution.text
     assert set(caution.trials) == {trial.id for trial in report.trials if trial.label == last.label}
-
-
-def test_what_trainers_warned_of_is_one_caution_a_code() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        said = f"0.0{trial.seed} % of the gradient"
-        warning = TrialWarning(code="BETAS_NEARLY_INERT", message=said, evidence={}, step=12)
-        warns = config.params["loss.beta1"] == 0.5 and trial.stage is Stage.TUNE
-        return succeed(config, trial.model_copy(update={"warnings": (warning,)}) if warns else trial)
-
-    report = build(sweep_inputs(fate=fate))
-    (caution,) = [caution for caution in report.cautions if caution.code == "BETAS_NEARLY_INERT"]
-    assert caution.text == f"2 of {len(report.trials)} trials; β1=0.5 β2=1, seed 0: 0.00 % of the gradient"
-    assert caution.trials == [trial.id for trial in report.trials if trial.warnings]
-    assert all("BETAS_NEARLY_INERT" in rendering for rendering in everywhere(report))
 
 
 def test_optimism_is_tune_minus_confirm() -> None:
@@ -179,42 +141,6 @@ def test_without_a_confirm_stage_it_is_exploratory() -> None:
     assert all(rendering for rendering in everywhere(report))
 
 
-def test_two_confirm_seeds_are_insufficient() -> None:
-    spec = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11]}}}
-    report = build(sweep_inputs(spec, advantage=0.3))
-    assert report.verdict.outcome is Outcome.INSUFFICIENT
-    assert "an interval needs at least 3" in report.verdict.sentence
-    assert report.verdict.comparison.low is None
-    assert "FEW_SEEDS" in codes(report)
-    assert all(everywhere(report))
-
-
-def test_without_a_baseline_there_is_no_verdict() -> None:
-    baselines = {"ppo_clip": False, "dapo": False, "matched": False}
-    report = build(sweep_inputs({"baselines": baselines}))
-    assert report.verdict.outcome is Outcome.INSUFFICIENT
-    assert "no confirmed baseline" in report.verdict.sentence
-    assert report.best.confirm is not None
-    assert "BASELINE_MISSING" in codes(report)
-    assert all(everywhere(report))
-
-
-def test_dapo_is_the_comparator_where_there_is_no_ppo_clip() -> None:
-    baselines = {"ppo_clip": False, "dapo": True, "matched": False}
-    report = build(sweep_inputs({"baselines": baselines, "objective": {"relevant": 0.03}}))
-    assert report.verdict.sentence.startswith("EQUIVALENT: β1=0 and DAPO differ by less than 0.03")
-
-
-def test_a_baseline_that_failed_leaves_the_comparison_open() -> None:
-    failed = fail_if(lambda config, trial: Role.BASELINE in config.roles and trial.stage is Stage.CONFIRM)
-    spec = {"baselines": {"ppo_clip": True, "dapo": False, "matched": False}}
-    report = build(sweep_inputs(spec, fate=failed))
-    assert report.verdict.outcome is Outcome.INSUFFICIENT
-    assert {"BASELINE_MISSING", "FAILED_TRIALS"} <= codes(report)
-    for rendering in everywhere(report):
-        assert "out of memory" in rendering
-
-
 @pytest.mark.parametrize(("scale", "shown"), [(1.0, False), (0.5, True)])
 def test_the_mean_reward_is_shown_where_it_is_another_number(scale: float, shown: bool) -> None:
     inputs = sweep_inputs({"objective": {"metric": "eval/reward_mean", "diverged": -1}}, confirmed=False)
@@ -231,53 +157,8 @@ def test_the_mean_reward_is_shown_where_it_is_another_number(scale: float, shown
     assert tuned[report.trials[0].id] == pytest.approx(sum(last) / 3)
 
 
-def test_a_failed_seed_is_missing_and_said_so() -> None:
-    report = build(sweep_inputs(fate=fail_if(lambda config, trial: trial.seed == 12 and config.number == 0)))
-    assert report.verdict.comparison.num_seeds == 3
-    assert ", 3 confirm seeds without a failure." in report.verdict.sentence
-    assert "0 of 4 runs of the baseline (β1=0 β2=0) collapsed and 1 failed" in report.verdict.sentence
-    few = next(caution.text for caution in report.cautions if caution.code == "FEW_SEEDS")
-    assert "3 of 4 confirm seeds have a result for both" in few
-
-
-def test_nothing_succeeded() -> None:
-    report = build(sweep_inputs(fate=fail_if(lambda config, trial: True), state=SweepState.FAILED, confirmed=False))
-    assert report.verdict.outcome is Outcome.INSUFFICIENT
-    assert report.best is None
-    assert report.comparisons == []
-    assert "FAILED_TRIALS" in codes(report)
-    for rendering in everywhere(report):
-        assert "no config of the space has a result" in rendering
-
-
-def test_everything_diverged() -> None:
-    diverged = fail_if(lambda config, trial: True, TrialState.DIVERGED, "loss is nan")
-    report = build(sweep_inputs(fate=diverged))
-    assert report.verdict.outcome is Outcome.INSUFFICIENT
-    assert report.verdict.comparison.difference == 0
-    assert {"DIVERGED_TRIALS", "REWARD_COLLAPSE"} <= codes(report)
-    assert all(trial.objective == 0 for trial in report.trials)
-    assert all(everywhere(report))
-
-
-def test_one_trial() -> None:
-    spec = {
-        "space": {"loss.beta1": 0.5},
-        "seeds": {"tune": [0]},
-        "baselines": {"ppo_clip": False, "dapo": False, "matched": False},
-    }
-    report = build(sweep_inputs(spec))
-    assert report.verdict.outcome is Outcome.EXPLORATORY
-    assert "(1 seed)" in report.verdict.sentence
-    assert report.configs[0].label == "β1=0.5"
-    assert {"NO_CONFIRMATION", "BASELINE_MISSING", "FEW_SEEDS"} <= codes(report)
-    assert all(everywhere(report))
-
-
 def test_a_sweep_that_has_not_begun() -> None:
-    def waits(config: Config, trial: Trial) -> Trial:
-        return trial.model_copy(update={"state": TrialState.PENDING, "started_at": None, "ended_at": None})
-
+    waits = ending(every, TrialState.PENDING, started_at=None, ended_at=None)
     report = build(sweep_inputs(fate=waits, state=SweepState.QUEUED, confirmed=False))
     assert report.interim
     assert report.verdict.outcome is Outcome.INSUFFICIENT
@@ -287,31 +168,27 @@ def test_a_sweep_that_has_not_begun() -> None:
 
 
 def test_a_running_sweep_is_interim() -> None:
-    def halfway(config: Config, trial: Trial) -> Trial:
-        if trial.stage is Stage.CONFIRM and trial.seed > 11:
-            return trial.model_copy(update={"state": TrialState.RUNNING, "step": 100, "ended_at": None})
-        return succeed(config, trial)
-
-    report = build(sweep_inputs(fate=halfway, state=SweepState.RUNNING))
+    fate = ending(lambda _, t: t.stage is Stage.CONFIRM and t.seed > 11, TrialState.RUNNING, step=100, ended_at=None)
+    report = build(sweep_inputs(fate=fate, state=SweepState.RUNNING))
     assert report.interim
     assert report.verdict.outcome is Outcome.INSUFFICIENT
     assert "2 confirm seeds" in report.verdict.sentence
 
 
-def test_cancelled_trials_are_counted() -> None:
-    cancelled = fail_if(lambda config, trial: trial.seed == 1, TrialState.CANCELLED, None)
-    report = build(sweep_inputs(fate=cancelled, state=SweepState.CANCELLED, confirmed=False))
-    assert "UNFINISHED" in codes(report)
-    assert report.verdict.outcome is Outcome.INSUFFICIENT
-
-
-def test_the_baseline_is_never_the_best_config_even_if_it_lies_in_the_space() -> None:
-    spec = {"space": {"loss.beta1": [0.0, 0.5], "loss.beta2": [0.0, 1.0]}}
-    report = build(sweep_inputs(spec, advantage=-0.3))
-    rows = {row.id: row for row in report.configs}
-    assert Role.BASELINE not in rows[report.best.config_id].roles
-    assert report.verdict.outcome is Outcome.WORSE
-    assert "prefer that" in report.best.why
+@pytest.mark.parametrize(
+    ("world", "words"),
+    [
+        ("two confirm seeds", "an interval needs at least 3"),
+        ("no baseline", "no confirmed baseline"),
+        ("nothing succeeded", "no config of the space has a result"),
+        ("the baseline failed on every confirm seed", "out of memory"),
+        ("every trial diverged", "loss is nan"),
+        ("one trial", "(1 seed)"),
+    ],
+)
+def test_a_report_with_little_to_say_says_it_in_all_its_renderings(world: str, words: str) -> None:
+    for rendering in everywhere(build(VERDICTS[world]())):
+        assert words in rendering
 
 
 def test_a_matched_baseline_is_a_comparator_of_its_own_where_more_than_betas_vary() -> None:
@@ -328,11 +205,3 @@ def test_samples_and_versions_are_optional() -> None:
     assert report.sweep.mlflow_url is None
     assert all(trial.mlflow_url is None for trial in report.trials)
     assert all(everywhere(report))
-
-
-def test_a_baseline_that_differs_outside_the_space_is_told_apart_by_name() -> None:
-    report = build(sweep_inputs({"space": {"loss.beta1": [0.0, 0.5]}, "objective": {"relevant": 0.01}}))
-    assert report.verdict.sentence.startswith(
-        "UNDECIDED: β1=0 β2=1 cannot be told apart from the baseline (β1=0 β2=0): "
-    )
-    assert [row.label for row in report.configs if Role.SPACE in row.roles] == ["β1=0 β2=1", "β1=0.5 β2=1"]

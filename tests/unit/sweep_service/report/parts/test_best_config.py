@@ -11,13 +11,13 @@ import yaml
 
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.model import BestConfig, Outcome
+from sweep_service.report.model import BestConfig
 from sweep_service.settings import Settings
 from sweep_service.store import Store
-from sweep_service.sweep.records import Checkpoint, Config, Role, Stage, Trial, TrialState
+from sweep_service.sweep.records import Checkpoint, Stage
 from sweep_service.worker.reports import gather
 from tests import stored_sweeps as sweeps
-from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from trainers.command_line import load_config
 
 
@@ -53,77 +53,6 @@ def test_it_trains_with_as_many_processes_and_threads_as_the_trial() -> None:
     training = {"rollout": {"prompts_per_minibatch": 8}}
     best = card(sweep_inputs({"resources": {"cpus": 4, "processes": 2}, "training": training}))
     assert best.command == "OMP_NUM_THREADS=2 python -m trainers best.yaml seed=10 --processes 2"
-
-
-def test_a_tie_prefers_the_simpler_one_and_a_win_does_not() -> None:
-    assert "prefer the simpler one: baseline β1=0 β2=0." in card(sweep_inputs()).why
-    assert "simpler" not in card(sweep_inputs(advantage=0.08)).why
-
-
-def test_a_win_that_may_come_from_another_parameter_says_so() -> None:
-    spec = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]}}
-    inputs = sweep_inputs(spec, advantage=0.08)
-    assert "not shown to come from" not in card(inputs).why
-    series = dict(inputs.series)
-    for trial in inputs.trials:
-        config = next(config for config in inputs.configs if config.id == trial.config_id)
-        if config.roles == (Role.MATCHED,):
-            own = series[trial.id]
-            higher = {"eval/avg_at_k": own.metrics["eval/avg_at_k"] + 0.08}
-            series[trial.id] = replace(own, metrics={**own.metrics, **higher})
-    said = build(replace(inputs, series=series))
-    assert said.verdict.outcome is Outcome.UNDECIDED
-    assert "is better than baseline β1=0 β2=0 lr=" in said.best.why
-    assert "but the gain is not shown to come from its loss: with PPO clip and all else equal (matched" in said.best.why
-
-
-def test_a_win_that_may_come_from_other_clip_bounds_says_so() -> None:
-    spec = {"space": {"loss.beta1": 0.0, "loss.beta2": 1.0, "loss.epsilon": 0.3}}
-    inputs = sweep_inputs(spec, advantage=0.08)
-    (matched,) = [config.id for config in inputs.configs if config.roles == (Role.MATCHED,)]
-    series = dict(inputs.series)
-    for trial in (trial for trial in inputs.trials if trial.config_id == matched):
-        own = series[trial.id]
-        series[trial.id] = replace(own, metrics={**own.metrics, "eval/avg_at_k": own.metrics["eval/avg_at_k"] + 0.08})
-    said = build(replace(inputs, series=series))
-    assert said.verdict.outcome is Outcome.BETTER
-    assert "The gain is not shown to come from what its loss adds to PPO clip: with PPO clip and all" in said.best.why
-
-
-def test_evidence_has_the_difference_the_optimism_health_and_cost() -> None:
-    report = build(sweep_inputs())
-    best, comparison = report.best, report.verdict.comparison
-    difference, _, optimism, health, cost, evaluation = best.evidence
-    assert difference.startswith(f"Minus baseline β1=0 β2=0: {comparison.difference:+.3f} [{comparison.low:+.3f}, ")
-    assert f"an optimism of {best.optimism:+.3f}" in optimism
-    assert health.startswith("Of its 6 trials none collapsed, diverged or failed; on average 30% of the entropy")
-    assert cost.startswith("A trial takes 20.0 seconds and 100,")
-    assert "(baseline: 10" in cost
-    assert "standard error of 0.003" in evaluation  # 0.006 / sqrt(3)
-
-
-def test_why_not_the_others() -> None:
-    report = build(sweep_inputs())
-    rows = {row.label: row for row in report.configs}
-    dapo, baseline, half, collapsed = report.best.others
-    gap = rows["DAPO"].confirm.mean - report.best.confirm.mean
-    assert dapo.startswith(f"DAPO: {rows['DAPO'].confirm.mean:.3f} on 4 confirm seeds, {gap:.3f} higher")
-    assert baseline.startswith("baseline β1=0 β2=0: ")
-    assert half.startswith("β1=0.5 β2=1: 0.67")
-    assert " lower" in half
-    assert collapsed.startswith("β1=1 β2=1: ")
-    assert collapsed.endswith("not confirmed, the first below the line; 2 of 2 trials collapsed.")
-
-
-def test_a_candidate_without_a_confirm_result_is_not_said_to_be_below_the_line() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        lost = trial.stage is Stage.CONFIRM and config.params.get("loss.beta1") == 0.5
-        return trial.model_copy(update={"state": TrialState.FAILED}) if lost else succeed(config, trial)
-
-    *_, half, collapsed = card(sweep_inputs(fate=fate)).others
-    assert half.startswith("β1=0.5 β2=1: ")
-    assert half.endswith("; chosen too, without a confirm result so far.")
-    assert "; not confirmed, the first below the line" in collapsed
 
 
 def test_at_most_eight_others() -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from sweep_service.report.build import build
 from sweep_service.report.model import Claim, Holds
-from sweep_service.sweep.records import Config, Stage, Trial, TrialState
+from sweep_service.sweep.records import Config, Stage
 from tests.unit.sweep_service.report.report_claims import GRID, beta, claim, entropy_with_slope, with_curves
-from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_worlds import ending
 
 BETA1 = "BETA1_ENTROPY_FALLS_FASTER"
 SMALLEST = "The smallest design that can: a grid of 2 values of beta1 x 2 values of beta2 on 3 tune seeds, 12 trials"
@@ -107,11 +108,7 @@ def test_two_seeds_give_no_interval_and_the_design_that_would() -> None:
 
 
 def test_trials_that_never_differ_in_one_beta_alone_claim_nothing_and_name_a_design_that_can() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if beta(config, "beta1") == beta(config, "beta2") / 2:
-            return succeed(config, trial)
-        return trial.model_copy(update={"state": TrialState.FAILED, "step": 80})
-
+    fate = ending(lambda c, t: beta(c, "beta1") != beta(c, "beta2") / 2, step=80)
     found = claim(sweep_inputs(GRID, fate=fate), BETA1)
     assert (found.outcome, found.estimate, found.num_pairs) == (Holds.UNDECIDED, None, 0)
     assert found.evidence.startswith("No two configs that trained on one seed differ in β1 alone")
@@ -131,11 +128,7 @@ def test_stages_are_not_joined() -> None:
 
 
 def test_a_seed_that_lacks_most_of_its_trials_is_left_out_and_said_so() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if trial.seed == 3 and beta(config, "beta1") > 0.25:
-            return trial.model_copy(update={"state": TrialState.FAILED, "step": 80})
-        return succeed(config, trial)
-
+    fate = ending(lambda c, t: t.seed == 3 and beta(c, "beta1") > 0.25, step=80)
     slopes = entropy_with_slope(lambda config: -beta(config, "beta1"))
     found = claim(with_curves(sweep_inputs(GRID, fate=fate), entropy=slopes), BETA1)
     assert found.num_pairs == 3

@@ -5,14 +5,11 @@ import pytest
 
 from sweep_service.report.build import build
 from sweep_service.report.model import Holds
-from sweep_service.sweep.records import Config, Role, Trial, TrialState
+from sweep_service.sweep.records import Config, Trial, TrialState
 from sweep_service.sweep.series import Values
 from tests.unit.sweep_service.report.report_claims import GRID, claim, with_curves
-from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
-
-
-def is_baseline(config: Config) -> bool:
-    return Role.BASELINE in config.roles
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_worlds import ending, is_baseline
 
 
 def test_all_claims_of_a_sweep_over_both_betas() -> None:
@@ -76,11 +73,7 @@ def test_on_the_seeds_that_chose_the_config_no_worse_is_never_shown() -> None:
 
 @pytest.mark.parametrize(("bad_share", "outcome"), [(1.0, Holds.FAILS), (0.0, Holds.HOLDS)])
 def test_divergences_are_counted_against_the_baselines(bad_share: float, outcome: Holds) -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if not is_baseline(config) and trial.seed < 40 * bad_share:
-            return trial.model_copy(update={"state": TrialState.DIVERGED, "step": 40})
-        return succeed(config, trial)
-
+    fate = ending(lambda c, t: not is_baseline(c) and t.seed < 40 * bad_share, TrialState.DIVERGED, step=40)
     spec = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0}, "seeds": {"tune": [*range(40)]}}
     found = claim(sweep_inputs(spec, fate=fate), "NO_MORE_DIVERGENCES")
     assert found.outcome is outcome
@@ -117,11 +110,7 @@ def test_in_range_is_a_factor_of_two_at_most(code: str, key: str, factor: float,
 
 
 def test_a_seed_without_its_pair_is_left_out_and_said_so() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if trial.seed == 12 and is_baseline(config):
-            return trial.model_copy(update={"state": TrialState.FAILED, "step": 80})
-        return succeed(config, trial)
-
+    fate = ending(lambda c, t: t.seed == 12 and is_baseline(c), step=80)
     found = claim(sweep_inputs(fate=fate), "ENTROPY_STEADIER")
     assert found.num_pairs == 3
     assert found.evidence.endswith("Left out: 1 seed on which one of them did not train to its end.")

@@ -1,13 +1,11 @@
 """Collapsed and failed runs in the verdict: what is left out, what it costs, and what may still be said."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from sweep_service.report.build import build
-from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.trial_health import _lost
 from sweep_service.report.model import Outcome, RunCounts
 from sweep_service.report.parts.collapse import (
@@ -22,11 +20,9 @@ from sweep_service.report.parts.purchase import next_purchase
 from sweep_service.report.parts.verdict import _unless
 from sweep_service.report.render.html import render_html
 from sweep_service.report.statistics.differences import Difference
-from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.sweep.records import Config, Role, Stage, Trial
-from tests.unit.sweep_service.report.report_sweeps import Fate, succeed, sweep_inputs
-
-PLAN: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13, 14, 15]}}}
+from sweep_service.sweep.endings import Ending
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_worlds import CONFIRM, collapsing, confirms, crashing, ending, is_baseline
 
 
 def runs(number: int, collapsed: int = 0, failed: int = 0) -> RunCounts:
@@ -105,49 +101,10 @@ def test_a_run_collapses_by_its_right_answers(accuracy: list[float], lost: bool)
     assert _lost(np.array(accuracy), last=3) is lost
 
 
-def chosen(config: Config, trial: Trial, seeds: set[int]) -> bool:
-    """Whether a trial is one of the better config's, on one of these confirm seeds."""
-    return trial.stage is Stage.CONFIRM and config.params.get("loss.beta1") == 0 and trial.seed in seeds
-
-
-def ending(seeds: set[int], end: Ending) -> Fate:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if chosen(config, trial, seeds) and config.params.get("loss.beta2") == 1:
-            return trial.model_copy(update={"state": TrialState.FAILED, "ending": end})
-        return succeed(config, trial)
-
-    return fate
-
-
-def collapsing(inputs: ReportInputs, seeds: set[int]) -> ReportInputs:
-    """Let the better config lose its right answers on some confirm seeds."""
-    configs = {config.id: config for config in inputs.configs}
-    series = dict(inputs.series)
-    for trial in inputs.trials:
-        config = configs[trial.config_id]
-        if chosen(config, trial, seeds) and config.params.get("loss.beta2") == 1:
-            metrics = dict(series[trial.id].metrics)
-            accuracy = metrics["eval/avg_at_k"]
-            metrics["eval/avg_at_k"] = np.where(np.arange(len(accuracy)) < len(accuracy) - 3, accuracy, 0.01)
-            series[trial.id] = replace(series[trial.id], metrics=metrics)
-    return replace(inputs, series=series)
-
-
-def test_collapsed_runs_are_left_out_of_the_difference_and_counted_in_the_headline() -> None:
-    whole = build(sweep_inputs(PLAN, advantage=0.3))
-    assert whole.verdict.outcome is Outcome.BETTER
-    assert "unless it collapses or fails in more than" in whole.verdict.sentence
-    assert "(0 of 6 did, but up to 39 % cannot be excluded)" in whole.verdict.sentence
-    report = build(collapsing(sweep_inputs(PLAN, advantage=0.3), {10}))
-    found, before = report.verdict.comparison, whole.verdict.comparison
-    assert (found.own.runs, found.own.collapsed, found.num_seeds, found.with_collapsed) == (6, 1, 5, False)
-    assert found.difference == pytest.approx(before.difference, abs=0.05)
-    assert "5 confirm seeds without a collapse" in report.verdict.sentence
-    assert "(1 of 6 did, but up to 58 % cannot be excluded)" in report.verdict.sentence
-
-
 def test_a_config_of_which_every_run_collapses_is_worse() -> None:
-    report = build(collapsing(sweep_inputs(PLAN, advantage=0.3), {10, 11, 12, 13, 14, 15}))
+    report = build(
+        collapsing(sweep_inputs(CONFIRM, advantage=0.3), lambda c, t: confirms(c, t, {10, 11, 12, 13, 14, 15}))
+    )
     by_id = {comparison.config_id: comparison for comparison in report.comparisons}
     ruined = next(c for c in by_id.values() if c.own.collapsed == 6)
     assert (ruined.outcome, ruined.with_collapsed, ruined.num_seeds) == (Outcome.WORSE, True, 6)
@@ -157,26 +114,15 @@ def test_a_config_of_which_every_run_collapses_is_worse() -> None:
     ("end", "counts"), [(Ending.CRASHED, True), (Ending.TIMED_OUT, True), (Ending.FAILED, True), (Ending.LOST, False)]
 )
 def test_a_run_that_failed_by_itself_weakens_what_is_said_and_a_lost_one_does_not(end: Ending, counts: bool) -> None:
-    report = build(sweep_inputs(PLAN, fate=ending({10, 11}, end), advantage=0.3))
+    report = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, end), advantage=0.3))
     found = report.verdict.comparison
     assert (found.own.runs, found.own.failed, found.num_seeds) == ((6, 2, 4) if counts else (4, 0, 4))
     assert found.own.bound == pytest.approx(rate_bound(2, 6) if counts else rate_bound(0, 4))
     assert ("2 failed" in report.verdict.sentence) is (counts and report.verdict.outcome is not Outcome.BETTER)
 
 
-def test_what_tuning_saw_of_collapses_is_said_beside_the_rate() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        fails = trial.stage is Stage.TUNE and config.params.get("loss.beta1") == 1 and trial.seed == 0
-        if fails:
-            return trial.model_copy(update={"state": TrialState.FAILED, "ending": Ending.CRASHED})
-        return succeed(config, trial)
-
-    basis = build(sweep_inputs(PLAN, fate=fate)).verdict.basis
-    assert "In the tune stage 2 of 6 runs of the space collapsed or failed, 0 of 2 of this config's" in basis
-
-
 def test_where_collapses_leave_it_open_the_report_asks_for_runs_that_do_not() -> None:
-    report = build(collapsing(sweep_inputs(PLAN, advantage=0.12), {10, 11}))
+    report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10, 11})))
     found, bought = report.verdict.comparison, report.verdict.next
     assert report.verdict.outcome is Outcome.UNDECIDED
     assert found.low > 0
@@ -193,20 +139,22 @@ def test_where_collapses_leave_it_open_the_report_asks_for_runs_that_do_not() ->
 
 def test_the_best_of_a_space_is_not_called_best_where_it_is_not_better() -> None:
     for advantage, badge in ((0.3, ">best<"), (-0.4, ">best of the space<")):
-        assert badge in render_html(build(sweep_inputs(PLAN, advantage=advantage))).decode()
+        assert badge in render_html(build(sweep_inputs(CONFIRM, advantage=advantage))).decode()
 
 
 def test_a_gain_that_no_number_of_runs_could_save_from_collapses_buys_none() -> None:
-    report = build(collapsing(sweep_inputs(PLAN, advantage=0.12), {10, 11}))
+    report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10, 11})))
     found = report.verdict.comparison
     verdict = report.verdict.model_copy(update={"comparison": found.model_copy(update={"tolerated": 1e-9})})
-    bought = next_purchase(verdict, {row.id: row for row in report.configs}, [], [], sweep_inputs(PLAN).sweep, looks=1)
+    bought = next_purchase(
+        verdict, {row.id: row for row in report.configs}, [], [], sweep_inputs(CONFIRM).sweep, looks=1
+    )
     assert bought.text.endswith("Not even 1000 more runs could exclude a higher rate: look for a larger difference.")
 
 
 def test_what_failed_runs_might_have_scored_stands_beside_the_difference() -> None:
-    whole = build(sweep_inputs(PLAN, advantage=0.12)).verdict.comparison
-    report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
+    whole = build(sweep_inputs(CONFIRM, advantage=0.12)).verdict.comparison
+    report = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.CRASHED), advantage=0.12))
     found = report.verdict.comparison
     assert whole.failed_bounds is None
     assert found.failed_bounds is not None
@@ -222,12 +170,8 @@ def test_what_failed_runs_might_have_scored_stands_beside_the_difference() -> No
 
 
 def test_a_failed_run_of_the_comparator_might_have_scored_everything() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if trial.stage is Stage.CONFIRM and Role.BASELINE in config.roles and trial.seed == 10:
-            return trial.model_copy(update={"state": TrialState.FAILED, "ending": Ending.CRASHED})
-        return succeed(config, trial)
-
-    report = build(sweep_inputs(PLAN, fate=fate, advantage=0.3))
+    fate = ending(lambda c, t: is_baseline(c) and t.seed == 10, ending=Ending.CRASHED)
+    report = build(sweep_inputs(CONFIRM, fate=fate, advantage=0.3))
     found = report.verdict.comparison
     assert report.verdict.outcome is Outcome.BETTER
     rows = {row.id: row.confirm for row in report.configs}
@@ -241,7 +185,7 @@ def test_a_failed_run_of_the_comparator_might_have_scored_everything() -> None:
 
 
 def test_a_gain_is_weighed_by_the_mean_of_the_runs_that_did_not_collapse() -> None:
-    report = build(collapsing(sweep_inputs(PLAN, advantage=0.12), {10, 11}))
+    report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10, 11})))
     found = report.verdict.comparison
     row = next(row for row in report.configs if row.id == found.config_id)
     assert row.tune is not None
@@ -250,33 +194,17 @@ def test_a_gain_is_weighed_by_the_mean_of_the_runs_that_did_not_collapse() -> No
 
 
 def test_failed_runs_count_where_more_runs_are_asked_for() -> None:
-    report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
+    report = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.CRASHED), advantage=0.12))
     found, bought = report.verdict.comparison, report.verdict.next
     assert found.tolerated is not None
     assert bought.more_seeds + 6 == runs_to_exclude(found.tolerated, bad=2)
 
 
-def test_a_comparator_that_collapses_is_named_and_left_out() -> None:
-    inputs = sweep_inputs(PLAN, advantage=0.3)
-    baseline = next(config.id for config in inputs.configs if Role.BASELINE in config.roles)
-    series = dict(inputs.series)
-    for trial in inputs.trials:
-        if trial.config_id == baseline and trial.stage is Stage.CONFIRM and trial.seed == 10:
-            metrics = dict(series[trial.id].metrics)
-            metrics["eval/avg_at_k"] = np.where(np.arange(len(metrics["eval/avg_at_k"])) < 2, 0.5, 0.01)
-            series[trial.id] = replace(series[trial.id], metrics=metrics)
-    report = build(replace(inputs, series=series))
-    found = report.verdict.comparison
-    assert (found.own.collapsed, found.other.collapsed, found.num_seeds) == (0, 1, 5)
-    assert "5 confirm seeds without a collapse" in report.verdict.sentence
-    assert "1 of 6 runs of the baseline (β1=0 β2=0) collapsed" in report.verdict.sentence
-
-
 def test_lost_runs_and_rewards_have_no_such_bounds() -> None:
-    lost = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.LOST), advantage=0.12)).verdict
+    lost = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.LOST), advantage=0.12)).verdict
     assert lost.comparison.failed_bounds is None
     assert "without a failure" not in lost.sentence
-    inputs = sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12)
+    inputs = sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.CRASHED), advantage=0.12)
     objective = inputs.sweep.spec.objective.model_copy(update={"metric": "eval/reward_mean"})
     spec = inputs.sweep.spec.model_copy(update={"objective": objective})
     series = {
@@ -289,34 +217,6 @@ def test_lost_runs_and_rewards_have_no_such_bounds() -> None:
     assert rewarded.comparison.failed_bounds is None
 
 
-def test_where_failures_leave_it_open_the_sentence_names_them() -> None:
-    report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
-    assert report.verdict.outcome is Outcome.UNDECIDED
-    assert "where it does not collapse or fail, +" in report.verdict.sentence
-    assert "but it may collapse or fail too often for that." in report.verdict.sentence
-
-
-def test_a_config_that_is_worse_for_its_collapses_alone_is_not_called_slightly_worse() -> None:
-    plan = {
-        "space": {"loss.beta1": [0.0], "loss.beta2": 1.0},
-        "seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": list(range(10, 22))}},
-    }
-    report = build(collapsing(sweep_inputs(plan), {10, 11, 12}))
-    found = report.verdict.comparison
-    assert report.verdict.outcome is Outcome.WORSE
-    assert found.high > 0
-    assert "is worse than the baseline (β2=0) once its collapses count: " in report.verdict.sentence
-    assert "9 confirm seeds without a collapse. 3 of 12 runs" in report.verdict.sentence
-
-
-def test_an_interval_with_collapsed_runs_is_no_ground_for_a_number_of_seeds() -> None:
-    plan = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}
-    report = build(collapsing(sweep_inputs(plan, advantage=0.12), {10}))
-    assert report.verdict.comparison.with_collapsed
-    assert report.verdict.next.more_seeds == 1
-    assert "1 more confirm seed would show the difference without them: sweeps extend" in report.verdict.next.text
-
-
 def test_rates_that_look_alike_get_another_decimal() -> None:
     plan = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 24))}}}
     found = build(sweep_inputs(plan, advantage=0.2)).verdict.comparison
@@ -325,7 +225,7 @@ def test_rates_that_look_alike_get_another_decimal() -> None:
 
 
 def test_a_run_that_collapsed_and_then_failed_is_in_the_bounds() -> None:
-    report = build(sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12))
+    report = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.CRASHED), advantage=0.12))
     found = report.verdict.comparison
     trials = [trial.model_copy(update={"collapsed": trial.failed_by_itself}) for trial in report.trials]
     bounds = failed_bounds(trials, found.config_id, found.comparator_id, with_collapsed=False)
@@ -336,7 +236,7 @@ def test_a_run_that_collapsed_and_then_failed_is_in_the_bounds() -> None:
 
 
 def test_bounds_of_failed_runs_leave_collapsed_ones_out_as_the_difference_does() -> None:
-    inputs = sweep_inputs(PLAN, fate=ending({10, 11}, Ending.CRASHED), advantage=0.12)
-    found = build(collapsing(inputs, {12})).verdict.comparison
+    inputs = sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.CRASHED), advantage=0.12)
+    found = build(collapsing(inputs, lambda c, t: confirms(c, t, {12}))).verdict.comparison
     assert (found.with_collapsed, found.num_seeds) == (False, 3)
     assert found.failed_bounds[1] - found.failed_bounds[0] == pytest.approx(2 / 5)

@@ -168,46 +168,6 @@ def test_no_cell_is_a_formula(value: object, cell: object) -> None:
     assert inert(value) == cell
 
 
-def test_csv_has_the_report_s_numbers() -> None:
-    report = build(sweep_inputs())
-    configs = list(csv.DictReader(io.StringIO(render_csv(report, "configs").decode())))
-    assert [row["config_id"] for row in configs] == [row.id for row in report.configs]
-    for row, config in zip(configs, report.configs, strict=True):
-        for stage, result in (("confirm", config.confirm), ("tune", config.tune)):
-            names = ("mean", "sd", "n", "planned", *(("low", "high") if stage == "confirm" else ()))
-            written = [row[f"{stage}_{name}"] for name in names]
-            assert written == ["" if (v := getattr(result, name, None)) is None else str(v) for name in names]
-    comparison = report.verdict.comparison
-    chosen = next(row for row in configs if row["config_id"] == comparison.config_id)
-    delta = [float(chosen[f"confirm_delta{bound}"]) for bound in ("", "_low", "_high")]
-    assert delta == [comparison.difference, comparison.low, comparison.high]
-    assert delta[1] < delta[0] < delta[2]
-    assert float(chosen["loss.beta2"]) == 1
-    trials = list(csv.DictReader(io.StringIO(render_csv(report).decode())))
-    assert [float(row["objective"]) for row in trials] == [trial.objective for trial in report.trials]
-
-
-def test_csv_has_the_scores_on_benchmarks_where_there_are_any() -> None:
-    report = build(measured_inputs())
-    configs = {row["config_id"]: row for row in csv.DictReader(io.StringIO(render_csv(report, "configs").decode()))}
-    for row in report.benchmarks.rows[1:]:
-        written = configs.pop(row.config_id)
-        assert written["benchmark_stage"] == "confirm"
-        for name, cell in zip(("aime24", "aime25", "mean"), row.cells, strict=True):
-            values = [written[f"benchmark/{name}{part}"] for part in ("", "_n", "_delta", "_delta_low", "_delta_high")]
-            delta = cell.difference
-            bounds = [delta.difference, delta.low, delta.high] if delta else ["", "", ""]
-            assert values == [str(value) for value in (cell.mean, cell.num_seeds, *bounds)]
-    (unmeasured,) = configs.values()
-    assert {value for name, value in unmeasured.items() if name.startswith("benchmark")} == {""}
-    trials = list(csv.DictReader(io.StringIO(render_csv(report).decode())))
-    for written, trial in zip(trials, report.trials, strict=True):
-        assert written["benchmark/aime24"] == str(trial.benchmarks.get("aime24", ""))
-    assert sum(bool(written["benchmark/aime25"]) for written in trials) == 16
-    for table in ("trials", "configs"):
-        assert b"benchmark" not in render_csv(build(sweep_inputs()), table)
-
-
 def test_the_page_s_files_are_the_tables() -> None:
     report = build(sweep_inputs())
     links = {
@@ -221,20 +181,6 @@ def test_the_page_s_files_are_the_tables() -> None:
         "trials.csv": render_csv(report, "trials"),
         FILE_NAME: report.best.yaml.encode(),
     }
-
-
-def test_deltas_are_the_verdict_s_and_paired_by_seed() -> None:
-    report = build(sweep_inputs())
-    against, comparison = reference(report), report.verdict.comparison
-    assert against.id == comparison.comparator_id
-    confirm = deltas(report, Stage.CONFIRM)[comparison.config_id]
-    assert (confirm.difference, confirm.low, confirm.high) == (comparison.difference, comparison.low, comparison.high)
-    tune = deltas(report, Stage.TUNE)
-    assert against.id not in tune
-    for row in report.configs:
-        if row.id != against.id and row.tune and against.tune:
-            assert tune[row.id].difference == pytest.approx(row.tune.mean - against.tune.mean)
-            assert tune[row.id].low is None
 
 
 def test_deltas_without_a_common_baseline_are_from_the_verdict_s_comparator() -> None:
