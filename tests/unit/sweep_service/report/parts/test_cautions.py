@@ -53,6 +53,7 @@ def test_evaluation_noise_above_the_effect() -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(0.019, {"AT_FLOOR"}), (0.02, set()), (0.98, set()), (0.981, {"AT_CEILING"})],
+    ids=str,
 )
 def test_configs_whose_means_are_all_at_one_end_have_no_room_to_differ(value: float, expected: set[str]) -> None:
     assert warnings_of(scored(sweep_inputs(HEALTHY), lambda *_: value)).keys() & ROOM == expected
@@ -73,8 +74,9 @@ def test_a_reward_has_no_floor(metric: str, warns: bool) -> None:
         (lambda c, t: t.stage is Stage.TUNE, lambda c, t: False, False),
         (lambda c, t: t.stage is Stage.CONFIRM, lambda c, t: False, True),
         (lambda c, t: t.number != 2, lambda c, t: t.number == 2, True),
-        (every, every, False),  # no policy was trained to its end
+        (every, every, False),
     ],
+    ids=["all but the baseline", "the tune stage", "the confirm stage", "all but a diverged trial", "all diverged"],
 )
 def test_the_floor_is_that_of_the_confirm_stage_and_of_trained_policies(
     on_floor: Where, diverges: Where, warns: bool

@@ -335,16 +335,16 @@ def page_config(report: Report, row: ConfigRow) -> Row:
     ]
 
 
-def page_benchmark(report: Report, place: int) -> Row:
+def page_benchmark(report: Report, place: int, shared: str) -> Row:
     row, columns = report.benchmarks.rows[place], report.benchmarks.columns
     kept = next(one.entropy_kept for one in report.configs if one.id == row.config_id)
     seeds = max((cell.num_seeds for cell in row.cells if cell), default=0)
     missing = [f"{n} {reason}" for reason, n in row.missing.items()]
     cells = [
-        page_score(cell, seeds, column.leader == row.config_id and not row.initial)
+        page_score(cell, seeds, column.leader == row.config_id and not row.initial, shared)
         for column, cell in zip(columns, row.cells, strict=True)
     ]
-    names = [column.benchmark or "mean over benchmarks" for column in columns]
+    names = [f"{column.benchmark or 'mean over benchmarks'} {shared}".strip() for column in columns]
     return [
         ("Model", (" ".join([row.label, ", ".join(missing)]).strip(), None)),
         ("Seeds", (NOTHING if row.initial else str(seeds), None)),
@@ -353,12 +353,14 @@ def page_benchmark(report: Report, place: int) -> Row:
     ]
 
 
-def page_score(cell: BenchmarkCell | None, seeds: int, leads: bool) -> str:
+def page_score(cell: BenchmarkCell | None, seeds: int, leads: bool, shared: str) -> str:
     if cell is None:
         return NOTHING
     parts, ahead = [number(cell.mean), "highest" if leads else ""], cell.difference
     if ahead:
         parts += [signed(ahead.difference), interval(ahead.low, ahead.high, sign=True), "shown" if ahead.shown else ""]
+    if shared and cell.num_seeds == seeds:
+        return " ".join(filter(None, parts))
     average = "" if cell.k is None else f"avg@{cell.k}, "
     return " ".join(filter(None, [*parts, f"{cell.num_seeds} seeds, {average}{cell.num_problems} problems"]))
 
@@ -368,6 +370,13 @@ def test_every_cell_of_the_page_s_table_of_configs_is_what_its_column_names(repo
     assert found == [page_config(report, row) for row in report.configs]
 
 
-def test_every_cell_of_the_page_s_table_of_benchmarks_is_what_its_column_names(report: Report) -> None:
+@pytest.mark.parametrize("shared", ["", "avg@16, 30 problems"])
+def test_every_cell_of_the_page_s_table_of_benchmarks_is_what_its_column_names(report: Report, shared: str) -> None:
+    if shared:  # by all cells of every column, so that its head says it once
+        table = report.benchmarks
+        alike = {"k": 16, "num_problems": 30}
+        cells = [[cell and cell.model_copy(update=alike) for cell in row.cells] for row in table.rows]
+        rows = [row.model_copy(update={"cells": own}) for row, own in zip(table.rows, cells, strict=True)]
+        report = report.model_copy(update={"benchmarks": table.model_copy(update={"rows": rows})})
     found = Cells(render_html(report).decode(), "benchmarks").named()
-    assert found == [page_benchmark(report, place) for place in range(len(report.benchmarks.rows))]
+    assert found == [page_benchmark(report, place, shared) for place in range(len(report.benchmarks.rows))]
