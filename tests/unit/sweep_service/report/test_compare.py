@@ -74,8 +74,7 @@ def test_two_configs_share_the_error_of_five_percent() -> None:
     both = {"x": seeds(*before), "y": seeds(*before)}
     found = compare_sweeps([results("a", both), results("b", {"x": seeds(*after), "y": seeds(*after)})])
     expected = stats.ttest_rel(after, before).confidence_interval(0.975)
-    for row in found.shared:
-        assert row.differences[0].low == pytest.approx(expected.low)
+    assert [row.differences[0].low for row in found.shared] == pytest.approx([expected.low] * 2)
 
 
 def test_few_seeds_give_no_interval_and_equal_ones_are_a_repetition() -> None:

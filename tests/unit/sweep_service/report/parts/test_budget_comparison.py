@@ -162,8 +162,8 @@ def test_a_diverged_trial_counts_zero_and_shortens_no_budget() -> None:
 
 def test_a_failed_seed_is_left_out_and_two_seeds_have_no_interval() -> None:
     facts = confirmed({(0.0, 11): Cost(state=TrialState.FAILED)})
-    for found in budget_comparisons(facts):
-        assert (found.num_seeds, found.low, found.high) == (2, None, None)
+    rows = {found.unit: (found.num_seeds, found.low, found.high) for found in budget_comparisons(facts)}
+    assert rows == dict.fromkeys(("steps", "tokens", "hours"), (2, None, None))
 
 
 def test_costs_that_are_not_known_give_no_row() -> None:
