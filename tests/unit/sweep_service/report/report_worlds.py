@@ -221,7 +221,7 @@ VERDICTS: dict[str, World] = {
         lambda c, t: confirms(c, t, [10]),
     ),
     "of three runs two collapsed": lambda: collapsing(
-        sweep_inputs({"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}, advantage=0.12),
+        sweep_inputs({"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11, 12]}}}, advantage=0.12),
         lambda c, t: confirms(c, t, [10, 11]),
     ),
     "one run of the baseline collapsed": lambda: collapsing(
