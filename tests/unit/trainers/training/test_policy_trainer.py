@@ -17,7 +17,7 @@ from trainers.evaluation.evaluate import Evaluation
 from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.policy.checkpoints import read_state, write_state
 from trainers.process.events import NoEvents
-from trainers.process.seeds import DERIVATION, loss_seed
+from trainers.process.seeds import loss_seed
 from trainers.record.engine_stats import NO_ENGINE
 from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
