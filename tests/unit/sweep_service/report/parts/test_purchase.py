@@ -18,8 +18,8 @@ from sweep_service.report.model import Comparison, Outcome
 from sweep_service.report.statistics.differences import Arm
 from sweep_service.report.statistics.further_seeds import ResultsSoFar
 from sweep_service.sweep.records import Stage
-from tests.unit.sweep_service.report.parts.test_collapse import collapsing
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_worlds import collapsing, confirms
 
 FIRST = 3
 
@@ -91,7 +91,7 @@ def test_advice_knows_no_collapsed_run(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(building, "next_purchase", lambda *given: seen.extend(given))
     plan = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13, 14, 15]}}}
-    report = build(collapsing(sweep_inputs(plan, advantage=0.12), {10}))
+    report = build(collapsing(sweep_inputs(plan, advantage=0.12), lambda c, t: confirms(c, t, {10})))
     confirmed: list[Arm] = seen[2]
     best = next(arm for arm in confirmed if arm.config_id == report.verdict.comparison.config_id)
     assert sorted(best.values) == [11, 12, 13, 14, 15]
