@@ -1,0 +1,293 @@
+"""Everything that a user may do to a submitted sweep: by which ways, in which state, to what effect, and what refuses it.
+
+`test_verbs.py` gives each verb by its route, by the client, by its command and on the page. A new verb is a row here.
+Which states allow a verb, and what it does to other rows, is tested where that is decided: in the store and the service.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from sweep_service.client import Client
+from sweep_service.store import Store
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.records import SweepState
+from tests.integration.api.conftest import Served
+from tests.integration.api.played_sweep import SPEC, claim, finish
+
+SMALL: Final[dict[str, Any]] = SPEC | {
+    "training": {"steps": 80, "task": {"name": "word_problems"}},
+    "space": {"loss.beta1": 0.5},
+}
+"""A spec of four trials: a baseline and a config on two seeds."""
+
+
+class Target(NamedTuple):
+    """The ids to which a verb is applied."""
+
+    sweep: str
+    trial: str
+
+    def named(self, text: str) -> str:
+        """Return a path or a command with these ids."""
+        return text.format(sweep=self.sweep, trial=self.trial)
+
+
+def waiting(served: Served) -> Target:
+    """Return a sweep that nobody has begun, and its first trial."""
+    sweep_id = served.service.submit(SMALL)[0].id
+    return Target(sweep_id, served.store.list_trials(sweep_id)[0].id)
+
+
+def running(served: Served) -> Target:
+    """Return a sweep whose first trial runs."""
+    target = waiting(served)
+    served.store.start_attempt(claim(served.store, target.sweep), target.trial, "/nowhere/{attempt}")
+    return target
+
+
+def paused(served: Served) -> Target:
+    """Return a sweep that waits for somebody to resume it."""
+    target = waiting(served)
+    served.service.pause(target.sweep)
+    return target
+
+
+def ended(served: Served, state: SweepState = SweepState.SUCCEEDED) -> Target:
+    """Return a sweep that has ended, and its first trial, which FAILED."""
+    target, store = waiting(served), served.store
+    fence = claim(store, target.sweep)
+    for trial in store.list_trials(target.sweep):
+        attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
+        failed = trial.id == target.trial
+        store.finish_attempt(fence, attempt, Ending.FAILED if failed else Ending.SUCCEEDED, None, 0)
+    finish(store, fence, state)
+    store.release_lease(fence)
+    return target
+
+
+def cancelled(served: Served) -> Target:
+    """Return a cancelled sweep, and its trial that FAILED before."""
+    return ended(served, SweepState.CANCELLED)
+
+
+def with_a_result(served: Served) -> Target:
+    """Return a sweep that has ended, and a trial that SUCCEEDED."""
+    target = ended(served)
+    return target._replace(trial=served.store.list_trials(target.sweep)[-1].id)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb. In paths and commands {sweep} and {trial} stand for the ids of the target."""
+
+    name: str
+    given: Callable[[Served], Target]
+    """Makes a sweep in a state that allows the verb."""
+    changes: Mapping[str, Any]
+    """All `facts` that it changes, with their values afterwards."""
+    event: str
+    """Type of the event that says who asked."""
+    refused: Callable[[Served], Target]
+    """Makes a sweep in a state that does not."""
+    path: str
+    ask: Callable[[Client, Target], object]
+    command: str
+    page: str | None = None
+    """Address to which the page's form is sent; None: the page does not have this verb."""
+    method: str = "POST"
+    status: int = 200
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: Any = None
+    view: str = "/v1/sweeps/{sweep}"
+    """Address of what the route answers."""
+    exit_code: int = 0
+    json: bool = True
+    """Whether the command prints JSON."""
+    button_on: str = "/sweeps/{sweep}"
+    """Page that has the form."""
+    form: Mapping[str, str] = field(default_factory=dict[str, str])
+    next_page: str = "/sweeps/{sweep}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def facts(store: Store, target: Target) -> dict[str, Any]:
+    """Return what verbs change."""
+    sweep, trial = store.get_sweep(target.sweep), store.get_trial(target.trial)
+    deletion = store.deletions([target.sweep]).get(target.sweep)
+    return {
+        "state": sweep.state.value,
+        "wish": sweep.desired_state.value,
+        "generation": sweep.generation,
+        "trials": dict(Counter(one.state.value for one in store.list_trials(target.sweep))),
+        "trial": trial.state.value,
+        "stop counts": trial.stop_counts,
+        "max_parallel": sweep.spec.resources.max_parallel,
+        "added": [(added.names, added.samples, len(added.trials)) for added in sweep.added_benchmarks],
+        "report asked for": store.report_requested(target.sweep),
+        "keeps report": deletion and deletion.keep_report,
+    }
+
+
+_AGAIN: Final = {"state": "QUEUED", "generation": 1}
+_RETRIED: Final = _AGAIN | {"trial": "PENDING", "trials": {"PENDING": 1, "SUCCEEDED": 3}}
+VERBS: Final = (
+    Verb(
+        name="cancel",
+        given=running,
+        changes={"wish": "CANCEL"},
+        event="sweep.cancel_requested",
+        refused=ended,
+        path="/v1/sweeps/{sweep}/cancel",
+        ask=lambda client, target: client.cancel(target.sweep),
+        command="cancel {sweep}",
+        page="/sweeps/{sweep}/cancel",
+    ),
+    Verb(
+        name="pause",
+        given=waiting,
+        changes={"wish": "PAUSE", "state": "PAUSED"},
+        event="sweep.pause_requested",
+        refused=ended,
+        path="/v1/sweeps/{sweep}/pause",
+        ask=lambda client, target: client.pause(target.sweep),
+        command="pause {sweep}",
+        page="/sweeps/{sweep}/pause",
+    ),
+    Verb(
+        name="resume",
+        given=paused,
+        changes={"wish": "RUN", "state": "QUEUED"},
+        event="sweep.resume_requested",
+        refused=ended,
+        path="/v1/sweeps/{sweep}/resume",
+        ask=lambda client, target: client.resume(target.sweep),
+        command="resume {sweep}",
+        page="/sweeps/{sweep}/resume",
+    ),
+    Verb(
+        name="extend",
+        given=ended,
+        changes=_AGAIN | {"max_parallel": 3},
+        event="sweep.extended",
+        refused=cancelled,
+        path="/v1/sweeps/{sweep}/extend",
+        body={"resources": {"max_parallel": 3}},
+        ask=lambda client, target: client.extend(target.sweep, {"resources": {"max_parallel": 3}}),
+        command="extend {sweep} --max-parallel 3",
+    ),
+    Verb(
+        name="retry all that failed",
+        given=ended,
+        changes=_RETRIED,
+        event="sweep.trials_retried",
+        refused=cancelled,
+        path="/v1/sweeps/{sweep}/retry-failed",
+        ask=lambda client, target: client.retry_failed(target.sweep),
+        command="retry {sweep}",
+        page="/sweeps/{sweep}/retry",
+    ),
+    Verb(
+        name="retry one trial",
+        given=ended,
+        changes=_RETRIED,
+        event="sweep.trials_retried",
+        refused=with_a_result,
+        path="/v1/trials/{trial}/retry",
+        ask=lambda client, target: client.retry_trial(target.trial),
+        command="retry {trial}",
+    ),
+    Verb(
+        name="stop a trial",
+        given=waiting,
+        changes={"trial": "STOPPED", "stop counts": True, "trials": {"STOPPED": 1, "PENDING": 3}},
+        event="trial.stop_requested",
+        refused=with_a_result,
+        path="/v1/trials/{trial}/stop",
+        ask=lambda client, target: client.stop_trial(target.trial),
+        command="stop {trial}",
+        page="/trials/{trial}/stop",
+        button_on="/trials/{trial}/stop",
+        form={"result": "count"},
+    ),
+    Verb(
+        name="stop a trial and discard it",
+        given=running,
+        changes={"stop counts": False},
+        event="trial.stop_requested",
+        refused=with_a_result,
+        path="/v1/trials/{trial}/stop",
+        params={"counts": "false"},
+        ask=lambda client, target: client.stop_trial(target.trial, counts=False),
+        command="stop {trial} --discard",
+        page="/trials/{trial}/stop",
+        button_on="/trials/{trial}/stop",
+        form={"result": "discard"},
+    ),
+    Verb(
+        name="add benchmarks",
+        given=ended,
+        changes={"state": "QUEUED", "added": [(("arithmetic",), 2, 1)]},
+        event="sweep.benchmarks_added",
+        refused=waiting,
+        path="/v1/sweeps/{sweep}/benchmarks",
+        body={"names": ["arithmetic"], "of": ["baseline"], "samples": 2},
+        ask=lambda client, target: client.add_benchmarks(
+            target.sweep, {"names": ["arithmetic"], "of": ["baseline"], "samples": 2}
+        ),
+        command="benchmarks run {sweep} --names arithmetic --of baseline --samples 2",
+    ),
+    Verb(
+        name="build the report anew",
+        given=ended,
+        changes={"report asked for": True},
+        event="sweep.report_requested",
+        refused=waiting,
+        path="/v1/sweeps/{sweep}/report",
+        status=202,
+        view="/v1/sweeps/{sweep}/reports",
+        ask=lambda client, target: client.renew_report(target.sweep),
+        command="report {sweep} --anew --timeout 0",
+        exit_code=6,  # it is not built yet, for no worker runs
+        json=False,
+        page="/sweeps/{sweep}/rebuild",
+    ),
+    Verb(
+        name="delete",
+        given=ended,
+        changes={"keeps report": False},
+        event="sweep.delete_requested",
+        refused=waiting,
+        path="/v1/sweeps/{sweep}",
+        method="DELETE",
+        status=202,
+        view="/v1/sweeps/{sweep}/deletion",
+        ask=lambda client, target: client.delete(target.sweep),
+        command="delete {sweep} --yes",
+        page="/sweeps/{sweep}/delete",
+        button_on="/sweeps/{sweep}/delete",
+        form={"what": "everything"},
+        next_page="/sweeps/{sweep}/delete",
+    ),
+    Verb(
+        name="archive",
+        given=ended,
+        changes={"keeps report": True},
+        event="sweep.delete_requested",
+        refused=waiting,
+        path="/v1/sweeps/{sweep}",
+        method="DELETE",
+        status=202,
+        params={"keep_report": "true"},
+        view="/v1/sweeps/{sweep}/deletion",
+        ask=lambda client, target: client.delete(target.sweep, keep_report=True),
+        command="delete {sweep} --yes --keep-report",
+        page="/sweeps/{sweep}/delete",
+        button_on="/sweeps/{sweep}/delete",
+        form={"what": "all_but_report"},
+        next_page="/sweeps/{sweep}/delete",
+    ),
+)
