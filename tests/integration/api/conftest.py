@@ -24,7 +24,6 @@ from tests.integration.api.played_sweep import SPEC, finish, play
 from tests.migrated import migrated
 from tests.waiting import PATIENT_S
 
-
 _described: dict[str, dict[str, Any] | None] = {}
 """The API's description: the first request to each app would take a second to make the same one."""
 

@@ -2,12 +2,16 @@
 
 import json
 import math
+import threading
 import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Attempt, SweepState, Trial
+from tests.waiting import wait_until
 
 SPEC: dict[str, Any] = {
     "name": "played",
@@ -80,6 +84,20 @@ def finish(store: Store, fence: Fence, state: SweepState = SweepState.SUCCEEDED)
         store.set_sweep_state(fence, SweepState.FINALIZING)
         store.put_report(fence.sweep_id, "digest", REPORT)
     store.set_sweep_state(fence, state)
+
+
+@contextmanager
+def once_asked(store: Store, sweep_id: str, build: Callable[[], None]) -> Generator[None]:
+    """Play the worker within the block: build a sweep's report anew as soon as somebody has asked for that."""
+
+    def work() -> None:
+        wait_until("somebody asks for the report", lambda: store.report_requested(sweep_id))
+        build()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    thread.join()
 
 
 def record(

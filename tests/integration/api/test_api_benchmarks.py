@@ -215,23 +215,6 @@ def ended(served: Served) -> str:
     return sweep_id
 
 
-def test_benchmarks_can_be_added_to_a_sweep_that_has_succeeded(served: Served, client: Client) -> None:
-    sweep_id = ended(served)
-    asked = BenchmarksRequest(names=("arithmetic",), of=("best", "baseline"), samples=4)
-    view = client.add_benchmarks(sweep_id, asked)
-    assert (view.state, view.ended_at, view.spec.benchmarks) == (SweepState.QUEUED, None, None)
-    (added,) = view.added_benchmarks
-    assert (added.names, added.samples, len(added.trials)) == (("arithmetic",), 4, 4)
-    assert client.add_benchmarks(sweep_id, asked) == view  # asked again, it is opened once
-    other = served.http.post(f"/v1/sweeps/{sweep_id}/benchmarks", json={"names": ["arithmetic"], "samples": 8})
-    assert (other.status_code, other.json()["code"]) == (422, "INVALID_SPEC")  # other samples
-    more = served.http.post(f"/v1/sweeps/{sweep_id}/benchmarks", json={"names": ["arithmetic"], "of": ["all"]})
-    assert more.status_code == 409  # sampled as before, for it says nothing else
-    assert "is QUEUED, for other benchmarks are being measured" in more.json()["detail"]
-    assert served.store.list_evaluations(sweep_id) == []  # the runner makes them
-    assert [event.type for event in client.events(sweep_id)][-2:] == ["sweep.benchmarks_added", "sweep.state_changed"]
-
-
 def test_what_was_not_measured_is_tried_again_with_all_that_was_added(served: Served, client: Client) -> None:
     sweep_id, store, of = ended(served), served.store, ["baseline"]
     client.add_benchmarks(sweep_id, {"names": ["arithmetic"], "of": of})
@@ -259,22 +242,6 @@ def test_what_has_been_measured_is_not_measured_again(served: Served, client: Cl
     assert client.get(sweep_id).added_benchmarks == ()
 
 
-def test_benchmarks_that_cannot_be_added_are_refused_with_their_places(served: Served, client: Client) -> None:
-    sweep_id = ended(served)
-    with pytest.raises(InvalidSpec) as caught:
-        client.add_benchmarks(sweep_id, {"names": ["nosuch"], "of": ["winner"], "sample": 4})
-    assert {error.pointer for error in caught.value.errors} == {"/sample"}
-    with pytest.raises(InvalidSpec) as caught:
-        client.add_benchmarks(sweep_id, {"names": ["nosuch"], "of": ["winner"]})
-    assert {error.pointer for error in caught.value.errors} == {"/names", "/of"}
-    with pytest.raises(InvalidSpec) as caught:
-        client.add_benchmarks(sweep_id, {"names": ["arithmetic"], "of": ["", "w" * 1000]})
-    assert [error.pointer for error in caught.value.errors] == ["/of/0", "/of/1"]
-    assert caught.value.summary == "the benchmarks cannot be added, for 2 reasons"
-    with pytest.raises(NotFound):
-        client.add_benchmarks("swp_nosuch", {"names": ["arithmetic"]})
-
-
 def test_benchmarks_wait_until_a_sweep_has_succeeded_and_are_never_added_to_one_that_will_not(client: Client) -> None:
     sweep = client.submit(PLAIN)
     with pytest.raises(Conflict, match=r"is QUEUED: .* ask again then"):
@@ -284,16 +251,19 @@ def test_benchmarks_wait_until_a_sweep_has_succeeded_and_are_never_added_to_one_
         client.add_benchmarks(sweep.id, {"names": ["arithmetic"]})
 
 
-def test_the_command_adds_benchmarks(served: Served, sweeps: Sweeps) -> None:
+def test_other_benchmarks_wait_until_those_that_were_added_are_measured(served: Served, client: Client) -> None:
     sweep_id = ended(served)
-    ran = sweeps("benchmarks", "run", sweep_id, "--names", "arithmetic", "--of", "baseline", "--samples", "2")
-    assert ran.code == 0
-    assert "QUEUED again" in ran.err
-    sweep = served.store.get_sweep(sweep_id)
-    assert [(one.names, one.samples, len(one.trials)) for one in sweep.added_benchmarks] == [(("arithmetic",), 2, 2)]
+    (added,) = client.add_benchmarks(sweep_id, BenchmarksRequest(names=("arithmetic",), samples=4)).added_benchmarks
+    assert (added.names, added.samples, len(added.trials)) == (("arithmetic",), 4, 4)
+    with pytest.raises(InvalidSpec):  # other samples
+        client.add_benchmarks(sweep_id, {"names": ["arithmetic"], "samples": 8})
+    with pytest.raises(Conflict, match="is QUEUED, for other benchmarks are being measured"):
+        client.add_benchmarks(sweep_id, {"names": ["arithmetic"], "of": ["all"]})  # sampled as before
+    assert served.store.list_evaluations(sweep_id) == []  # the runner makes them
+
+
+def test_watching_tells_of_benchmarks_that_were_added(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = ended(served)
+    served.service.add_benchmarks(sweep_id, {"names": ["arithmetic"], "of": ["baseline"]})
     finish(served.store, claim(served.store, sweep_id))
     assert "arithmetic added, for the models of 2 trials" in sweeps("watch", sweep_id).err
-    ran = sweeps("benchmarks", "run", sweep_id, "--names", "nosuch")
-    assert ran.code != 0
-    assert "error: the benchmarks cannot be added, for one reason" in ran.err
-    assert "nosuch is not in the catalog" in ran.err

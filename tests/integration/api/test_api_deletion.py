@@ -33,23 +33,6 @@ def carry_out(served: Served) -> None:
     Deleter(served.store, served.service.settings).go_on(threading.Event())
 
 
-def test_a_deletion_says_first_what_it_frees(served: Served) -> None:
-    sweep_id = ended(served)
-    told = served.http.get(f"/v1/sweeps/{sweep_id}/deletion").json()
-    assert (told["state"], told["blocked"], told["frees"]["files"]) == (None, None, 1)
-    assert told["frees"]["bytes"] >= 10_000
-    assert told["frees"]["rows"] == served.store.count_rows(sweep_id) > 30
-    assert 0 < told["frees"]["rows_if_archived"] < told["frees"]["rows"]
-    assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["deletion"] is None
-    running = served.service.submit(SPEC)[0].id
-    assert "cancel it first" in served.http.get(f"/v1/sweeps/{running}/deletion").json()["blocked"]
-    refused = served.http.delete(f"/v1/sweeps/{running}")
-    assert (refused.status_code, refused.json()["code"]) == (409, "CONFLICT")
-    assert f"sweeps cancel {running}" in refused.json()["detail"]
-    assert served.http.delete("/v1/sweeps/swp_none").status_code == 404
-    assert served.http.get("/v1/sweeps/swp_none/deletion").status_code == 404
-
-
 def test_a_deleted_sweep_is_gone_and_asking_again_is_no_error(served: Served, client: Client) -> None:
     sweep_id = ended(served, key="again")
     asked = served.http.delete(f"/v1/sweeps/{sweep_id}")
@@ -137,21 +120,23 @@ def test_the_command_says_what_it_frees_and_asks(served: Served, sweeps: Sweeps)
     assert (refused.code, f"sweeps cancel {running}" in refused.err) == (6, True)
 
 
-def test_the_page_asks_before_it_deletes(served: Served) -> None:
+def test_a_deletion_says_first_what_it_frees(served: Served) -> None:
+    sweep_id = ended(served)
+    told = served.http.get(f"/v1/sweeps/{sweep_id}/deletion").json()
+    assert (told["state"], told["blocked"], told["frees"]["files"]) == (None, None, 1)
+    assert told["frees"]["bytes"] >= 10_000
+    assert told["frees"]["rows"] == served.store.count_rows(sweep_id) > 30
+    assert 0 < told["frees"]["rows_if_archived"] < told["frees"]["rows"]
+    assert served.http.get(f"/v1/sweeps/{sweep_id}").json()["deletion"] is None
+
+
+def test_the_page_says_what_a_deletion_frees_and_how_far_it_is(served: Served) -> None:
     sweep_id = ended(served)
     url = f"/sweeps/{sweep_id}/delete"
     with httpx.Client(base_url=served.url, headers={"Origin": served.url}, timeout=PATIENT_S, trust_env=False) as http:
-        assert http.post(url).status_code == 303
-        assert served.store.open_deletions() == []
         http.post("/login", data={"token": served.token})
-        assert http.post(url, headers={"Origin": "http://elsewhere.example"}).status_code == 403
-        assert f'href="{url}"' in http.get(f"/sweeps/{sweep_id}").text
-        page = http.get(url).text
-        assert "Delete played?" in page
-        assert "in 1 file" in page
-        answer = http.post(url, data={"what": "all_but_report"})
-        assert (answer.status_code, answer.headers["Location"]) == (303, url)
-        assert served.store.deletions([sweep_id])[sweep_id].by == f"{fingerprint(served.token)} (status page)"
+        assert "in 1 file" in http.get(url).text
+        http.post(url, data={"what": "all_but_report"})
         assert http.get(url).headers["Refresh"] == "2"
         carry_out(served)
         assert "played is archived" in http.get(url).text
@@ -160,17 +145,6 @@ def test_the_page_asks_before_it_deletes(served: Served) -> None:
         carry_out(served)
         assert "played is deleted" in http.get(url).text
         assert http.get(f"/sweeps/{sweep_id}").status_code == 404
-        for nothing in ("swp_none", "x"):
-            assert http.get(f"/sweeps/{nothing}/delete").status_code == 404
-            assert http.post(f"/sweeps/{nothing}/delete").status_code == 404
         running = served.service.submit(SPEC)[0].id
         assert "cannot be deleted yet" in http.get(f"/sweeps/{running}/delete").text
-        assert http.post(f"/sweeps/{running}/delete").status_code == 409
-
-
-def test_each_request_says_with_which_token_it_was_made(served: Served, client: Client) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    client.cancel(sweep_id)
-    by = [event.data["by"] for event in client.events(sweep_id) if event.type == "sweep.cancel_requested"]
-    assert by == [fingerprint(served.token)]
-    assert len(by[0]) == 8
+        assert http.get("/sweeps/swp_none/delete").status_code == 404

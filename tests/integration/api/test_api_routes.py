@@ -14,11 +14,10 @@ from sweep_service.runner.stages import next_records
 from sweep_service.settings import Settings
 from sweep_service.store.database import open_engine
 from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.sweep.extension import Extension
 from sweep_service.sweep.records import SweepState
 from sweep_service.worker.reports import gather
 from tests.integration.api.conftest import Served
-from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, play
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
 from trainers.config import TrainingConfig
 
 
@@ -206,10 +205,6 @@ def test_a_finished_sweep_answers_on_every_route(served: Served) -> None:
     assert best["params"] == {"loss.beta1": 0.0, "loss.beta2": 1.0}
     assert best["stage"] == "tune"
 
-    refused = served.http.post(f"{base}/cancel")
-    assert refused.status_code == 409
-    assert refused.json()["code"] == "CONFLICT"
-
 
 def test_metrics_by_config_give_mean_and_range_over_seeds(served: Served) -> None:
     sweep_id = submit(served)
@@ -284,40 +279,6 @@ def test_asking_for_the_report_of_a_running_sweep_has_interim_ones_built(served:
     assert {"Report-Interim", "Age"}.isdisjoint(final.headers)
 
 
-def test_a_report_is_built_anew_and_the_earlier_one_stays(served: Served) -> None:
-    sweep_id, store = submit(served), served.store
-    url = f"/v1/sweeps/{sweep_id}"
-    refused = served.http.post(f"{url}/report")
-    assert (refused.status_code, refused.json()["code"]) == (409, "CONFLICT")
-    assert "QUEUED: its report is built by itself" in refused.json()["detail"]
-    finish(store, play(store, sweep_id))
-    for _ in range(2):
-        asked = served.http.post(f"{url}/report")
-        assert (asked.status_code, asked.json()["building"]) == (202, True)
-    events = [event for event in store.list_events(sweep_id) if event.type == "sweep.report_requested"]
-    assert [len(event.data["by"]) for event in events] == [8]
-    assert served.http.get(f"{url}/report").content == REPORT["html"]
-    store.put_report(sweep_id, "newer", REPORT | {"html": b"<p>newer</p>", "json": b'{"report_version":10}'})
-    kept = served.http.get(f"{url}/reports").json()
-    assert (kept["building"], kept["failure"]) == (False, None)
-    newer, earlier = kept["reports"]
-    assert [newer["digest"], newer["report_version"], newer["superseded_at_utc"]] == ["newer", 10, None]
-    assert [earlier["digest"], earlier["report_version"]] == ["digest", None]  # JSON that no version of the code wrote
-    assert earlier["superseded_at_utc"].startswith("20")
-    assert served.http.get(f"{url}/report").content == b"<p>newer</p>"
-    again = served.http.get(f"{url}/report", params={"digest": "digest"})
-    assert (again.status_code, again.content) == (200, REPORT["html"])
-    assert "sandbox" in again.headers["Content-Security-Policy"]
-    missing = served.http.get(f"{url}/report", params={"digest": "other"})
-    assert (missing.status_code, missing.json()["code"]) == (404, "NOT_FOUND")
-    assert f"'other' of sweep {sweep_id} as html; GET {url}/reports lists" in missing.json()["detail"]
-    assert served.http.get(f"{url}/report", params={"digest": "\0"}).status_code == 422
-    served.http.delete(url, params={"keep_report": True})
-    refused = served.http.post(f"{url}/report")
-    assert (refused.status_code, "or be built anew" in refused.json()["detail"]) == (409, True)
-    assert len(served.http.get(f"{url}/reports").json()["reports"]) == 2
-
-
 def test_best_is_the_config_that_the_report_picks(served: Served, home: Path) -> None:
     """By all trials of a confirmed config, so that a few lucky confirm seeds do not turn it over."""
     space = {"loss.beta1": [0.25, 0.5], "loss.beta2": 0.0}
@@ -353,137 +314,6 @@ def test_best_is_409_without_evidence_then_a_file_that_trains(served: Served) ->
     assert answer.headers["Content-Type"] == "application/yaml"
     training = TrainingConfig.model_validate(yaml.safe_load(answer.text))
     assert training.loss.model_dump()["beta1"] == 0
-
-
-def test_cancelling_is_idempotent_and_leaves_the_stopping_to_the_worker(served: Served) -> None:
-    sweep_id = submit(served)
-    fence = claim(served.store, sweep_id)
-    first, second = (served.http.post(f"/v1/sweeps/{sweep_id}/cancel") for _ in range(2))
-    assert first.status_code == second.status_code == 200
-    assert first.json()["desired_state"] == "CANCEL"
-    assert served.store.get_sweep(sweep_id).state is SweepState.RUNNING
-    finish(served.store, fence, SweepState.CANCELLED)
-    assert served.http.post(f"/v1/sweeps/{sweep_id}/cancel").json()["state"] == "CANCELLED"
-
-
-def test_cancelling_ends_a_waiting_sweep_in_the_request(served: Served) -> None:
-    sweep_id = submit(served)
-    first, second = (served.http.post(f"/v1/sweeps/{sweep_id}/cancel") for _ in range(2))
-    assert first.json() == second.json()
-    assert (first.status_code, first.json()["state"]) == (200, "CANCELLED")
-    assert set(first.json()["trials"]) == {"CANCELLED"}
-
-
-def test_an_extension_opens_an_ended_sweep_once(served: Served) -> None:
-    sweep_id = submit(served)
-    finish(served.store, play(served.store, sweep_id))
-    before = served.http.get(f"/v1/sweeps/{sweep_id}").json()
-    more = {"seeds": {"tune": [*before["spec"]["seeds"]["tune"], 77]}}
-    answers = [served.http.post(f"/v1/sweeps/{sweep_id}/extend", json=more) for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [200, 200]
-    assert answers[0].json() == answers[1].json()
-    assert answers[0].json()["state"] == "QUEUED"
-    assert answers[0].json()["spec"]["seeds"]["tune"][-1] == 77
-    told = [event for event in served.store.list_events(sweep_id) if event.type == "sweep.extended"]
-    assert [event.data["changes"] for event in told] == [more]
-    assert len(told[0].data["by"]) == 8
-    refused = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json={"seeds": {"tune": [77]}})
-    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/seeds/tune")
-    nulls = {"seeds": {"tune": None, "confirm": None}, "search": None}
-    refused = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json=nulls)
-    assert refused.status_code == 422
-    pointers = sorted(error["pointer"] for error in refused.json()["errors"])
-    assert pointers == ["/search", "/seeds/confirm", "/seeds/tune"]
-
-
-def test_an_extension_gives_a_grid_more_values_and_a_search_more_configs(served: Served) -> None:
-    grid = submit(served)
-    finish(served.store, play(served.store, grid))
-    wanted = {"space": {"loss.beta1": [0, 0.5, 0.75, 1.0], "loss.beta2": [1, 0.5]}}
-    answers = [served.http.post(f"/v1/sweeps/{grid}/extend", json=wanted) for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [200, 200]
-    assert answers[0].json() == answers[1].json()
-    assert answers[0].json()["state"] == "QUEUED"
-    assert answers[0].json()["spec"]["space"]["loss.beta2"] == {"type": "categorical", "choices": [1, 0.5]}
-    lacking = {"space": {"loss.beta1": [0.75], "loss.epsilon": [0.1]}, "search": {"num_configs": 9}}
-    refused = served.http.post(f"/v1/sweeps/{grid}/extend", json=lacking)
-    assert (refused.status_code, refused.json()["detail"]) == (422, "the sweep cannot be extended, for 3 reasons")
-    assert sorted(error["pointer"] for error in refused.json()["errors"]) == [
-        "/search/num_configs",
-        "/space/loss.beta1",
-        "/space/loss.epsilon",
-    ]
-    search = {"strategy": "random", "num_configs": 2}
-    drawn = served.http.post("/v1/sweeps", json=SPEC | {"search": search}).json()["id"]
-    more = Extension.model_validate({"search": {"num_configs": 5}})
-    answer = served.http.post(f"/v1/sweeps/{drawn}/extend", json=more.document)
-    assert (answer.status_code, answer.json()["spec"]["search"]["num_configs"]) == (200, 5)
-
-
-def test_failed_trials_are_tried_again_all_or_one(served: Served) -> None:
-    sweep_id = submit(served)
-    fail_first(served.store, sweep_id)
-    finish(served.store, play(served.store, sweep_id))
-    trials = served.store.list_trials(sweep_id)
-    (failed, *_) = [trial for trial in trials if trial.state is TrialState.FAILED]
-    answer = served.http.post(f"/v1/trials/{failed.id}/retry")
-    assert (answer.status_code, answer.json()["state"]) == (200, "QUEUED")
-    assert served.store.get_trial(failed.id).state is TrialState.PENDING
-    assert served.http.post(f"/v1/trials/{failed.id}/retry").json() == answer.json()
-    ended = next(trial for trial in trials if trial.state is TrialState.SUCCEEDED)
-    refused = served.http.post(f"/v1/trials/{ended.id}/retry")
-    assert (refused.status_code, "is SUCCEEDED" in refused.json()["detail"]) == (409, True)
-    answer = served.http.post(f"/v1/sweeps/{sweep_id}/retry-failed")
-    assert answer.status_code == 200
-    assert TrialState.FAILED not in {trial.state for trial in served.store.list_trials(sweep_id)}
-    for path in ("trials/trl_0/retry", "sweeps/swp_0/retry-failed", "sweeps/swp_0/extend"):
-        assert served.http.post(f"/v1/{path}", json={}).status_code == 404
-    served.http.post(f"/v1/sweeps/{sweep_id}/cancel")
-    assert served.http.post(f"/v1/sweeps/{sweep_id}/extend", json={}).status_code == 409
-
-
-def test_one_trial_is_stopped_and_tried_again(served: Served) -> None:
-    sweep_id = submit(served)
-    waits, discarded, *_ = served.store.list_trials(sweep_id)
-    first, again = (served.http.post(f"/v1/trials/{waits.id}/stop") for _ in range(2))
-    assert (first.status_code, first.json()) == (200, again.json())
-    assert first.json()["trials"]["STOPPED"] == 1
-    assert served.http.post(f"/v1/trials/{discarded.id}/stop?counts=false").json()["trials"]["DISCARDED"] == 1
-    refused = served.http.post(f"/v1/trials/{discarded.id}/stop?counts=true")
-    assert (refused.status_code, "already ended as DISCARDED" in refused.json()["detail"]) == (409, True)
-    told = [event for event in served.store.list_events(sweep_id) if event.type == "trial.stop_requested"]
-    assert [(event.data["trial_id"], event.data["counts"]) for event in told] == [
-        (waits.id, True),
-        (discarded.id, False),
-    ]
-    assert {len(event.data["by"]) for event in told} == {8}
-    rows = {row["id"]: row for row in served.http.get(f"/v1/sweeps/{sweep_id}/trials").json()["items"]}
-    assert [(rows[id_]["state"], rows[id_]["stop_counts"]) for id_ in (waits.id, discarded.id)] == [
-        ("STOPPED", True),
-        ("DISCARDED", False),
-    ]
-    assert served.http.post("/v1/trials/trl_0/stop").status_code == 404
-    assert served.http.post(f"/v1/trials/{waits.id}/stop?counts=maybe").status_code == 422
-    for trial in (waits, discarded):
-        assert served.http.post(f"/v1/trials/{trial.id}/retry").status_code == 200
-        back = served.store.get_trial(trial.id)
-        assert (back.state, back.stop_counts) == (TrialState.PENDING, None)
-    finish(served.store, play(served.store, sweep_id))
-    refused = served.http.post(f"/v1/trials/{waits.id}/stop")
-    assert (refused.status_code, "is SUCCEEDED" in served.http.post(f"/v1/trials/{waits.id}/retry").text) == (409, True)
-
-
-def test_pausing_and_resuming_are_idempotent(served: Served) -> None:
-    sweep_id = submit(served)
-    for verb, state, wish in (("pause", "PAUSED", "PAUSE"), ("resume", "QUEUED", "RUN")):
-        first, second = (served.http.post(f"/v1/sweeps/{sweep_id}/{verb}") for _ in range(2))
-        assert first.json() == second.json()
-        assert (first.status_code, first.json()["state"], first.json()["desired_state"]) == (200, state, wish)
-    finish(served.store, claim(served.store, sweep_id))
-    for verb in ("pause", "resume"):
-        answer = served.http.post(f"/v1/sweeps/{sweep_id}/{verb}")
-        assert (answer.status_code, answer.json()["code"]) == (409, "CONFLICT")
-        assert "SUCCEEDED" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -634,3 +464,37 @@ def test_a_comparison_needs_two_sweeps_that_exist(served: Served) -> None:
     wrong = {sweep_id: 422, f"{sweep_id},{sweep_id}": 422, f"{sweep_id},swp_\0": 422, f"{sweep_id},swp_no": 404}
     for given, code in wrong.items():
         assert served.http.get("/v1/compare", params={"sweeps": given}).status_code == code
+
+
+def test_an_extension_is_kept_as_it_was_asked_or_refused_with_every_place(served: Served) -> None:
+    sweep_id = submit(served)
+    wanted = {"space": {"loss.beta1": [0, 0.5, 0.75, 1.0], "loss.beta2": [1, 0.5]}}
+    answer = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json=wanted)
+    assert answer.json()["spec"]["space"]["loss.beta2"] == {"type": "categorical", "choices": [1, 0.5]}
+    assert served.store.list_events(sweep_id)[-1].data["changes"] == wanted
+    lacking = {"space": {"loss.beta1": [0.75], "loss.epsilon": [0.1]}, "search": {"num_configs": 9}}
+    refused = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json=lacking)
+    assert (refused.status_code, refused.json()["detail"]) == (422, "the sweep cannot be extended, for 3 reasons")
+    pointers = sorted(error["pointer"] for error in refused.json()["errors"])
+    assert pointers == ["/search/num_configs", "/space/loss.beta1", "/space/loss.epsilon"]
+
+
+def test_a_report_that_was_built_anew_stands_and_the_earlier_one_is_found_by_its_digest(served: Served) -> None:
+    sweep_id, store = submit(served), served.store
+    url = f"/v1/sweeps/{sweep_id}"
+    finish(store, play(store, sweep_id))
+    store.request_report(sweep_id)
+    assert served.http.get(f"{url}/report").content == REPORT["html"]
+    store.put_report(sweep_id, "newer", REPORT | {"html": b"<p>newer</p>", "json": b'{"report_version":10}'})
+    kept = served.http.get(f"{url}/reports").json()
+    assert (kept["building"], kept["failure"]) == (False, None)
+    newer, earlier = kept["reports"]
+    assert [newer["digest"], newer["report_version"], newer["superseded_at_utc"]] == ["newer", 10, None]
+    assert [earlier["digest"], earlier["report_version"]] == ["digest", None]  # JSON that no version of the code wrote
+    assert earlier["superseded_at_utc"].startswith("20")
+    assert served.http.get(f"{url}/report").content == b"<p>newer</p>"
+    again = served.http.get(f"{url}/report", params={"digest": "digest"})
+    assert (again.status_code, again.content) == (200, REPORT["html"])
+    assert "sandbox" in again.headers["Content-Security-Policy"]
+    missing = served.http.get(f"{url}/report", params={"digest": "other"})
+    assert (missing.status_code, missing.json()["code"]) == (404, "NOT_FOUND")

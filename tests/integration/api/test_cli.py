@@ -18,20 +18,17 @@ import pytest
 import yaml
 
 from sweep_service.auth import ensure_token
-from sweep_service.client import Client, TooLate
+from sweep_service.client import Client
 from sweep_service.pages.live_sweeps import LiveSweep
+from sweep_service.schemas import SweepView
 from sweep_service.settings import Settings
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState, TrialState
 from sweep_service.worker.heartbeat import Heartbeat
-from sweep_service.worker.reports import build_report
 from tests.integration.api.conftest import Served, Sweeps, serving
-from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, play, record
-from tests.integration.trainers.tiny_models import save_tiny_model
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, once_asked, play, record
 from tests.stored_sweeps import add_missing_evaluations, ingest, measure, warning_event
 from tests.waiting import PATIENT_S
-from trainers.config import TrainingConfig
-from trainers.policy.checkpoints import write_state
 
 
 def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Path) -> None:
@@ -77,8 +74,6 @@ def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Pa
     assert sweeps("report", "--format", "md").out.encode() == REPORT["md"]
     assert sweeps("report", "--format", "json", "-o", "r.json").out.strip() == str(home / "r.json")
     assert (home / "r.json").read_bytes() == REPORT["json"]
-
-    assert sweeps("cancel", "played").code == 6
 
 
 def test_json_is_what_the_api_answers(served: Served, sweeps: Sweeps, spec: str) -> None:
@@ -174,14 +169,11 @@ def test_the_report_of_a_running_sweep_says_that_it_is_an_interim_one(
 def test_a_report_is_built_anew_listed_and_taken_by_its_digest(served: Served, sweeps: Sweeps, spec: str) -> None:
     sweep_id, store = sweeps("submit", "-f", spec).out.strip(), served.store
     assert "there is no final report yet" in sweeps("report", "--list").err
-    assert sweeps("report", "--anew").code == 6
     finish(store, play(store, sweep_id))
     newer = {"md": b"newer", "json": b'{"report_version":10}'}
     for says in (f"the one before is kept: sweeps report {sweep_id} --digest digest", "it is the same as before"):
-        thread = threading.Timer(0.2, lambda: store.put_report(sweep_id, "new" + "0" * 61, newer))
-        thread.start()
-        ran = sweeps("report", "--anew", "--format", "md")
-        thread.join()
+        with once_asked(store, sweep_id, lambda: store.put_report(sweep_id, "new" + "0" * 61, newer)):
+            ran = sweeps("report", "--anew", "--format", "md", "--timeout", str(PATIENT_S))
         assert (ran.code, ran.out) == (0, "newer")
         assert says in ran.err
     assert sweeps("report", "--digest", "dig", "--format", "md").out.encode() == REPORT["md"]
@@ -195,47 +187,6 @@ def test_a_report_is_built_anew_listed_and_taken_by_its_digest(served: Served, s
     missing = sweeps("report", "--digest", "x")
     assert (missing.code, f"sweeps report {sweep_id} --list" in missing.err) == (5, True)
     assert sweeps("report", "--json").code == sweeps("report", "--list", "--anew").code == 2
-
-
-@pytest.mark.long
-def test_the_best_configs_policy_is_exported_whole_or_not_at_all(
-    served: Served, sweeps: Sweeps, spec: str, home: Path, tmp_path: Path
-) -> None:
-    sweep_id = sweeps("submit", "-f", spec).out.strip()
-    fence = play(served.store, sweep_id)
-    checkpoint = tmp_path / "step-80"
-    best = served.service.best(sweep_id).config_id
-    for trial in served.store.list_trials(sweep_id):
-        if trial.config_id == best:
-            (attempt,) = [a for a in served.store.list_attempts(sweep_id) if a.trial_id == trial.id]
-            event = {"type": "checkpoint", "time": 1.0, "step": 80, "path": str(checkpoint)}
-            served.store.ingest(fence, attempt, 80_000, 80_001, [event])
-    served.store.set_sweep_state(fence, SweepState.FINALIZING)
-    assert sweeps("best", "--export", "model").code == 6  # no report yet
-    served.store.put_report(sweep_id, "digest", build_report(served.store, sweep_id, Settings(home=home))[1])
-    served.store.set_sweep_state(fence, SweepState.SUCCEEDED)
-
-    away = sweeps("best", "--export", "model")
-    assert away.code == 1
-    assert f"left its policy at {checkpoint}, which this machine does not have" in away.err
-    save_tiny_model(checkpoint)
-    write_state(checkpoint, TrainingConfig(), {"step": 80})
-    assert "choose one of 0, 1" in sweeps("best", "--export", "model", "--seed", "7").err
-    assert sweeps("best", "--export", "model", "--adapter").code == 1
-    assert sweeps("best", "--adapter").code == 2
-    assert not [entry.name for entry in home.iterdir() if "model" in entry.name]
-
-    ran = sweeps("best", "--export", "model")
-    assert (ran.code, ran.out) == (0, f"{home / 'model'}\n")
-    assert "tune trial" in ran.err
-    assert {"README.md", "best.yaml", "config.json", "model.safetensors"} <= {
-        f.name for f in (home / "model").iterdir()
-    }
-    assert sweep_id in (home / "model" / "README.md").read_text().replace("\\", "")
-    assert yaml.safe_load((home / "model" / "best.yaml").read_text())["loss"]["beta1"] == 0
-    assert "exists already" in sweeps("best", "--export", "model").err
-    trials = json.loads(sweeps("show", "--json").out)["trials"]
-    assert {trial["checkpoint"]["path"] for trial in trials if trial["config_id"] == best} == {str(checkpoint)}
 
 
 def test_a_spec_that_cannot_run_exits_3_and_prints_every_reason(sweeps: Sweeps, home: Path) -> None:
@@ -380,41 +331,6 @@ def test_submitting_once_more_with_the_same_key_waits_for_the_same_sweep(
     assert (again.code, again.out) == (0, first)
 
 
-def test_cancelling_waits_if_asked(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    fence = claim(served.store, sweep_id)
-    ran = sweeps("cancel", sweep_id)
-    assert ran.code == 0
-    assert "is being cancelled" in ran.err
-    late = sweeps("cancel", sweep_id, "--wait", "--timeout", "0")
-    assert (late.code, "is CANCELLING after 0 s; it will be cancelled all the same" in late.err) == (9, True)
-    finish(served.store, fence, SweepState.CANCELLED)
-    assert "is cancelled" in sweeps("cancel", "played", "--wait").err
-
-
-def test_a_sweep_is_extended_and_its_failed_trials_are_retried(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    assert "nothing has changed: no trial has failed" in sweeps("retry", "played").err
-    fail_first(served.store, sweep_id)
-    finish(served.store, play(served.store, sweep_id))
-    seeds = served.store.get_sweep(sweep_id).spec.seeds
-    ran = sweeps("extend", "played", "--tune-seeds", "2", "--max-parallel", "3")
-    assert (ran.code, f"{sweep_id} is extended and QUEUED" in ran.err) == (0, True)
-    assert "seeds.tune also has 2, 3\n" in ran.err
-    assert "resources.max_parallel is 3, and was without a limit\n" in ran.err
-    spec = served.store.get_sweep(sweep_id).spec
-    last = max(*seeds.tune, *(seeds.confirm.seeds if seeds.confirm else ()))
-    assert spec.seeds.tune == (*seeds.tune, last + 1, last + 2)
-    assert spec.resources.max_parallel == 3
-    same = sweeps("extend", "played", "--max-parallel", "3")
-    assert f"nothing has changed: played {sweep_id} has all of that already; it is QUEUED" in same.err
-    (failed,) = served.store.list_trials(sweep_id, states=[TrialState.FAILED])
-    ran = sweeps("retry", "played")
-    assert (ran.code, f"1 trial waits again: {failed.id}; played {sweep_id} is QUEUED" in ran.err) == (0, True)
-    assert sweeps("extend", "played").code == 2
-    assert sweeps("retry", "trl_nothing").code == 5
-
-
 def test_new_seeds_of_both_stages_differ_and_a_confirm_stage_can_be_added(served: Served, sweeps: Sweeps) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
     assert sweeps("extend", sweep_id, "--top-k", "2").code == 3  # of which seeds?
@@ -467,7 +383,9 @@ def test_an_evaluation_that_used_up_its_time_is_tried_again(served: Served, swee
     assert f"1 evaluation waits again: {evaluation.id}; " in sweeps("retry", sweep_id).err
 
 
-def test_a_retry_waits_for_the_report_that_is_being_built(served: Served, sweeps: Sweeps) -> None:
+def test_a_retry_waits_for_the_report_that_is_being_built(
+    served: Served, sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
     fail_first(served.store, sweep_id)
     fence = play(served.store, sweep_id)
@@ -476,10 +394,14 @@ def test_a_retry_waits_for_the_report_that_is_being_built(served: Served, sweeps
     assert f"takes seconds, and ten minutes at most; ask again when it has ended: sweeps watch {sweep_id}" in refused
     asked = served.http.post(f"/v1/sweeps/{sweep_id}/extend", json={"resources": {"max_parallel": 3}})
     assert (asked.status_code, asked.json()["detail"]) == (409, refused)
-    built = threading.Timer(1, lambda: served.store.set_sweep_state(fence, SweepState.SUCCEEDED))
-    built.start()
+    wait = Client.wait
+
+    def built(client: Client, *given: Any, **options: Any) -> SweepView:
+        served.store.set_sweep_state(fence, SweepState.SUCCEEDED)
+        return wait(client, *given, **options)
+
+    monkeypatch.setattr(Client, "wait", built)
     ran = sweeps("retry", sweep_id)
-    built.join()
     assert (ran.code, "its report is being built; this goes on once that is done" in ran.err) == (0, True)
     assert "1 trial waits again" in ran.err
 
@@ -538,26 +460,6 @@ def test_a_grid_is_given_values_and_a_search_configs(served: Served, sweeps: Swe
     assert "leave it out for more configs of the same space" in sweeps("extend", drawn, "--values", "loss.beta1=2").err
 
 
-def test_one_trial_is_stopped_and_its_sweep_goes_on(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    kept, discarded, *_ = served.store.list_trials(sweep_id)
-    ran = sweeps("stop", kept.id)
-    assert (ran.code, "is STOPPED and has no result, for it has recorded no evaluation" in ran.err) == (0, True)
-    said = sweeps("stop", discarded.id, "--discard").err
-    assert f"{discarded.id} of played is DISCARDED and has no result; let it go on: sweeps retry {discarded.id}" in said
-    assert "2 of 8 ended, 1 stopped, 1 discarded" in sweeps("ls").out
-    refused = sweeps("stop", kept.id, "--discard")
-    assert (refused.code, "there is nothing to stop" in refused.err) == (6, False)
-    assert f"`sweeps retry {kept.id}`, then `sweeps stop {kept.id} --discard`" in refused.err
-    assert sweeps("stop", discarded.id).code == 6
-    assert sweeps("stop", "trl_nothing").code == 5
-    again = sweeps("retry", kept.id).err
-    assert f"{kept.id}, which was STOPPED, waits again, and goes on from its beginning" in again
-    assert f"{sweep_id} is QUEUED" in again
-    assert served.store.get_trial(kept.id).state is TrialState.PENDING
-    assert f"nothing has changed: {kept.id} is PENDING" in sweeps("retry", kept.id).err
-
-
 def test_a_running_trial_that_is_stopped_saves_first(served: Served, sweeps: Sweeps) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
     fence = claim(served.store, sweep_id)
@@ -575,46 +477,6 @@ def test_a_running_trial_that_is_stopped_saves_first(served: Served, sweeps: Swe
     sweeps("retry", evaluated.id)
     value = 0.2 + 0.25 * (1 - math.exp(-1))
     assert f"is STOPPED and its result is eval/avg_at_k {value:.3f}" in sweeps("stop", evaluated.id).err
-
-
-def test_trials_are_named_by_their_last_letters(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    trial_id = served.store.list_trials(sweep_id)[0].id
-    for name in (trial_id[-8:], f"…{trial_id[-8:]}"):
-        assert trial_id in sweeps("stop", name).err
-        assert trial_id in sweeps("retry", name).err
-        assert served.store.get_trial(trial_id).state is TrialState.PENDING
-    for name in ("played", sweep_id, sweep_id[-8:]):
-        ran = sweeps("stop", name)
-        assert (
-            ran.code,
-            f"that is a sweep. List its trials: sweeps show {name} --trials, or end it: sweeps cancel {name}"
-            in ran.err,
-        ) == (
-            5,
-            True,
-        )
-    assert (nothing := sweeps("stop", "nothing")).code == 5
-    assert "give its whole id" in nothing.err
-    evaluation = f"evl_{trial_id[4:]}"
-    for verb in ("stop", "retry"):
-        assert "that is an evaluation" in sweeps(verb, evaluation).err
-
-
-def test_a_name_that_several_sweeps_have_is_not_guessed_at(served: Served, sweeps: Sweeps) -> None:
-    first, second = (served.service.submit(SPEC)[0].id for _ in range(2))
-    for verb in ("pause", "resume", "cancel", "retry", "extend", "delete"):
-        refused = sweeps(verb, "played", *(["--tune-seeds", "1"] if verb == "extend" else []))
-        assert refused.code == 1, verb
-        assert f"2 sweeps with the name 'played' have not ended, such as {second} and {first}" in refused.err
-    assert "unless several of that name have not ended" in " ".join(
-        sweeps("cancel", "--help").out.replace("│", "").split()
-    )
-    assert sweeps("show", "played").code == 0
-    assert sweeps("cancel", second[-8:]).code == 0
-    said = sweeps("delete", "played", "--yes").err
-    assert f"2 sweeps have the name 'played'; this is the newest of them: {second}" in said
-    assert served.store.get_sweep(first).desired_state == "RUN"
 
 
 def test_a_trial_that_failed_is_shown_with_its_ending(served: Served, sweeps: Sweeps) -> None:
@@ -651,24 +513,6 @@ def test_labels_that_are_no_mapping_are_refused_with_an_example(sweeps: Sweeps, 
 def test_what_is_not_there_is_told_with_the_command_that_lists_what_is(served: Served, sweeps: Sweeps) -> None:
     ran = sweeps("show", "nosuch")
     assert (ran.code, "there is no sweep 'nosuch'; list them: sweeps ls" in ran.err) == (5, True)
-
-
-def test_pausing_waits_if_asked_and_names_the_way_back(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    fence = claim(served.store, sweep_id)
-    ran = sweeps("pause", sweep_id)
-    assert ran.code == 0
-    assert f"is being paused; let it go on: sweeps resume {sweep_id}" in ran.err
-    assert "PAUSING" in sweeps("ls").out
-    late = sweeps("pause", sweep_id, "--wait", "--timeout", "0")
-    assert (late.code, "is PAUSING after 0 s; it will be paused all the same" in late.err) == (9, True)
-    served.store.set_sweep_state(fence, SweepState.PAUSED)
-    assert "is paused" in sweeps("pause", "played", "--wait").err
-    assert "PAUSED" in sweeps("ls").out
-    with Client(served.url, served.token) as client, pytest.raises(TooLate, match="it goes on once somebody resumes"):
-        client.wait(sweep_id, 0)
-    assert f"goes on; follow it: sweeps watch {sweep_id}" in sweeps("resume", "played").err
-    assert served.store.get_sweep(sweep_id).state is SweepState.QUEUED
 
 
 def test_watching_prints_lines_where_there_is_no_terminal(served: Served, sweeps: Sweeps) -> None:
@@ -817,3 +661,68 @@ def test_sweeps_are_listed_by_text_and_by_date(served: Served, sweeps: Sweeps) -
     wrong = sweeps("ls", "--created-after", "yesterday")
     assert (wrong.code, "7d" in wrong.err) == (2, True)
     assert "no such sweeps" in sweeps("ls", "nothing").err
+
+
+@pytest.mark.parametrize(("verb", "done"), [("cancel", SweepState.CANCELLED), ("pause", SweepState.PAUSED)])
+def test_a_command_waits_until_the_sweep_has_stopped_if_asked(
+    served: Served, sweeps: Sweeps, verb: str, done: SweepState
+) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    fence = claim(served.store, sweep_id)
+    late = sweeps(verb, sweep_id, "--wait", "--timeout", "0")
+    assert (late.code, f"after 0 s; it will be {done.lower()} all the same" in late.err) == (9, True)
+    assert served.store.get_sweep(sweep_id).desired_state == verb.upper()
+    served.store.set_sweep_state(fence, done)
+    ran = sweeps(verb, "played", "--wait")
+    assert (ran.code, f"is {done.lower()}" in ran.err) == (0, True)
+
+
+def test_a_cancelled_sweep_that_succeeds_first_exits_6(
+    served: Served, sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence = claim(served.store, served.service.submit(SPEC)[0].id)
+    ask = Client.cancel
+
+    def too_late(client: Client, sweep_id: str) -> SweepView:
+        view = ask(client, sweep_id)
+        finish(served.store, fence)
+        return view
+
+    monkeypatch.setattr(Client, "cancel", too_late)
+    assert sweeps("cancel", "played", "--wait").code == 6
+
+
+def test_new_seeds_follow_the_largest_of_both_stages(served: Served, sweeps: Sweeps) -> None:
+    confirm = {"top_k": 1, "seeds": [7]}
+    sweep_id = served.service.submit(SPEC | {"seeds": {"tune": [0, 1], "confirm": confirm}})[0].id
+    assert sweeps("extend", "played", "--tune-seeds", "2", "--confirm-seeds", "1", "--top-k", "2").code == 0
+    seeds = served.store.get_sweep(sweep_id).spec.seeds
+    assert seeds.confirm is not None
+    assert (seeds.tune, seeds.confirm.seeds, seeds.confirm.top_k) == ((0, 1, 9, 10), (7, 8), 2)
+    assert sweeps("extend", "played").code == 2
+
+
+def test_trials_are_named_by_their_last_letters(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    trial_id = served.store.list_trials(sweep_id)[0].id
+    for name in (trial_id[-8:], f"…{trial_id[-8:]}"):
+        assert trial_id in sweeps("stop", name).err
+        assert trial_id in sweeps("retry", name).err
+        assert served.store.get_trial(trial_id).state is TrialState.PENDING
+    for name in ("played", sweep_id, sweep_id[-8:]):
+        ran = sweeps("stop", name)
+        assert (ran.code, f"that is a sweep. List its trials: sweeps show {name} --trials" in ran.err) == (5, True)
+    for verb in ("stop", "retry"):
+        assert "that is an evaluation" in sweeps(verb, f"evl_{trial_id[4:]}").err
+
+
+def test_a_name_that_several_sweeps_have_is_not_guessed_at(served: Served, sweeps: Sweeps) -> None:
+    first, second = (served.service.submit(SPEC)[0].id for _ in range(2))
+    for verb in ("pause", "resume", "cancel", "retry", "extend", "delete"):
+        refused = sweeps(verb, "played", *(["--tune-seeds", "1"] if verb == "extend" else []))
+        assert refused.code == 1, verb
+        assert f"2 sweeps with the name 'played' have not ended, such as {second} and {first}" in refused.err
+    assert sweeps("cancel", second[-8:]).code == 0
+    said = sweeps("delete", "played", "--yes").err
+    assert f"2 sweeps have the name 'played'; this is the newest of them: {second}" in said
+    assert served.store.get_sweep(first).desired_state == "RUN"

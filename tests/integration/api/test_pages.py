@@ -1,7 +1,7 @@
 """The status page without a browser: who may see it, what it says, what it never runs, and which curves it draws."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -14,6 +14,7 @@ from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, VERDICT, claim, finish, play, record
+from tests.integration.api.verbs import Target, cancelled, ended, paused, running, waiting
 from tests.waiting import PATIENT_S
 
 CANARY = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}"
@@ -59,12 +60,6 @@ def test_a_page_asks_strangers_to_sign_in_and_leads_back(served: Served, strange
 def test_curves_are_refused_to_strangers(served: Served, stranger: httpx.Client) -> None:
     answer = stranger.get(f"/sweeps/{submitted(served)}/curves")
     assert (answer.status_code, answer.json()["code"]) == (401, "UNAUTHENTICATED")
-
-
-def test_a_stranger_cancels_nothing(served: Served, stranger: httpx.Client) -> None:
-    sweep_id = submitted(served)
-    assert stranger.post(f"/sweeps/{sweep_id}/cancel").status_code == 303
-    assert served.service.store.get_sweep(sweep_id).desired_state == "RUN"
 
 
 def test_the_cookie_does_not_tell_the_token_and_scripts_cannot_read_it(served: Served, stranger: httpx.Client) -> None:
@@ -118,19 +113,6 @@ def test_signing_out_ends_it(visitor: httpx.Client) -> None:
     assert visitor.post("/logout").headers["Location"] == "/login"
     assert visitor.get("/session").json() == {"signed_in": False}
     assert visitor.get("/").status_code == 303
-
-
-@pytest.mark.parametrize(
-    "origin", [None, "null", "http://127.0.0.1:1", "http://localhost", "https://evil.example", "http://127.0.0.1.evil"]
-)
-def test_a_form_from_anywhere_else_changes_nothing(visitor: httpx.Client, served: Served, origin: str | None) -> None:
-    sweep_id = submitted(served)
-    del visitor.headers["Origin"]
-    headers = {} if origin is None else {"Origin": origin}
-    for path in (f"/sweeps/{sweep_id}/cancel", "/logout", "/login"):
-        answer = visitor.post(path, headers=headers)
-        assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN"), path
-    assert served.service.store.get_sweep(sweep_id).desired_state == "RUN"
 
 
 @pytest.mark.parametrize(("scheme", "status"), [("https", 303), ("http", 403)])
@@ -444,101 +426,6 @@ def test_the_page_of_a_report_that_could_not_be_built_says_why(visitor: httpx.Cl
     assert "could not be built: KeyError" in answer.text
 
 
-@pytest.mark.usefixtures("unhurried")
-def test_a_report_is_built_anew_from_a_page_that_links_the_earlier_one(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
-    assert "Build the report anew" not in visitor.get(f"/sweeps/{sweep_id}").text
-    answer = visitor.post(f"/sweeps/{sweep_id}/rebuild")
-    assert (answer.status_code, "The report cannot be built anew" in answer.text) == (409, True)
-    finish(served.store, play(served.store, sweep_id))
-    page = visitor.get(f"/sweeps/{sweep_id}").text
-    assert "Build the report anew" in page
-    assert "Earlier reports" not in page
-    answer = visitor.post(f"/sweeps/{sweep_id}/rebuild")
-    assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
-    page = visitor.get(f"/sweeps/{sweep_id}").text
-    assert "The report is being built anew." in page
-    assert "Build the report anew" not in page
-    assert 'data-again="5.0"' in page
-    served.store.put_report(sweep_id, "newer", REPORT | {"html": b"newer"})
-    earlier = f"/sweeps/{sweep_id}/report?digest=digest"
-    assert re.search(
-        rf'Earlier reports: <a href="{re.escape(earlier)}">20[-0-9: ]+ UTC</a>', visitor.get(f"/sweeps/{sweep_id}").text
-    )
-    assert visitor.get(f"/sweeps/{sweep_id}/report").content == b"newer"
-    assert visitor.get(earlier).content == REPORT["html"]
-    assert visitor.get(f"/sweeps/{sweep_id}/report?digest=other").status_code == 404
-
-
-@pytest.mark.usefixtures("unhurried")
-def test_a_sweep_is_paused_and_resumed_on_its_page(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
-    fence = claim(served.store, sweep_id)
-    assert "Pause this sweep" in visitor.get(f"/sweeps/{sweep_id}").text
-    answer = visitor.post(f"/sweeps/{sweep_id}/pause")
-    assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
-    page = visitor.get(f"/sweeps/{sweep_id}").text
-    assert "PAUSING" in page
-    assert "Pause this sweep" not in page
-    served.store.set_sweep_state(fence, SweepState.PAUSED)
-    served.store.release_lease(fence)
-    page = visitor.get(f"/sweeps/{sweep_id}").text
-    assert "paused until somebody resumes it" in page
-    assert "Resume this sweep" in page
-    assert visitor.post(f"/sweeps/{sweep_id}/resume").status_code == 303
-    assert served.store.get_sweep(sweep_id).state is SweepState.QUEUED
-    finish(served.store, claim(served.store, sweep_id))
-    answer = visitor.post(f"/sweeps/{sweep_id}/pause")
-    assert (answer.status_code, "It cannot be paused" in answer.text) == (409, True)
-    assert visitor.post(f"/sweeps/{sweep_id}/trials").status_code in (404, 405, 422)
-
-
-@pytest.mark.usefixtures("unhurried")
-def test_one_trial_is_stopped_on_its_page(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
-    fence = claim(served.store, sweep_id)
-    running, waiting, *_ = served.store.list_trials(sweep_id)
-    served.store.start_attempt(fence, running.id, "/nowhere/{attempt}")
-    assert f"/trials/{running.id}/stop" in visitor.get(f"/sweeps/{sweep_id}").text
-    asked, log = (" ".join(visitor.get(f"/trials/{running.id}/{page}").text.split()) for page in ("stop", "log"))
-    assert "Yes, stop it" in asked
-    assert f"baseline β1=0 β2=0, seed {running.seed}, tune, at step 0" in asked
-    assert f"baseline β1=0 β2=0, seed {running.seed}, at step 0" in log
-    answer = visitor.post(f"/trials/{running.id}/stop", data={"result": "discard"})
-    assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
-    assert visitor.post(f"/trials/{waiting.id}/stop", data={"result": "count"}).status_code == 303
-    assert served.store.stops(sweep_id) == {running.id: False, waiting.id: True}
-    page = visitor.get(f"/sweeps/{sweep_id}").text
-    assert "STOPPED" in page
-    assert ">stopping<" in page
-    assert f"/trials/{running.id}/stop" not in page
-    assert "the evaluations that it has recorded count" in visitor.get(f"/trials/{waiting.id}/stop").text
-    answer = visitor.post(f"/trials/{waiting.id}/stop", data={"result": "discard"})
-    assert (answer.status_code, "It cannot be stopped" in answer.text) == (409, True)
-    for unknown in ("trl_0", "evl_0", "%00"):
-        assert visitor.get(f"/trials/{unknown}/stop").status_code == 404
-        assert visitor.post(f"/trials/{unknown}/stop").status_code == 404
-
-
-@pytest.mark.usefixtures("unhurried")
-def test_cancelling_stops_the_sweep_and_shows_it(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served, labels={"note": "CANCELLING"})
-    fence = claim(served.store, sweep_id)
-    assert "Cancel this sweep" in visitor.get(f"/sweeps/{sweep_id}").text
-    answer = visitor.post(f"/sweeps/{sweep_id}/cancel")
-    assert (answer.status_code, answer.headers["Location"]) == (303, f"/sweeps/{sweep_id}")
-    page = visitor.get(f"/sweeps/{sweep_id}").text
-    assert "CANCELLING" in page
-    assert "Cancel this sweep" not in page
-    finish(served.store, fence, SweepState.CANCELLED)
-    assert visitor.post(f"/sweeps/{sweep_id}/cancel").status_code == 303
-    other = submitted(served)
-    finish(served.store, play(served.store, other))
-    refused = visitor.post(f"/sweeps/{other}/cancel")
-    assert refused.status_code == 409
-    assert "already ended" in refused.text
-
-
 def drawn(visitor: httpx.Client, sweep_id: str) -> dict[tuple[str, str, str], list[tuple[float, ...]]]:
     """Return the points that a page's script is given, by config, stage and metric."""
     lines = visitor.get(f"/sweeps/{sweep_id}/curves").raise_for_status().json()["lines"]
@@ -688,3 +575,67 @@ def test_cookies_that_python_parses_for_ever_hold_nobody_up(shared: Served, path
     headers = {"Cookie": 'a="' + "\\" * 60_000 + '"; b=1'}
     answer = httpx.get(f"{shared.url}{path}", headers=headers, timeout=20)  # it takes a minute on some machines
     assert answer.status_code < 500
+
+
+def test_a_form_from_anywhere_else_neither_signs_in_nor_out(visitor: httpx.Client) -> None:
+    for path in ("/logout", "/login"):
+        answer = visitor.post(path, headers={"Origin": "https://evil.example"})
+        assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN"), path
+    assert visitor.get("/session").json() == {"signed_in": True}
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_page_links_the_reports_before(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = submitted(served)
+    finish(served.store, play(served.store, sweep_id))
+    served.service.renew_report(sweep_id)
+    earlier = f"/sweeps/{sweep_id}/report?digest=digest"
+    page = visitor.get(f"/sweeps/{sweep_id}").text
+    assert earlier not in page
+    assert "The report is being built anew." in page
+    assert 'data-again="5.0"' in page
+    served.store.put_report(sweep_id, "newer", REPORT | {"html": b"newer"})
+    (link,) = re.findall(r'Earlier reports: <a href="([^"]+)">20[-0-9: ]+ UTC</a>', _now(visitor, sweep_id))
+    assert link == earlier
+    assert visitor.get(f"/sweeps/{sweep_id}/report").content == b"newer"
+    assert visitor.get(earlier).content == REPORT["html"]
+    assert visitor.get(f"/sweeps/{sweep_id}/report?digest=other").status_code == 404
+
+
+def _now(visitor: httpx.Client, sweep_id: str) -> str:
+    return visitor.get(f"/sweeps/{sweep_id}").text
+
+
+def _pausing(served: Served) -> Target:
+    target = running(served)
+    served.service.pause(target.sweep)
+    return target
+
+
+def _cancelling(served: Served) -> Target:
+    target = running(served)
+    served.service.cancel(target.sweep)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "forms"),
+    [
+        (waiting, "QUEUED", {"pause", "cancel"}),
+        (running, "RUNNING", {"pause", "cancel"}),
+        (_pausing, "PAUSING", {"resume", "cancel"}),
+        (paused, "PAUSED", {"resume", "cancel"}),
+        (_cancelling, "CANCELLING", set[str]()),
+        (cancelled, "CANCELLED", set[str]()),
+        (ended, "SUCCEEDED", {"retry", "rebuild"}),
+    ],
+)
+def test_a_page_offers_what_its_state_allows(
+    visitor: httpx.Client, served: Served, given: Callable[[Served], Target], state: str, forms: set[str]
+) -> None:
+    sweep_id = given(served).sweep
+    page, over = _now(visitor, sweep_id), state in ("SUCCEEDED", "CANCELLED")
+    assert f">{state}</span>" in page
+    assert set(re.findall(rf'action="/sweeps/{sweep_id}/(\w+)"', page)) == forms
+    assert bool(re.search(r'href="/trials/trl_\w+/stop"', page)) is not over
+    assert (f'href="/sweeps/{sweep_id}/delete"' in page) is over

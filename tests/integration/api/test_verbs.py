@@ -14,7 +14,7 @@ from sweep_service.client import Client
 from sweep_service.errors import Conflict, NotFound
 from tests.golden import matches_golden
 from tests.integration.api.conftest import Served, Sweeps, serving
-from tests.integration.api.verbs import VERBS, Target, Verb, facts, waiting
+from tests.integration.api.verbs import VERBS, Target, Verb, facts
 from tests.waiting import PATIENT_S
 
 WAYS = [(verb, way) for verb in VERBS for way in ("route", "client", "command", "page") if verb.page or way != "page"]

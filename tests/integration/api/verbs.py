@@ -1,7 +1,7 @@
-"""Everything that a user may do to a submitted sweep: by which ways, in which state, to what effect, and what refuses it.
+"""All that a user may do to a submitted sweep: by which ways, in which state, to what effect, and what refuses it.
 
 `test_verbs.py` gives each verb by its route, by the client, by its command and on the page. A new verb is a row here.
-Which states allow a verb, and what it does to other rows, is tested where that is decided: in the store and the service.
+Which states allow a verb, and what it does to other rows, is tested where it is decided: in the store and the service.
 """
 
 from collections import Counter
