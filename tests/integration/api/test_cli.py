@@ -5,17 +5,14 @@ import json
 import math
 import os
 import pty
-import re
 import signal
 import subprocess
 import sys
-import threading
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sweep_service.auth import ensure_token
 from sweep_service.client import Client
@@ -27,53 +24,8 @@ from sweep_service.sweep.records import SweepState, TrialState
 from sweep_service.worker.heartbeat import Heartbeat
 from tests.integration.api.conftest import Served, Sweeps, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, once_asked, play, record
-from tests.stored_sweeps import add_missing_evaluations, ingest, measure, warning_event
+from tests.stored_sweeps import add_missing_evaluations, measure
 from tests.waiting import PATIENT_S
-
-
-def test_from_plan_to_report(served: Served, sweeps: Sweeps, spec: str, home: Path) -> None:
-    plan = sweeps("plan", "-f", spec)
-    assert plan.code == 0
-    assert "8 (8 tune) of 80 updates" in plan.out
-    assert "warning" in plan.out
-    assert json.loads(sweeps("plan", "-f", spec, "--json").out)["configs"] == 4
-
-    submitted = sweeps("submit", "-f", spec)
-    assert submitted.code == 0
-    sweep_id = submitted.out.strip()
-    assert f"sweeps watch {sweep_id}" in submitted.err
-    assert served.store.get_sweep(sweep_id).name == "played"
-
-    assert sweeps("best").code == 6
-    assert sweeps("report", "--timeout", "0").code == 6
-    finish(served.store, play(served.store, sweep_id))
-
-    listed = sweeps("ls")
-    assert sweep_id in listed.out
-    assert "8 of 8 ended, 1 diverged" in listed.out
-    assert json.loads(sweeps("ls", "--json", "--state", "SUCCEEDED", "-n", "1").out)["items"][0]["id"] == sweep_id
-    assert json.loads(sweeps("ls", "--json", "--state", "RUNNING").out)["items"] == []
-
-    for which in (sweep_id, sweep_id[-6:], "played", None):
-        shown = sweeps("show", *([which] if which else []))
-        assert shown.code == 0
-        assert "beta1=0.5 beta2=1" in shown.out
-        assert "the loss is NaN at step 80" in shown.out
-    everything = json.loads(sweeps("show", "--json").out)
-    assert [len(everything[part]) for part in ("configs", "trials")] == [4, 8]
-    assert len(sweeps("show", "--trials").out.splitlines()) > 14
-
-    best = sweeps("best", "played")
-    assert yaml.safe_load(best.out)["loss"]["beta1"] == 0
-    assert json.loads(sweeps("best", "--json").out)["stage"] == "tune"
-
-    report = sweeps("report")
-    path = Path(report.out.strip())
-    assert path.parent == home
-    assert path.read_bytes() == REPORT["html"]
-    assert sweeps("report", "--format", "md").out.encode() == REPORT["md"]
-    assert sweeps("report", "--format", "json", "-o", "r.json").out.strip() == str(home / "r.json")
-    assert (home / "r.json").read_bytes() == REPORT["json"]
 
 
 def test_json_is_what_the_api_answers(served: Served, sweeps: Sweeps, spec: str) -> None:
@@ -137,35 +89,6 @@ def test_sweeps_are_listed_with_and_by_their_labels(served: Served, sweeps: Swee
     assert sweeps("ls", "--label", "team").code == 2
 
 
-def test_every_trial_is_listed_with_what_tells_it_from_the_others(served: Served, sweeps: Sweeps) -> None:
-    space = {"loss.beta1": [0.0, 0.5], "loss.epsilon": 0.2}
-    sweep_id = served.service.submit(SPEC | {"space": space})[0].id
-    finish(served.store, play(served.store, sweep_id))
-    shown = sweeps("show", "--trials").out
-    header, *rows = shown[shown.index("TRIAL ") :].splitlines()
-    assert header.split()[:6] == ["TRIAL", "CONFIG", "ROLE", "STAGE", "SEED", "STATE"]
-    assert len(rows) == 6
-    trials = served.store.list_trials(sweep_id)
-    for row, trial in zip(rows, trials, strict=True):
-        role = "baseline" if trial.number % 3 == 0 else "-"
-        begin = [trial.id, trial.config_id, role, trial.stage, str(trial.seed), trial.state]
-        assert row.split()[: len(begin)] == begin
-    assert all("beta1=0 epsilon=0.2 beta2=0" in rows[place] for place in (0, 3))
-    assert all("beta1=0 epsilon=0.2 beta2=1" in rows[place] for place in (1, 4))
-
-
-def test_the_report_of_a_running_sweep_says_that_it_is_an_interim_one(
-    served: Served, sweeps: Sweeps, spec: str
-) -> None:
-    sweep_id = sweeps("submit", "-f", spec).out.strip()
-    claim(served.store, sweep_id)
-    served.store.put_interim_report(sweep_id, "one", {"md": b"so far"})
-    ran = sweeps("report", "--format", "md")
-    assert (ran.code, ran.out) == (0, "so far")
-    assert re.search(r"interim report, \d+ s old: the sweep goes on", ran.err)
-    assert sweeps("report", "--format", "md", "--final", "--timeout", "0").code == 6
-
-
 def test_a_report_is_built_anew_listed_and_taken_by_its_digest(served: Served, sweeps: Sweeps, spec: str) -> None:
     sweep_id, store = sweeps("submit", "-f", spec).out.strip(), served.store
     assert "there is no final report yet" in sweeps("report", "--list").err
@@ -187,37 +110,6 @@ def test_a_report_is_built_anew_listed_and_taken_by_its_digest(served: Served, s
     missing = sweeps("report", "--digest", "x")
     assert (missing.code, f"sweeps report {sweep_id} --list" in missing.err) == (5, True)
     assert sweeps("report", "--json").code == sweeps("report", "--list", "--anew").code == 2
-
-
-def test_a_spec_that_cannot_run_exits_3_and_prints_every_reason(sweeps: Sweeps, home: Path) -> None:
-    (home / "wrong.yaml").write_text("name: A\nbudget: 1\nspace: {loss.beta1: [0, 1e-5]}\n")
-    ran = sweeps("submit", "-f", "wrong.yaml")
-    assert ran.code == 3
-    assert ran.out == ""
-    assert "/name" in ran.err
-    assert "/budget" in ran.err
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("a: [", "line 1"),
-        ("a: 1\na: 2", "line 2, column 1: the key 'a' appears twice"),
-        ("a: !!python/name:os.system", "line 1, column 4: the tag"),
-    ],
-)
-def test_a_file_that_is_not_yaml_says_where(sweeps: Sweeps, home: Path, text: str, says: str) -> None:
-    (home / "wrong.yaml").write_text(text)
-    ran = sweeps("plan", "-f", "wrong.yaml")
-    assert ran.code == 1
-    assert says in ran.err
-
-
-def test_an_empty_file_is_said_to_be_empty(sweeps: Sweeps, home: Path) -> None:
-    (home / "wrong.yaml").write_text("# nothing yet\n")
-    ran = sweeps("plan", "-f", "wrong.yaml")
-    assert ran.code == 3
-    assert "wrong.yaml is empty" in ran.err
 
 
 def test_exit_codes_of_what_is_not_there(sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,17 +201,6 @@ def test_a_wrong_token_exits_4(sweeps: Sweeps, home: Path, monkeypatch: pytest.M
     ran = sweeps("ls")
     assert ran.code == 4
     assert "SWEEPS_TOKEN_FILE" in ran.err
-
-
-@pytest.mark.parametrize(
-    ("state", "code"), [(SweepState.SUCCEEDED, 0), (SweepState.FAILED, 7), (SweepState.CANCELLED, 8)]
-)
-def test_waiting_exits_by_how_the_sweep_ended(served: Served, sweeps: Sweeps, state: SweepState, code: int) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    assert sweeps("watch", "--timeout", "0").code == 9
-    finish(served.store, claim(served.store, sweep_id), state)
-    assert sweeps("watch").code == code
-    assert json.loads(sweeps("watch", "--json").out)["state"] == state
 
 
 def test_submitting_once_more_with_the_same_key_waits_for_the_same_sweep(
@@ -479,81 +360,6 @@ def test_a_running_trial_that_is_stopped_saves_first(served: Served, sweeps: Swe
     assert f"is STOPPED and its result is eval/avg_at_k {value:.3f}" in sweeps("stop", evaluated.id).err
 
 
-def test_a_trial_that_failed_is_shown_with_its_ending(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    fence = claim(served.store, sweep_id)
-    late, dead, *_ = served.store.list_trials(sweep_id)
-
-    def end(trial_id: str, ending: Ending) -> str:
-        attempt = served.store.start_attempt(fence, trial_id, "/nowhere/{attempt}")
-        served.store.finish_attempt(fence, attempt, ending, "why", 0)
-        return sweeps("show", sweep_id).out
-
-    shown = end(late.id, Ending.TIMED_OUT)
-    assert "FAILED (TIMED_OUT)" in shown
-    assert "why one failed" not in shown  # its message says why, and its log would not
-    assert f"why one failed: sweeps logs {dead.id}" in end(dead.id, Ending.CRASHED)
-
-
-def test_configs_that_differ_in_a_late_digit_are_told_apart_by_a_plan(sweeps: Sweeps, home: Path) -> None:
-    space = {"optimizer.learning_rate": [0.001, 0.0010000001], "loss.beta1": 0.5}
-    (home / "near.yaml").write_text(yaml.safe_dump(SPEC | {"space": space}))
-    printed = sweeps("plan", "near.yaml").out
-    assert "(learning_rate=0.001)" in printed
-    assert "(learning_rate=0.0010000001)" in printed
-    planned = json.loads(sweeps("plan", "near.yaml", "--json").out)
-    assert len(set(planned["first_labels"])) == len(planned["first_configs"]) == planned["configs"]
-
-
-def test_labels_that_are_no_mapping_are_refused_with_an_example(sweeps: Sweeps, home: Path) -> None:
-    (home / "labels.yaml").write_text(yaml.safe_dump(SPEC | {"labels": ["rl"]}))
-    assert "labels are names with texts, as in labels: {team: rl}" in sweeps("plan", "labels.yaml").err
-
-
-def test_what_is_not_there_is_told_with_the_command_that_lists_what_is(served: Served, sweeps: Sweeps) -> None:
-    ran = sweeps("show", "nosuch")
-    assert (ran.code, "there is no sweep 'nosuch'; list them: sweeps ls" in ran.err) == (5, True)
-
-
-def test_watching_prints_lines_where_there_is_no_terminal(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    thread = threading.Thread(target=lambda: finish(served.store, play(served.store, sweep_id)))
-    thread.start()
-    ran = sweeps("watch", sweep_id)
-    thread.join()
-    assert ran.code == 0
-    assert ran.out == ""
-    for text in ("RUNNING", "beta1=0.5 beta2=1 seed 0 tune: started", "step 80", "DIVERGED", "best     beta1=0"):
-        assert text in ran.err, text
-    assert "\x1b[" not in ran.err
-
-
-def test_a_trainers_warning_is_shown(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    fence = claim(served.store, sweep_id)
-    trial = served.store.list_trials(sweep_id)[1]
-    attempt = served.store.start_attempt(fence, trial.id, "/nowhere")
-    ingest(served.store, fence, attempt, [warning_event("BETAS_NEARLY_INERT", 4)])
-    said = sweeps("show", sweep_id).out
-    assert f"BETAS_NEARLY_INERT in 1 of 8 trials; trial {trial.id}: β1 and β2 hardly act" in " ".join(said.split())
-    finish(served.store, fence, SweepState.CANCELLED)
-    assert "beta1=0 beta2=1 seed 0 tune: BETAS_NEARLY_INERT: β1" in sweeps("watch", sweep_id).err
-
-
-def test_a_budget_is_shown_before_and_while_it_is_used(served: Served, sweeps: Sweeps, home: Path) -> None:
-    limits = {"resources": {"gpus": 2}, "budget": {"max_trial_hours": 1, "max_gpu_hours": 12}, "probe": "off"}
-    raw = SPEC | limits | {"training": SPEC["training"] | {"device_batch": 32}}
-    (home / "limited.yaml").write_text(yaml.safe_dump(raw))
-    assert "budget   12 GPU-hours; 6 of 8 tune trials are sure to begin" in sweeps("plan", "-f", "limited.yaml").out
-    sweep_id = sweeps("submit", "-f", "limited.yaml").out.strip()
-    fence = claim(served.store, sweep_id)
-    trial = served.store.list_trials(sweep_id)[0]
-    served.store.set_held(fence, served.store.start_attempt(fence, trial.id, "/nowhere"), 900)
-    assert "gpu-hours    0.5 used, 1.5 more reserved for what runs, of 12" in sweeps("show", sweep_id).out
-    shown = json.loads(sweeps("show", sweep_id, "--json").out)["sweep"]["gpu_hours"]
-    assert shown == {"used": 0.5, "reserved": 1.5, "limit": 12}
-
-
 def test_a_terminal_gets_live_bars_and_ctrl_c_detaches(served: Served, sweeps: Sweeps, home: Path) -> None:
     sweep_id = served.service.submit(SPEC)[0].id
     fence = claim(served.store, sweep_id)
@@ -628,22 +434,6 @@ def test_the_client_example_runs(served: Served, sweeps: Sweeps, spec: str, home
     assert run.returncode == 0
     assert "SUCCEEDED: beta1=0 beta2=1 has eval/avg_at_k" in out
     assert (home / "report.html").read_bytes() == REPORT["html"]
-
-
-def test_compare_prints_shared_configs_and_takes_names(served: Served, sweeps: Sweeps, spec: str) -> None:
-    for name in ("first", "second"):
-        sweep_id = served.http.post("/v1/sweeps", json=SPEC | {"name": name}).json()["id"]
-        finish(served.store, play(served.store, sweep_id))
-    printed = sweeps("compare", "first", "second")
-    assert printed.code == 0
-    assert "the same on all 2 common seeds" in printed.out
-    assert "Differences are paired by seed" in printed.out
-    rows = printed.out[printed.out.index("CONFIG") :].splitlines()[1:5]
-    assert ["beta1=0 beta2=0" in row for row in rows] == [True, False, False, False]
-    assert ["beta1=0 beta2=1" in row for row in rows] == [False, True, False, False]
-    found = json.loads(sweeps("compare", "first", "second", "--json").out)
-    assert [sweep["name"] for sweep in found["sweeps"]] == ["first", "second"]
-    assert sweeps("compare", "first").code != 0
 
 
 def test_sweeps_are_listed_by_text_and_by_date(served: Served, sweeps: Sweeps) -> None:
@@ -726,3 +516,19 @@ def test_a_name_that_several_sweeps_have_is_not_guessed_at(served: Served, sweep
     said = sweeps("delete", "played", "--yes").err
     assert f"2 sweeps have the name 'played'; this is the newest of them: {second}" in said
     assert served.store.get_sweep(first).desired_state == "RUN"
+
+
+def test_a_sweep_is_named_by_its_id_the_end_of_it_its_name_or_not_at_all(served: Served, sweeps: Sweeps) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    for which in ((sweep_id,), (sweep_id[-6:],), ("played",), ()):
+        assert sweep_id in sweeps("show", *which).out
+
+
+def test_a_report_is_written_to_a_file_or_printed(served: Served, sweeps: Sweeps, home: Path) -> None:
+    sweep_id = served.service.submit(SPEC)[0].id
+    finish(served.store, play(served.store, sweep_id))
+    path = home / f"played-{sweep_id[-6:]}.html"
+    assert sweeps("report").out == f"{path}\n"
+    assert path.read_bytes() == REPORT["html"]
+    assert sweeps("report", "--format", "json", "-o", "r.json").out == f"{home / 'r.json'}\n"
+    assert (home / "r.json").read_bytes() == REPORT["json"]

@@ -1,0 +1,166 @@
+"""What the commands print of sweeps in every situation, whole, as golden files."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.records import SweepState
+from tests.golden import matches_golden
+from tests.integration.api.conftest import Served, Sweeps
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
+from tests.stored_sweeps import ingest, warning_event
+
+
+def submit(served: Served, **changes: Any) -> str:
+    return served.service.submit(SPEC | changes)[0].id
+
+
+def nothing(_served: Served) -> Iterator[str]:
+    yield from ("ls", "ls --state RUNNING", "ls nothing", "show", "show nothing", "stop nothing", "logs nothing")
+
+
+def wrong_files(served: Served) -> Iterator[str]:
+    wrong = {
+        "not_yaml": "a: [",
+        "twice": "a: 1\na: 2",
+        "code": "a: !!python/name:os.system",
+        "empty": "# nothing yet\n",
+        "refused": "name: A\nbudget: 1\nspace: {loss.beta1: [0, 1e-5]}\n",
+        "labels": yaml.safe_dump(SPEC | {"labels": ["rl"]}),
+        "near": yaml.safe_dump(SPEC | {"space": {"optimizer.learning_rate": [0.001, 0.0010000001]}}),
+    }
+    for name, text in wrong.items():
+        (served.service.settings.home / f"{name}.yaml").write_text(text)
+        yield f"plan {name}.yaml"
+    yield from ("submit refused.yaml", "submit missing.yaml", "plan")
+
+
+def waiting(served: Served) -> Iterator[str]:
+    submit(served)
+    yield from ("plan spec.yaml", "ls", "show", "best", "report --timeout 0", "watch --timeout 0", "benchmarks scores")
+
+
+def ended(served: Served) -> Iterator[str]:
+    sweep_id = submit(served, space={"loss.beta1": [0.0, 0.5], "loss.epsilon": 0.2})
+    finish(served.store, play(served.store, sweep_id))
+    yield from ("ls", "show --trials", "best", "watch", "report --format md", "report --list", "report --digest x")
+
+
+def running_without_report(served: Served) -> Iterator[str]:
+    play(served.store, submit(served))
+    yield from ("show", "best", "report --list")
+
+
+def with_an_interim_report(served: Served) -> Iterator[str]:
+    sweep_id = submit(served)
+    claim(served.store, sweep_id)
+    served.store.put_interim_report(sweep_id, "one", REPORT)
+    yield from ("show", "report --format md", "report --format md --final --timeout 0")
+
+
+def without_a_report_for_it_failed(served: Served) -> Iterator[str]:
+    sweep_id = submit(served)
+    finish(served.store, play(served.store, sweep_id), SweepState.FAILED)
+    served.store.set_report_failure(sweep_id, "out of memory")
+    yield from ("show", "best", "watch", "report")
+
+
+def extended_after_its_end(served: Served) -> Iterator[str]:
+    sweep_id = submit(served)
+    finish(served.store, play(served.store, sweep_id))
+    served.service.extend(sweep_id, {"seeds": {"tune": [0, 1, 2]}})
+    yield from ("show", "best")
+
+
+def behind_the_baseline(served: Served) -> Iterator[str]:
+    play(served.store, submit(served, space={"loss.beta1": [0.5, 1.0], "loss.beta2": 1.0}))
+    yield from ("show", "best")
+
+
+def with_equal_configs(served: Served) -> Iterator[str]:
+    finish(served.store, play(served.store, submit(served), level=0.7))
+    yield from ("show", "best")
+
+
+def failed_before_any_result(served: Served) -> Iterator[str]:
+    finish(served.store, claim(served.store, submit(served)), SweepState.FAILED)
+    yield from ("show", "best", "watch")
+
+
+def with_failures_and_warnings(served: Served) -> Iterator[str]:
+    sweep_id, store = submit(served), served.store
+    fence = claim(store, sweep_id)
+    late, dead, warned, *_ = store.list_trials(sweep_id)
+    for trial, ending in ((late, Ending.TIMED_OUT), (dead, Ending.CRASHED)):
+        attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
+        store.finish_attempt(fence, attempt, ending, "why", 0)
+    attempt = store.start_attempt(fence, warned.id, "/nowhere")
+    ingest(store, fence, attempt, [warning_event("BETAS_NEARLY_INERT", 4)])
+    yield "show"
+    finish(store, fence, SweepState.CANCELLED)
+    yield from ("show", "watch")
+
+
+def with_a_budget(served: Served) -> Iterator[str]:
+    limits = {"resources": {"gpus": 2}, "budget": {"max_trial_hours": 1, "max_gpu_hours": 12}, "probe": "off"}
+    changes = limits | {"training": SPEC["training"] | {"device_batch": 32}}
+    (served.service.settings.home / "limited.yaml").write_text(yaml.safe_dump(SPEC | changes))
+    sweep_id, store = submit(served, **changes), served.store
+    fence = claim(store, sweep_id)
+    store.set_held(fence, store.start_attempt(fence, store.list_trials(sweep_id)[0].id, "/nowhere"), 900)
+    yield from ("plan limited.yaml", "show")
+
+
+def compared(served: Served) -> Iterator[str]:
+    for name in ("first", "second"):
+        finish(served.store, play(served.store, submit(served, name=name)))
+    yield from ("compare first second", "compare first")
+
+
+SITUATIONS = (
+    nothing,
+    wrong_files,
+    waiting,
+    ended,
+    running_without_report,
+    with_an_interim_report,
+    without_a_report_for_it_failed,
+    extended_after_its_end,
+    behind_the_baseline,
+    with_equal_configs,
+    failed_before_any_result,
+    with_failures_and_warnings,
+    with_a_budget,
+    compared,
+)
+
+
+def same_every_day(text: str, served: Served) -> str:
+    """Return what was printed with numbered ids, without times, the port, the columns' widths and a whole config."""
+    numbers = dict[str, str]()
+
+    def number(id_: re.Match[str]) -> str:
+        return numbers.setdefault(id_[0], f"{id_[1]}_{len(numbers)}")
+
+    text = text.replace(str(served.service.settings.home), "HOME").replace(served.url, "http://HOST")
+    text = re.sub(r"\b(20\d\d-\d\d-\d\d[T ])?\d\d:\d\d(:\d\d)?\b", "TIME", text)
+    text = re.sub(r"\b\d+(\.\d+)? s\b", "N s", text)
+    text = re.sub(r"\b(swp|trl|cfg)_[0-9a-z]{12,26}\b", number, text)
+    text = re.sub(r"^task:\n(.+\n)*?keep_best: .*$", "(the config as YAML)", text, flags=re.MULTILINE)
+    return "\n".join(re.sub(r"  +", "  ", line).rstrip() for line in text.splitlines())
+
+
+@pytest.mark.usefixtures("spec")
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
+def test_the_commands_print(served: Served, sweeps: Sweeps, situation: Callable[[Served], Iterator[str]]) -> None:
+    printed = list[str]()
+    for command in situation(served):
+        ran = sweeps(*command.split())
+        printed += [f"$ sweeps {command}", ran.out, ran.err, f"exit code {ran.code}\n"]
+    text = re.sub(r"\n{3,}", "\n\n", same_every_day("\n".join(printed), served)) + "\n"
+    matches_golden(Path(__file__).parent / "golden" / f"commands_{situation.__name__}.txt", text)
