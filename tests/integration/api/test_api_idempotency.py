@@ -1,14 +1,33 @@
 """One key, one sweep."""
 
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.integration.api.conftest import Served
+from sweep_service.sweep.spec import SweepSpec
+from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import SPEC
 
 KEY = {"Idempotency-Key": "a-key"}
+CHANGES: tuple[dict[str, Any], ...] = (
+    {"name": "other"},
+    {"labels": {"team": "other"}},
+    {"training": {"steps": 88}},
+    {"space": {"loss.beta1": [0.0, 0.5], "loss.beta2": 1.0}},
+    {"search": {"strategy": "random", "num_configs": 3}},
+    {"seeds": {"tune": [0, 2]}},
+    {"baselines": {"dapo": True}},
+    {"objective": {"last": 2}},
+    {"budget": {"max_trial_hours": 1}},
+    {"resources": {"max_parallel": 1}},
+    {"retries": {"max_crashes": 0}},
+    {"probe": "first"},
+    {"benchmarks": {"names": ["arithmetic"], "of": "all"}},
+)
+"""A change in each section of the spec."""
 
 
 def test_the_same_key_and_spec_give_the_stored_sweep(served: Served) -> None:
@@ -21,11 +40,23 @@ def test_the_same_key_and_spec_give_the_stored_sweep(served: Served) -> None:
     assert again.headers["Location"] == first.headers["Location"]
 
 
-def test_the_same_key_with_another_spec_is_422(served: Served) -> None:
-    served.http.post("/v1/sweeps", json=SPEC, headers=KEY)
-    answer = served.http.post("/v1/sweeps", json=SPEC | {"name": "other"}, headers=KEY)
-    assert answer.status_code == 422
-    assert answer.json()["code"] == "IDEMPOTENCY_KEY_REUSED"
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """An API to which a spec was submitted with a key."""
+    with serving(tmp_path_factory.mktemp("keyed")) as running:
+        assert running.http.post("/v1/sweeps", json=SPEC, headers=KEY).status_code == 201
+        yield running
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
+def test_the_same_key_with_a_spec_that_differs_anywhere_is_422(keyed: Served, change: dict[str, Any]) -> None:
+    answer = keyed.http.post("/v1/sweeps", json=SPEC | change, headers=KEY)
+    assert (answer.status_code, answer.json()["code"]) == (422, "IDEMPOTENCY_KEY_REUSED")
+
+
+def test_every_section_of_a_spec_is_changed_once() -> None:
+    others = {"schema_version", "trainer"}  # which has one value; which leaves no room for our trainer's sections
+    assert {name for change in CHANGES for name in change} == SweepSpec.model_fields.keys() - others
 
 
 def test_a_refused_spec_does_not_use_up_its_key(served: Served) -> None:

@@ -2,7 +2,9 @@
 
 import gzip
 import json
-from datetime import UTC, datetime
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,27 @@ def test_sweeps_are_listed_by_text_and_by_date(served: Served) -> None:
     first = served.http.get("/v1/sweeps", params={"text": "betas", "page_size": 1}).json()
     rest = {"text": "betas", "page_size": 1, "page_token": first["next_page_token"]}
     assert [item["name"] for item in served.http.get("/v1/sweeps", params=rest).json()["items"]] == ["betas-1.5b"]
+
+
+@pytest.fixture(params=["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The server's machine has this time zone; the extremes are 14 hours before UTC and 11 after it."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone")
+def test_a_date_without_a_zone_is_utc_wherever_the_server_is(served: Served) -> None:
+    sweep_id = submit(served)
+    created = datetime.fromtimestamp(served.store.get_sweep(sweep_id).created_at, UTC).replace(tzinfo=None)
+    for hours, is_after in ((-1, True), (1, False)):
+        moment = (created + timedelta(hours=hours)).isoformat()
+        for name, listed in (("created_after", is_after), ("created_before", not is_after)):
+            items = served.http.get("/v1/sweeps", params={name: moment}).json()["items"]
+            assert bool(items) is listed, (name, moment)
 
 
 def test_configs_with_the_same_parameters_have_labels_of_their_own(served: Served) -> None:

@@ -117,3 +117,13 @@ def test_a_sweep_whose_report_is_being_built_is_not_extended(store: Store, servi
     store.set_sweep_state(fence, SweepState.FINALIZING)
     with pytest.raises(Conflict, match="is being built, which takes seconds"):
         service.extend(sweep.id, {"seeds": {"tune": [0, 1, 2]}})
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_trial_that_was_stopped_by_hand_is_tried_again(store: Store, service: SweepService, counts: bool) -> None:
+    sweep, _ = start(store)
+    stopped = store.list_trials(sweep.id)[0].id
+    service.stop_trial(stopped, counts=counts)
+    service.retry_trial(stopped)
+    again = store.get_trial(stopped)
+    assert (again.state, again.stop_counts) == (TrialState.PENDING, None)
