@@ -1,0 +1,31 @@
+"""The help of every command, as a golden file."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from sweep_service.cli.app import app
+from tests.golden import matches_golden
+
+
+def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command, groups before their members."""
+    yield path
+    members: Mapping[str, Any] = getattr(command, "commands", {})  # which groups alone have
+    for name, inner in members.items():
+        yield from commands(inner, *path, name)
+
+
+def test_the_help_of_every_command_is_that_of_the_golden_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = CliRunner(env={"COLUMNS": "120", "TERM": "dumb", "NO_COLOR": "1"})
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    told = list[str]()
+    for path in commands(typer.main.get_command(app)):
+        shown = runner.invoke(app, [*path, "--help"], prog_name="sweeps")
+        assert shown.exit_code == 0
+        told += [" ".join(("$ sweeps", *path, "--help")), *(line.rstrip() for line in shown.output.splitlines()), ""]
+    matches_golden(Path(__file__).parent / "golden" / "help.txt", "\n".join(told))
