@@ -60,6 +60,8 @@ PATHS = (
     "/v1/sweeps?page_size=0",
     "/v1/sweeps?created_after=yesterday&created_before=1764000000",
     "/v1/sweeps?created_before=2026-13-01&text=%00",
+    f"/v1/sweeps?text={'x' * 65}",
+    "/v1/sweeps?label==rl&label=Team=rl&label=team=%00",
     f"{SWEEP}/metrics",
     f"{SWEEP}/metrics?keys=a&group_by=seed&last=0",
     f"{SWEEP}/metrics?keys={','.join(map(str, range(51)))}",

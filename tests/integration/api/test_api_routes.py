@@ -74,8 +74,6 @@ def test_sweeps_are_listed_by_their_labels(served: Served) -> None:
         listed = served.http.get("/v1/sweeps", params={"label": label}).json()["items"]
         assert [item["id"] for item in listed] == [ids[name] for name in names], label
     assert [item["labels"] for item in listed] == [named[name] for name in ("c", "b", "a")]
-    for wrong in ("team", "=rl", "Team=rl", "team=\0"):
-        assert served.http.get("/v1/sweeps", params={"label": wrong}).status_code == 422
 
 
 def test_sweeps_are_listed_by_text_and_by_date(served: Served) -> None:
@@ -98,10 +96,6 @@ def test_sweeps_are_listed_by_text_and_by_date(served: Served) -> None:
     ):
         listed = served.http.get("/v1/sweeps", params=filters).json()["items"]
         assert [item["name"] for item in listed] == names, filters
-    refused = served.http.get("/v1/sweeps", params={"created_before": "1764000000"})
-    assert "2026-11-23" in refused.json()["errors"][0]["detail"]
-    for wrong in ({"created_after": "yesterday"}, {"text": "\0"}, {"text": "x" * 65}, {"created_before": "2026-13-01"}):
-        assert served.http.get("/v1/sweeps", params=wrong).status_code == 422, wrong
     first = served.http.get("/v1/sweeps", params={"text": "betas", "page_size": 1}).json()
     rest = {"text": "betas", "page_size": 1, "page_token": first["next_page_token"]}
     assert [item["name"] for item in served.http.get("/v1/sweeps", params=rest).json()["items"]] == ["betas-1.5b"]
@@ -480,13 +474,6 @@ def test_sweeps_are_compared_by_config(served: Served) -> None:
     three = served.http.get("/v1/compare", params={"sweeps": ids}).json()
     assert [len(row["differences"]) for row in three["shared"]] == [2] * 4
     assert any("is queued" in note for note in three["notes"])
-
-
-def test_a_comparison_needs_two_sweeps_that_exist(served: Served) -> None:
-    sweep_id = submit(served)
-    wrong = {sweep_id: 422, f"{sweep_id},{sweep_id}": 422, f"{sweep_id},swp_\0": 422, f"{sweep_id},swp_no": 404}
-    for given, code in wrong.items():
-        assert served.http.get("/v1/compare", params={"sweeps": given}).status_code == code
 
 
 def test_an_extension_is_kept_as_it_was_asked_or_refused_with_every_place(served: Served) -> None:

@@ -1,10 +1,12 @@
-"""What the commands print of sweeps in every situation, whole, as golden files."""
+"""What the commands print of sweeps in every situation, and what the page says, whole, as golden files."""
 
+import html
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
@@ -14,6 +16,7 @@ from tests.golden import matches_golden
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
 from tests.stored_sweeps import ingest, warning_event
+from tests.waiting import PATIENT_S
 
 
 def submit(served: Served, **changes: Any) -> str:
@@ -149,18 +152,32 @@ def same_every_day(text: str, served: Served) -> str:
 
     text = text.replace(str(served.service.settings.home), "HOME").replace(served.url, "http://HOST")
     text = re.sub(r"\b(20\d\d-\d\d-\d\d[T ])?\d\d:\d\d(:\d\d)?\b", "TIME", text)
-    text = re.sub(r"\b\d+(\.\d+)? s\b", "N s", text)
+    text = re.sub(r"\b\d+(\.\d+)? (s|min)\b", "N s", text)
     text = re.sub(r"\b(swp|trl|cfg)_[0-9a-z]{12,26}\b", number, text)
     text = re.sub(r"^task:\n(.+\n)*?keep_best: .*$", "(the config as YAML)", text, flags=re.MULTILINE)
     return "\n".join(re.sub(r"  +", "  ", line).rstrip() for line in text.splitlines())
 
 
+def page_of(served: Served, sweep_id: str) -> str:
+    """Return what a sweep's page says, without its marks."""
+    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, timeout=PATIENT_S, trust_env=False) as http:
+        http.post("/login", data={"token": served.token})
+        page = http.get(f"/sweeps/{sweep_id}").text
+    _, _, main = page.partition("<main")
+    main = " ".join(re.sub(r"^[^>]*>|<svg.*?</svg>", "", main, flags=re.DOTALL).split())
+    main = re.sub(r"</(p|div|h\d|li|tr|form|button|a|summary|section|label|title)>", "\n", main)
+    words = html.unescape(re.sub(r"<[^>]*>", " ", main))
+    return "\n".join(line for line in (" ".join(line.split()) for line in words.splitlines()) if line)
+
+
 @pytest.mark.usefixtures("spec")
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
-def test_the_commands_print(served: Served, sweeps: Sweeps, situation: Callable[[Served], Iterator[str]]) -> None:
+def test_commands_and_page_say(served: Served, sweeps: Sweeps, situation: Callable[[Served], Iterator[str]]) -> None:
     printed = list[str]()
     for command in situation(served):
         ran = sweeps(*command.split())
         printed += [f"$ sweeps {command}", ran.out, ran.err, f"exit code {ran.code}\n"]
+    for sweep in served.store.list_sweeps(1):
+        printed += ["# The page", page_of(served, sweep.id)]
     text = re.sub(r"\n{3,}", "\n\n", same_every_day("\n".join(printed), served)) + "\n"
     matches_golden(Path(__file__).parent / "golden" / f"commands_{situation.__name__}.txt", text)

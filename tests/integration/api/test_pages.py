@@ -13,7 +13,7 @@ from sweep_service.service import SweepService
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, serving
-from tests.integration.api.played_sweep import REPORT, SPEC, VERDICT, claim, finish, play, record
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play, record
 from tests.integration.api.verbs import Target, cancelled, ended, paused, running, waiting
 from tests.waiting import PATIENT_S
 
@@ -225,16 +225,6 @@ def test_the_list_shows_labels_and_filters_by_one(visitor: httpx.Client, served:
     assert visitor.get("/?label=nonsense").status_code == 422
 
 
-def test_a_sweep_that_is_not_there_is_told(visitor: httpx.Client) -> None:
-    for path in ("/sweeps/swp_none", "/sweeps/swp_none/report", "/sweeps/swp_none/spec", "/sweeps/%3Cb%3E"):
-        answer = visitor.get(path)
-        assert answer.status_code == 404
-        assert "No such sweep" in answer.text
-        assert "<b>" not in answer.text
-    assert visitor.post("/sweeps/swp_none/cancel").status_code == 404
-    assert visitor.get("/sweeps/swp_none/curves").json()["code"] == "NOT_FOUND"
-
-
 def test_the_list_is_searched(visitor: httpx.Client, served: Served) -> None:
     ids = {name: submitted(served, name=name) for name in ("betas", "losses")}
     claim(served.store, ids["betas"])
@@ -256,62 +246,6 @@ def test_the_list_is_searched(visitor: httpx.Client, served: Served) -> None:
     assert "Input should be" not in wrong.text
     assert "Submitted on or after" in page
     assert visitor.get(f"/sweeps/{ids['betas']}/report?format=pdf").headers["Content-Type"].startswith("text/html")
-
-
-def test_the_list_names_the_time_that_it_shows(visitor: httpx.Client, served: Served) -> None:
-    submitted(served)
-    page = visitor.get("/").text
-    assert '<th scope="col">Submitted</th>' in page
-    assert "Began" not in page
-
-
-@pytest.mark.usefixtures("unhurried")
-def test_a_page_does_not_say_that_no_trial_has_made_a_step_once_one_has(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
-    fence = claim(served.store, sweep_id)
-    first = served.store.list_trials(sweep_id)[0]
-    assert "<span>no trial runs at this moment</span>" in visitor.get(f"/sweeps/{sweep_id}").text
-    attempt = served.store.start_attempt(fence, first.id, "/nowhere/{attempt}")
-    assert "<span>no running trial has made a step yet</span>" in visitor.get(f"/sweeps/{sweep_id}").text
-    served.store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 0)
-    assert "<span>no trial runs at this moment</span>" in visitor.get(f"/sweeps/{sweep_id}").text
-
-
-@pytest.mark.usefixtures("unhurried")
-def test_a_page_says_by_which_ending_a_trial_failed(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
-    fence = claim(served.store, sweep_id)
-    late, failed, *_ = served.store.list_trials(sweep_id)
-    for trial, ending in ((late, Ending.TIMED_OUT), (failed, Ending.FAILED)):
-        attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
-        served.store.finish_attempt(fence, attempt, ending, "why", 0)
-    page = visitor.get(f"/sweeps/{sweep_id}").text
-    title = (
-        "It ended by an error, and its objective is missing. TIMED_OUT: The trial has used up `budget.max_trial_hours`."
-    )
-    assert f'title="{title}">FAILED</span> <span class="soft" title="{title}">TIMED_OUT</span>' in page
-    assert 'its objective is missing.">FAILED</span>\n' in page or 'its objective is missing.">FAILED</span><' in page
-    assert "TIMED_OUT</span>" in visitor.get(f"/trials/{late.id}/log").text
-
-
-@pytest.mark.usefixtures("unhurried")
-def test_failed_trials_that_cannot_be_tried_again_are_told_why(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served, budget={"max_trial_hours": 0.001})
-    fence = claim(served.store, sweep_id)
-    for trial in served.store.list_trials(sweep_id):
-        attempt = served.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
-        served.store.finish_attempt(fence, attempt, Ending.TIMED_OUT, "it took too long", 0, 4.0)
-    assert re.search(r"began \d+ s ago", visitor.get(f"/sweeps/{sweep_id}").text)
-    finish(served.store, fence, SweepState.FAILED)
-    page = visitor.get(f"/sweeps/{sweep_id}").text
-    assert "Try the failed trials again" in page
-    assert re.search(r"Failed after \d+ s", page)
-    assert "<b>100 %</b>" not in page
-    answer = visitor.post(f"/sweeps/{sweep_id}/retry")
-    assert answer.status_code == 409
-    assert "Nothing to" not in answer.text
-    assert "The failed trials cannot be tried again" in answer.text
-    assert "raise it first" in answer.text
 
 
 def test_the_search_is_kept_over_pages(visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,59 +284,6 @@ def test_texts_of_users_stay_texts(visitor: httpx.Client, served: Served, monkey
         assert "<script>alert" not in text
         assert "<img src=x" not in text
     assert page.count(ESCAPED) >= 9
-
-
-def test_a_page_says_how_it_stands(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
-    finish(served.store, play(served.store, sweep_id))
-    page = visitor.get(f"/sweeps/{sweep_id}").text
-    trials = served.store.list_trials(sweep_id)
-    assert [page.count(f'<tr id="{trial.id}"') for trial in trials] == [1] * len(trials)
-    assert "SUCCEEDED" in page
-    assert "the loss is NaN at step 80" in page
-    assert f'href="/sweeps/{sweep_id}/report"' in page
-    assert "Cancel this sweep" not in page
-
-
-@pytest.mark.usefixtures("unhurried")
-def test_a_page_counts_the_trials_that_a_sweep_was_given_while_it_is_looked_at(
-    visitor: httpx.Client, served: Served
-) -> None:
-    sweep_id = submitted(served)
-    finish(served.store, play(served.store, sweep_id))
-    assert "of 8 trials</span>" in visitor.get(f"/sweeps/{sweep_id}").text
-    served.service.extend(sweep_id, {"space": {"loss.beta1": [0, 0.5, 0.75, 1]}})
-    page = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
-    assert "of 10 trials, 2 of them yet to be chosen</span>" in page
-    assert re.search(r"by the report from before the sweep went on, \d+ s old; a new one comes at its end", page)
-    assert "Leads so far:" in page
-
-
-@pytest.mark.usefixtures("unhurried")
-def test_a_page_names_no_winner_without_the_verdict(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
-    fence = play(served.store, sweep_id)
-    before = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
-    assert "Leads so far:" in before
-    assert "There is no report yet to say how sure this is." in before
-    served.store.put_interim_report(sweep_id, "one", REPORT)
-    between = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
-    assert "Leads so far:" in between
-    assert "UNDECIDED <span" in between
-    assert re.search(r"by an interim report, \d+ s old", between)
-    finish(served.store, fence)
-    after = visitor.get(f"/sweeps/{sweep_id}").text
-    assert "Leads" not in after
-    assert '<p class="outcome">UNDECIDED</p>' in after
-    assert VERDICT["sentence"].removeprefix("UNDECIDED: ") in after
-
-
-def test_a_page_says_when_all_configs_are_equal(visitor: httpx.Client, served: Served) -> None:
-    sweep_id = submitted(served)
-    play(served.store, sweep_id, level=0.0)
-    page = " ".join(visitor.get(f"/sweeps/{sweep_id}").text.split())
-    assert "Leads" not in page
-    assert "All 4 configs have exactly the same objective, so none is the best:" in page
 
 
 def test_the_report_is_as_isolated_as_that_of_the_api(visitor: httpx.Client, served: Served) -> None:
@@ -639,3 +520,10 @@ def test_a_page_offers_what_its_state_allows(
     assert set(re.findall(rf'action="/sweeps/{sweep_id}/(\w+)"', page)) == forms
     assert bool(re.search(r'href="/trials/trl_\w+/stop"', page)) is not over
     assert (f'href="/sweeps/{sweep_id}/delete"' in page) is over
+
+
+def test_a_sweep_that_is_not_there_is_told(visitor: httpx.Client) -> None:
+    for path in ("/sweeps/swp_none", "/sweeps/swp_none/report", "/sweeps/swp_none/spec", "/sweeps/%3Cb%3E"):
+        answer = visitor.get(path)
+        assert (answer.status_code, "No such sweep" in answer.text, "<b>" in answer.text) == (404, True, False)
+    assert visitor.get("/sweeps/swp_none/curves").json()["code"] == "NOT_FOUND"
