@@ -69,7 +69,6 @@ def test_without_a_key_the_same_spec_is_another_sweep(served: Served) -> None:
     assert len(ids) == 2
 
 
-@pytest.mark.long
 def test_a_race_of_the_same_submission_stores_one_sweep(served: Served) -> None:
     answers: list[httpx.Response] = []
     barrier = threading.Barrier(12)

@@ -24,7 +24,16 @@ def submit(served: Served, **changes: Any) -> str:
 
 
 def nothing(_served: Served) -> Iterator[str]:
-    yield from ("ls", "ls --state RUNNING", "ls nothing", "show", "show nothing", "stop nothing", "logs nothing")
+    yield from (
+        "ls",
+        "ls --state running",
+        "ls --state DONE",
+        "ls nothing",
+        "show",
+        "show nothing",
+        "stop nothing",
+        "logs nothing",
+    )
 
 
 def wrong_files(served: Served) -> Iterator[str]:
