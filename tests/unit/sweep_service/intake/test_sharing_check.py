@@ -35,11 +35,13 @@ def test_processes_on_cpus_are_asked_for() -> None:
 
 
 def test_vllm_s_server_has_its_gpus_for_itself() -> None:
-    engine = {"name": "vllm", "mode": "server", "server_gpus": 2}
-    config = TrainingConfig.model_validate(
-        {"rollout": {"engine": engine}, "model": {"name": "pretrained", "model": "m"}}
-    )
-    assert Resources(gpus=8).processes_for(config) == 6
+    assert Resources(gpus=8).processes_for(TrainingConfig.model_validate(SERVED)) == 6
+
+
+SERVED = {
+    "rollout": {"engine": {"name": "vllm", "mode": "server", "server_gpus": 2}},
+    "model": {"name": "pretrained", "model": "m"},
+}
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,7 @@ def test_vllm_s_server_has_its_gpus_for_itself() -> None:
         ({"gpus": 2, "processes": 1}, {"device_batch": 4}, "/resources/processes", "set gpus to 1"),
         ({"processes": 2}, {}, "/training/device_batch", "set device_batch to 4"),
         ({"gpus": 8}, {"device_batch": 2}, "/training/device_batch", "set device_batch to 1"),
+        ({"gpus": 2}, SERVED, "/resources/gpus", "gpus 2: vLLM's server takes 2; training needs one and more"),
         ({"gpus": 1}, {"compute": {"sharding": "fsdp"}}, "/training/compute/sharding", "one process"),
     ],
 )

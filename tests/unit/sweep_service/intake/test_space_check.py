@@ -36,6 +36,11 @@ def test_one_misspelt_name_is_one_complaint_however_many_values_it_has() -> None
     assert told[0][1].startswith("its lists have 800 values together, more than 500; give ranges")
 
 
+def test_the_seed_is_no_parameter() -> None:
+    assert refusals(spec(space={"seed": [1, 2]}))[0][0] == "/space/seed"
+    assert "list the seeds under /seeds" in refusals(spec(space={"seed": [1, 2]}))[0][1]
+
+
 def test_sixteen_misspelt_names_are_sixteen_complaints() -> None:
     names = {f"loss.beta{n}x": list(range(31)) for n in range(16)}
     assert len(refusals(spec(space=names))) == 17  # the base and 15 others at the edges: the points that fail together
