@@ -78,7 +78,7 @@ def test_the_initial_and_the_confirmed_models_are_measured_as_the_command_measur
 def test_the_models_of_given_steps_are_measured_on_resources_of_their_own_and_leave_the_disk(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
-    fence = submit_and_claim(store, measured_sweep(benchmarks=BENCHMARKS | {"at": [6, 16], "resources": {"cpus": 2}}))
+    fence = submit_and_claim(store, measured_sweep(benchmarks=BENCHMARKS | {"at": [6, 16], "resources": {"cpus": 0.5}}))
     run_out(settings, store, fence, ray)
     evaluations = store.list_evaluations(fence.sweep_id)
     confirmed = [trial.id for trial in store.list_trials(fence.sweep_id) if trial.stage is Stage.CONFIRM]
