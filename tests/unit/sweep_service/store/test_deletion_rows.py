@@ -187,6 +187,7 @@ def test_mlflow_is_not_asked_to_show_what_is_deleted(store: Store) -> None:
     assert store.deletions_in_mlflow() == []
 
 
+@pytest.mark.both_databases
 def test_no_report_is_built_of_what_is_deleted(store: Store) -> None:
     sweep, fence = start(store)
     store.end_waiting(fence, Ending.CANCELLED)

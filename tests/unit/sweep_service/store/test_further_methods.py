@@ -27,8 +27,11 @@ def test_what_a_trial_has_recorded_is_found_by_name_and_place(store: Store) -> N
 
 @pytest.mark.both_databases
 def test_marks_of_a_sweep_are_told_and_those_of_its_neighbour_stay(store: Store) -> None:
-    (sweep, fence), (other, _) = sweeps.start(store), sweeps.start(store)
+    (sweep, fence), (other, others) = sweeps.start(store), sweeps.start(store)
     trial = store.list_trials(sweep.id)[0]
+    store.reuse_probe(fence, store.start_probe(others, "shape", "H100", {"steps": 3}, 2.0))
+    last = store.list_events(sweep.id)[-1]
+    assert (last.type, last.data) == ("probe.reused", {"sweep_id": other.id})
     store.say_what_delays(fence, "no node has room")
     store.set_results_projected(trial.id, 3)
     with store.engine.connect() as connection:

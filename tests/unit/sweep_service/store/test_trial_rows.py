@@ -101,6 +101,7 @@ def test_an_attempt_ends_once(store: Store) -> None:
     assert one(store, trial).message is None
 
 
+@pytest.mark.both_databases
 def test_a_running_attempt_names_its_process(store: Store) -> None:
     fence, trial, attempt = begin(store)
     store.set_process(fence, attempt, "node-1", 4321, 77.5)
