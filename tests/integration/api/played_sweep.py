@@ -11,7 +11,6 @@ from typing import Any
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Attempt, SweepState, Trial
-from tests.waiting import wait_until
 
 SPEC: dict[str, Any] = {
     "name": "played",
@@ -87,17 +86,22 @@ def finish(store: Store, fence: Fence, state: SweepState = SweepState.SUCCEEDED)
 
 
 @contextmanager
-def once_asked(store: Store, sweep_id: str, build: Callable[[], None]) -> Generator[None]:
-    """Play the worker within the block: build a sweep's report anew as soon as somebody has asked for that."""
+def whenever_asked(store: Store, sweep_id: str, build: Callable[[], None]) -> Generator[None]:
+    """Play the worker within the block: build a sweep's report anew whenever somebody has asked for that."""
+    over = threading.Event()
 
     def work() -> None:
-        wait_until("somebody asks for the report", lambda: store.report_requested(sweep_id))
-        build()
+        while not over.wait(0.02):
+            if store.report_requested(sweep_id):
+                build()
 
     thread = threading.Thread(target=work)
     thread.start()
-    yield
-    thread.join()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def record(

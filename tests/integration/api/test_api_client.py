@@ -18,7 +18,7 @@ from sweep_service.store.tables import reports
 from sweep_service.sweep.records import Event, SweepState, TrialState
 from sweep_service.sweep.spec import SweepSpec
 from tests.integration.api.conftest import Served, serving
-from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, once_asked, play
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play, whenever_asked
 from tests.waiting import PATIENT_S
 
 UNKNOWN = "swp_00000000000000000000000000"
@@ -169,14 +169,14 @@ def test_a_report_is_built_anew_and_waited_for(served: Served, client: Client) -
     finish(store, play(store, sweep.id))
     with pytest.raises(NotReady, match="the worker goes on with it"):
         client.report_anew(sweep.id, timeout_s=0)
-    with once_asked(store, sweep.id, lambda: store.put_report(sweep.id, "newer", {"md": b"newer", "json": b"{}"})):
+    with whenever_asked(store, sweep.id, lambda: store.put_report(sweep.id, "newer", {"md": b"newer", "json": b"{}"})):
         built = client.report_anew(sweep.id, timeout_s=PATIENT_S)
     assert [stored.digest for stored in built.reports] == ["newer", "digest"]
     assert (client.report(sweep.id, "md"), client.report(sweep.id, "md", digest="digest")) == (b"newer", REPORT["md"])
     with pytest.raises(NotFound):
         client.report(sweep.id, digest="x")
     with (
-        once_asked(store, sweep.id, lambda: store.set_report_failure(sweep.id, "MemoryError")),
+        whenever_asked(store, sweep.id, lambda: store.set_report_failure(sweep.id, "MemoryError")),
         pytest.raises(ReportFailed, match="could not be built: MemoryError"),
     ):
         client.report_anew(sweep.id, timeout_s=PATIENT_S)

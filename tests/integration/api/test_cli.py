@@ -23,7 +23,7 @@ from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState, TrialState
 from sweep_service.worker.heartbeat import Heartbeat
 from tests.integration.api.conftest import Served, Sweeps, serving
-from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, once_asked, play, record
+from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, play, record, whenever_asked
 from tests.stored_sweeps import add_missing_evaluations, measure
 from tests.waiting import PATIENT_S
 
@@ -95,7 +95,7 @@ def test_a_report_is_built_anew_listed_and_taken_by_its_digest(served: Served, s
     finish(store, play(store, sweep_id))
     newer = {"md": b"newer", "json": b'{"report_version":10}'}
     for says in (f"the one before is kept: sweeps report {sweep_id} --digest digest", "it is the same as before"):
-        with once_asked(store, sweep_id, lambda: store.put_report(sweep_id, "new" + "0" * 61, newer)):
+        with whenever_asked(store, sweep_id, lambda: store.put_report(sweep_id, "new" + "0" * 61, newer)):
             ran = sweeps("report", "--anew", "--format", "md", "--timeout", str(PATIENT_S))
         assert (ran.code, ran.out) == (0, "newer")
         assert says in ran.err
