@@ -4,6 +4,7 @@
     python bench/mutants.py --number 300 --seed 1 --only sweep_service/store
     python bench/mutants.py --list > mutants.jsonl         prints the sample, and plants nothing
     python bench/mutants.py --replay mutants.jsonl         plants the same mistakes, also at another commit
+    python bench/mutants.py --replay bench/wiring.jsonl    plants 30 of wiring, chosen by hand, with their harm
 
 `mutations.py` beside this file makes the mutants. Each is as likely as any other, so that a file has its share by the
 number of its mutants. A mutant is known by its file and the text of its lines before and after, whichever lines stand
