@@ -13,7 +13,7 @@ from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_cl
 from tests.waiting import PATIENT_S, wait_until
 
 
-@pytest.mark.long
+@pytest.mark.hunt  # two threads of torch on cores that other tests use, too, wait for each other for minutes
 def test_two_sweeps_take_turns_on_one_slot(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
     changes = {"resources": {"cpus": 2}, "seeds": {"tune": [0, 1, 2]}}  # one slot
     fences = [submit_and_claim(store, small_sweep(name, **changes)) for name in ("first", "second")]
@@ -30,7 +30,7 @@ def test_two_sweeps_take_turns_on_one_slot(settings: Settings, store: Store, ray
     assert order != sorted(order, reverse=order[0] == 1), "one ran to its end before the other began"
 
 
-@pytest.mark.long
+@pytest.mark.hunt  # two threads of torch on cores that other tests use, too, wait for each other for minutes
 def test_a_long_trial_is_paused_for_a_new_sweep_and_ends_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
