@@ -51,7 +51,7 @@ class Packed(NamedTuple):
 
     content: bytes
     gzipped: bool
-    """Whether `content` is a gzip file; what hardly shrinks is kept as it is."""
+    """True if `content` is a gzip file; content that hardly shrinks is kept as it is."""
     part_at: int | None
     """Where in the gzip file the common part is missing; None if nothing is."""
 

@@ -418,7 +418,7 @@ MUTATIONS: dict[str, Mutation] = {
 
 
 def test_each_line_in_which_a_mistake_is_planted_is_there_once() -> None:
-    """Whether the mistake is seen takes longer, and `make hunts` tells."""
+    """The proof that each mistake is seen takes longer: `make hunts` gives it."""
     sources = {name: inspect.getsource(import_module(f"trainers.{m.module}")) for name, m in MUTATIONS.items()}
     assert [name for name, mutation in MUTATIONS.items() if sources[name].count(mutation.right) != 1] == []
 

@@ -1,4 +1,4 @@
-"""What the commands print of sweeps in every situation, and what the page says, whole, as golden files."""
+"""The whole output of commands and page for sweeps in every situation, held against golden files."""
 
 import html
 import re

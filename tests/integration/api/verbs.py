@@ -104,7 +104,7 @@ class Verb:
     """Address of what the route answers."""
     exit_code: int = 0
     json: bool = True
-    """Whether the command prints JSON."""
+    """True if the command prints JSON."""
     button_on: str = "/sweeps/{sweep}"
     """Page that has the form."""
     form: Mapping[str, str] = field(default_factory=dict[str, str])

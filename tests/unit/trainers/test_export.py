@@ -1,4 +1,4 @@
-"""What an exported model is told to sample by; whole exports are among the integration tests."""
+"""The sampling settings of an exported model; whole exports are among the integration tests."""
 
 import json
 from pathlib import Path

@@ -60,7 +60,7 @@ def is_baseline(config: Config) -> bool:
 
 
 def confirms(config: Config, trial: Trial, seeds: Collection[int]) -> bool:
-    """Whether a trial is one of β1 = 0, β2 = 1, on one of these confirm seeds."""
+    """True for the trials of β1 = 0, β2 = 1 on these confirm seeds."""
     loss = config.training["loss"]
     return trial.seed in seeds and trial.stage is Stage.CONFIRM and loss.get("beta1") == 0 and loss.get("beta2") == 1
 
@@ -408,7 +408,7 @@ CAUTIONS: dict[str, World] = {
 
 
 def verdict_text(report: Report) -> str:
-    """What a report says of its best config, and the codes of its warnings."""
+    """Return a report's text about its best config, and the codes of its warnings."""
     verdict, best = report.verdict, report.best
     lines = [verdict.sentence, verdict.basis.strip()]
     lines += [f"Ties: {verdict.ties.text}"] if verdict.ties else []

@@ -1,4 +1,4 @@
-"""What reports say in words, world by world, held against golden files."""
+"""The words of reports, world by world, held against golden files."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a runner hands to Ray and to Tune: written down, and compared."""
+"""The arguments that a runner hands to Ray and to Tune, written down and compared."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -46,7 +46,7 @@ class Scene(NamedTuple):
     running: Trial
     waiting: Trial
     attempt: Attempt
-    """Of `running`."""
+    """The running attempt of `running`."""
     measured: Evaluation
     pending: Evaluation
     probe: CostProbe
@@ -218,7 +218,7 @@ BEFORE: Mapping[str, Write] = {
     "request_resume": lambda store, own: store.request_pause(own.id),
     "take_wanted_report": lambda store, own: store.want_report(own.id),
 } | dict.fromkeys(("set_deletion_hindered", "set_files_deleted", "set_mlflow_deleted"), deletions_asked)
-"""What happens before a write, so that it changes something."""
+"""Preparation of a write, so that it changes something."""
 
 Rows = dict[str, list[str]]
 

@@ -1,4 +1,4 @@
-"""What the projection hands to a tracking server: written down, and compared with the rows of a real store."""
+"""The calls of a tracking server by the projection, written down and compared with the rows of a real store."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a warm-started model follows from, and so what its folder in the cache is named by."""
+"""The settings that make a warm-started model, and so name its folder in the cache."""
 
 from pathlib import Path
 from typing import Any
