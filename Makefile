@@ -87,6 +87,6 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) .ci/preflight
 	@echo "Installing requirements.lock into $(VENV): a few minutes the first time"
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement requirements.lock
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -49,11 +49,11 @@ def curves(store: Store, fence: Fence) -> list[tuple[int, str, list[int], list[f
 
 @pytest.mark.long
 def test_a_node_is_lost_none_is_there_for_a_while_and_another_joins(
-    settings: Settings, store: Store, tmp_path: Path
+    settings: Settings, store: Store, forks: Mapping[str, str], tmp_path: Path
 ) -> None:
     training = SMALL_TRAINING | {"steps": 800, "checkpoint_every_rollouts": 4}
     raw = small_sweep("nodes", training=training, resources={"cpus": 1})
-    with ray_head(tmp_path, 0, 0) as ray, node(tmp_path, ray) as first:
+    with ray_head(tmp_path, 0, 0, **forks) as ray, node(tmp_path, ray | forks) as first:
         undisturbed = submit_and_claim(store, raw)
         with runner(settings, undisturbed, ray) as process:
             assert process.wait(PATIENT_S) == 0
@@ -76,7 +76,7 @@ def test_a_node_is_lost_none_is_there_for_a_while_and_another_joins(
             time.sleep(NO_NODE_S)
             assert store.get_sweep(fence.sweep_id).state is SweepState.RUNNING
             assert process.poll() is None
-            with node(tmp_path, ray):
+            with node(tmp_path, ray | forks):
                 assert process.wait(PATIENT_S) == 0
     trials, attempts = store.list_trials(fence.sweep_id), store.list_attempts(fence.sweep_id)
     assert {trial.state for trial in trials} == {TrialState.SUCCEEDED}

@@ -12,10 +12,13 @@ from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 
+ONE_SLOT = {"cpus": 1.5}
+"""Of Ray's two CPUs, for one thread of torch: two would wait for each other where other tests use the cores, too."""
 
-@pytest.mark.hunt  # two threads of torch on cores that other tests use, too, wait for each other for minutes
+
+@pytest.mark.long
 def test_two_sweeps_take_turns_on_one_slot(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
-    changes = {"resources": {"cpus": 2}, "seeds": {"tune": [0, 1, 2]}}  # one slot
+    changes = {"resources": ONE_SLOT, "seeds": {"tune": [0, 1, 2]}}
     fences = [submit_and_claim(store, small_sweep(name, **changes)) for name in ("first", "second")]
     with ExitStack() as runners:
         processes = [runners.enter_context(runner(settings, fence, ray)) for fence in fences]
@@ -30,11 +33,11 @@ def test_two_sweeps_take_turns_on_one_slot(settings: Settings, store: Store, ray
     assert order != sorted(order, reverse=order[0] == 1), "one ran to its end before the other began"
 
 
-@pytest.mark.hunt  # two threads of torch on cores that other tests use, too, wait for each other for minutes
+@pytest.mark.long
 def test_a_long_trial_is_paused_for_a_new_sweep_and_ends_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
-    one_slot: dict[str, Any] = {"resources": {"cpus": 2}, "space": {"loss.beta1": 0, "loss.beta2": 0}}
+    one_slot: dict[str, Any] = {"resources": ONE_SLOT, "space": {"loss.beta1": 0, "loss.beta2": 0}}
     evaluation = {**SMALL_TRAINING["evaluation"], "every_steps": 500}
     training = SMALL_TRAINING | {"steps": 2000, "checkpoint_every_rollouts": 1000, "evaluation": evaluation}
     alone = submit_and_claim(store, small_sweep("alone", training=training, **one_slot))
