@@ -88,5 +88,6 @@ $(READY): requirements.lock pyproject.toml
 	@echo "Installing requirements.lock into $(VENV): a few minutes the first time"
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement requirements.lock
+	@$(VENV)/bin/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib || true  # on all cores; pip uses one
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -2,9 +2,12 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,28 +95,35 @@ def test_the_models_of_given_steps_are_measured_on_resources_of_their_own_and_le
     }
 
 
-def measuring(store: Store, sweep_id: str, done: set[str]) -> Evaluation | None:
-    """Return an evaluation beyond `done` that is in the middle of its samples, with its process known."""
-    pids = {a.trial_id for a in store.list_attempts(sweep_id, running_only=True) if a.pid is not None}
+def measuring(store: Store, sweep_id: str, done: set[str]) -> tuple[Evaluation, psutil.Process] | None:
+    """Return an evaluation beyond `done` that is in the middle of its samples, and its process, which is stopped."""
     begun = {
         event.data["evaluation_id"]
         for event in store.list_events(sweep_id)
         if event.type == "evaluation.progress" and 0 < event.data["done"] < event.data["total"]
     }
-    running = store.list_evaluations(sweep_id, states=[TrialState.RUNNING])
-    return next((one for one in running if one.id in (pids & begun) - done), None)
+    running = {one.id: one for one in store.list_evaluations(sweep_id, states=[TrialState.RUNNING])}
+    for attempt in store.list_attempts(sweep_id, running_only=True):
+        if attempt.pid is None or attempt.trial_id not in (running.keys() & begun) - done:
+            continue
+        with suppress(psutil.NoSuchProcess):
+            (process := psutil.Process(attempt.pid)).suspend()
+            if '"finished"' not in Path(attempt.directory, "events.jsonl").read_text():
+                return running[attempt.trial_id], process
+            process.resume()
+    return None
 
 
-def kill_process(store: Store, evaluation: Evaluation) -> None:
-    """Kill the process that measures."""
-    running = store.list_attempts(evaluation.sweep_id, running_only=True)
-    psutil.Process(next(a for a in running if a.trial_id == evaluation.id).pid).kill()
-
-
-def kill_actor(_: Store, evaluation: Evaluation) -> None:
+def kill_actor(evaluation: Evaluation) -> None:
     """Kill the actor of the process that measures."""
     words = f"ray::trial-{evaluation.sweep_id}"
     next(one for one in psutil.process_iter() if words in " ".join(command_of(one))).kill()
+
+
+def is_asked_to_stop(process: psutil.Process) -> bool:
+    """Return whether SIGTERM waits for a stopped process to go on."""
+    (pending,) = re.findall(r"ShdPnd:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())
+    return bool(int(pending, 16) & 1 << signal.SIGTERM - 1)
 
 
 @pytest.mark.long
@@ -122,23 +132,23 @@ def test_evaluations_that_are_killed_or_paused_go_on_and_end_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
     """Each of four evaluations in another way: its process, its actor or its runner is killed, or its sweep paused."""
-    many = {"names": ["expressions", "arithmetic"], "samples": 120, "longest": 64}  # so that there is time to kill
+    many = {"names": ["expressions", "arithmetic"], "samples": 60, "longest": 64}  # so that there is time to stop one
     raw = measured_sweep(benchmarks=many, seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8, 9]}})
     undisturbed = submit_and_claim(store, raw)
     run_out(settings, store, undisturbed, ray)
     store.release_lease(undisturbed)
     fence, disturbed = submit_and_claim(store, raw), set[str]()
 
-    def next_one(process: subprocess.Popen[bytes]) -> Evaluation:
-        found = list[Evaluation]()
+    def next_one(runs: subprocess.Popen[bytes]) -> tuple[Evaluation, psutil.Process]:
+        found = list[tuple[Evaluation, psutil.Process]]()
 
         def is_found() -> bool:
-            found.extend(one for one in [measuring(store, fence.sweep_id, disturbed)] if one)
-            return bool(found) or process.poll() is not None
+            found.extend(filter(None, [measuring(store, fence.sweep_id, disturbed)]))
+            return bool(found) or runs.poll() is not None
 
         wait_until("another model is measured", is_found)
         assert found
-        disturbed.add(found[0].id)
+        disturbed.add(found[0][0].id)
         return found[0]
 
     def taken_over() -> Fence:
@@ -148,15 +158,17 @@ def test_evaluations_that_are_killed_or_paused_go_on_and_end_as_undisturbed(
         return Fence(taken.id, taken.epoch)
 
     with runner(settings, fence, ray) as process:
-        for kill in (kill_process, kill_actor):
-            kill(store, next_one(process))
+        next_one(process)[1].kill()
+        kill_actor(next_one(process)[0])
         next_one(process)
         process.kill()
         process.wait(PATIENT_S)
     fence = taken_over()
     with runner(settings, fence, ray) as process:
-        next_one(process)
+        _, measures = next_one(process)
         store.request_pause(fence.sweep_id)
+        wait_until("the pause has reached it", lambda: is_asked_to_stop(measures))
+        measures.resume()
         assert process.wait(PATIENT_S) == 0
     assert store.get_sweep(fence.sweep_id).state is SweepState.PAUSED
     assert not store.list_attempts(fence.sweep_id, running_only=True)
