@@ -7,9 +7,10 @@ READY := $(VENV)/.ready
 QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
   HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
 
-# Two workers suit two cores, because a test that starts processes waits for them half of its time. The tests of a file
-# share fixtures and run on one worker; files begin in their order, the longest first.
-PYTEST = $(QUIET) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Two workers suit two cores; three do if each waits half of its time for processes that it has started. The tests of a
+# file share fixtures and run on one worker; files begin in their order, the longest first.
+PYTEST = $(QUIET) $(VENV)/bin/python -m pytest --dist loadfile --no-loadscope-reorder
+QUICK = $(PYTEST) -n 2 -m "not long and not hunt"
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test touched test-all hunts browser bench chaos mutants validate-report check format install lock lock-check clean
@@ -24,17 +25,17 @@ serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave th
 	@$(QUIET) $(VENV)/bin/sweeps serve
 
 test: $(READY) ## Run all tests but the long ones, which make test-all and make hunts run; FILES=tests/unit/trainers: those
-	@$(PYTEST) -m "not long and not hunt" $(FILES)
+	@$(QUICK) $(FILES)
 
 touched: $(READY) ## Run the quick tests of what has changed since the last commit, or since BASE=main
 	@files=$$(BASE=$(BASE) .ci/touched); test -n "$$files" || { echo "no change touches a test"; exit; }; \
-	  $(PYTEST) -m "not long and not hunt" $$files
+	  $(QUICK) $$files
 
 test-all: $(READY) ## Run the long tests: kills, several processes, whole installations
-	@$(PYTEST) -m long $(FILES)
+	@$(PYTEST) -n 3 -m long $(FILES)
 
 hunts: $(READY) ## Run the tests that plant mistakes or hunt by chance: faults, storms of signals, drawn and hostile specs
-	@$(PYTEST) -m hunt
+	@$(PYTEST) -n 2 -m hunt
 
 browser: $(READY) ## Run the tests of the pages in an installed Chromium (or CHROMIUM=path)
 	@$(QUIET) CHROMIUM="$(CHROMIUM)" $(VENV)/bin/python -m pytest tests/browser

@@ -1,5 +1,6 @@
 """An installation of its own for each acceptance test."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,3 +16,10 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     for name, value in settings.environment().items():
         monkeypatch.setenv(name, value)
     return settings
+
+
+@pytest.fixture
+def forked_trainers(forks: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the trainers of what the test starts forked, where their own start is not what it tests."""
+    for name, value in forks.items():
+        monkeypatch.setenv(name, value)
