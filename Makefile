@@ -9,7 +9,7 @@ QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 
 
 # Two workers suit two cores; three do if each waits half of its time for processes that it has started. The tests of a
 # file share fixtures and run on one worker; files begin in their order, the longest first.
-PYTEST = $(QUIET) $(VENV)/bin/python -m pytest --dist loadfile --no-loadscope-reorder
+PYTEST = $(QUIET) $(VENV)/bin/python -m pytest --dist loadfile --no-loadscope-reorder --durations=20
 QUICK = $(PYTEST) -n 2 -m "not long and not hunt"
 
 .DEFAULT_GOAL := help
