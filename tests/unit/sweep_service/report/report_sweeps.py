@@ -1,6 +1,6 @@
 """Sweeps made up for the report's tests: real records, with curves drawn to look like the embedded task's."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
@@ -15,13 +15,21 @@ from sweep_service.sweep.records import Config, Curve, DesiredState, Sweep, Swee
 from sweep_service.sweep.series import EVALUATION, Steps, TrialSeries, Values
 from sweep_service.sweep.spec import SweepSpec
 
+
+def on_seeds(
+    tune: Collection[int] = (0, 1), confirm: Collection[int] = (10, 11, 12, 13), top_k: int = 2
+) -> dict[str, Any]:
+    """What a spec says of its seeds, with no confirm stage where there are no confirm seeds."""
+    stage = {"top_k": top_k, "seeds": [*confirm]} if confirm else None
+    return {"seeds": {"tune": [*tune], "confirm": stage}}
+
+
 SPEC: dict[str, Any] = {
     "name": "beta-grid",
     "labels": {"note": "made up"},
     "training": {"loss": {"name": "ce_gppo"}, "steps": 240},
     "space": {"loss.beta1": [0.0, 0.5, 1.0], "loss.beta2": 1.0},
-    "seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}},
-}
+} | on_seeds()
 
 Fate = Callable[[Config, Trial], Trial]
 

@@ -11,18 +11,17 @@ from sweep_service.report.model import Report
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Config, ProblemCounts, Role, Stage, SweepState, Trial, TrialState, TrialWarning
 from tests.unit.sweep_service.report.report_claims import Curve, with_curves
-from tests.unit.sweep_service.report.report_sweeps import Fate, in_halves, succeed, sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import Fate, in_halves, on_seeds, succeed, sweep_inputs
 
 Where = Callable[[Config, Trial], Any]
 World = Callable[[], ReportInputs]
 
-CONFIRM: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13, 14, 15]}}}
-EXPLORED: dict[str, Any] = {"seeds": {"tune": [0, 1]}}
+CONFIRM = on_seeds(confirm=range(10, 16))
+EXPLORED = on_seeds(confirm=())
 HEALTHY: dict[str, Any] = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0}}
-RATES: dict[str, Any] = {
+RATES = {
     "space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]},
-    "seeds": {"tune": [0, 1], "confirm": {"top_k": 3, "seeds": [10, 11, 12, 13]}},
-}
+} | on_seeds(top_k=3)
 NO_BASELINE = {"ppo_clip": False, "dapo": False, "matched": False}
 LIMITS: dict[str, Any] = {"resources": {"gpus": 2}, "budget": {"max_trial_hours": 0.01, "max_gpu_hours": 1}}
 
@@ -109,7 +108,7 @@ def sharing_the_lead() -> ReportInputs:
 
 def below_dapo() -> ReportInputs:
     """The leader is above the baseline, which lacks a seed, and below DAPO."""
-    inputs = sweep_inputs({"seeds": {"tune": [0, 1, 2]}})
+    inputs = sweep_inputs(on_seeds((0, 1, 2), confirm=()))
     baseline = next(config.id for config in inputs.configs if is_baseline(config))
     kept = tuple(trial for trial in inputs.trials if (trial.config_id, trial.seed) != (baseline, 2))
 
@@ -137,14 +136,10 @@ VERDICTS: dict[str, World] = {
     "the two cannot be told apart": lambda: sweep_inputs({"objective": {"relevant": 0.01}}),
     "a second look at more seeds": lambda: replace(sweep_inputs({"objective": {"relevant": 0.01}}), looks=2),
     "one half of the problems chose, the other measures": lambda: in_halves(sweep_inputs()),
-    "one tune seed, and a confirm stage": lambda: sweep_inputs(
-        {"seeds": {"tune": [0], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}, advantage=0.3
-    ),
-    "two confirm seeds": lambda: sweep_inputs(
-        {"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11]}}}, advantage=0.3
-    ),
+    "one tune seed, and a confirm stage": lambda: sweep_inputs(on_seeds((0,), (10, 11, 12)), advantage=0.3),
+    "two confirm seeds": lambda: sweep_inputs(on_seeds(confirm=(10, 11), top_k=1), advantage=0.3),
     "no confirm stage": lambda: sweep_inputs(EXPLORED, advantage=0.2),
-    "no confirm stage and one tune seed": lambda: sweep_inputs({"seeds": {"tune": [0]}}),
+    "no confirm stage and one tune seed": lambda: sweep_inputs(on_seeds((0,), confirm=())),
     "no confirm stage, and the leader is below the baseline": lambda: sweep_inputs(
         EXPLORED | {"baselines": {"dapo": False}}, advantage=-0.4
     ),
@@ -156,19 +151,17 @@ VERDICTS: dict[str, World] = {
     "every trial diverged": lambda: sweep_inputs(fate=ending(every, TrialState.DIVERGED, message="loss is nan")),
     "no policy ever learned": lambda: scored(sweep_inputs(HEALTHY), lambda *_: 0.0),
     "no confirm stage, and no policy ever learned": lambda: scored(
-        sweep_inputs({"seeds": {"tune": [0, 1, 2]}}), lambda *_: 0.0
+        sweep_inputs(on_seeds((0, 1, 2), confirm=())), lambda *_: 0.0
     ),
     "enough seeds for a relevant difference": lambda: sweep_inputs(
-        {
-            "seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 40))}},
-            "objective": {"relevant": 0.0125},
-        },
-        advantage=0.008,
+        on_seeds(confirm=range(10, 40)) | {"objective": {"relevant": 0.0125}}, advantage=0.008
     ),
     "nothing succeeded": lambda: sweep_inputs(
         fate=ending(every, step=40, message="out of memory"), state=SweepState.FAILED, confirmed=False
     ),
-    "one trial": lambda: sweep_inputs({"space": {"loss.beta1": 0.5}, "seeds": {"tune": [0]}, "baselines": NO_BASELINE}),
+    "one trial": lambda: sweep_inputs(
+        on_seeds((0,), confirm=()) | {"space": {"loss.beta1": 0.5}, "baselines": NO_BASELINE}
+    ),
     "no baseline": lambda: sweep_inputs({"baselines": NO_BASELINE}),
     "DAPO is the only baseline": lambda: sweep_inputs(
         {"baselines": NO_BASELINE | {"dapo": True}, "objective": {"relevant": 0.03}}
@@ -208,21 +201,14 @@ VERDICTS: dict[str, World] = {
         sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, [10, 11])
     ),
     "a config is worse for its collapses alone": lambda: collapsing(
-        sweep_inputs(
-            {
-                "space": {"loss.beta1": [0.0], "loss.beta2": 1.0},
-                "seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": list(range(10, 22))}},
-            }
-        ),
+        sweep_inputs({"space": {"loss.beta1": [0.0], "loss.beta2": 1.0}} | on_seeds(confirm=range(10, 22), top_k=1)),
         lambda c, t: confirms(c, t, [10, 11, 12]),
     ),
     "of three runs one collapsed": lambda: collapsing(
-        sweep_inputs({"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}, advantage=0.12),
-        lambda c, t: confirms(c, t, [10]),
+        sweep_inputs(on_seeds(confirm=(10, 11, 12)), advantage=0.12), lambda c, t: confirms(c, t, [10])
     ),
     "of three runs two collapsed": lambda: collapsing(
-        sweep_inputs({"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11, 12]}}}, advantage=0.12),
-        lambda c, t: confirms(c, t, [10, 11]),
+        sweep_inputs(on_seeds(confirm=(10, 11, 12), top_k=1), advantage=0.12), lambda c, t: confirms(c, t, [10, 11])
     ),
     "one run of the baseline collapsed": lambda: collapsing(
         sweep_inputs(CONFIRM, advantage=0.3), lambda c, t: is_baseline(c) and t.seed == 10
@@ -322,15 +308,11 @@ CAUTIONS: dict[str, World] = {
         sweep_inputs(HEALTHY, advantage=0.08), lambda c, t, v: v - 0.1 if confirms(c, t, [12]) else v
     ),
     "better, and one seed of ten points the other way": lambda: scored(
-        sweep_inputs(
-            HEALTHY | {"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [*range(10, 20)]}}}, advantage=0.08
-        ),
+        sweep_inputs(HEALTHY | on_seeds(confirm=range(10, 20), top_k=1), advantage=0.08),
         lambda c, t, v: v - 0.1 if confirms(c, t, [11]) else v,
     ),
-    "one tune seed": lambda: sweep_inputs(
-        HEALTHY | {"seeds": {"tune": [0], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}
-    ),
-    "one tune seed and no confirm stage": lambda: sweep_inputs(HEALTHY | {"seeds": {"tune": [0]}}),
+    "one tune seed": lambda: sweep_inputs(HEALTHY | on_seeds((0,), (10, 11, 12))),
+    "one tune seed and no confirm stage": lambda: sweep_inputs(HEALTHY | on_seeds((0,), confirm=())),
     "the baseline took 15 % more tokens": lambda: with_curves(
         sweep_inputs(HEALTHY), tokens__total=lambda c, t, v: v * 1.15 if is_baseline(c) else v
     ),

@@ -11,7 +11,7 @@ from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.schema import schema_text
 from sweep_service.sweep.records import SweepState, TrialState
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 
 PUBLISHED = Path(__file__).parents[4] / "docs" / "report.schema.json"
 
@@ -21,7 +21,7 @@ def test_the_published_schema_is_that_of_the_model() -> None:
 
 
 def unconfirmed() -> ReportInputs:
-    return sweep_inputs({"seeds": {"tune": [0]}, "baselines": {"ppo_clip": False}})
+    return sweep_inputs(on_seeds((0,), confirm=()) | {"baselines": {"ppo_clip": False}})
 
 
 def across_losses() -> ReportInputs:
@@ -39,7 +39,7 @@ def half_done() -> ReportInputs:
     return sweep_inputs(
         fate=lambda _, trial: trial.model_copy(update=fates[trial.seed % 10 % len(fates)]),
         state=SweepState.RUNNING,
-        spec={"seeds": {"tune": [0, 1, 2, 3, 4]}},
+        spec=on_seeds(range(5), confirm=()),
     )
 
 

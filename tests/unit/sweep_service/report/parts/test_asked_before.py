@@ -40,7 +40,6 @@ def test_earlier_answers_are_counted_with_the_chance_of_a_better_by_luck() -> No
     inputs = sweep_inputs()
     earlier = tuple(asked(n, outcome) for n, outcome in enumerate(["UNDECIDED", "UNDECIDED", "BETTER", "INSUFFICIENT"]))
     changed = replace(inputs, asked_before=earlier)
-    assert changed.digest != inputs.digest
     assert text(changed).startswith(
         "This is sweep 5 of this store that asks the same question. The earlier ones say 2 UNDECIDED, 1 BETTER, "
         "1 INSUFFICIENT: betas-0 (swp_0), betas-1 (swp_1), "

@@ -16,7 +16,7 @@ from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
 from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, Stage, Trial, TrialState
 from tests.unit.sweep_service.report.report_benchmarks import NAMES, better_than_baseline, measured_inputs, no_gain
-from tests.unit.sweep_service.report.report_sweeps import succeed
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, succeed
 from tests.unit.sweep_service.report.test_schema import faults
 
 
@@ -166,7 +166,7 @@ def test_benchmarks_are_held_against_a_verdict_about_a_matched_baseline_for_the_
 
 
 def test_fewer_than_three_paired_seeds_have_no_interval() -> None:
-    found = table(spec={"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11]}}})
+    found = table(spec=on_seeds(confirm=(10, 11), top_k=1))
     assert {(one.num_seeds, one.low, one.high, one.shown) for one in differences(found)} == {(2, None, None, False)}
     assert "without an interval, 2 paired seeds" in found.sentence
     assert any("on fewer than 3 paired seeds have no interval" in line for line in found.text)
@@ -304,12 +304,6 @@ def test_evaluations_cost_gpu_hours_but_no_trial_hours() -> None:
     with_them, alone = build(inputs).sweep, build(without).sweep
     assert with_them.gpu_hours == pytest.approx(alone.gpu_hours + 2 * 0.5 * len(inputs.evaluations))
     assert with_them.trial_hours == alone.trial_hours
-
-
-def test_evaluations_and_results_name_the_inputs() -> None:
-    inputs = measured_inputs()
-    assert replace(inputs, evaluations=inputs.evaluations[:-1]).digest != inputs.digest
-    assert replace(inputs, benchmark_results=inputs.benchmark_results[:-1]).digest != inputs.digest
 
 
 def test_page_markdown_and_json_show_the_table() -> None:

@@ -9,7 +9,7 @@ from sweep_service.report.build import build
 from sweep_service.report.model import Claim, Holds
 from sweep_service.sweep.records import Config, Stage
 from tests.unit.sweep_service.report.report_claims import GRID, beta, claim, entropy_with_slope, with_curves
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import ending
 
 BETA1 = "BETA1_ENTROPY_FALLS_FASTER"
@@ -44,7 +44,7 @@ def test_what_beta2_does_to_the_slope_of_log_entropy(effect: float, outcome: Hol
 def test_collapsed_trials_are_left_out_of_the_slopes_and_said_so() -> None:
     found = claim(sweep_inputs(), BETA1)  # beta1 = 1 collapses in it
     assert "Left out: 2 trials of 20 whose reward collapsed, in which entropy follows the collapse." in found.evidence
-    found = claim(sweep_inputs({"seeds": {"tune": [0, 1, 2]}}), BETA1)
+    found = claim(sweep_inputs(on_seeds((0, 1, 2), confirm=())), BETA1)
     assert "with them, on average, +" in found.evidence
 
 

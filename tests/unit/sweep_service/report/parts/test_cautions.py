@@ -11,7 +11,7 @@ from sweep_service.report.model import Caution
 from sweep_service.sweep.own_trainer import OwnTrainer
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState
 from tests.unit.sweep_service.report.report_claims import with_curves
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import (
     HEALTHY,
     Where,
@@ -36,7 +36,7 @@ def test_a_healthy_sweep_has_no_warning_but_of_its_power(advantage: float) -> No
 
 
 def test_every_warning_says_its_rule() -> None:
-    found = warnings_of(sweep_inputs({"seeds": {"tune": [0]}}, state=SweepState.CANCELLED))
+    found = warnings_of(sweep_inputs(on_seeds((0,), confirm=()), state=SweepState.CANCELLED))
     assert len(found) > 3
     assert all(caution.rule and caution.text for caution in found.values())
 

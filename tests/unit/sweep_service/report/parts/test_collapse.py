@@ -21,7 +21,7 @@ from sweep_service.report.parts.verdict import _unless
 from sweep_service.report.render.html import render_html
 from sweep_service.report.statistics.differences import Difference
 from sweep_service.sweep.endings import Ending
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import CONFIRM, collapsing, confirms, crashing, ending, is_baseline
 
 
@@ -218,8 +218,7 @@ def test_lost_runs_and_rewards_have_no_such_bounds() -> None:
 
 
 def test_rates_that_look_alike_get_another_decimal() -> None:
-    plan = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 24))}}}
-    found = build(sweep_inputs(plan, advantage=0.2)).verdict.comparison
+    found = build(sweep_inputs(on_seeds(confirm=range(10, 24)), advantage=0.2)).verdict.comparison
     alike = found.model_copy(update={"tolerated": found.own.bound - 0.001})
     assert "more than 19.2 % of its runs (0 of 14 did, but up to 19.3 %" in _unless(alike)
 

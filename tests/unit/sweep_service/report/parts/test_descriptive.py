@@ -8,7 +8,7 @@ import pytest
 from sweep_service.report.build import _facts
 from sweep_service.report.parts.descriptive import descriptive, improvement, interquartile_mean
 from sweep_service.sweep.records import Config, Trial, TrialState
-from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, succeed, sweep_inputs
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_training_spread_leaves_out_configs_that_collapsed_and_the_evaluation_pa
 
 
 def test_one_seed_or_equal_results_break_nothing() -> None:
-    one = descriptive(_facts(sweep_inputs({"seeds": {"tune": [0], "confirm": {"top_k": 1, "seeds": [5]}}})))
+    one = descriptive(_facts(sweep_inputs(on_seeds((0,), confirm=(5,), top_k=1))))
     assert one.training_sd is None
 
     def diverge(config: Config, trial: Trial) -> Trial:

@@ -16,7 +16,7 @@ from sweep_service.schemas import TrialView
 from sweep_service.sweep.records import Stage, TrialState
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 from tests.unit.sweep_service.report.report_parts import ALL, hostile_report
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from trainers.catalog.entries import ModelEntry, Origin
 from trainers.config import TrainingConfig
 
@@ -150,7 +150,7 @@ def test_adapters_alone_say_so() -> None:
 
 
 def test_without_a_confirm_stage_it_is_exploratory() -> None:
-    report = build(sweep_inputs({"seeds": {"tune": [3, 5]}}))
+    report = build(sweep_inputs(on_seeds((3, 5), confirm=())))
     trial = trials_of(build(sweep_inputs()))[0].model_copy(update={"stage": Stage.TUNE, "seed": 3})
     assert report.best is not None
     found = Exported(trial, "", exported(build(sweep_inputs())).training, None, FACTS, 1, None)

@@ -1,7 +1,6 @@
 """The probability that further seeds show a difference, against simulations that draw every result."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +11,11 @@ from sweep_service.report.build import build
 from sweep_service.report.model import Outcome
 from sweep_service.report.statistics.critical_values import lower_critical
 from sweep_service.report.statistics.further_seeds import ResultsSoFar
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 
 DRAWS = 400_000
 KNOWN = 1_000_000  # degrees of freedom of a variance that is known
 FEW = ResultsSoFar(variance=2e-4, df=6, family=2, seeds=4, difference=0.004, known_df=6)
-PLAN: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}}}
 
 
 def simulated(seen: ResultsSoFar, more: int, truth: float, confidence: float) -> float:
@@ -76,7 +74,7 @@ def simulated_with(known: ResultsSoFar) -> float:
 
 
 def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
-    report = build(sweep_inputs(PLAN | {"objective": {"relevant": 0.015}}))
+    report = build(sweep_inputs({"objective": {"relevant": 0.015}}))
     found, purchase = report.verdict.comparison, report.verdict.next
     assert report.verdict.outcome is Outcome.UNDECIDED
     assert found.df is not None
@@ -103,7 +101,7 @@ def test_a_stricter_look_makes_every_probability_smaller() -> None:
 
 
 def test_a_confirm_stage_is_promised_by_the_tune_seeds_alone() -> None:
-    report = build(sweep_inputs({"seeds": {"tune": [0, 1, 2]}}))
+    report = build(sweep_inputs(on_seeds((0, 1, 2), confirm=())))
     purchase = report.verdict.next
     rows = {row.id: row.tune for row in report.configs if row.id in purchase.config_ids}
     values = [{seed.seed: seed.value for seed in tune.seeds} for tune in rows.values() if tune]
