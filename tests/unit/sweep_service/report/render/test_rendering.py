@@ -108,13 +108,6 @@ def test_hostile_text_is_shown_as_it_is(hostile: Report, canary: str) -> None:
     assert " ".join(canary.split()) in " ".join("".join(page.texts).split())
 
 
-def test_plotly_shows_hostile_labels_as_they_are(hostile: Report) -> None:
-    figures = unpacked(Page(render_html(hostile).decode()).scripts[0][1])
-    names = {trace["name"] for figure in figures for trace in figure["data"] if "name" in trace}
-    assert any("&lt;" in name for name in names)
-    assert not [name for name in names if "<" in name.replace("<br>", "").replace("<b>", "").replace("</b>", "")]
-
-
 def test_hostile_text_is_inert_in_markdown(hostile: Report) -> None:
     text = render_markdown(hostile).decode()
     outside = re.sub(r"(?ms)^(`{3,})yaml.*?^\1$", "", text)
@@ -386,14 +379,6 @@ def test_figures_are_packed_without_loss() -> None:
     assert found[0]["data"][0]["y"] == [0.12346] * 20
     assert found[0]["data"][1]["y"] == pytest.approx(second, rel=1e-4)
     assert found[1] == {"id": "b", "data": [{"x": steps, "y": [None, 1234568], "marker": {"line": line}}], "empty": []}
-
-
-def test_every_colour_of_a_figure_is_a_variable_of_the_style_sheet() -> None:
-    page = render_html(build(sweep_inputs())).decode()
-    figures = Page(page).scripts[0][1]
-    names = set(re.findall(r'"@(\w+)"', figures))
-    assert names
-    assert names <= set(re.findall(r"--(\w+):", page))
 
 
 NARROW: dict[str, Any] = {
