@@ -8,7 +8,7 @@ import numpy as np
 
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.sweep.evaluations import missing_evaluations
-from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, TrialState
+from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, Trial, TrialState
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from trainers.evaluation.estimates import Counts, Estimate, average, average_pass_at_k
 
@@ -50,6 +50,14 @@ def measured_inputs(
     """
     inputs = sweep_inputs({"benchmarks": {"names": list(names)}} | (spec or {}), **sweep)
     return _measure(inputs, gain, problems, fails, draw)
+
+
+def without_result(inputs: ReportInputs, seed: int = 12, name: str = NAMES[1]) -> tuple[ReportInputs, Trial]:
+    """The same sweep without one benchmark's result of the first trial of a seed, and that trial."""
+    trial = next(trial for trial in inputs.trials if trial.seed == seed)
+    (lost,) = (one.id for one in inputs.evaluations if one.trial_id == trial.id)
+    left = [one for one in inputs.benchmark_results if (one.evaluation_id, one.benchmark) != (lost, name)]
+    return replace(inputs, benchmark_results=tuple(left)), trial
 
 
 def _measure(

@@ -298,6 +298,7 @@ def unnoted(fate: Fate = succeed) -> ReportInputs:
 CAUTIONS: dict[str, World] = {
     "a healthy sweep": lambda: sweep_inputs(HEALTHY),
     "a healthy sweep with a win": lambda: sweep_inputs(HEALTHY, advantage=0.08),
+    "a healthy sweep with a loss": lambda: sweep_inputs(HEALTHY, advantage=-0.08),
     **{name: lambda curves=curves: in_one_trial(curves) for name, curves in SYMPTOMS.items()},
     "of several trials with a symptom the worst is the example": lambda: with_curves(
         sweep_inputs(),
@@ -411,8 +412,3 @@ def cautions_text(report: Report) -> str:
     return "\n".join(
         f"{one.code}: {one.text} [{' '.join(numbers[id_] for id_ in one.trials)}]" for one in report.cautions
     )
-
-
-def claims_text(report: Report) -> str:
-    """Every claim of the paper that a report judges, with what it found."""
-    return "\n".join(f"{one.code} {one.outcome} ({one.num_pairs}): {one.evidence}" for one in report.claims)

@@ -1,6 +1,5 @@
 """Trials' means over benchmarks against the entropy that they kept."""
 
-from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -12,7 +11,12 @@ from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.benchmark_entropy import benchmark_entropy_figures
 from sweep_service.report.figures.figure_style import Figure
 from sweep_service.sweep.records import Config, Evaluation, Stage
-from tests.unit.sweep_service.report.report_benchmarks import NAMES, better_than_baseline, measured_inputs
+from tests.unit.sweep_service.report.report_benchmarks import (
+    NAMES,
+    better_than_baseline,
+    measured_inputs,
+    without_result,
+)
 from tests.unit.sweep_service.report.report_figures import checked
 
 
@@ -54,11 +58,8 @@ def test_the_initial_model_is_a_line_with_a_star_at_its_score(measured: Report) 
 
 
 def test_a_trial_that_was_not_measured_on_every_benchmark_is_no_point() -> None:
-    inputs = measured_inputs()
-    trial = next(t for t in inputs.trials if t.seed == 12)
-    evaluation = next(one for one in inputs.evaluations if one.trial_id == trial.id)
-    fewer = [one for one in inputs.benchmark_results if (one.evaluation_id, one.benchmark) != (evaluation.id, NAMES[1])]
-    report = build(replace(inputs, benchmark_results=tuple(fewer)))
+    inputs, trial = without_result(measured_inputs())
+    report = build(inputs)
     assert [len(row.benchmarks) for row in report.trials if row.id == trial.id] == [1]
     assert len(of_config(drawn(report), trial.config_id)[0]["x"]) == 3
 

@@ -22,9 +22,7 @@ from trainers.command_line import load_config
 
 
 def card(inputs: ReportInputs) -> BestConfig:
-    best = build(inputs).best
-    assert best is not None
-    return best
+    return build(inputs).best
 
 
 def test_the_command_trains_the_first_confirm_trial(tmp_path: Path) -> None:

@@ -25,20 +25,21 @@ def crossed(effect_low: float, effect_high: float, noise: float = 0.005, **spec:
     return claim(with_curves(sweep_inputs(GRID | spec), entropy=entropy_with_slope(slope, noise)), BETA1)
 
 
-@pytest.mark.parametrize(("effect", "outcome"), [(-0.5, Holds.HOLDS), (0.5, Holds.FAILS), (0.0, Holds.UNDECIDED)])
-def test_what_beta1_does_to_the_slope_of_log_entropy(effect: float, outcome: Holds) -> None:
-    curve = entropy_with_slope(lambda config: -1 + effect * beta(config, "beta1") + 0.3 * beta(config, "beta2"))
-    found = claim(with_curves(sweep_inputs(GRID), entropy=curve), BETA1)
+@pytest.mark.parametrize(
+    ("beta1", "beta2", "code", "outcome"),
+    [
+        (-0.5, 0.3, BETA1, Holds.HOLDS),
+        (0.5, 0.3, BETA1, Holds.FAILS),
+        (0.0, 0.3, BETA1, Holds.UNDECIDED),
+        (-0.3, 0.5, "BETA2_SLOWER", Holds.HOLDS),
+        (-0.3, -0.5, "BETA2_SLOWER", Holds.FAILS),
+    ],
+)
+def test_what_each_beta_does_to_the_slope_of_log_entropy(beta1: float, beta2: float, code: str, outcome: Holds) -> None:
+    curve = entropy_with_slope(lambda config: -1 + beta1 * beta(config, "beta1") + beta2 * beta(config, "beta2"))
+    found = claim(with_curves(sweep_inputs(GRID), entropy=curve), code)
     assert found.outcome is outcome
-    assert found.estimate == pytest.approx(effect, abs=0.02)
-
-
-@pytest.mark.parametrize(("effect", "outcome"), [(0.5, Holds.HOLDS), (-0.5, Holds.FAILS)])
-def test_what_beta2_does_to_the_slope_of_log_entropy(effect: float, outcome: Holds) -> None:
-    curve = entropy_with_slope(lambda config: -1 + effect * beta(config, "beta2") - 0.3 * beta(config, "beta1"))
-    found = claim(with_curves(sweep_inputs(GRID), entropy=curve), "BETA2_SLOWER")
-    assert found.outcome is outcome
-    assert found.estimate == pytest.approx(effect, abs=0.02)
+    assert found.estimate == pytest.approx(beta1 if code == BETA1 else beta2, abs=0.02)
 
 
 def test_collapsed_trials_are_left_out_of_the_slopes_and_said_so() -> None:
