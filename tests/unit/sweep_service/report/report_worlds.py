@@ -23,6 +23,9 @@ RATES = {
     "space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]},
 } | on_seeds(top_k=3)
 NO_BASELINE = {"ppo_clip": False, "dapo": False, "matched": False}
+SAME_PROBLEMS = {"seeds": {"tune": [0, 1], "confirm": {"seeds": [10, 11, 12, 13], "problems": "same"}}}
+NAMES = tuple(f"{number:016x}" for number in range(20))
+"""Of validation problems."""
 LIMITS: dict[str, Any] = {"resources": {"gpus": 2}, "budget": {"max_trial_hours": 0.01, "max_gpu_hours": 1}}
 
 
@@ -97,6 +100,32 @@ def crashing(seeds: Collection[int], why: Ending = Ending.CRASHED) -> Fate:
     return ending(lambda c, t: confirms(c, t, seeds), ending=why)
 
 
+def counted(inputs: ReportInputs, names: tuple[str, ...] = NAMES) -> ReportInputs:
+    """The same sweep with two counted evaluations of each trial: problem n is right 10 + n % 5 times of 20, then once
+    more often."""
+    counts = [
+        ProblemCounts(
+            trial_id=trial.id,
+            step=200 + again,
+            names=names,
+            judged=(20,) * len(names),
+            right=tuple(10 + (place + trial.number) % 5 + again for place in range(len(names))),
+        )
+        for trial in inputs.trials
+        for again in range(2)
+    ]
+    return replace(inputs, problem_counts=tuple(counts))
+
+
+def on_problems_of_its_own(inputs: ReportInputs) -> ReportInputs:
+    """The same sweep, in which no two trials were evaluated on one problem."""
+    own = [
+        one.model_copy(update={"names": tuple(f"{name} {one.trial_id}" for name in one.names)})
+        for one in inputs.problem_counts
+    ]
+    return replace(inputs, problem_counts=tuple(own))
+
+
 def sharing_the_lead() -> ReportInputs:
     """Two configs of the space have exactly the same results."""
     inputs = sweep_inputs(EXPLORED)
@@ -136,6 +165,12 @@ VERDICTS: dict[str, World] = {
     "the two cannot be told apart": lambda: sweep_inputs({"objective": {"relevant": 0.01}}),
     "a second look at more seeds": lambda: replace(sweep_inputs({"objective": {"relevant": 0.01}}), looks=2),
     "one half of the problems chose, the other measures": lambda: in_halves(sweep_inputs()),
+    "right samples of other problems were counted": lambda: counted(in_halves(sweep_inputs())),
+    "right samples of the same problems were counted": lambda: counted(sweep_inputs()),
+    "right samples of few problems were counted": lambda: counted(sweep_inputs(), NAMES[:10]),
+    "the spec asks for the same problems": lambda: counted(in_halves(sweep_inputs(SAME_PROBLEMS))),
+    "each trial was evaluated on problems of its own": lambda: on_problems_of_its_own(counted(sweep_inputs())),
+    "one candidate": lambda: sweep_inputs(on_seeds(top_k=1)),
     "one tune seed, and a confirm stage": lambda: sweep_inputs(on_seeds((0,), (10, 11, 12)), advantage=0.3),
     "two confirm seeds": lambda: sweep_inputs(on_seeds(confirm=(10, 11), top_k=1), advantage=0.3),
     "no confirm stage": lambda: sweep_inputs(EXPLORED, advantage=0.2),

@@ -56,7 +56,6 @@ def test_the_problems_part_is_the_larger_of_both_stages() -> None:
         found, advice = report.verdict.comparison, report.verdict.next
         if report.verdict.outcome is not Outcome.UNDECIDED or not (advice and advice.more_seeds):
             continue
-        assert found.df is not None
         parts = {stage: part_of_problems(inputs, found, stage) for stage in Stage}
         stage = max(parts, key=lambda one: parts[one][0])
         variance, noise, df = parts[stage]

@@ -29,14 +29,11 @@ def test_without_confirmation_nothing_is_ever_better(tune: list[int]) -> None:
 
 def test_policies_that_never_learned_get_neither_power_nor_a_claim_that_holds() -> None:
     report = build(scored(sweep_inputs({"space": {"loss.beta1": [0.25, 0.5], "loss.beta2": 1.0}}), lambda *_: 0.0))
-    said = "all of them gave the same, so nothing can be said of their spread"
     assert report.verdict.outcome is Outcome.INSUFFICIENT
-    assert f"is 0.000 on 4 confirm seeds; {said}." in report.verdict.sentence
     assert report.verdict.next.power is None
-    assert said in report.verdict.next.text
     (claim,) = [claim for claim in report.claims if claim.code == "NO_WORSE_FINAL"]
     assert claim.outcome is Holds.UNDECIDED
-    assert said in claim.evidence
+    assert "all of them gave the same, so nothing can be said of their spread" in claim.evidence
     assert "[0.000, 0.000]" not in render_markdown(report).decode()
 
 
@@ -67,8 +64,10 @@ def test_the_word_says_what_the_interval_contains(
     assert clause in report.verdict.sentence
 
 
-def test_an_interim_report_buys_nothing() -> None:
-    assert build(sweep_inputs(state=SweepState.RUNNING)).verdict.next is None
+@pytest.mark.parametrize(("state", "buys"), [(SweepState.FINALIZING, True), (SweepState.RUNNING, False)])
+def test_an_interim_report_buys_nothing(state: SweepState, buys: bool) -> None:
+    undecided = build(sweep_inputs({"objective": {"relevant": 0.01}}, state=state)).verdict
+    assert (undecided.next is not None) is buys
 
 
 @pytest.mark.parametrize(
@@ -160,8 +159,6 @@ def test_where_more_than_the_loss_varies_each_config_is_compared_with_its_own_ma
     baseline = [c for c in report.comparisons if c.comparator_role is Role.BASELINE]
     assert [c.differs_in for c in baseline] == [["loss", "optimizer.learning_rate"]] * 3
     assert report.verdict.comparison in own
-    assert "its matched baseline (β1=0 β2=0 lr=" in report.verdict.sentence
-    assert "differ in" not in report.verdict.sentence
     assert any("for each of the best its own matched baseline" in line for line in report.method)
 
 

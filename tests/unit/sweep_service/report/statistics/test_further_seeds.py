@@ -77,7 +77,6 @@ def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
     report = build(sweep_inputs({"objective": {"relevant": 0.015}}))
     found, purchase = report.verdict.comparison, report.verdict.next
     assert report.verdict.outcome is Outcome.UNDECIDED
-    assert found.df is not None
     assert purchase.config_ids == [found.config_id, found.comparator_id]
     variance = found.seed_error**2 * found.num_seeds / 2
     seen = ResultsSoFar(variance, found.df, 2, found.num_seeds, found.difference, found.df)
@@ -87,11 +86,6 @@ def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
     low, high = seen.chance_range(purchase.more_seeds, 0.015, 0.975)
     assert purchase.power_range == pytest.approx([low, high])
     assert low < purchase.power < high
-    assert f"with {100 * purchase.power:.0f} % probability" in purchase.text
-    assert f"({100 * low:.0f} % to {100 * high:.0f} %, by how well" in purchase.text
-    assert purchase.text.startswith(f"{purchase.more_seeds} more confirm seeds find")
-    assert "given the results so far" in purchase.text
-    assert "estimate" in purchase.text
 
 
 def test_a_stricter_look_makes_every_probability_smaller() -> None:
@@ -112,7 +106,6 @@ def test_a_confirm_stage_is_promised_by_the_tune_seeds_alone() -> None:
     assert len(values) == 4
     assert purchase.power == pytest.approx(simulated(seen, purchase.more_seeds, 0.02, 0.95), abs=0.015)
     assert purchase.power >= 0.8
-    assert "(sweeps extend swp_test --confirm-seeds" in purchase.text
 
 
 def test_the_problems_part_is_not_taken_for_known() -> None:
