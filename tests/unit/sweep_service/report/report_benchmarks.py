@@ -60,6 +60,23 @@ def without_result(inputs: ReportInputs, seed: int = 12, name: str = NAMES[1]) -
     return replace(inputs, benchmark_results=tuple(left)), trial
 
 
+def evaluated(inputs: ReportInputs, seed: int, **changes: Any) -> ReportInputs:
+    """The same sweep, in which the evaluations of one seed of β1=0 β2=1 ended otherwise, or for seed 0 that of the
+    initial model."""
+    configs = {config.id: config for config in inputs.configs}
+
+    def is_meant(one: Evaluation) -> bool:
+        own = configs[one.config_id]
+        in_space = own.params.get("loss.beta1") == 0.0 and Role.BASELINE not in own.roles
+        return one.seed == seed and (one.trial_id is None or in_space)
+
+    evaluations = [one.model_copy(update=changes) if is_meant(one) else one for one in inputs.evaluations]
+    assert evaluations != list(inputs.evaluations)
+    lost = {one.id for one in evaluations if one.state is not TrialState.SUCCEEDED}
+    results = [result for result in inputs.benchmark_results if result.evaluation_id not in lost]
+    return replace(inputs, evaluations=tuple(evaluations), benchmark_results=tuple(results))
+
+
 def _measure(
     inputs: ReportInputs, gain: Gain, problems: int, fails: Callable[[Evaluation], bool], draw: int
 ) -> ReportInputs:

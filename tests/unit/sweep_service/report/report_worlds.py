@@ -1,5 +1,6 @@
 """Sweeps to each of which one thing happened, by that thing: whole tables of them are held against golden files."""
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,19 @@ import numpy as np
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Report
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import Config, ProblemCounts, Role, Stage, SweepState, Trial, TrialState, TrialWarning
+from sweep_service.sweep.records import (
+    AskedBefore,
+    Config,
+    ProblemCounts,
+    Role,
+    Stage,
+    SweepState,
+    Trial,
+    TrialState,
+    TrialWarning,
+    ValidatedSweep,
+)
+from tests.unit.sweep_service.report.report_benchmarks import evaluated, measured_inputs
 from tests.unit.sweep_service.report.report_claims import Curve, with_curves
 from tests.unit.sweep_service.report.report_sweeps import Fate, in_halves, on_seeds, succeed, sweep_inputs
 
@@ -124,6 +137,14 @@ def on_problems_of_its_own(inputs: ReportInputs) -> ReportInputs:
         for one in inputs.problem_counts
     ]
     return replace(inputs, problem_counts=tuple(own))
+
+
+def asked_before(*outcomes: str, **changes: Any) -> tuple[AskedBefore, ...]:
+    """Earlier sweeps of the same question, with what they found."""
+    return tuple(
+        AskedBefore(sweep_id=f"swp_{number}", name=f"betas-{number}", outcome=outcome, **changes)
+        for number, outcome in enumerate(outcomes)
+    )
 
 
 def sharing_the_lead() -> ReportInputs:
@@ -330,6 +351,14 @@ def unnoted(fate: Fate = succeed) -> ReportInputs:
     return replace(inputs, trained_with=dict(list(inputs.trained_with.items())[1:]))
 
 
+FAILED = {
+    "state": TrialState.FAILED,
+    "ending": Ending.CRASHED,
+    "message": "out of GPU memory while sampling\nTraceback",
+}
+UNPAID = {"state": TrialState.CANCELLED, "ending": Ending.OVER_BUDGET, "message": "not begun: …"}
+"""How an evaluation ended."""
+
 CAUTIONS: dict[str, World] = {
     "a healthy sweep": lambda: sweep_inputs(HEALTHY),
     "a healthy sweep with a win": lambda: sweep_inputs(HEALTHY, advantage=0.08),
@@ -414,6 +443,36 @@ CAUTIONS: dict[str, World] = {
     "a user cancelled before the budget was used up": lambda: sweep_inputs(
         LIMITS, fate=never_begun(5, Ending.CANCELLED), state=SweepState.CANCELLED
     ),
+    # 1 - 0.975 ** 4: this one and three of the earlier ones were tests
+    "four earlier sweeps asked the same": lambda: replace(
+        sweep_inputs(HEALTHY), asked_before=asked_before("UNDECIDED", "UNDECIDED", "BETTER", "INSUFFICIENT")
+    ),
+    "an earlier sweep asked the same, and tested nothing": lambda: replace(
+        sweep_inputs(HEALTHY), asked_before=asked_before("INSUFFICIENT")
+    ),
+    "nine earlier sweeps asked the same": lambda: replace(
+        sweep_inputs(HEALTHY), asked_before=asked_before(*["UNDECIDED"] * 9)
+    ),
+    "every model was measured on benchmarks": measured_inputs,
+    "an evaluation crashed": lambda: evaluated(measured_inputs(), 11, **FAILED),
+    "an evaluation did not fit the budget": lambda: evaluated(measured_inputs(), 12, **UNPAID),
+    "an evaluation did not fit the budget, and another ran out of time": lambda: evaluated(
+        evaluated(measured_inputs(), 12, **UNPAID),
+        0,
+        **FAILED | {"ending": Ending.TIMED_OUT, "message": "stopped after …"},
+    ),
+    "a trial that diverged has no last model to measure": lambda: measured_inputs(
+        fate=ending(lambda c, t: t.seed == 10, TrialState.DIVERGED, step=100)
+    ),
+    "a model of several steps was not measured": lambda: evaluated(
+        measured_inputs(spec={"benchmarks": {"names": ["aime24"], "at": [120, 240]}}), 11, **FAILED
+    ),
+    "a benchmark chose the configs of eight sweeps before": lambda: replace(
+        measured_inputs(),
+        validated_before=tuple(
+            ValidatedSweep(sweep_id=f"swp_{n}", name=f"rates-{n}", benchmark="aime24") for n in range(8)
+        ),
+    ),
     "the space had no more points to propose": lambda: sweep_inputs(
         LIMITS | {"search": {"strategy": "tpe", "num_configs": 9}}
     ),
@@ -442,8 +501,11 @@ def best_text(report: Report) -> str:
 
 
 def cautions_text(report: Report) -> str:
-    """Every warning of a report: its code, its words and the trials that met its rule, by number."""
+    """Every warning of a report: its code, its words, with labels for the ids of configs, and the trials that met its
+    rule, by number."""
     numbers = {trial.id: str(trial.number) for trial in report.trials}
-    return "\n".join(
+    words = "\n".join(
         f"{one.code}: {one.text} [{' '.join(numbers[id_] for id_ in one.trials)}]" for one in report.cautions
     )
+    labels = {row.id: f"(id of {row.label})" for row in report.configs}
+    return re.sub(r"cfg_\w+", lambda found: labels[found[0]], words)
