@@ -11,9 +11,10 @@ import numpy as np
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.sweep.objective import choose, selection_objectives, trial_objective
 from sweep_service.sweep.plan import confirm_records, first_records
-from sweep_service.sweep.records import Config, Curve, DesiredState, Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.records import Config, Curve, SweepState, Trial, TrialState
 from sweep_service.sweep.series import EVALUATION, Steps, TrialSeries, Values
 from sweep_service.sweep.spec import SweepSpec
+from tests.stored_sweeps import make_sweep
 
 
 def on_seeds(
@@ -68,18 +69,8 @@ def sweep_inputs(
         configs = sorted(({c.id: c for c in configs} | {c.id: c for c in changed}).values(), key=lambda c: c.number)
         more, more_series = _train(configs, planned, fate, advantage)
         trials, series = trials + more, series | more_series
-    sweep = Sweep(
-        id="swp_test",
-        name=parsed.name,
-        state=state,
-        desired_state=DesiredState.RUN,
-        created_at=1_790_000_000,
-        spec=parsed,
-        spec_digest=parsed.digest,
-        mlflow_run_id="parent",
-    )
     return ReportInputs(
-        sweep=sweep,
+        sweep=make_sweep(parsed, id="swp_test", state=state, created_at=1_790_000_000, mlflow_run_id="parent"),
         configs=tuple(configs),
         trials=tuple(trials),
         series=series,

@@ -12,7 +12,7 @@ from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import BenchmarkDifference, BenchmarkRow, BenchmarkTable
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
-from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, Stage, Trial, TrialState
+from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, Stage, TrialState
 from tests.unit.sweep_service.report.report_benchmarks import (
     NAMES,
     better_than_baseline,
@@ -20,7 +20,8 @@ from tests.unit.sweep_service.report.report_benchmarks import (
     no_gain,
     without_result,
 )
-from tests.unit.sweep_service.report.report_sweeps import on_seeds, succeed
+from tests.unit.sweep_service.report.report_sweeps import on_seeds
+from tests.unit.sweep_service.report.report_worlds import confirms, ending, is_baseline
 
 
 def table(**changes: object) -> BenchmarkTable:
@@ -169,11 +170,7 @@ def test_fewer_than_three_paired_seeds_have_no_interval() -> None:
 
 
 def test_models_that_were_not_measured_are_missing_and_counted() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if trial.seed == 10 and config.params.get("loss.beta1") == 0.0 and Role.BASELINE not in config.roles:
-            return trial.model_copy(update={"state": TrialState.DIVERGED, "step": 100})
-        return succeed(config, trial)
-
+    fate = ending(lambda c, t: confirms(c, t, {10}), TrialState.DIVERGED, step=100)
     inputs = measured_inputs(fate=fate)
     failing = {trial.id for trial in inputs.trials if trial.seed == 11}
     found = build(measured_inputs(fate=fate, fails=lambda one: one.trial_id in failing)).benchmarks
@@ -226,9 +223,7 @@ def test_a_config_that_leads_on_tune_seeds_alone_does_not_lead() -> None:
 
 
 def test_a_seed_is_compared_with_the_same_seed_though_the_baseline_lacks_another() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        lost = trial.seed == 11 and Role.BASELINE in config.roles
-        return trial.model_copy(update={"state": TrialState.DIVERGED}) if lost else succeed(config, trial)
+    fate = ending(lambda c, t: is_baseline(c) and t.seed == 11, TrialState.DIVERGED)
 
     def gains(config: Config, evaluation: Evaluation) -> float:
         return better_than_baseline(config, evaluation) + (0.2 if evaluation.seed == 11 else 0.0)
