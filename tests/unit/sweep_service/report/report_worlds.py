@@ -192,7 +192,6 @@ VERDICTS: dict[str, World] = {
     "the spec asks for the same problems": lambda: counted(in_halves(sweep_inputs(SAME_PROBLEMS))),
     "each trial was evaluated on problems of its own": lambda: on_problems_of_its_own(counted(sweep_inputs())),
     "one candidate": lambda: sweep_inputs(on_seeds(top_k=1)),
-    "one tune seed, and a confirm stage": lambda: sweep_inputs(on_seeds((0,), (10, 11, 12)), advantage=0.3),
     "two confirm seeds": lambda: sweep_inputs(on_seeds(confirm=(10, 11), top_k=1), advantage=0.3),
     "no confirm stage": lambda: sweep_inputs(EXPLORED, advantage=0.2),
     "no confirm stage and one tune seed": lambda: sweep_inputs(on_seeds((0,), confirm=())),
@@ -225,9 +224,6 @@ VERDICTS: dict[str, World] = {
     "the baseline failed on every confirm seed": lambda: sweep_inputs(
         {"baselines": NO_BASELINE | {"ppo_clip": True}},
         fate=ending(lambda c, t: is_baseline(c) and t.stage is Stage.CONFIRM, step=40, message="out of memory"),
-    ),
-    "the baseline failed on one confirm seed": lambda: sweep_inputs(
-        fate=ending(lambda c, t: is_baseline(c) and t.seed == 12)
     ),
     "a candidate failed on every confirm seed": lambda: sweep_inputs(
         fate=ending(lambda c, t: t.stage is Stage.CONFIRM and c.params.get("loss.beta1") == 0.5)
@@ -270,9 +266,6 @@ VERDICTS: dict[str, World] = {
         sweep_inputs(CONFIRM, advantage=0.3), lambda c, t: is_baseline(c) and t.seed == 10
     ),
     "two runs of the best config crashed": lambda: sweep_inputs(CONFIRM, fate=crashing([10, 11]), advantage=0.3),
-    "two runs of a slightly better config crashed": lambda: sweep_inputs(
-        CONFIRM, fate=crashing([10, 11]), advantage=0.12
-    ),
     "two runs of the best config were lost": lambda: sweep_inputs(
         CONFIRM, fate=crashing([10, 11], Ending.LOST), advantage=0.3
     ),

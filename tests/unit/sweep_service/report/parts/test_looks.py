@@ -53,13 +53,6 @@ def test_all_looks_together_err_at_most_twice_as_often_as_the_first() -> None:
     assert lower_critical(1, 6, confidence=0.975) == pytest.approx(2.9687, abs=1e-4)  # t tables: 98.75 %, 6 df
 
 
-def test_a_second_look_has_a_wider_interval() -> None:
-    inputs = sweep_inputs()
-    first, second = (build(replace(inputs, looks=number)).verdict.comparison for number in (1, 2))
-    assert (first.confidence, second.confidence) == (0.95, 0.975)
-    assert second.low < first.low < first.high < second.high
-
-
 def test_the_advice_promises_what_the_next_look_can_keep() -> None:
     inputs = sweep_inputs({"objective": {"relevant": 0.015}})
     first, second = (build(replace(inputs, looks=number)).verdict.next for number in (1, 2))
