@@ -8,7 +8,7 @@ import numpy as np
 
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.sweep.evaluations import missing_evaluations
-from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, TrialState
+from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, Trial, TrialState
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from trainers.evaluation.estimates import Counts, Estimate, average, average_pass_at_k
 
@@ -50,6 +50,31 @@ def measured_inputs(
     """
     inputs = sweep_inputs({"benchmarks": {"names": list(names)}} | (spec or {}), **sweep)
     return _measure(inputs, gain, problems, fails, draw)
+
+
+def without_result(inputs: ReportInputs, seed: int = 12, name: str = NAMES[1]) -> tuple[ReportInputs, Trial]:
+    """The same sweep without one benchmark's result of the first trial of a seed, and that trial."""
+    trial = next(trial for trial in inputs.trials if trial.seed == seed)
+    (lost,) = (one.id for one in inputs.evaluations if one.trial_id == trial.id)
+    left = [one for one in inputs.benchmark_results if (one.evaluation_id, one.benchmark) != (lost, name)]
+    return replace(inputs, benchmark_results=tuple(left)), trial
+
+
+def evaluated(inputs: ReportInputs, seed: int, **changes: Any) -> ReportInputs:
+    """The same sweep, in which the evaluations of one seed of β1=0 β2=1 ended otherwise, or for seed 0 that of the
+    initial model."""
+    configs = {config.id: config for config in inputs.configs}
+
+    def is_meant(one: Evaluation) -> bool:
+        own = configs[one.config_id]
+        in_space = own.params.get("loss.beta1") == 0.0 and Role.BASELINE not in own.roles
+        return one.seed == seed and (one.trial_id is None or in_space)
+
+    evaluations = [one.model_copy(update=changes) if is_meant(one) else one for one in inputs.evaluations]
+    assert evaluations != list(inputs.evaluations)
+    lost = {one.id for one in evaluations if one.state is not TrialState.SUCCEEDED}
+    results = [result for result in inputs.benchmark_results if result.evaluation_id not in lost]
+    return replace(inputs, evaluations=tuple(evaluations), benchmark_results=tuple(results))
 
 
 def _measure(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -11,11 +10,9 @@ from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Claim
 from sweep_service.sweep.records import Config, Trial
 from sweep_service.sweep.series import Values
+from tests.unit.sweep_service.report.report_sweeps import on_seeds
 
-GRID: dict[str, Any] = {
-    "space": {"loss.beta1": [0.0, 0.25, 0.5], "loss.beta2": [0.5, 1.0]},
-    "seeds": {"tune": [0, 1, 2, 3], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}},
-}
+GRID = {"space": {"loss.beta1": [0.0, 0.25, 0.5], "loss.beta2": [0.5, 1.0]}} | on_seeds(tune=range(4))
 Curve = Callable[[Config, Trial, Values], Values]
 
 

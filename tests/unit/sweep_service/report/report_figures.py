@@ -1,18 +1,28 @@
-"""Reports for the tests of figures: real ones, with their grid and tradeoff as a test wants them."""
+"""For the tests of figures: reports with grid and tradeoff as a test wants them, and what every figure must be."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from sweep_service.report.figures import Figure
 from sweep_service.report.model import Cell, Grid, Report, TradeoffPoint
 
-__all__ = ["as_json", "axes", "cell", "grid", "point", "with_parts"]
+MARKUP = "<b>x</b> <script>alert(1)</script> $\\beta_1$ %{x} &amp;"
+"""Text of a user that would act in HTML, in plotly's own markup and in its templates."""
 
 
-def as_json(figures: Sequence[Figure]) -> str:
-    """The figures as the page holds them; no number may be NaN."""
-    return json.dumps(figures, allow_nan=False)
+def checked(figures: Sequence[Figure]) -> dict[str, Figure]:
+    """Figures by their ids, if the page can embed them, and they show no text of a user as markup; the page escapes
+    titles and notes."""
+    found = {figure["id"]: figure for figure in figures}
+    assert len(found) == len(figures)
+    for figure in figures:
+        dumped = json.dumps({"data": figure["data"], "layout": figure["layout"]}, allow_nan=False)
+        assert "<script" not in dumped
+        assert "<b>x" not in dumped
+        assert "%{x} &" not in "".join(re.findall(r'"hovertemplate": "(.*?)"', dumped))
+    return found
 
 
 def axes(figure: Figure, kind: str) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Reports with parts made by hand: hostile texts everywhere, every part present, very many trials."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -51,6 +52,17 @@ CANARIES = (
 ALL = "\n".join(CANARIES)
 
 
+def check_inert(markdown: str) -> None:
+    """Fail if text of a user acts in Markdown: as an element, a link, a heading, a fence or a cell of a table."""
+    for raw in ("<script", "<img", "<svg", "<!--"):
+        assert raw not in markdown
+    assert "](" not in markdown.replace("\\](", "").replace("\\]\\(", "")
+    assert not re.search(r"(?m)^\s*(```|~~~|=|---$)", markdown)
+    assert markdown.count("## ") == len(re.findall(r"(?m)^#{2,} ", markdown))
+    for table in (block for block in markdown.split("\n\n") if block.startswith("|")):
+        assert len({line.count("|") - line.count("\\|") for line in table.splitlines()}) == 1, table
+
+
 def hostile_report() -> Report:
     """A report in which every text that a user or a trainer can set holds canaries."""
 
@@ -81,13 +93,11 @@ def hostile_report() -> Report:
 def with_every_part(report: Report, says: Callable[[int], str] = "sentence {}".format) -> Report:
     """Give a report every optional part that HTML and Markdown render; texts come from `says`, by number."""
     rows = [row for row in report.configs if row.confirm]
-    best = report.best
-    assert best is not None
     parts: dict[str, Any] = {
         "verdict": _verdict(report, rows, says),
         "benchmarks": _benchmarks(rows, says),
         "cautions": [Caution(code=says(n), rule=says(n + 1), text=says(n + 2), trials=_ids(report)) for n in range(4)],
-        "best": _best(best, report, says),
+        "best": _best(report.best, report, says),
         "budgets": [
             BudgetComparison(
                 config_id=found.config_id, comparator_id=found.comparator_id, unit=unit, budget=123_456.0,
@@ -126,9 +136,7 @@ def _verdict(report: Report, rows: list[ConfigRow], says: Callable[[int], str]) 
 
 
 def _benchmarks(rows: list[ConfigRow], says: Callable[[int], str]) -> BenchmarkTable:
-    difference = BenchmarkDifference(
-        difference=0.1, low=0.05, high=0.15, num_seeds=4, num_problems=30, shown=True
-    )  # fmt: skip
+    difference = BenchmarkDifference(difference=0.1, low=0.05, high=0.15, num_seeds=4, num_problems=30, shown=True)
     cell = BenchmarkCell(mean=0.5, num_seeds=4, num_problems=30, k=8, pass_at_k={1: 0.5, 8: 0.8}, difference=difference)
     return BenchmarkTable(
         columns=[

@@ -9,9 +9,10 @@ from sweep_service.report.build import _facts
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.sweep.plan import add_config, first_records, make_trials
-from sweep_service.sweep.records import Attempt, Config, DesiredState, Role, Stage, Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.records import Attempt, Config, Role, Stage, SweepState, Trial, TrialState
 from sweep_service.sweep.series import TrialSeries
 from sweep_service.sweep.spec import SweepSpec
+from tests.stored_sweeps import make_sweep
 
 Score = Callable[[Mapping[str, Any], int], float | None]
 """The objective of params on a seed; None: the trial failed."""
@@ -69,15 +70,7 @@ def facts_of(
     attempts: Sequence[Attempt] = (),
 ) -> Facts:
     """What the parts start from."""
-    sweep = Sweep(
-        id="swp_test",
-        name=spec.name,
-        state=SweepState.FINALIZING,
-        desired_state=DesiredState.RUN,
-        created_at=1e9,
-        spec=spec,
-        spec_digest=spec.digest,
-    )
+    sweep = make_sweep(spec, id="swp_test", state=SweepState.FINALIZING)
     return _facts(ReportInputs(sweep, tuple(configs), tuple(trials), series, tuple(attempts)))
 
 

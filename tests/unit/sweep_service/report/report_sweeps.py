@@ -1,6 +1,6 @@
 """Sweeps made up for the report's tests: real records, with curves drawn to look like the embedded task's."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
@@ -11,17 +11,26 @@ import numpy as np
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.sweep.objective import choose, selection_objectives, trial_objective
 from sweep_service.sweep.plan import confirm_records, first_records
-from sweep_service.sweep.records import Config, Curve, DesiredState, Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.records import Config, Curve, SweepState, Trial, TrialState
 from sweep_service.sweep.series import EVALUATION, Steps, TrialSeries, Values
 from sweep_service.sweep.spec import SweepSpec
+from tests.stored_sweeps import make_sweep
+
+
+def on_seeds(
+    tune: Collection[int] = (0, 1), confirm: Collection[int] = (10, 11, 12, 13), top_k: int = 2
+) -> dict[str, Any]:
+    """What a spec says of its seeds, with no confirm stage where there are no confirm seeds."""
+    stage = {"top_k": top_k, "seeds": [*confirm]} if confirm else None
+    return {"seeds": {"tune": [*tune], "confirm": stage}}
+
 
 SPEC: dict[str, Any] = {
     "name": "beta-grid",
     "labels": {"note": "made up"},
     "training": {"loss": {"name": "ce_gppo"}, "steps": 240},
     "space": {"loss.beta1": [0.0, 0.5, 1.0], "loss.beta2": 1.0},
-    "seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}},
-}
+} | on_seeds()
 
 Fate = Callable[[Config, Trial], Trial]
 
@@ -60,18 +69,8 @@ def sweep_inputs(
         configs = sorted(({c.id: c for c in configs} | {c.id: c for c in changed}).values(), key=lambda c: c.number)
         more, more_series = _train(configs, planned, fate, advantage)
         trials, series = trials + more, series | more_series
-    sweep = Sweep(
-        id="swp_test",
-        name=parsed.name,
-        state=state,
-        desired_state=DesiredState.RUN,
-        created_at=1_790_000_000,
-        spec=parsed,
-        spec_digest=parsed.digest,
-        mlflow_run_id="parent",
-    )
     return ReportInputs(
-        sweep=sweep,
+        sweep=make_sweep(parsed, id="swp_test", state=state, created_at=1_790_000_000, mlflow_run_id="parent"),
         configs=tuple(configs),
         trials=tuple(trials),
         series=series,

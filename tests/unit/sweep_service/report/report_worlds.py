@@ -1,5 +1,6 @@
 """Sweeps to each of which one thing happened, by that thing: whole tables of them are held against golden files."""
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
@@ -9,21 +10,35 @@ import numpy as np
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Report
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import Config, ProblemCounts, Role, Stage, SweepState, Trial, TrialState, TrialWarning
+from sweep_service.sweep.records import (
+    AskedBefore,
+    Config,
+    ProblemCounts,
+    Role,
+    Stage,
+    SweepState,
+    Trial,
+    TrialState,
+    TrialWarning,
+    ValidatedSweep,
+)
+from tests.unit.sweep_service.report.report_benchmarks import evaluated, measured_inputs
 from tests.unit.sweep_service.report.report_claims import Curve, with_curves
-from tests.unit.sweep_service.report.report_sweeps import Fate, in_halves, succeed, sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import Fate, in_halves, on_seeds, succeed, sweep_inputs
 
 Where = Callable[[Config, Trial], Any]
 World = Callable[[], ReportInputs]
 
-CONFIRM: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13, 14, 15]}}}
-EXPLORED: dict[str, Any] = {"seeds": {"tune": [0, 1]}}
+CONFIRM = on_seeds(confirm=range(10, 16))
+EXPLORED = on_seeds(confirm=())
 HEALTHY: dict[str, Any] = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0}}
-RATES: dict[str, Any] = {
+RATES = {
     "space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0, "optimizer.learning_rate": [3e-4, 1e-3]},
-    "seeds": {"tune": [0, 1], "confirm": {"top_k": 3, "seeds": [10, 11, 12, 13]}},
-}
+} | on_seeds(top_k=3)
 NO_BASELINE = {"ppo_clip": False, "dapo": False, "matched": False}
+SAME_PROBLEMS = {"seeds": {"tune": [0, 1], "confirm": {"seeds": [10, 11, 12, 13], "problems": "same"}}}
+NAMES = tuple(f"{number:016x}" for number in range(20))
+"""Of validation problems."""
 LIMITS: dict[str, Any] = {"resources": {"gpus": 2}, "budget": {"max_trial_hours": 0.01, "max_gpu_hours": 1}}
 
 
@@ -98,6 +113,40 @@ def crashing(seeds: Collection[int], why: Ending = Ending.CRASHED) -> Fate:
     return ending(lambda c, t: confirms(c, t, seeds), ending=why)
 
 
+def counted(inputs: ReportInputs, names: tuple[str, ...] = NAMES) -> ReportInputs:
+    """The same sweep with two counted evaluations of each trial: problem n is right 10 + n % 5 times of 20, then once
+    more often."""
+    counts = [
+        ProblemCounts(
+            trial_id=trial.id,
+            step=200 + again,
+            names=names,
+            judged=(20,) * len(names),
+            right=tuple(10 + (place + trial.number) % 5 + again for place in range(len(names))),
+        )
+        for trial in inputs.trials
+        for again in range(2)
+    ]
+    return replace(inputs, problem_counts=tuple(counts))
+
+
+def on_problems_of_its_own(inputs: ReportInputs) -> ReportInputs:
+    """The same sweep, in which no two trials were evaluated on one problem."""
+    own = [
+        one.model_copy(update={"names": tuple(f"{name} {one.trial_id}" for name in one.names)})
+        for one in inputs.problem_counts
+    ]
+    return replace(inputs, problem_counts=tuple(own))
+
+
+def asked_before(*outcomes: str, **changes: Any) -> tuple[AskedBefore, ...]:
+    """Earlier sweeps of the same question, with what they found."""
+    return tuple(
+        AskedBefore(sweep_id=f"swp_{number}", name=f"betas-{number}", outcome=outcome, **changes)
+        for number, outcome in enumerate(outcomes)
+    )
+
+
 def sharing_the_lead() -> ReportInputs:
     """Two configs of the space have exactly the same results."""
     inputs = sweep_inputs(EXPLORED)
@@ -109,7 +158,7 @@ def sharing_the_lead() -> ReportInputs:
 
 def below_dapo() -> ReportInputs:
     """The leader is above the baseline, which lacks a seed, and below DAPO."""
-    inputs = sweep_inputs({"seeds": {"tune": [0, 1, 2]}})
+    inputs = sweep_inputs(on_seeds((0, 1, 2), confirm=()))
     baseline = next(config.id for config in inputs.configs if is_baseline(config))
     kept = tuple(trial for trial in inputs.trials if (trial.config_id, trial.seed) != (baseline, 2))
 
@@ -137,14 +186,15 @@ VERDICTS: dict[str, World] = {
     "the two cannot be told apart": lambda: sweep_inputs({"objective": {"relevant": 0.01}}),
     "a second look at more seeds": lambda: replace(sweep_inputs({"objective": {"relevant": 0.01}}), looks=2),
     "one half of the problems chose, the other measures": lambda: in_halves(sweep_inputs()),
-    "one tune seed, and a confirm stage": lambda: sweep_inputs(
-        {"seeds": {"tune": [0], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}, advantage=0.3
-    ),
-    "two confirm seeds": lambda: sweep_inputs(
-        {"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11]}}}, advantage=0.3
-    ),
+    "right samples of other problems were counted": lambda: counted(in_halves(sweep_inputs())),
+    "right samples of the same problems were counted": lambda: counted(sweep_inputs()),
+    "right samples of few problems were counted": lambda: counted(sweep_inputs(), NAMES[:10]),
+    "the spec asks for the same problems": lambda: counted(in_halves(sweep_inputs(SAME_PROBLEMS))),
+    "each trial was evaluated on problems of its own": lambda: on_problems_of_its_own(counted(sweep_inputs())),
+    "one candidate": lambda: sweep_inputs(on_seeds(top_k=1)),
+    "two confirm seeds": lambda: sweep_inputs(on_seeds(confirm=(10, 11), top_k=1), advantage=0.3),
     "no confirm stage": lambda: sweep_inputs(EXPLORED, advantage=0.2),
-    "no confirm stage and one tune seed": lambda: sweep_inputs({"seeds": {"tune": [0]}}),
+    "no confirm stage and one tune seed": lambda: sweep_inputs(on_seeds((0,), confirm=())),
     "no confirm stage, and the leader is below the baseline": lambda: sweep_inputs(
         EXPLORED | {"baselines": {"dapo": False}}, advantage=-0.4
     ),
@@ -156,19 +206,17 @@ VERDICTS: dict[str, World] = {
     "every trial diverged": lambda: sweep_inputs(fate=ending(every, TrialState.DIVERGED, message="loss is nan")),
     "no policy ever learned": lambda: scored(sweep_inputs(HEALTHY), lambda *_: 0.0),
     "no confirm stage, and no policy ever learned": lambda: scored(
-        sweep_inputs({"seeds": {"tune": [0, 1, 2]}}), lambda *_: 0.0
+        sweep_inputs(on_seeds((0, 1, 2), confirm=())), lambda *_: 0.0
     ),
     "enough seeds for a relevant difference": lambda: sweep_inputs(
-        {
-            "seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 40))}},
-            "objective": {"relevant": 0.0125},
-        },
-        advantage=0.008,
+        on_seeds(confirm=range(10, 40)) | {"objective": {"relevant": 0.0125}}, advantage=0.008
     ),
     "nothing succeeded": lambda: sweep_inputs(
         fate=ending(every, step=40, message="out of memory"), state=SweepState.FAILED, confirmed=False
     ),
-    "one trial": lambda: sweep_inputs({"space": {"loss.beta1": 0.5}, "seeds": {"tune": [0]}, "baselines": NO_BASELINE}),
+    "one trial": lambda: sweep_inputs(
+        on_seeds((0,), confirm=()) | {"space": {"loss.beta1": 0.5}, "baselines": NO_BASELINE}
+    ),
     "no baseline": lambda: sweep_inputs({"baselines": NO_BASELINE}),
     "DAPO is the only baseline": lambda: sweep_inputs(
         {"baselines": NO_BASELINE | {"dapo": True}, "objective": {"relevant": 0.03}}
@@ -176,9 +224,6 @@ VERDICTS: dict[str, World] = {
     "the baseline failed on every confirm seed": lambda: sweep_inputs(
         {"baselines": NO_BASELINE | {"ppo_clip": True}},
         fate=ending(lambda c, t: is_baseline(c) and t.stage is Stage.CONFIRM, step=40, message="out of memory"),
-    ),
-    "the baseline failed on one confirm seed": lambda: sweep_inputs(
-        fate=ending(lambda c, t: is_baseline(c) and t.seed == 12)
     ),
     "a candidate failed on every confirm seed": lambda: sweep_inputs(
         fate=ending(lambda c, t: t.stage is Stage.CONFIRM and c.params.get("loss.beta1") == 0.5)
@@ -208,29 +253,19 @@ VERDICTS: dict[str, World] = {
         sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, [10, 11])
     ),
     "a config is worse for its collapses alone": lambda: collapsing(
-        sweep_inputs(
-            {
-                "space": {"loss.beta1": [0.0], "loss.beta2": 1.0},
-                "seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": list(range(10, 22))}},
-            }
-        ),
+        sweep_inputs({"space": {"loss.beta1": [0.0], "loss.beta2": 1.0}} | on_seeds(confirm=range(10, 22), top_k=1)),
         lambda c, t: confirms(c, t, [10, 11, 12]),
     ),
     "of three runs one collapsed": lambda: collapsing(
-        sweep_inputs({"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}, advantage=0.12),
-        lambda c, t: confirms(c, t, [10]),
+        sweep_inputs(on_seeds(confirm=(10, 11, 12)), advantage=0.12), lambda c, t: confirms(c, t, [10])
     ),
     "of three runs two collapsed": lambda: collapsing(
-        sweep_inputs({"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11, 12]}}}, advantage=0.12),
-        lambda c, t: confirms(c, t, [10, 11]),
+        sweep_inputs(on_seeds(confirm=(10, 11, 12), top_k=1), advantage=0.12), lambda c, t: confirms(c, t, [10, 11])
     ),
     "one run of the baseline collapsed": lambda: collapsing(
         sweep_inputs(CONFIRM, advantage=0.3), lambda c, t: is_baseline(c) and t.seed == 10
     ),
     "two runs of the best config crashed": lambda: sweep_inputs(CONFIRM, fate=crashing([10, 11]), advantage=0.3),
-    "two runs of a slightly better config crashed": lambda: sweep_inputs(
-        CONFIRM, fate=crashing([10, 11]), advantage=0.12
-    ),
     "two runs of the best config were lost": lambda: sweep_inputs(
         CONFIRM, fate=crashing([10, 11], Ending.LOST), advantage=0.3
     ),
@@ -309,9 +344,18 @@ def unnoted(fate: Fate = succeed) -> ReportInputs:
     return replace(inputs, trained_with=dict(list(inputs.trained_with.items())[1:]))
 
 
+FAILED = {
+    "state": TrialState.FAILED,
+    "ending": Ending.CRASHED,
+    "message": "out of GPU memory while sampling\nTraceback",
+}
+UNPAID = {"state": TrialState.CANCELLED, "ending": Ending.OVER_BUDGET, "message": "not begun: …"}
+"""How an evaluation ended."""
+
 CAUTIONS: dict[str, World] = {
     "a healthy sweep": lambda: sweep_inputs(HEALTHY),
     "a healthy sweep with a win": lambda: sweep_inputs(HEALTHY, advantage=0.08),
+    "a healthy sweep with a loss": lambda: sweep_inputs(HEALTHY, advantage=-0.08),
     **{name: lambda curves=curves: in_one_trial(curves) for name, curves in SYMPTOMS.items()},
     "of several trials with a symptom the worst is the example": lambda: with_curves(
         sweep_inputs(),
@@ -322,15 +366,11 @@ CAUTIONS: dict[str, World] = {
         sweep_inputs(HEALTHY, advantage=0.08), lambda c, t, v: v - 0.1 if confirms(c, t, [12]) else v
     ),
     "better, and one seed of ten points the other way": lambda: scored(
-        sweep_inputs(
-            HEALTHY | {"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [*range(10, 20)]}}}, advantage=0.08
-        ),
+        sweep_inputs(HEALTHY | on_seeds(confirm=range(10, 20), top_k=1), advantage=0.08),
         lambda c, t, v: v - 0.1 if confirms(c, t, [11]) else v,
     ),
-    "one tune seed": lambda: sweep_inputs(
-        HEALTHY | {"seeds": {"tune": [0], "confirm": {"top_k": 2, "seeds": [10, 11, 12]}}}
-    ),
-    "one tune seed and no confirm stage": lambda: sweep_inputs(HEALTHY | {"seeds": {"tune": [0]}}),
+    "one tune seed": lambda: sweep_inputs(HEALTHY | on_seeds((0,), (10, 11, 12))),
+    "one tune seed and no confirm stage": lambda: sweep_inputs(HEALTHY | on_seeds((0,), confirm=())),
     "the baseline took 15 % more tokens": lambda: with_curves(
         sweep_inputs(HEALTHY), tokens__total=lambda c, t, v: v * 1.15 if is_baseline(c) else v
     ),
@@ -396,6 +436,36 @@ CAUTIONS: dict[str, World] = {
     "a user cancelled before the budget was used up": lambda: sweep_inputs(
         LIMITS, fate=never_begun(5, Ending.CANCELLED), state=SweepState.CANCELLED
     ),
+    # 1 - 0.975 ** 4: this one and three of the earlier ones were tests
+    "four earlier sweeps asked the same": lambda: replace(
+        sweep_inputs(HEALTHY), asked_before=asked_before("UNDECIDED", "UNDECIDED", "BETTER", "INSUFFICIENT")
+    ),
+    "an earlier sweep asked the same, and tested nothing": lambda: replace(
+        sweep_inputs(HEALTHY), asked_before=asked_before("INSUFFICIENT")
+    ),
+    "nine earlier sweeps asked the same": lambda: replace(
+        sweep_inputs(HEALTHY), asked_before=asked_before(*["UNDECIDED"] * 9)
+    ),
+    "every model was measured on benchmarks": measured_inputs,
+    "an evaluation crashed": lambda: evaluated(measured_inputs(), 11, **FAILED),
+    "an evaluation did not fit the budget": lambda: evaluated(measured_inputs(), 12, **UNPAID),
+    "an evaluation did not fit the budget, and another ran out of time": lambda: evaluated(
+        evaluated(measured_inputs(), 12, **UNPAID),
+        0,
+        **FAILED | {"ending": Ending.TIMED_OUT, "message": "stopped after …"},
+    ),
+    "a trial that diverged has no last model to measure": lambda: measured_inputs(
+        fate=ending(lambda c, t: t.seed == 10, TrialState.DIVERGED, step=100)
+    ),
+    "a model of several steps was not measured": lambda: evaluated(
+        measured_inputs(spec={"benchmarks": {"names": ["aime24"], "at": [120, 240]}}), 11, **FAILED
+    ),
+    "a benchmark chose the configs of eight sweeps before": lambda: replace(
+        measured_inputs(),
+        validated_before=tuple(
+            ValidatedSweep(sweep_id=f"swp_{n}", name=f"rates-{n}", benchmark="aime24") for n in range(8)
+        ),
+    ),
     "the space had no more points to propose": lambda: sweep_inputs(
         LIMITS | {"search": {"strategy": "tpe", "num_configs": 9}}
     ),
@@ -424,13 +494,11 @@ def best_text(report: Report) -> str:
 
 
 def cautions_text(report: Report) -> str:
-    """Every warning of a report: its code, its words and the trials that met its rule, by number."""
+    """Every warning of a report: its code, its words, with labels for the ids of configs, and the trials that met its
+    rule, by number."""
     numbers = {trial.id: str(trial.number) for trial in report.trials}
-    return "\n".join(
+    words = "\n".join(
         f"{one.code}: {one.text} [{' '.join(numbers[id_] for id_ in one.trials)}]" for one in report.cautions
     )
-
-
-def claims_text(report: Report) -> str:
-    """Every claim of the paper that a report judges, with what it found."""
-    return "\n".join(f"{one.code} {one.outcome} ({one.num_pairs}): {one.evidence}" for one in report.claims)
+    labels = {row.id: f"(id of {row.label})" for row in report.configs}
+    return re.sub(r"cfg_\w+", lambda found: labels[found[0]], words)

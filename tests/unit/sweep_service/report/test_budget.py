@@ -6,7 +6,7 @@ import pytest
 
 from sweep_service.report.build import build
 from sweep_service.report.render.html import render_html
-from sweep_service.sweep.records import Stage, SweepState, TrialState
+from sweep_service.sweep.records import SweepState, TrialState
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import LIMITS, never_begun
 
@@ -34,10 +34,3 @@ def test_the_method_says_on_which_seeds_configs_were_chosen() -> None:
     assert whole.method[0] == "Configs were chosen on tune seeds 0, 1 by their mean over these seeds."
     assert cut.method[0].startswith("Configs were chosen on tune seeds 0 by their mean over these seeds. Not every")
     assert "1 config that did not run on all of them" in build(sweep_inputs(LIMITS, fate=never_begun(9))).method[0]
-
-
-def test_who_was_chosen_is_chosen_on_shared_seeds() -> None:
-    whole, cut = sweep_inputs(LIMITS), sweep_inputs(LIMITS, fate=never_begun(5))
-    confirmed = [{t.config_id for t in i.trials if t.stage is Stage.CONFIRM} for i in (whole, cut)]
-    assert confirmed[0] == confirmed[1]
-    assert build(cut).best is not None

@@ -7,30 +7,19 @@ import pytest
 from scipy import stats
 
 from sweep_service.report.compare import Results, compare_sweeps
-from sweep_service.sweep.records import Config, DesiredState, Role, Sweep, SweepState
+from sweep_service.sweep.records import Config, Role, SweepState
 from sweep_service.sweep.spec import SweepSpec
+from tests.stored_sweeps import make_sweep
 
 Values = dict[str, dict[int, float]]
 
 
 def results(name: str, values: Values, spec: dict[str, Any] | None = None, **changes: Any) -> Results:
     parsed = SweepSpec.model_validate({"name": name, "space": {"loss.beta1": [0.0, 1.0]}} | (spec or {}))
-    sweep = Sweep(
-        id=f"swp_{name}",
-        name=name,
-        state=SweepState.SUCCEEDED,
-        desired_state=DesiredState.RUN,
-        created_at=1e9,
-        spec=parsed,
-        spec_digest=parsed.digest,
-    )
-    configs = [
-        Config(
-            id=id_, sweep_id=sweep.id, number=number, roles=(Role.SPACE,), params={"loss.beta1": number}, training={}
-        )
-        for number, id_ in enumerate(values)
-    ]
-    return Results(sweep.model_copy(update=changes), configs, values)
+    sweep = make_sweep(parsed, **{"id": f"swp_{name}", "state": SweepState.SUCCEEDED} | changes)
+    of_all: dict[str, Any] = {"sweep_id": sweep.id, "roles": (Role.SPACE,), "training": {}}
+    configs = [Config(id=id_, number=n, params={"loss.beta1": n}, **of_all) for n, id_ in enumerate(values)]
+    return Results(sweep, configs, values)
 
 
 def seeds(*values: float, first: int = 0) -> dict[int, float]:

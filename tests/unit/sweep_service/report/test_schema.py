@@ -11,8 +11,10 @@ from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.schema import schema_text
 from sweep_service.sweep.records import SweepState, TrialState
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 
+WAITS = {"state": TrialState.PENDING, "step": 0, "started_at": None, "ended_at": None, "attempts": 0}
 PUBLISHED = Path(__file__).parents[4] / "docs" / "report.schema.json"
 
 
@@ -21,7 +23,7 @@ def test_the_published_schema_is_that_of_the_model() -> None:
 
 
 def unconfirmed() -> ReportInputs:
-    return sweep_inputs({"seeds": {"tune": [0]}, "baselines": {"ppo_clip": False}})
+    return sweep_inputs(on_seeds((0,), confirm=()) | {"baselines": {"ppo_clip": False}})
 
 
 def across_losses() -> ReportInputs:
@@ -34,21 +36,20 @@ def half_done() -> ReportInputs:
         {"state": TrialState.DIVERGED, "step": 200, "message": "the loss is NaN"},
         {"state": TrialState.FAILED, "step": 10, "message": "no memory"},
         {"state": TrialState.RUNNING, "step": 100, "ended_at": None},
-        {"state": TrialState.PENDING, "step": 0, "started_at": None, "ended_at": None, "attempts": 0},
+        WAITS,
     ]
     return sweep_inputs(
         fate=lambda _, trial: trial.model_copy(update=fates[trial.seed % 10 % len(fates)]),
         state=SweepState.RUNNING,
-        spec={"seeds": {"tune": [0, 1, 2, 3, 4]}},
+        spec=on_seeds(range(5), confirm=()),
     )
 
 
 def nothing() -> ReportInputs:
-    waits = {"state": TrialState.PENDING, "step": 0, "started_at": None, "ended_at": None, "attempts": 0}
-    return sweep_inputs(fate=lambda _, trial: trial.model_copy(update=waits), state=SweepState.QUEUED, confirmed=False)
+    return sweep_inputs(fate=lambda _, trial: trial.model_copy(update=WAITS), state=SweepState.QUEUED, confirmed=False)
 
 
-@pytest.mark.parametrize("make", [sweep_inputs, unconfirmed, across_losses, half_done, nothing])
+@pytest.mark.parametrize("make", [sweep_inputs, measured_inputs, unconfirmed, across_losses, half_done, nothing])
 def test_reports_are_as_the_schema_says_and_can_be_read_back(make: Any) -> None:
     report = build(make())
     written = report_json(report)
@@ -73,15 +74,8 @@ def test_what_the_schema_does_not_allow_is_found() -> None:
     ]
 
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "null": (type(None),),
-}
+_TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": int | float, "boolean": bool}
+_TYPES |= {"null": type(None)}
 
 
 def faults(document: Any) -> list[str]:

@@ -6,12 +6,12 @@ import pytest
 
 from sweep_service.report import Report
 from sweep_service.report.build import build
-from sweep_service.report.figures import config_styles
+from sweep_service.report.figures import ConfigStyle, config_styles
 from sweep_service.report.figures.entropy_by_beta import entropy_figures
 from sweep_service.report.figures.figure_style import NUM_COLOURS, Figure
 from sweep_service.report.figures.metric_curves import curve_figures
 from sweep_service.report.model import CurveSet, ReportCurve
-from tests.unit.sweep_service.report.report_figures import as_json, axes, with_parts
+from tests.unit.sweep_service.report.report_figures import axes, checked, with_parts
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
 SPACE = {"loss.beta1": [0.0, 0.5, 1.0], "loss.beta2": [0.5, 1.0]}
@@ -24,9 +24,7 @@ def report() -> Report:
 
 def figures(report: Report) -> dict[str, Figure]:
     styles = config_styles(report)
-    made = [*curve_figures("entropy")(report, styles), *entropy_figures(report, styles)]
-    as_json(made)
-    return {figure["id"]: figure for figure in made}
+    return checked([*curve_figures("entropy")(report, styles), *entropy_figures(report, styles)])
 
 
 def traces(figure: Figure, **having: Any) -> list[Figure]:
@@ -151,37 +149,30 @@ def test_many_values_share_panels_and_every_config_is_in_one() -> None:
     assert "Every config" in figure["note"]
 
 
-def test_losses_have_a_colour_each_and_only_numbers_are_in_order(report: Report) -> None:
-    def coloured(values: list[Any], name: str) -> list[str]:
-        rows = [
-            row.model_copy(update={"params": {"loss.beta1": None, name: value}, "roles": ["space"], "number": number})
-            for number, (row, value) in enumerate(zip(report.configs, values, strict=False))
-        ]
-        return [look.colour for look in config_styles(with_parts(report, configs=rows)).values()]
+def looks(report: Report, *params: dict[str, Any]) -> list[ConfigStyle]:
+    """Of configs with these parameters."""
+    rows = [
+        row.model_copy(update={"params": {"loss.beta1": None, **own}, "roles": ["space"], "number": number})
+        for number, (row, own) in enumerate(zip(report.configs, params, strict=False))
+    ]
+    return [*config_styles(with_parts(report, configs=rows)).values()]
 
-    assert coloured(["grpo", "cispo", "dapo"], "loss.name") == ["@c2", "@c0", "@c1"]
-    assert coloured([0.2, 0.1, 0.3], "loss.epsilon") == ["@s3", "@s0", "@s6"]
+
+@pytest.mark.parametrize(
+    ("name", "values", "colours"),
+    [
+        ("loss.name", ["grpo", "cispo", "dapo"], ["@c2", "@c0", "@c1"]),
+        ("loss.epsilon", [0.2, 0.1, 0.3], ["@s3", "@s0", "@s6"]),
+    ],
+)
+def test_losses_have_a_colour_each_and_only_numbers_are_in_order(
+    report: Report, name: str, values: list[Any], colours: list[str]
+) -> None:
+    assert [look.colour for look in looks(report, *({name: value} for value in values))] == colours
 
 
 def test_a_loss_without_beta1_has_its_own_colour(report: Report) -> None:
-    values = [("ce_gppo", 0.5), ("ce_gppo", 1.0), ("grpo", None), ("cispo", None)]
-    rows = [
-        row.model_copy(
-            update={"params": {"loss.beta1": beta1, "loss.name": loss}, "roles": ["space"], "number": number}
-        )
-        for number, (row, (loss, beta1)) in enumerate(zip(report.configs, values, strict=False))
-    ]
-    made = list(config_styles(with_parts(report, configs=rows)).values())
+    losses = [("ce_gppo", 0.5), ("ce_gppo", 1.0), ("grpo", None), ("cispo", None)]
+    made = looks(report, *({"loss.name": name, "loss.beta1": beta1} for name, beta1 in losses))
     assert [look.colour for look in made] == ["@c0", "@c0", "@c2", "@c1"]
     assert made[0].dash != made[1].dash
-
-
-def test_texts_of_users_are_shown_literally(report: Report) -> None:
-    rows = [row.model_copy(update={"label": "<b>%{x}</b>"}) for row in report.configs]
-    dumped = as_json(list(figures(with_parts(report, configs=rows)).values()))
-    assert "<b>%{x}" not in dumped
-    assert "&lt;b&gt;%{x}" in dumped
-
-
-def test_a_sweep_without_a_curve_has_no_figure(report: Report) -> None:
-    assert figures(with_parts(report, curves=[])) == {}

@@ -10,35 +10,23 @@ from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.seed_dots import MOST_ROWS, seed_figure, wrapped
 from sweep_service.report.model import ConfigRow
 from sweep_service.sweep.records import Role
-from tests.unit.sweep_service.report.figure_checks import check, hostile
+from tests.unit.sweep_service.report.report_figures import checked
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
-
-
-@pytest.fixture(scope="module")
-def report() -> Report:
-    return build(sweep_inputs(advantage=0.05))
 
 
 @pytest.fixture(scope="module")
 def many() -> Report:
     betas = [i / 5 for i in range(5)]
-    spec = {
-        "space": {"loss.beta1": betas, "loss.beta2": betas},
-        "training": {"loss": {"name": "ce_gppo"}, "steps": 40},
-        "seeds": {"tune": [0]},
-    }
-    return build(sweep_inputs(spec, confirmed=False))
+    return build(sweep_inputs({"space": {"loss.beta1": betas, "loss.beta2": betas}}, confirmed=False))
 
 
 def _figure(report: Report) -> dict[str, Any]:
     figure = seed_figure(report, config_styles(report))
-    assert figure is not None
-    return figure
+    return checked([figure])["seeds"]
 
 
 def test_every_seed_is_a_dot_and_comparators_come_first(report: Report) -> None:
     figure = _figure(report)
-    check([figure])
     dots = [trace for trace in figure["data"] if trace["mode"] == "markers"]
     confirmed = [row for row in report.configs if row.confirm]
     seeds = [(row.label, seed.value) for row in confirmed for r in (row.tune, row.confirm) if r for seed in r.seeds]
@@ -77,13 +65,8 @@ def _is_best(row: ConfigRow, report: Report) -> bool:
     return report.best is not None and report.best.config_id == row.id
 
 
-def test_user_text_is_escaped(report: Report) -> None:
-    check([_figure(hostile(report))])
-
-
 def test_without_confirmation_the_best_of_many_are_shown(many: Report) -> None:
     figure = _figure(many)
-    check([figure])
     comparators = [row for row in many.configs if row.tune and Role.SPACE not in row.roles]
     assert len(figure["layout"]["yaxis"]["tickvals"]) == MOST_ROWS + len(comparators)
     left = len([row for row in many.configs if row.tune]) - MOST_ROWS - len(comparators)
@@ -94,11 +77,6 @@ def test_without_confirmation_the_best_of_many_are_shown(many: Report) -> None:
 
 def test_the_figure_grows_with_its_rows(report: Report, many: Report) -> None:
     assert _figure(report)["height"] < _figure(many)["height"] < 1000
-
-
-def test_without_results_there_is_no_figure(report: Report) -> None:
-    rows = [row.model_copy(update={"tune": None, "confirm": None}) for row in report.configs]
-    assert seed_figure(report.model_copy(update={"configs": rows}), config_styles(report)) is None
 
 
 def test_labels_break_between_parameters() -> None:

@@ -8,19 +8,12 @@ from sweep_service.report.figures import config_styles
 from sweep_service.report.figures.figure_style import Figure
 from sweep_service.report.figures.tradeoff_figure import tradeoff_figures
 from sweep_service.report.model import TradeoffPoint
-from tests.unit.sweep_service.report.report_figures import as_json, point, with_parts
+from tests.unit.sweep_service.report.report_figures import checked, point, with_parts
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
 
-@pytest.fixture(scope="module")
-def report() -> Report:
-    return build(sweep_inputs())
-
-
 def figures(report: Report) -> dict[str, Figure]:
-    made = tradeoff_figures(report, config_styles(report))
-    as_json(made)
-    return {figure["id"]: figure for figure in made}
+    return checked(tradeoff_figures(report, config_styles(report)))
 
 
 def plane(report: Report, *places: tuple[float, float, bool]) -> Figure:
@@ -92,15 +85,3 @@ def test_of_many_configs_the_hidden_ones_are_one_cloud() -> None:
     (cloud,) = [trace for trace in figure["data"] if len(trace["x"]) == len(hidden)]
     assert "meta" not in cloud
     assert set(crosses(figure)) == {row.id for row in report.configs}
-
-
-def test_texts_of_users_are_shown_literally(report: Report) -> None:
-    rows = [row.model_copy(update={"label": "<i>x</i>"}) for row in report.configs]
-    changed = with_parts(report, configs=rows, tradeoff=[point(rows[0].id, 0.8, 0.5), point(rows[1].id, 0.7, 0.9)])
-    dumped = as_json(list(figures(changed).values()))
-    assert "<i>" not in dumped
-    assert "&lt;i&gt;" in dumped
-
-
-def test_without_points_there_is_no_figure(report: Report) -> None:
-    assert figures(with_parts(report, tradeoff=[])) == {}

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from sweep_service.report.build import build
-from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.model import Caution, Report
+from sweep_service.report.model import Report
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.plan import confirm_records
@@ -17,47 +16,7 @@ from sweep_service.sweep.spec import SweepSpec
 from sweep_service.worker.reports import gather
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
-
-
-def asked(number: int, outcome: str, **changes: Any) -> AskedBefore:
-    return AskedBefore(sweep_id=f"swp_{number}", name=f"betas-{number}", outcome=outcome, **changes)
-
-
-def caution(report: Report) -> Caution | None:
-    return next((one for one in report.cautions if one.code == "ASKED_BEFORE"), None)
-
-
-def text(inputs: ReportInputs) -> str:
-    found = caution(build(inputs))
-    return found.text
-
-
-def test_a_first_sweep_of_a_question_has_no_warning() -> None:
-    assert caution(build(sweep_inputs())) is None
-
-
-def test_earlier_answers_are_counted_with_the_chance_of_a_better_by_luck() -> None:
-    inputs = sweep_inputs()
-    earlier = tuple(asked(n, outcome) for n, outcome in enumerate(["UNDECIDED", "UNDECIDED", "BETTER", "INSUFFICIENT"]))
-    changed = replace(inputs, asked_before=earlier)
-    assert changed.digest != inputs.digest
-    assert text(changed).startswith(
-        "This is sweep 5 of this store that asks the same question. The earlier ones say 2 UNDECIDED, 1 BETTER, "
-        "1 INSUFFICIENT: betas-0 (swp_0), betas-1 (swp_1), "
-    )
-    # 1 - 0.975 ** 4: this one and three earlier ones were tests
-    assert text(changed).endswith("4 answers would hold at least one BETTER by luck in up to 10 % of all cases.")
-
-
-def test_answers_without_a_test_bring_no_luck() -> None:
-    assert "luck" not in text(replace(sweep_inputs(), asked_before=(asked(1, "INSUFFICIENT"),)))
-
-
-def test_only_the_newest_of_many_sweeps_are_named() -> None:
-    earlier = tuple(asked(n, "UNDECIDED") for n in range(9))
-    found = text(replace(sweep_inputs(), asked_before=earlier))
-    assert "9 UNDECIDED: 3 more and betas-3 (swp_3), " in found
-    assert "betas-2" not in found
+from tests.unit.sweep_service.report.report_worlds import asked_before
 
 
 def pooled(measured_by: str | None = None, seeds: tuple[int, ...] = (10, 20, 21)) -> tuple[Report, str]:
@@ -69,16 +28,16 @@ def pooled(measured_by: str | None = None, seeds: tuple[int, ...] = (10, 20, 21)
         comparison.config_id: {seed: 0.9 + seed / 1000 for seed in seeds},
         comparison.comparator_id: dict.fromkeys(seeds, 0.9),
     }
-    earlier = asked(1, "UNDECIDED", confirmed=confirmed, measured_by=measure)
+    (earlier,) = asked_before("UNDECIDED", confirmed=confirmed, measured_by=measure)
     report = build(replace(inputs, asked_before=(earlier,)))
-    found = caution(report)
+    (found,) = (one for one in report.cautions if one.code == "ASKED_BEFORE")
     return report, found.text
 
 
 def test_confirm_trials_of_the_same_two_configs_on_other_seeds_are_added() -> None:
     report, found = pooled()
     assert (
-        "betas-1 (swp_1) confirmed the same two configs on 2 other seeds. Over all 6 seeds the difference is" in found
+        "betas-0 (swp_0) confirmed the same two configs on 2 other seeds. Over all 6 seeds the difference is" in found
     )
     comparison = report.verdict.comparison
     rows = {row.id: row for row in report.configs}

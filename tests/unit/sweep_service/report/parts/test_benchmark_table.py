@@ -1,6 +1,5 @@
 """The table of benchmarks in reports of made-up sweeps."""
 
-import json
 from collections.abc import Collection
 from dataclasses import replace
 from statistics import fmean
@@ -8,22 +7,25 @@ from typing import Any
 
 import pytest
 
-from sweep_service.report import report_json
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import BenchmarkDifference, BenchmarkRow, BenchmarkTable
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
-from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, Stage, Trial, TrialState
-from tests.unit.sweep_service.report.report_benchmarks import NAMES, better_than_baseline, measured_inputs, no_gain
-from tests.unit.sweep_service.report.report_sweeps import succeed
-from tests.unit.sweep_service.report.test_schema import faults
+from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, Stage, TrialState
+from tests.unit.sweep_service.report.report_benchmarks import (
+    NAMES,
+    better_than_baseline,
+    measured_inputs,
+    no_gain,
+    without_result,
+)
+from tests.unit.sweep_service.report.report_sweeps import on_seeds
+from tests.unit.sweep_service.report.report_worlds import confirms, ending, is_baseline
 
 
 def table(**changes: object) -> BenchmarkTable:
-    found = build(measured_inputs(**changes)).benchmarks  # pyright: ignore[reportArgumentType]
-    assert found is not None
-    return found
+    return build(measured_inputs(**changes)).benchmarks  # pyright: ignore[reportArgumentType, reportReturnType]
 
 
 def differences(found: BenchmarkTable) -> list[BenchmarkDifference]:
@@ -32,6 +34,11 @@ def differences(found: BenchmarkTable) -> list[BenchmarkDifference]:
 
 def row_of(found: BenchmarkTable, label: str) -> BenchmarkRow:
     return next(row for row in found.rows if row.label == label)
+
+
+def seeds_of(row: BenchmarkRow) -> list[int | None]:
+    """How many seeds each cell has."""
+    return [cell and cell.num_seeds for cell in row.cells]
 
 
 def with_half_unjudged(result: BenchmarkResult) -> list[dict[str, Any]]:
@@ -70,29 +77,19 @@ def test_benchmarks_change_nothing_else_and_leave_no_trace_where_there_are_none(
 
 def test_rows_are_the_initial_model_the_baseline_comparators_and_the_chosen_configs() -> None:
     found = table()
-    assert [row.label for row in found.rows[:4]] == [
-        "initial model",
-        "baseline β1=0 β2=0",
-        "DAPO",
-        next(row.label for row in found.rows[3:]),
-    ]
-    assert [row.label for row in found.rows if row.label.startswith("β1")] == ["β1=0 β2=1", "β1=0.5 β2=1"]
+    chosen = ["β1=0 β2=1", "β1=0.5 β2=1"]
+    assert [row.label for row in found.rows] == ["initial model", "baseline β1=0 β2=0", "DAPO", *chosen]
     assert [column.benchmark for column in found.columns] == [*NAMES, None]
     assert {row.stage for row in found.rows[1:]} == {Stage.CONFIRM}
     initial, baseline = found.rows[:2]
     assert [cell and cell.difference for cell in (*initial.cells, *baseline.cells)] == [None] * 6
-    assert [cell and (cell.num_seeds, cell.num_problems, cell.k) for cell in baseline.cells] == [
-        (4, 30, 16),
-        (4, 30, 16),
-        (4, 60, None),
-    ]
+    sizes = [cell and (cell.num_seeds, cell.num_problems, cell.k) for cell in baseline.cells]
+    assert sizes == [(4, 30, 16), (4, 30, 16), (4, 60, None)]
 
 
 def test_the_mean_over_benchmarks_weighs_them_equally_and_seeds_give_each_cell() -> None:
     inputs = measured_inputs()
-    found = build(inputs).benchmarks
-    assert found is not None
-    row = row_of(found, "β1=0 β2=1")
+    row = row_of(build(inputs).benchmarks, "β1=0 β2=1")
     first, second, mean = row.cells
     assert mean.mean == pytest.approx((first.mean + second.mean) / 2)
     trials = {t.id for t in inputs.trials if t.config_id == row.config_id and t.stage is Stage.CONFIRM}
@@ -166,42 +163,35 @@ def test_benchmarks_are_held_against_a_verdict_about_a_matched_baseline_for_the_
 
 
 def test_fewer_than_three_paired_seeds_have_no_interval() -> None:
-    found = table(spec={"seeds": {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10, 11]}}})
+    found = table(spec=on_seeds(confirm=(10, 11), top_k=1))
     assert {(one.num_seeds, one.low, one.high, one.shown) for one in differences(found)} == {(2, None, None, False)}
     assert "without an interval, 2 paired seeds" in found.sentence
     assert any("on fewer than 3 paired seeds have no interval" in line for line in found.text)
 
 
 def test_models_that_were_not_measured_are_missing_and_counted() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if trial.seed == 10 and config.params.get("loss.beta1") == 0.0 and Role.BASELINE not in config.roles:
-            return trial.model_copy(update={"state": TrialState.DIVERGED, "step": 100})
-        return succeed(config, trial)
-
+    fate = ending(lambda c, t: confirms(c, t, {10}), TrialState.DIVERGED, step=100)
     inputs = measured_inputs(fate=fate)
     failing = {trial.id for trial in inputs.trials if trial.seed == 11}
     found = build(measured_inputs(fate=fate, fails=lambda one: one.trial_id in failing)).benchmarks
     row = row_of(found, "β1=0 β2=1")
     assert row.missing == {"diverged": 1, "evaluation failed": 1}
-    assert [cell and cell.num_seeds for cell in row.cells] == [2, 2, 2]
+    assert seeds_of(row) == [2, 2, 2]
     assert row_of(found, "baseline β1=0 β2=0").missing == {"evaluation failed": 1}
     assert any("1 diverged, " in line and "flatters" in line for line in found.text)
 
 
 def test_a_benchmark_that_one_model_lacks_leaves_it_out_of_the_mean_alone() -> None:
-    inputs = measured_inputs()
-    trial = next(t for t in inputs.trials if t.seed == 12)
-    evaluation = next(one for one in inputs.evaluations if one.trial_id == trial.id)
-    fewer = [one for one in inputs.benchmark_results if (one.evaluation_id, one.benchmark) != (evaluation.id, NAMES[1])]
-    found = build(replace(inputs, benchmark_results=tuple(fewer))).benchmarks
+    inputs, trial = without_result(measured_inputs())
+    found = build(inputs).benchmarks
     row = next(row for row in found.rows if row.config_id == trial.config_id and not row.initial)
-    assert [cell and cell.num_seeds for cell in row.cells] == [4, 3, 3]
+    assert seeds_of(row) == [4, 3, 3]
     assert row.missing == {"asked for on fewer": 1}
 
 
 def test_only_models_after_the_last_step_are_in_the_table() -> None:
     both, early = (table(spec={"benchmarks": {"names": list(NAMES), "at": at}}) for at in ([120, 240], [120]))
-    assert [cell and cell.num_seeds for cell in both.rows[1].cells] == [4, 4, 4]
+    assert seeds_of(both.rows[1]) == [4, 4, 4]
     assert early.rows[0].cells[0] is not None
     assert [cell for row in early.rows[1:] for cell in row.cells] == [None] * 3 * (len(early.rows) - 1)
     assert any("The spec asks for models after step 120" in line for line in early.text)
@@ -212,7 +202,7 @@ def test_results_on_tune_seeds_have_no_interval() -> None:
     found = table(spec={"benchmarks": {"names": list(NAMES), "of": "all"}, "seeds": seeds})
     row = row_of(found, "β1=1 β2=1")
     assert row.stage is Stage.TUNE
-    difference = row.cells[0] and row.cells[0].difference
+    difference = row.cells[0].difference
     assert (difference.num_seeds, difference.low, difference.shown) == (3, None, False)
     assert any("because these seeds chose the configs" in line for line in found.text)
     assert row_of(found, "β1=0 β2=1").stage is Stage.CONFIRM
@@ -233,18 +223,14 @@ def test_a_config_that_leads_on_tune_seeds_alone_does_not_lead() -> None:
 
 
 def test_a_seed_is_compared_with_the_same_seed_though_the_baseline_lacks_another() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        lost = trial.seed == 11 and Role.BASELINE in config.roles
-        return trial.model_copy(update={"state": TrialState.DIVERGED}) if lost else succeed(config, trial)
+    fate = ending(lambda c, t: is_baseline(c) and t.seed == 11, TrialState.DIVERGED)
 
     def gains(config: Config, evaluation: Evaluation) -> float:
         return better_than_baseline(config, evaluation) + (0.2 if evaluation.seed == 11 else 0.0)
 
     inputs = measured_inputs(gains, fate=fate)
-    found = build(inputs).benchmarks
-    assert found is not None
-    row = row_of(found, "β1=0 β2=1")
-    difference = row.cells[0] and row.cells[0].difference
+    row = row_of(build(inputs).benchmarks, "β1=0 β2=1")
+    difference = row.cells[0].difference
     assert difference.num_seeds == 3
     assert difference.difference == pytest.approx(lead(inputs, row.config_id, (10, 12, 13)))
 
@@ -260,11 +246,8 @@ def test_a_sample_that_no_judge_could_judge_is_not_compared_as_wrong() -> None:
         for result in inputs.benchmark_results
     ]
     changed = replace(inputs, benchmark_results=tuple(results))
-    found = build(changed).benchmarks
-    assert found is not None
-    row = row_of(found, "β1=0 β2=1")
-    difference = row.cells[0] and row.cells[0].difference
-    assert difference.difference == pytest.approx(lead(changed, row.config_id, (10, 11, 12, 13)))
+    row = row_of(build(changed).benchmarks, "β1=0 β2=1")
+    assert row.cells[0].difference.difference == pytest.approx(lead(changed, row.config_id, (10, 11, 12, 13)))
 
 
 def test_a_problem_that_no_judge_could_judge_is_compared_with_none() -> None:
@@ -306,32 +289,7 @@ def test_evaluations_cost_gpu_hours_but_no_trial_hours() -> None:
     assert with_them.trial_hours == alone.trial_hours
 
 
-def test_evaluations_and_results_name_the_inputs() -> None:
-    inputs = measured_inputs()
-    assert replace(inputs, evaluations=inputs.evaluations[:-1]).digest != inputs.digest
-    assert replace(inputs, benchmark_results=inputs.benchmark_results[:-1]).digest != inputs.digest
-
-
-def test_page_markdown_and_json_show_the_table() -> None:
+def test_page_and_markdown_say_what_the_table_says() -> None:
     report = build(measured_inputs())
-    found = report.benchmarks
-    (difference, *_) = differences(found)
-    text, page = render_markdown(report).decode(), render_html(report).decode()
-    for rendering in (text, page):
-        assert found.sentence in rendering.replace("\\", "")
-        assert f"[{difference.low:+.3f}, {difference.high:+.3f}]" in rendering.replace("\\", "")
-        assert all(name in rendering for name in (*NAMES, "mean over benchmarks", "pass@16"))
-    section = page[page.index('<section id="benchmarks"') : page.index('<section class="best"')]
-    assert section.count(">highest<") == len(found.columns)
-    assert faults(json.loads(report_json(report))) == []
-
-
-def test_no_winner_is_marked_where_nothing_is_shown() -> None:
-    report = build(measured_inputs(no_gain, draw=1))
-    page = render_html(report).decode()
-    section = page[page.index('<section id="benchmarks"') : page.index('<section class="best"')]
-    assert ">highest<" not in section
-    assert ">shown<" not in section
-    table_text = render_markdown(report).decode().partition("## Benchmarks")[2].partition("## ")[0]
-    assert "**" not in table_text
-    assert "*shown*" not in table_text
+    for rendering in (render_markdown(report).decode(), render_html(report).decode()):
+        assert report.benchmarks.sentence in rendering.replace("\\", "")

@@ -17,14 +17,12 @@ from sweep_service.store import Store
 from sweep_service.sweep.records import Checkpoint, Stage
 from sweep_service.worker.reports import gather
 from tests import stored_sweeps as sweeps
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from trainers.command_line import load_config
 
 
 def card(inputs: ReportInputs) -> BestConfig:
-    best = build(inputs).best
-    assert best is not None
-    return best
+    return build(inputs).best
 
 
 def test_the_command_trains_the_first_confirm_trial(tmp_path: Path) -> None:
@@ -44,7 +42,7 @@ def test_the_command_trains_the_first_confirm_trial(tmp_path: Path) -> None:
 
 
 def test_without_a_confirm_stage_it_trains_the_first_tune_trial() -> None:
-    best = card(sweep_inputs({"seeds": {"tune": [3, 5]}}))
+    best = card(sweep_inputs(on_seeds((3, 5), confirm=())))
     assert best.command.endswith("seed=3")
     assert best.seeds == []
 
@@ -140,11 +138,6 @@ def test_the_digest_of_a_data_file_is_given_where_it_was_found() -> None:
     assert card(known).provenance["data"] == "shop-sums/train, sha256:12 (when this report was built)"
     assert card(sweep_inputs(spec)).provenance["data"] == "shop-sums/train; its digest is not recorded"
     assert card(known).provenance["model"].startswith("models/m of the cache; the digest")
-
-
-def test_other_provenance_is_another_report() -> None:
-    inputs = sweep_inputs()
-    assert replace(inputs, provenance={"commit": "abc"}).digest != inputs.digest
 
 
 # What is read from the store and from the installation

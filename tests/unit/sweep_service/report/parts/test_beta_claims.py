@@ -9,7 +9,7 @@ from sweep_service.report.build import build
 from sweep_service.report.model import Claim, Holds
 from sweep_service.sweep.records import Config, Stage
 from tests.unit.sweep_service.report.report_claims import GRID, beta, claim, entropy_with_slope, with_curves
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import ending
 
 BETA1 = "BETA1_ENTROPY_FALLS_FASTER"
@@ -25,26 +25,27 @@ def crossed(effect_low: float, effect_high: float, noise: float = 0.005, **spec:
     return claim(with_curves(sweep_inputs(GRID | spec), entropy=entropy_with_slope(slope, noise)), BETA1)
 
 
-@pytest.mark.parametrize(("effect", "outcome"), [(-0.5, Holds.HOLDS), (0.5, Holds.FAILS), (0.0, Holds.UNDECIDED)])
-def test_what_beta1_does_to_the_slope_of_log_entropy(effect: float, outcome: Holds) -> None:
-    curve = entropy_with_slope(lambda config: -1 + effect * beta(config, "beta1") + 0.3 * beta(config, "beta2"))
-    found = claim(with_curves(sweep_inputs(GRID), entropy=curve), BETA1)
+@pytest.mark.parametrize(
+    ("beta1", "beta2", "code", "outcome"),
+    [
+        (-0.5, 0.3, BETA1, Holds.HOLDS),
+        (0.5, 0.3, BETA1, Holds.FAILS),
+        (0.0, 0.3, BETA1, Holds.UNDECIDED),
+        (-0.3, 0.5, "BETA2_SLOWER", Holds.HOLDS),
+        (-0.3, -0.5, "BETA2_SLOWER", Holds.FAILS),
+    ],
+)
+def test_what_each_beta_does_to_the_slope_of_log_entropy(beta1: float, beta2: float, code: str, outcome: Holds) -> None:
+    curve = entropy_with_slope(lambda config: -1 + beta1 * beta(config, "beta1") + beta2 * beta(config, "beta2"))
+    found = claim(with_curves(sweep_inputs(GRID), entropy=curve), code)
     assert found.outcome is outcome
-    assert found.estimate == pytest.approx(effect, abs=0.02)
-
-
-@pytest.mark.parametrize(("effect", "outcome"), [(0.5, Holds.HOLDS), (-0.5, Holds.FAILS)])
-def test_what_beta2_does_to_the_slope_of_log_entropy(effect: float, outcome: Holds) -> None:
-    curve = entropy_with_slope(lambda config: -1 + effect * beta(config, "beta2") - 0.3 * beta(config, "beta1"))
-    found = claim(with_curves(sweep_inputs(GRID), entropy=curve), "BETA2_SLOWER")
-    assert found.outcome is outcome
-    assert found.estimate == pytest.approx(effect, abs=0.02)
+    assert found.estimate == pytest.approx(beta1 if code == BETA1 else beta2, abs=0.02)
 
 
 def test_collapsed_trials_are_left_out_of_the_slopes_and_said_so() -> None:
     found = claim(sweep_inputs(), BETA1)  # beta1 = 1 collapses in it
     assert "Left out: 2 trials of 20 whose reward collapsed, in which entropy follows the collapse." in found.evidence
-    found = claim(sweep_inputs({"seeds": {"tune": [0, 1, 2]}}), BETA1)
+    found = claim(sweep_inputs(on_seeds((0, 1, 2), confirm=())), BETA1)
     assert "with them, on average, +" in found.evidence
 
 

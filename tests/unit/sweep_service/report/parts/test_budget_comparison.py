@@ -1,6 +1,7 @@
 """Comparisons at equal cost, on trials whose costs and evaluations are written down."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,22 +20,18 @@ from tests.unit.sweep_service.report.report_points import facts_of
 SEEDS = (10, 11, 12)
 
 
+@dataclass
 class Cost:
     """What one trial records: evaluations at its steps, tokens a step, seconds to each evaluation, and of its attempts
     when they began to hold resources and for how many seconds."""
 
-    def __init__(
-        self,
-        evaluations: Sequence[float] = (0.2, 0.4, 0.6),
-        tokens: float | None = 10.0,
-        seconds: Sequence[float] = (10.0, 60.0, 110.0),
-        state: TrialState = TrialState.SUCCEEDED,
-        attempts: int = 1,
-        steps: Sequence[int] = (0, 100, 200),
-        held: Sequence[tuple[float | None, float]] = (),
-    ) -> None:
-        self.evaluations, self.tokens, self.seconds, self.state = evaluations, tokens, seconds, state
-        self.attempts, self.steps, self.held = attempts, steps, held
+    evaluations: Sequence[float] = (0.2, 0.4, 0.6)
+    tokens: float | None = 10.0
+    seconds: Sequence[float] = (10.0, 60.0, 110.0)
+    state: TrialState = TrialState.SUCCEEDED
+    attempts: int = 1
+    steps: Sequence[int] = (0, 100, 200)
+    held: Sequence[tuple[float | None, float]] = ()
 
 
 def confirmed(costs: Mapping[tuple[float, int], Cost], *, gpus: float = 0, last: int = 1) -> Facts:
@@ -109,11 +106,9 @@ def test_equal_costs_leave_the_plain_difference() -> None:
         assert found.difference == pytest.approx(0.11)
         assert (found.low, found.high) == (pytest.approx(0.11 - half), pytest.approx(0.11 + half))
         assert found.num_seeds == 3
-    assert rows[0].difference == pytest.approx(facts.comparisons[0].difference)
-    assert (rows[0].config_id, rows[0].comparator_id) == (
-        facts.comparisons[0].config_id,
-        facts.comparisons[0].comparator_id,
-    )
+    plain = facts.comparisons[0]
+    assert rows[0].difference == pytest.approx(plain.difference)
+    assert (rows[0].config_id, rows[0].comparator_id) == (plain.config_id, plain.comparator_id)
 
 
 def test_the_budget_is_the_cheaper_ones_and_the_other_is_read_there() -> None:

@@ -8,8 +8,8 @@ from sweep_service.report.model import Holds
 from sweep_service.sweep.records import Config, Trial, TrialState
 from sweep_service.sweep.series import Values
 from tests.unit.sweep_service.report.report_claims import GRID, claim, with_curves
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
-from tests.unit.sweep_service.report.report_worlds import ending, is_baseline
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
+from tests.unit.sweep_service.report.report_worlds import HEALTHY, ending, is_baseline
 
 
 def test_all_claims_of_a_sweep_over_both_betas() -> None:
@@ -68,7 +68,7 @@ def test_no_worse_is_non_inferiority(advantage: float, outcome: Holds) -> None:
 
 
 def test_on_the_seeds_that_chose_the_config_no_worse_is_never_shown() -> None:
-    found = claim(sweep_inputs({"seeds": {"tune": [0, 1, 2, 3]}}, advantage=0.08), "NO_WORSE_FINAL")
+    found = claim(sweep_inputs(on_seeds(range(4), confirm=()), advantage=0.08), "NO_WORSE_FINAL")
     assert found.low > 0
     assert found.outcome is Holds.UNDECIDED
     assert "The same seeds chose it" in found.evidence
@@ -77,7 +77,7 @@ def test_on_the_seeds_that_chose_the_config_no_worse_is_never_shown() -> None:
 @pytest.mark.parametrize(("bad_share", "outcome"), [(1.0, Holds.FAILS), (0.0, Holds.HOLDS)])
 def test_divergences_are_counted_against_the_baselines(bad_share: float, outcome: Holds) -> None:
     fate = ending(lambda c, t: not is_baseline(c) and t.seed < 40 * bad_share, TrialState.DIVERGED, step=40)
-    spec = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0}, "seeds": {"tune": [*range(40)]}}
+    spec = HEALTHY | on_seeds(range(40), confirm=())
     found = claim(sweep_inputs(spec, fate=fate), "NO_MORE_DIVERGENCES")
     assert found.outcome is outcome
     assert f"{80 if bad_share else 0} of 80 trials" in found.evidence
@@ -92,7 +92,7 @@ def test_the_comparison_is_with_ppo_clip_and_all_else_equal() -> None:
     evidence = claim(inputs, "ENTROPY_STEADIER").evidence
     assert evidence.startswith(f"{best.label} divided by matched β2=0 lr={rate}, ")
     assert "0 of 8 with PPO clip and all else equal" in claim(inputs, "NO_MORE_DIVERGENCES").evidence
-    tune_only = build(sweep_inputs({"space": rates, "seeds": {"tune": [0, 1, 2]}}))
+    tune_only = build(sweep_inputs({"space": rates} | on_seeds((0, 1, 2), confirm=())))
     assert not {"ENTROPY_STEADIER", "NO_MORE_DIVERGENCES"} & {found.code for found in tune_only.claims}
 
 

@@ -1,10 +1,12 @@
 """Collapsed and failed runs in the verdict: what is left out, what it costs, and what may still be said."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
+from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.facts.trial_health import _lost
 from sweep_service.report.model import Outcome, RunCounts
@@ -21,7 +23,7 @@ from sweep_service.report.parts.verdict import _unless
 from sweep_service.report.render.html import render_html
 from sweep_service.report.statistics.differences import Difference
 from sweep_service.sweep.endings import Ending
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import CONFIRM, collapsing, confirms, crashing, ending, is_baseline
 
 
@@ -101,38 +103,50 @@ def test_a_run_collapses_by_its_right_answers(accuracy: list[float], lost: bool)
     assert _lost(np.array(accuracy), last=3) is lost
 
 
+@cache
+def ruined(way: str) -> Report:
+    """β1 = 0, β2 = 1 is slightly better, but two of its six confirm runs collapsed or crashed."""
+    if way == "crashed":
+        return build(sweep_inputs(CONFIRM, fate=crashing({10, 11}), advantage=0.12))
+    return build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10, 11})))
+
+
+def sums_of_scores(report: Report) -> tuple[float, float]:
+    """Of the confirm results of the two configs that the verdict compares."""
+    rows = {row.id: row.confirm for row in report.configs}
+    found = report.verdict.comparison
+    mine, theirs = (sum(seed.value for seed in rows[id_].seeds) for id_ in (found.config_id, found.comparator_id))
+    return mine, theirs
+
+
 def test_a_config_of_which_every_run_collapses_is_worse() -> None:
-    report = build(
-        collapsing(sweep_inputs(CONFIRM, advantage=0.3), lambda c, t: confirms(c, t, {10, 11, 12, 13, 14, 15}))
-    )
-    by_id = {comparison.config_id: comparison for comparison in report.comparisons}
-    ruined = next(c for c in by_id.values() if c.own.collapsed == 6)
-    assert (ruined.outcome, ruined.with_collapsed, ruined.num_seeds) == (Outcome.WORSE, True, 6)
+    report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.3), lambda c, t: confirms(c, t, range(10, 16))))
+    worse = next(one for one in report.comparisons if one.own.collapsed)
+    assert (worse.outcome, worse.own.collapsed, worse.with_collapsed, worse.num_seeds) == (Outcome.WORSE, 6, True, 6)
 
 
 @pytest.mark.parametrize(
     ("end", "counts"), [(Ending.CRASHED, True), (Ending.TIMED_OUT, True), (Ending.FAILED, True), (Ending.LOST, False)]
 )
 def test_a_run_that_failed_by_itself_weakens_what_is_said_and_a_lost_one_does_not(end: Ending, counts: bool) -> None:
-    report = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, end), advantage=0.3))
-    found = report.verdict.comparison
+    found = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, end), advantage=0.3)).verdict.comparison
     assert (found.own.runs, found.own.failed, found.num_seeds) == ((6, 2, 4) if counts else (4, 0, 4))
     assert found.own.bound == pytest.approx(rate_bound(2, 6) if counts else rate_bound(0, 4))
-    assert ("2 failed" in report.verdict.sentence) is (counts and report.verdict.outcome is not Outcome.BETTER)
+    assert (found.failed_bounds is not None) is counts
 
 
-def test_where_collapses_leave_it_open_the_report_asks_for_runs_that_do_not() -> None:
-    report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10, 11})))
-    found, bought = report.verdict.comparison, report.verdict.next
-    assert report.verdict.outcome is Outcome.UNDECIDED
+@pytest.mark.parametrize(("way", "counts"), [("collapsed", (2, 0)), ("crashed", (0, 2))])
+def test_where_ruined_runs_leave_it_open_the_report_asks_for_runs_that_are_not(
+    way: str, counts: tuple[int, int]
+) -> None:
+    found, bought = ruined(way).verdict.comparison, ruined(way).verdict.next
+    assert (found.outcome, found.own.runs, found.own.collapsed, found.own.failed) == (Outcome.UNDECIDED, 6, *counts)
     assert found.low > 0
-    assert found.tolerated is not None
-    assert (found.own.collapsed, found.own.runs) == (2, 6)
-    assert "is better than the baseline (β1=0 β2=0) where it does not collapse, +" in report.verdict.sentence
     assert bought.more_seeds + 6 == runs_to_exclude(found.tolerated, bad=2)
-    assert "2 of 6 did" in bought.text
-    assert bought.text.endswith(f"sweeps extend swp_test --confirm-seeds {bought.more_seeds}")
-    page = render_html(report).decode()
+
+
+def test_the_page_says_that_the_interval_leaves_ruined_runs_out() -> None:
+    page = render_html(ruined("collapsed")).decode()
     assert "The interval is of runs that did not collapse or fail" in page
     assert "The 95 % interval contains zero" not in page
 
@@ -143,90 +157,56 @@ def test_the_best_of_a_space_is_not_called_best_where_it_is_not_better() -> None
 
 
 def test_a_gain_that_no_number_of_runs_could_save_from_collapses_buys_none() -> None:
-    report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10, 11})))
-    found = report.verdict.comparison
-    verdict = report.verdict.model_copy(update={"comparison": found.model_copy(update={"tolerated": 1e-9})})
-    bought = next_purchase(
-        verdict, {row.id: row for row in report.configs}, [], [], sweep_inputs(CONFIRM).sweep, looks=1
-    )
+    report = ruined("collapsed")
+    found = report.verdict.comparison.model_copy(update={"tolerated": 1e-9})
+    verdict = report.verdict.model_copy(update={"comparison": found})
+    rows = {row.id: row for row in report.configs}
+    bought = next_purchase(verdict, rows, [], [], sweep_inputs(CONFIRM).sweep, looks=1)
     assert bought.text.endswith("Not even 1000 more runs could exclude a higher rate: look for a larger difference.")
 
 
 def test_what_failed_runs_might_have_scored_stands_beside_the_difference() -> None:
-    whole = build(sweep_inputs(CONFIRM, advantage=0.12)).verdict.comparison
-    report = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.CRASHED), advantage=0.12))
-    found = report.verdict.comparison
-    assert whole.failed_bounds is None
-    assert found.failed_bounds is not None
-    low, high = found.failed_bounds
-    assert low < whole.difference < high
-    assert high - low == pytest.approx(2 / 6)
-    rows = {row.id: row.confirm for row in report.configs}
-    mine, theirs = rows[found.config_id], rows[found.comparator_id]
-    assert low == pytest.approx((sum(s.value for s in mine.seeds) - sum(s.value for s in theirs.seeds)) / 6)
-    assert "4 confirm seeds without a failure" in report.verdict.sentence
-    said = "Had failed runs scored anything from 0 to 1, the difference would lie between "
-    assert report.verdict.sentence.endswith(f"{said}{low:+.3f} and {high:+.3f}.")
+    assert build(sweep_inputs(CONFIRM, advantage=0.12)).verdict.comparison.failed_bounds is None
+    mine, theirs = sums_of_scores(ruined("crashed"))
+    bounds = ruined("crashed").verdict.comparison.failed_bounds
+    assert bounds == pytest.approx(((mine - theirs) / 6, (mine + 2 - theirs) / 6))
 
 
 def test_a_failed_run_of_the_comparator_might_have_scored_everything() -> None:
     fate = ending(lambda c, t: is_baseline(c) and t.seed == 10, ending=Ending.CRASHED)
     report = build(sweep_inputs(CONFIRM, fate=fate, advantage=0.3))
-    found = report.verdict.comparison
+    mine, theirs = sums_of_scores(report)
     assert report.verdict.outcome is Outcome.BETTER
-    rows = {row.id: row.confirm for row in report.configs}
-    mine, theirs = rows[found.config_id], rows[found.comparator_id]
-    assert found.failed_bounds[0] == pytest.approx(
-        (sum(s.value for s in mine.seeds) - sum(s.value for s in theirs.seeds) - 1) / 6
-    )
-    assert found.failed_bounds[1] - found.failed_bounds[0] == pytest.approx(1 / 6)
-    assert "Had failed runs scored anything from 0 to 1" in report.verdict.sentence
-    assert "5 confirm seeds without a failure" in report.verdict.sentence
+    assert report.verdict.comparison.failed_bounds == pytest.approx(((mine - theirs - 1) / 6, (mine - theirs) / 6))
 
 
 def test_a_gain_is_weighed_by_the_mean_of_the_runs_that_did_not_collapse() -> None:
-    report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10, 11})))
-    found = report.verdict.comparison
-    row = next(row for row in report.configs if row.id == found.config_id)
-    assert row.tune is not None
+    found = ruined("collapsed").verdict.comparison
+    row = next(row for row in ruined("collapsed").configs if row.id == found.config_id)
     whole = [seed.value for seed in row.confirm.seeds if seed.seed not in (10, 11)]
     assert found.tolerated == pytest.approx(found.low / (sum(whole) / 4))
 
 
-def test_failed_runs_count_where_more_runs_are_asked_for() -> None:
-    report = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.CRASHED), advantage=0.12))
-    found, bought = report.verdict.comparison, report.verdict.next
-    assert found.tolerated is not None
-    assert bought.more_seeds + 6 == runs_to_exclude(found.tolerated, bad=2)
-
-
-def test_lost_runs_and_rewards_have_no_such_bounds() -> None:
-    lost = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.LOST), advantage=0.12)).verdict
-    assert lost.comparison.failed_bounds is None
-    assert "without a failure" not in lost.sentence
-    inputs = sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.CRASHED), advantage=0.12)
+def test_rewards_have_no_bounds_of_what_failed_runs_might_have_scored() -> None:
+    inputs = sweep_inputs(CONFIRM, fate=crashing({10, 11}), advantage=0.12)
     objective = inputs.sweep.spec.objective.model_copy(update={"metric": "eval/reward_mean"})
-    spec = inputs.sweep.spec.model_copy(update={"objective": objective})
+    sweep = inputs.sweep.model_copy(update={"spec": inputs.sweep.spec.model_copy(update={"objective": objective})})
     series = {
         id_: replace(one, metrics={**one.metrics, "eval/reward_mean": one.metrics["eval/avg_at_k"]})
         for id_, one in inputs.series.items()
     }
-    sweep = inputs.sweep.model_copy(update={"spec": spec})
-    rewarded = build(replace(inputs, sweep=sweep, series=series)).verdict
-    assert rewarded.comparison.own.failed == 2
-    assert rewarded.comparison.failed_bounds is None
+    rewarded = build(replace(inputs, sweep=sweep, series=series)).verdict.comparison
+    assert (rewarded.own.failed, rewarded.failed_bounds) == (2, None)
 
 
 def test_rates_that_look_alike_get_another_decimal() -> None:
-    plan = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": list(range(10, 24))}}}
-    found = build(sweep_inputs(plan, advantage=0.2)).verdict.comparison
+    found = build(sweep_inputs(on_seeds(confirm=range(10, 24)), advantage=0.2)).verdict.comparison
     alike = found.model_copy(update={"tolerated": found.own.bound - 0.001})
     assert "more than 19.2 % of its runs (0 of 14 did, but up to 19.3 %" in _unless(alike)
 
 
 def test_a_run_that_collapsed_and_then_failed_is_in_the_bounds() -> None:
-    report = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.CRASHED), advantage=0.12))
-    found = report.verdict.comparison
+    report, found = ruined("crashed"), ruined("crashed").verdict.comparison
     trials = [trial.model_copy(update={"collapsed": trial.failed_by_itself}) for trial in report.trials]
     bounds = failed_bounds(trials, found.config_id, found.comparator_id, with_collapsed=False)
     assert bounds == found.failed_bounds
@@ -236,7 +216,7 @@ def test_a_run_that_collapsed_and_then_failed_is_in_the_bounds() -> None:
 
 
 def test_bounds_of_failed_runs_leave_collapsed_ones_out_as_the_difference_does() -> None:
-    inputs = sweep_inputs(CONFIRM, fate=crashing({10, 11}, Ending.CRASHED), advantage=0.12)
+    inputs = sweep_inputs(CONFIRM, fate=crashing({10, 11}), advantage=0.12)
     found = build(collapsing(inputs, lambda c, t: confirms(c, t, {12}))).verdict.comparison
     assert (found.with_collapsed, found.num_seeds) == (False, 3)
     assert found.failed_bounds[1] - found.failed_bounds[0] == pytest.approx(2 / 5)

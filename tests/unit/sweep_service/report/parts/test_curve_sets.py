@@ -34,46 +34,39 @@ def inputs_of(*curves: Curve) -> ReportInputs:
     return replace(made, configs=made.configs[:1], trials=tuple(trials), series=series_of(list(curves)))
 
 
-@pytest.mark.parametrize(("end", "collapsed"), [(0.41, False), (0.39, True)])
-def test_a_reward_below_half_of_its_own_peak_has_collapsed(end: float, collapsed: bool) -> None:
-    values = [0.2] * 40 + [0.8] * 20 + [end] * 40
-    health = trial_health(trial(100), inputs_of(curve("reward/mean", values)))
-    assert (health.reward_peak, health.reward_final) == (pytest.approx(0.8), pytest.approx(end))
-    assert health.reward_collapsed is collapsed
+@pytest.mark.parametrize(
+    ("reward", "right", "collapsed"),
+    [
+        ([0.2] * 40 + [0.8] * 20 + [0.41] * 40, [], False),
+        ([0.2] * 40 + [0.8] * 20 + [0.39] * 40, [], True),  # below half of its own peak
+        ([0.016] * 20 + [0.0] * 80, [], False),  # it was never above noise
+        ([0.016] * 20 + [0.0] * 80, [0.5] * 20 + [0.0] * 80, True),  # a small reward of a policy that is right
+        ([0.6] * 12 + [0.1] + [0.6] * 7, [], False),  # one poor batch of a short trial
+        ([0.6] * 12 + [0.1] * 4 + [0.6] * 4, [], True),
+        ([0.3] * 50 + [1.0] + [0.3] * 49, [], False),  # one lucky step is no peak
+        ([], [], False),
+    ],
+)
+def test_a_reward_collapses_by_its_own_peak(reward: list[float], right: list[float], collapsed: bool) -> None:
+    curves = [curve(key, values) for key, values in (("reward/mean", reward), ("eval/avg_at_k", right)) if values]
+    assert trial_health(trial(len(reward)), inputs_of(*curves)).reward_collapsed is collapsed
 
 
-def test_a_reward_that_was_never_above_noise_cannot_collapse() -> None:
-    noise = curve("reward/mean", [0.016] * 20 + [0.0] * 80)
-    assert not trial_health(trial(100), inputs_of(noise)).reward_collapsed
+def test_peak_and_final_reward_are_means_over_windows() -> None:
+    health = trial_health(trial(100), inputs_of(curve("reward/mean", [0.2] * 40 + [0.8] * 20 + [0.41] * 40)))
+    assert (health.reward_peak, health.reward_final) == (pytest.approx(0.8), pytest.approx(0.41))
 
 
-def test_a_small_reward_of_a_policy_that_is_right_can_collapse() -> None:
-    reward, right = curve("reward/mean", [0.016] * 20 + [0.0] * 80), curve("eval/avg_at_k", [0.5] * 20 + [0.0] * 80)
-    assert trial_health(trial(100), inputs_of(reward, right)).reward_collapsed
+@pytest.mark.parametrize(
+    ("entropy", "collapsed"),
+    [([1.0] * 50 + [0.22] * 50, False), ([1.0] * 50 + [0.18] * 50, True), ([None, None], False)],
+)
+def test_an_entropy_below_a_fifth_of_its_start_has_collapsed(entropy: list[float | None], collapsed: bool) -> None:
+    assert trial_health(trial(100), inputs_of(curve("entropy", entropy))).entropy_collapsed is collapsed
 
 
-def test_one_poor_batch_of_a_short_trial_is_no_collapse() -> None:
-    one, four = ([0.6] * 12 + [0.1] * poor + [0.6] * (8 - poor) for poor in (1, 4))
-    assert not trial_health(trial(20), inputs_of(curve("reward/mean", one))).reward_collapsed
-    assert trial_health(trial(20), inputs_of(curve("reward/mean", four))).reward_collapsed
-
-
-def test_one_lucky_step_is_no_peak() -> None:
-    values = [0.3] * 50 + [1.0] + [0.3] * 49
-    health = trial_health(trial(100), inputs_of(curve("reward/mean", values)))
-    assert not health.reward_collapsed
-
-
-@pytest.mark.parametrize(("end", "collapsed"), [(0.22, False), (0.18, True)])
-def test_an_entropy_below_a_fifth_of_its_start_has_collapsed(end: float, collapsed: bool) -> None:
-    health = trial_health(trial(100), inputs_of(curve("entropy", [1.0] * 50 + [end] * 50)))
-    assert health.entropy_collapsed is collapsed
-
-
-def test_a_diverged_trial_has_collapsed_and_an_empty_one_has_not() -> None:
+def test_a_diverged_trial_has_collapsed() -> None:
     assert trial_health(trial(100, TrialState.DIVERGED), inputs_of()).reward_collapsed
-    assert not trial_health(trial(100), inputs_of()).reward_collapsed
-    assert not trial_health(trial(100), inputs_of(curve("entropy", [None, None]))).entropy_collapsed
 
 
 def test_thinning_keeps_a_spike_of_one_step() -> None:

@@ -7,8 +7,9 @@ import pytest
 
 from sweep_service.report.build import _facts
 from sweep_service.report.parts.descriptive import descriptive, improvement, interquartile_mean
-from sweep_service.sweep.records import Config, Trial, TrialState
-from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
+from sweep_service.sweep.records import Stage, TrialState
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
+from tests.unit.sweep_service.report.report_worlds import NO_BASELINE, ending, every
 
 
 @pytest.mark.parametrize(
@@ -66,25 +67,15 @@ def test_training_spread_leaves_out_configs_that_collapsed_and_the_evaluation_pa
 
 
 def test_one_seed_or_equal_results_break_nothing() -> None:
-    one = descriptive(_facts(sweep_inputs({"seeds": {"tune": [0], "confirm": {"top_k": 1, "seeds": [5]}}})))
+    one = descriptive(_facts(sweep_inputs(on_seeds((0,), confirm=(5,), top_k=1))))
     assert one.training_sd is None
-
-    def diverge(config: Config, trial: Trial) -> Trial:
-        return trial.model_copy(update={"state": TrialState.DIVERGED, "step": 80})
-
-    zero = descriptive(_facts(sweep_inputs(fate=diverge)))
+    zero = descriptive(_facts(sweep_inputs(fate=ending(every, TrialState.DIVERGED, step=80))))
     assert zero.thresholds == [0.0]
     assert set(zero.improvement.values()) == {0.5}
 
 
 def test_nothing_without_a_confirmed_comparator() -> None:
     assert descriptive(_facts(sweep_inputs(confirmed=False))) is None
-    assert (
-        descriptive(_facts(sweep_inputs({"baselines": {"ppo_clip": False, "dapo": False, "matched": False}}))) is None
-    )
-
-    def fail(config: Config, trial: Trial) -> Trial:
-        done = succeed(config, trial)
-        return done.model_copy(update={"state": TrialState.FAILED}) if trial.stage == "confirm" else done
-
-    assert descriptive(_facts(sweep_inputs(fate=fail))) is None
+    assert descriptive(_facts(sweep_inputs({"baselines": NO_BASELINE}))) is None
+    failing = ending(lambda config, trial: trial.stage is Stage.CONFIRM)
+    assert descriptive(_facts(sweep_inputs(fate=failing))) is None

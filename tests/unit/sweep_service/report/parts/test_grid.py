@@ -122,7 +122,7 @@ def test_no_grid_without_two_listed_parameters() -> None:
 def test_cells_have_confirm_means_and_entropies() -> None:
     facts = _facts(sweep_inputs({"space": SPACE}))
     found = grid(facts)
-    one = next(cell for cell in found.cells if cell.config_id == facts.best.id) if found else None
+    one = next(cell for cell in found.cells if cell.config_id == facts.best.id)
     assert one.confirm == facts.best.confirm.mean
     tune = [t for t in facts.trials_of(facts.best.id) if t.stage == "tune"]
     kept = [t.entropy_end / t.entropy_start for t in tune if t.entropy_end and t.entropy_start]

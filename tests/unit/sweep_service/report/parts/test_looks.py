@@ -14,7 +14,6 @@ from sweep_service.sweep.extension import looks
 from sweep_service.sweep.records import Event
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
-PLAN: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}}}
 SEEDS = {"seeds": {"confirm": {"seeds": [1, 2]}}}
 
 
@@ -54,25 +53,10 @@ def test_all_looks_together_err_at_most_twice_as_often_as_the_first() -> None:
     assert lower_critical(1, 6, confidence=0.975) == pytest.approx(2.9687, abs=1e-4)  # t tables: 98.75 %, 6 df
 
 
-def test_a_second_look_has_a_wider_interval_and_says_so() -> None:
-    inputs = sweep_inputs(PLAN)
-    first, second = (build(replace(inputs, looks=number)).verdict for number in (1, 2))
-    assert (first.comparison.confidence, second.comparison.confidence) == (0.95, 0.975)
-    for one, other in ((first.comparison.low, second.comparison.low), (second.comparison.high, first.comparison.high)):
-        assert one > other
-    assert "this is look" not in first.basis
-    assert "this is look 2 at its results: the interval has 97.5 % instead of 95 %" in second.basis
-
-
-def test_the_advice_names_the_command_and_promises_what_the_next_look_can_keep() -> None:
-    inputs = sweep_inputs(PLAN | {"objective": {"relevant": 0.015}})
+def test_the_advice_promises_what_the_next_look_can_keep() -> None:
+    inputs = sweep_inputs({"objective": {"relevant": 0.015}})
     first, second = (build(replace(inputs, looks=number)).verdict.next for number in (1, 2))
-    assert first.text.endswith(f"sweeps extend swp_test --confirm-seeds {first.more_seeds}")
     assert second.more_seeds > first.more_seeds  # a third look is stricter than a second
-    assert first.power_range is not None
-    low, high = first.power_range
-    assert 0.05 < low < first.power < high <= 1
-    assert "by how well the spread is known" in first.text
 
 
 @pytest.mark.hunt

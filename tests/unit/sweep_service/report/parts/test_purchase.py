@@ -19,7 +19,7 @@ from sweep_service.report.statistics.differences import Arm
 from sweep_service.report.statistics.further_seeds import ResultsSoFar
 from sweep_service.sweep.records import Stage
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
-from tests.unit.sweep_service.report.report_worlds import collapsing, confirms
+from tests.unit.sweep_service.report.report_worlds import CONFIRM, collapsing, confirms
 
 FIRST = 3
 
@@ -56,7 +56,6 @@ def test_the_problems_part_is_the_larger_of_both_stages() -> None:
         found, advice = report.verdict.comparison, report.verdict.next
         if report.verdict.outcome is not Outcome.UNDECIDED or not (advice and advice.more_seeds):
             continue
-        assert found.df is not None
         parts = {stage: part_of_problems(inputs, found, stage) for stage in Stage}
         stage = max(parts, key=lambda one: parts[one][0])
         variance, noise, df = parts[stage]
@@ -90,8 +89,7 @@ def test_a_sweep_without_a_confirm_stage_is_judged_by_as_many_problems_as_would_
 def test_advice_knows_no_collapsed_run(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(building, "next_purchase", lambda *given: seen.extend(given))
-    plan = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13, 14, 15]}}}
-    report = build(collapsing(sweep_inputs(plan, advantage=0.12), lambda c, t: confirms(c, t, {10})))
+    report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10})))
     confirmed: list[Arm] = seen[2]
     best = next(arm for arm in confirmed if arm.config_id == report.verdict.comparison.config_id)
     assert sorted(best.values) == [11, 12, 13, 14, 15]

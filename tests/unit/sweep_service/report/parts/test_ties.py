@@ -24,28 +24,8 @@ def ties_of(results: dict[str, list[float]]) -> TieSet | None:
         seeds = [SeedValue(seed=seed, trial_id=f"{name}{seed}", value=value) for seed, value in known.items()]
         mean = float(np.mean(list(known.values())))
         stage = StageResult(n=len(known), planned=len(values), mean=mean, sd=None, low=None, high=None, seeds=seeds)
-        rows[name] = row(name, number, stage)
+        rows[name] = ConfigRow.model_construct(id=name, number=number, label=name, confirm=stage)
     return tie_set(arms_of(results), rows)
-
-
-def row(name: str, number: int, confirm: StageResult) -> ConfigRow:
-    return ConfigRow(
-        id=name,
-        number=number,
-        label=name,
-        roles=[],
-        loss="ce_gppo",
-        params={},
-        tune=None,
-        confirm=confirm,
-        entropy_start=None,
-        entropy_end=None,
-        reward_peak=None,
-        reward_final=None,
-        reward_collapsed=0,
-        entropy_collapsed=0,
-        states={},
-    )
 
 
 def test_a_config_that_is_plainly_worse_leaves_the_set() -> None:

@@ -6,9 +6,9 @@ from sweep_service.report.build import _facts
 from sweep_service.report.model import TradeoffPoint
 from sweep_service.report.parts.tradeoff import best_of_both, tradeoff
 from sweep_service.report.statistics.differences import mean_interval
-from sweep_service.sweep.records import Config, Trial, TrialState
 from tests.unit.sweep_service.report.report_points import tuned
-from tests.unit.sweep_service.report.report_sweeps import succeed, sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_worlds import ending
 
 
 def point(name: str, objective: float, entropy: float) -> TradeoffPoint:
@@ -49,11 +49,7 @@ def test_the_front_is_what_nothing_beats() -> None:
 
 
 def test_trials_that_failed_or_have_no_entropy_are_left_out() -> None:
-    def fate(config: Config, trial: Trial) -> Trial:
-        if config.number == 0 and trial.seed == 0:
-            return trial.model_copy(update={"state": TrialState.FAILED, "step": 100})
-        return succeed(config, trial)
-
+    fate = ending(lambda config, trial: config.number == 0 and trial.seed == 0, step=100)
     facts = _facts(sweep_inputs(fate=fate, confirmed=False))
     assert tradeoff(facts)[0].n == 1
     assert tradeoff(tuned({"loss.beta1": [0.0, 1.0]}, lambda *_: 0.5)) == []

@@ -13,7 +13,7 @@ from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.render.picture import literal, render_picture
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 
 HOSTILE = "_$x$ \\frac{1}{2} <script>alert(1)</script> --> \x07 日本 $"
 
@@ -93,7 +93,7 @@ def test_panels_without_data_say_so(confirmed: Report) -> None:
 
 
 def test_an_exploratory_sweep_shows_tune_seeds() -> None:
-    inputs = sweep_inputs({"seeds": {"tune": [0]}}, confirmed=False)
+    inputs = sweep_inputs(on_seeds((0,), confirm=()), confirmed=False)
     assert "Every tune seed (nothing was confirmed)" in _comments(render_picture(build(inputs), "svg"))
 
 

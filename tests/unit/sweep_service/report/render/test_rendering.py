@@ -32,8 +32,8 @@ from sweep_service.report.render.views import (
 )
 from sweep_service.sweep.records import Stage, SweepState
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
-from tests.unit.sweep_service.report.report_parts import CANARIES, hostile_report, with_every_part
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_parts import CANARIES, check_inert, hostile_report, with_every_part
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 
 
 class Page(HTMLParser):
@@ -108,25 +108,11 @@ def test_hostile_text_is_shown_as_it_is(hostile: Report, canary: str) -> None:
     assert " ".join(canary.split()) in " ".join("".join(page.texts).split())
 
 
-def test_plotly_shows_hostile_labels_as_they_are(hostile: Report) -> None:
-    figures = unpacked(Page(render_html(hostile).decode()).scripts[0][1])
-    names = {trace["name"] for figure in figures for trace in figure["data"] if "name" in trace}
-    assert any("&lt;" in name for name in names)
-    assert not [name for name in names if "<" in name.replace("<br>", "").replace("<b>", "").replace("</b>", "")]
-
-
 def test_hostile_text_is_inert_in_markdown(hostile: Report) -> None:
     text = render_markdown(hostile).decode()
     outside = re.sub(r"(?ms)^(`{3,})yaml.*?^\1$", "", text)
-    assert outside.count("## ") == len(re.findall(r"(?m)^## ", outside))
-    for raw in ("<script", "<img", "<svg", "<!--"):
-        assert raw not in outside
-    assert "](" not in outside.replace("\\](", "").replace("\\]\\(", "")
-    assert not re.search(r"(?m)^\s*(```|~~~|=)", outside)
-    tables = [block for block in outside.split("\n\n") if block.startswith("|")]
-    assert len(tables) >= 5
-    for table in tables:
-        assert len({line.count("|") - line.count("\\|") for line in table.splitlines()}) == 1, table
+    assert outside.count("\n\n|") >= 5
+    check_inert(outside)
 
 
 @pytest.mark.parametrize("table", ["trials", "configs"])
@@ -223,6 +209,7 @@ def test_seeds_and_configs_come_right_after_the_verdict_and_exploration_is_open_
         (plain, ("verdict", "configs", "warnings", "curves", "benchmarks", "best", "details", "exploration", "claims")),
         (explored, ("verdict", "configs", "warnings", "exploration", "curves", "best", "details", "claims")),
     ):
+        assert len(_contents(report)) <= 7
         page = render_html(report).decode()
         places = [page.index(f'id="{name}"') for name in order]
         assert places == sorted(places)
@@ -231,12 +218,6 @@ def test_seeds_and_configs_come_right_after_the_verdict_and_exploration_is_open_
         assert folded == (report is plain)
     titles = re.findall(r"(?m)^## (.*)", render_markdown(plain).decode())
     assert titles[:5] == ["Every config", "Warnings", "Benchmarks", "What to do next", "Every comparison"]
-
-
-def test_the_page_has_seven_entries_of_navigation_at_most(plain: Report) -> None:
-    explored = plain.model_copy(update={"verdict": plain.verdict.model_copy(update={"outcome": Outcome.EXPLORATORY})})
-    for report in (plain, explored):
-        assert len(_contents(report)) <= 7
 
 
 def test_what_few_readers_need_is_folded() -> None:
@@ -284,16 +265,6 @@ def test_an_interval_beyond_the_axis_ends_in_an_arrow() -> None:
     for comparisons, arrows in ((own, 0), ([*own, *far_ones], 1)):
         page = render_html(report.model_copy(update={"comparisons": comparisons})).decode()
         assert page.count('<i class="beyond">') == arrows
-
-
-def test_every_standard_deviation_says_of_what(plain: Report) -> None:
-    page, text = "".join(Page(render_html(plain).decode()).texts), render_markdown(plain).decode()
-    said = "one config's runs has a standard deviation of 0.021 over seeds; sampling completions at evaluations alone"
-    assert said in page
-    assert said in text
-    assert "Standard deviationover confirm seeds" in page
-    assert "| sd over seeds |" in text
-    assert ">sd<" not in render_html(plain).decode()
 
 
 def test_pass_at_k_is_one_section() -> None:
@@ -388,21 +359,10 @@ def test_figures_are_packed_without_loss() -> None:
     assert found[1] == {"id": "b", "data": [{"x": steps, "y": [None, 1234568], "marker": {"line": line}}], "empty": []}
 
 
-def test_every_colour_of_a_figure_is_a_variable_of_the_style_sheet() -> None:
-    page = render_html(build(sweep_inputs())).decode()
-    figures = Page(page).scripts[0][1]
-    names = set(re.findall(r'"@(\w+)"', figures))
-    assert names
-    assert names <= set(re.findall(r"--(\w+):", page))
+UNDECIDED: dict[str, Any] = {"objective": {"relevant": 0.015}}
 
 
-NARROW: dict[str, Any] = {
-    "seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}},
-    "objective": {"relevant": 0.015},
-}
-
-
-@pytest.mark.parametrize("spec", [{"seeds": {"tune": [0, 1, 2]}}, NARROW], ids=["exploratory", "confirmed"])
+@pytest.mark.parametrize("spec", [on_seeds((0, 1, 2), confirm=()), UNDECIDED], ids=["exploratory", "confirmed"])
 def test_the_command_that_buys_seeds_can_be_copied_whole(spec: dict[str, Any]) -> None:
     report = build(sweep_inputs(spec))
     command = f"sweeps extend swp_test --confirm-seeds {report.verdict.next.more_seeds}"
@@ -410,13 +370,9 @@ def test_the_command_that_buys_seeds_can_be_copied_whole(spec: dict[str, Any]) -
 
 
 def test_a_later_look_says_its_confidence_where_it_says_what_the_interval_contains() -> None:
-    inputs = sweep_inputs(NARROW)
+    inputs = sweep_inputs(UNDECIDED)
     assert "The 95 % interval contains zero" in render_html(build(inputs)).decode()
     later = build(replace(inputs, looks=2))
-    page, text = render_html(later).decode(), render_markdown(later).decode()
+    page = render_html(later).decode()
     assert "The 97.5 % interval contains zero" in page
-    assert "from the baseline, 97.5 %" in page
     assert "with its 97.5 % interval" in page
-    assert "minus the baseline, 97.5 %" in text
-    assert "at equal steps, 97.5 %" in text
-    assert "at equal steps, 95 %" in render_markdown(build(inputs)).decode()

@@ -49,17 +49,14 @@ def test_weaker_correlation_asks_for_more() -> None:
     assert lower_critical(4, 9, 0.2) > lower_critical(4, 9, 0.5)
 
 
-def test_the_detectable_effect_is_found_with_80_percent_probability() -> None:
-    effect = detectable_effect(2.5, 9)
-    assert stats.nct.sf(2.5, 9, effect) == pytest.approx(0.8)
-    assert power(2.5, 9, effect) == pytest.approx(0.8)
-
-
 @pytest.mark.parametrize("df", [1, 2, 6, 24, 499])
 @pytest.mark.parametrize("critical", [1.7, 2.0, 3.163, 4.3, 12.7])
-def test_the_detectable_effect_exists_for_any_critical_value(critical: float, df: int) -> None:
+def test_the_detectable_effect_is_found_with_80_percent_probability_for_any_critical_value(
+    critical: float, df: int
+) -> None:
     effect = detectable_effect(critical, df)
     assert stats.nct.cdf(critical, df, effect) == pytest.approx(0.2, abs=1e-3)
+    assert power(critical, df, effect) == pytest.approx(0.8, abs=1e-3)
     assert power(critical, df, 1e4) == 1.0
 
 
@@ -82,12 +79,7 @@ def test_only_the_lower_bound_pays_for_choosing_among_configs() -> None:
 
 
 def test_pairs_without_a_common_config_share_nothing_and_pay_a_little_more() -> None:
-    results = {
-        "base": [0.5, 0.6, 0.7],
-        "other": [0.4, 0.7, 0.6],
-        "a": [0.6, 0.7, 0.8],
-        "b": [0.7, 0.5, 0.6],
-    }
+    results = {"base": [0.5, 0.6, 0.7], "other": [0.4, 0.7, 0.6], "a": [0.6, 0.7, 0.8], "b": [0.7, 0.5, 0.6]}
     arms = arms_of(results)
     one, own = differences(arms, {"a": "base", "b": "base"}), differences(arms, {"a": "base", "b": "other"})
     for found, correlation in ((one["a"], 0.5), (own["a"], 0.0), (own["b"], 0.0)):
@@ -98,30 +90,6 @@ def test_pairs_without_a_common_config_share_nothing_and_pay_a_little_more() -> 
     assert own["b"].difference == pytest.approx(np.mean(results["b"]) - np.mean(results["other"]))
 
 
-def test_lower_bounds_of_pairs_without_a_common_config_hold_at_once() -> None:
-    rng = np.random.default_rng(5)
-    missed = 0
-    for _ in range(2000):
-        values = rng.normal(size=(6, 4)) + rng.normal(size=4)
-        arms = arms_of({str(arm): list(row) for arm, row in enumerate(values)})
-        lows = [found.low for found in differences(arms, {"0": "3", "1": "4", "2": "5"}).values()]
-        missed += any(low is not None and low > 0 for low in lows)
-    assert missed / 2000 <= 0.05  # 2.5 %, and what a moderated variance costs
-
-
-def test_seed_effects_cancel() -> None:
-    shift = np.array([5.0, -3.0, 8.0, 0.5])
-    plain = {"base": [0.1, 0.3, 0.2, 0.4], "a": [0.5, 0.4, 0.6, 0.4], "b": [0.2, 0.2, 0.1, 0.3]}
-    shifted = {name: list(np.array(values) + shift) for name, values in plain.items()}
-    for before, after in zip(
-        compared(arms_of(plain), "base", ["a", "b"]),
-        compared(arms_of(shifted), "base", ["a", "b"]),
-        strict=True,
-    ):
-        assert after.difference == pytest.approx(before.difference)
-        assert width(after) == pytest.approx(width(before))
-
-
 def test_the_variance_lies_between_the_pair_s_own_and_that_of_the_comparator_s_pairs() -> None:
     results = {"base": [0.5, 0.6, 0.7], "quiet": [0.61, 0.7, 0.8], "other": [0.7, 0.5, 0.6], "third": [0.5, 0.7, 0.5]}
     found = compared(arms_of(results), "base", ["quiet"])[0]
@@ -129,25 +97,6 @@ def test_the_variance_lies_between_the_pair_s_own_and_that_of_the_comparator_s_p
     pooled = np.minimum([own, *others], math.exp(6 / 2) * np.median([own, *others])).mean()
     assert (found.variance, found.df) == ("pooled", 4 + 2 - 1)
     assert found.standard_error == pytest.approx(math.sqrt(2 / 3 * (own + pooled) / 2))
-
-
-def test_pairs_with_another_comparator_say_nothing() -> None:
-    results = {"base": [0.5, 0.6, 0.7, 0.5], "a": [0.6, 0.9, 0.7, 0.8], "b": [0.7, 0.6, 0.8, 0.9]}
-    twins = results | {"b": [value + 0.1 for value in results["a"]]}
-    apart, alike = (compared(arms_of(table), "base", ["a"])[0] for table in (results, twins))
-    own = np.subtract(results["a"], results["base"]).std(ddof=1) / math.sqrt(4)
-    assert alike.standard_error == pytest.approx(own)
-    assert apart.standard_error != pytest.approx(own)
-    assert alike.df == apart.df == 5
-
-
-def test_the_noise_of_a_comparator_shows_in_every_difference_from_it() -> None:
-    rng = np.random.default_rng(0)
-    results = {name: list(rng.normal(0.5, 0.01, 5)) for name in ("a", "b", "c")}
-    results["base"] = [0.9, 0.1, 0.8, 0.2, 0.7]
-    own = np.std(np.subtract(results["a"], results["base"]), ddof=1) / math.sqrt(5)
-    (found,) = compared(arms_of(results), "base", ["a"])
-    assert found.standard_error == pytest.approx(own, rel=0.05)
 
 
 def test_a_noisy_config_hardly_widens_the_others() -> None:
@@ -193,14 +142,9 @@ def test_only_seeds_that_both_have_count() -> None:
 
 
 def test_the_spread_is_the_residual_variance_of_the_steady_configs() -> None:
-    results = {
-        "base": [0.5, 0.6, 0.7, 0.5],
-        "a": [0.6, 0.9, 0.8, 0.6],
-        "b": [0.5, 0.6, 0.4, 0.7],
-        "dead": [0.0, 1, 0, 1],
-    }
-    found = Pairs(arms_of(results, unsteady=("dead",))).spread()
-    table = np.array([*results.values()])[:3]
+    results = {"base": [0.5, 0.6, 0.7, 0.5], "a": [0.6, 0.9, 0.8, 0.6], "b": [0.5, 0.6, 0.4, 0.7]}
+    found = Pairs(arms_of(results | {"dead": [0.0, 1, 0, 1]}, unsteady=("dead",))).spread()
+    table = np.array([*results.values()])
     left = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
     assert found == (pytest.approx(float((left**2).sum()) / 6), 6)
 
@@ -224,9 +168,7 @@ def test_a_config_without_a_common_seed_is_left_out() -> None:
 def test_fewer_than_three_seeds_give_no_interval() -> None:
     (found,) = compared(arms_of({"base": [0.5, 0.6], "a": [0.9, 0.9]}), "base", ["a"])
     assert found.difference == pytest.approx(0.35)
-    assert found.low is None
-    assert found.high is None
-    assert found.detectable is None
+    assert (found.low, found.high, found.detectable) == (None, None, None)
     assert mean_interval([0.5, 0.6]).low is None
 
 

@@ -1,7 +1,6 @@
 """The probability that further seeds show a difference, against simulations that draw every result."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +11,11 @@ from sweep_service.report.build import build
 from sweep_service.report.model import Outcome
 from sweep_service.report.statistics.critical_values import lower_critical
 from sweep_service.report.statistics.further_seeds import ResultsSoFar
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 
 DRAWS = 400_000
 KNOWN = 1_000_000  # degrees of freedom of a variance that is known
 FEW = ResultsSoFar(variance=2e-4, df=6, family=2, seeds=4, difference=0.004, known_df=6)
-PLAN: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [10, 11, 12, 13]}}}
 
 
 def simulated(seen: ResultsSoFar, more: int, truth: float, confidence: float) -> float:
@@ -76,10 +74,9 @@ def simulated_with(known: ResultsSoFar) -> float:
 
 
 def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
-    report = build(sweep_inputs(PLAN | {"objective": {"relevant": 0.015}}))
+    report = build(sweep_inputs({"objective": {"relevant": 0.015}}))
     found, purchase = report.verdict.comparison, report.verdict.next
     assert report.verdict.outcome is Outcome.UNDECIDED
-    assert found.df is not None
     assert purchase.config_ids == [found.config_id, found.comparator_id]
     variance = found.seed_error**2 * found.num_seeds / 2
     seen = ResultsSoFar(variance, found.df, 2, found.num_seeds, found.difference, found.df)
@@ -89,11 +86,6 @@ def test_a_tie_says_how_many_more_seeds_find_a_relevant_difference() -> None:
     low, high = seen.chance_range(purchase.more_seeds, 0.015, 0.975)
     assert purchase.power_range == pytest.approx([low, high])
     assert low < purchase.power < high
-    assert f"with {100 * purchase.power:.0f} % probability" in purchase.text
-    assert f"({100 * low:.0f} % to {100 * high:.0f} %, by how well" in purchase.text
-    assert purchase.text.startswith(f"{purchase.more_seeds} more confirm seeds find")
-    assert "given the results so far" in purchase.text
-    assert "estimate" in purchase.text
 
 
 def test_a_stricter_look_makes_every_probability_smaller() -> None:
@@ -103,7 +95,7 @@ def test_a_stricter_look_makes_every_probability_smaller() -> None:
 
 
 def test_a_confirm_stage_is_promised_by_the_tune_seeds_alone() -> None:
-    report = build(sweep_inputs({"seeds": {"tune": [0, 1, 2]}}))
+    report = build(sweep_inputs(on_seeds((0, 1, 2), confirm=())))
     purchase = report.verdict.next
     rows = {row.id: row.tune for row in report.configs if row.id in purchase.config_ids}
     values = [{seed.seed: seed.value for seed in tune.seeds} for tune in rows.values() if tune]
@@ -114,7 +106,6 @@ def test_a_confirm_stage_is_promised_by_the_tune_seeds_alone() -> None:
     assert len(values) == 4
     assert purchase.power == pytest.approx(simulated(seen, purchase.more_seeds, 0.02, 0.95), abs=0.015)
     assert purchase.power >= 0.8
-    assert "(sweeps extend swp_test --confirm-seeds" in purchase.text
 
 
 def test_the_problems_part_is_not_taken_for_known() -> None:
