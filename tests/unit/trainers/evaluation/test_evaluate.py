@@ -73,12 +73,6 @@ def test_a_problem_is_named_by_its_content_and_sorted_by_its_prompt() -> None:
     assert one[:12] == other[:12] == sha256(b"6=").hexdigest()[:12]
 
 
-def test_an_evaluation_whose_judge_always_fails_has_no_score() -> None:
-    metrics = _evaluated(["?"] * 4, samples=1).metrics
-    assert metrics["eval/avg_at_k"] is metrics["eval/pass_at_k"] is metrics["eval/reward_mean"] is None
-    assert metrics["eval/failed_share"] == 1
-
-
 def test_every_metric_is_in_the_table() -> None:
     assert set(_evaluated(["6"] * 4, samples=1).metrics) == set(EVALUATION_METRICS)
 

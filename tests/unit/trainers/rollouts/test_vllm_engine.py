@@ -142,17 +142,28 @@ def test_every_setting_of_the_engine_reaches_it() -> None:
         model=MODEL,
         rollout__engine={"name": "vllm", "tensor_parallel": 2, "memory_share": 0.45, "sleep": False, "max_length": 99},
     )
-    assert engine_arguments(settings, 9, 1) == {
+    assert engine_arguments(settings, 9, processes=4) == {
         "mode": "colocate",
         "tensor_parallel_size": 2,
         "gpu_memory_utilization": 0.45,
         "max_model_length": 99,
-        "max_num_seqs": 32 * 16 * 2,
+        "max_num_seqs": 32 * 16 // 4 * 2,
         "enable_sleep_mode": False,
         "model_impl": "vllm",
         "trust_remote_code": False,
         "logprobs": 0,
     }
+
+
+def test_what_is_left_out_is_as_long_as_the_run_asks_and_as_wide_as_the_engine_can_be() -> None:
+    wide = config(
+        model=MODEL,
+        rollout={"engine": {"name": "vllm"}, "prompts_per_rollout": 1024, "max_completion_tokens": 400},
+        evaluation__max_completion_tokens=900,
+        steps=256,
+    )
+    arguments = engine_arguments(wide, 80, 1)
+    assert (arguments["max_model_length"], arguments["max_num_seqs"]) == (980, 1024)
 
 
 @pytest.mark.parametrize(("length", "fits"), [(20, False), (21, True), (40, True), (41, False), (None, True)])

@@ -1,25 +1,21 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from trainers.tasks.tokenizers import END, PAD, byte_tokenizer, character_tokenizer
 
-unhurried = settings(deadline=None)  # a busy machine is no failure
-
 CHARACTERS = character_tokenizer("0123456789+-=")
 BYTES = byte_tokenizer(["The shop sells 12 pens.", "The shop sold 34 pens."] * 5, 300)
 
 
-@unhurried
 @given(st.text())
 def test_bytes_spell_every_text_and_give_it_back(text: str) -> None:
     assert BYTES.decode(BYTES(text)["input_ids"]) == text
 
 
-@unhurried
 @given(st.text("0123456789+-="))
 def test_characters_spell_their_texts_one_token_each(text: str) -> None:
     ids = CHARACTERS(text)["input_ids"]
