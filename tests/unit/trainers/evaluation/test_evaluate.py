@@ -60,6 +60,7 @@ def test_a_failed_judgement_is_missing_not_wrong() -> None:
     assert result.metrics["eval/reward_mean"] == pytest.approx(2 * (1 + 1 + 0) / 3)
     assert result.metrics["eval/pass_at_k"] == pytest.approx((1 + 1 + 0) / 3)
     assert result.metrics["eval/failed_share"] == 3 / 8
+    assert result.metrics["eval/distinct_answers"] == (1 + 1 + 1) / 3
     assert result.metrics["eval/avg_at_k_se"] is None  # one problem has a single judged sample
     assert result.samples[1]["reward"] is None
     assert result.problems.judged == [1, 0, 2, 2]

@@ -55,6 +55,9 @@ def test_a_prompt_just_as_long_as_the_limit_stays() -> None:
     at_limit = shop(max_prompt_tokens=longest)
     assert max(at_limit.lengths["training"]) == longest
     assert at_limit.training == SHORT.training
+    warning = at_limit.warning()
+    assert warning is not None
+    assert warning["evidence"]["training"] == len(SHOP.training) - len(SHORT.training)
 
 
 def test_where_nothing_is_long_nothing_is_told() -> None:
